@@ -1,0 +1,137 @@
+// Package gchat speaks Google Chat: it posts through an incoming webhook, lists messages through the Chat API, renders
+// questions as messages and reads replies as answers. It knows spaces, threads, messages and senders, and nothing of
+// Claude Code's hooks.
+package gchat
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// APIError is an error that Chat answered with, in Google's JSON envelope or as bare HTTP.
+type APIError struct {
+	HTTP       int           // HTTP status
+	Status     string        // google.rpc.Code, "PERMISSION_DENIED"; "" when the body had none
+	Message    string        // Chat's words, shortened
+	RetryAfter time.Duration // from the header, at most an hour; 0 for none
+}
+
+func (e *APIError) Error() string {
+	s := "chat answered " + strconv.Itoa(e.HTTP)
+	if e.Status != "" {
+		s += " " + e.Status
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	return s
+}
+
+// ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
+var ErrNonsense = errors.New("the answer is not one of Google Chat's")
+
+// ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
+var ErrNotWebhook = errors.New("not a Chat webhook URL")
+
+// AlreadyExists says that Chat has a message with that id: an earlier try had arrived.
+func AlreadyExists(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.HTTP == http.StatusConflict
+}
+
+// AuthFailure says that Chat knows who calls and does not let them, or does not know them.
+func AuthFailure(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && (e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden) ||
+		errors.Is(err, ErrCredentials)
+}
+
+// Overloaded says that Chat wants to be left alone for a while: 429 or 5xx.
+func Overloaded(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && (e.HTTP == http.StatusTooManyRequests || e.HTTP >= 500)
+}
+
+// Permanent says that the same request will fail again until a person changes something.
+func Permanent(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict ||
+		errors.Is(err, ErrNotWebhook)
+}
+
+// RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
+func RetryAfter(err error) time.Duration {
+	var e *APIError
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// Hint says what a person can do about an error of posting or listing.
+func Hint(err error) string {
+	var e *APIError
+	switch {
+	case errors.Is(err, ErrNotWebhook):
+		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes"
+	case errors.Is(err, ErrCredentials):
+		return "set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space, or log in again"
+	case !errors.As(err, &e):
+		return "Google Chat could not be reached; it is tried again"
+	}
+	switch {
+	case e.HTTP == 400 && strings.Contains(e.Message, "API key"):
+		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
+	case e.HTTP == 401:
+		return "the credentials are not valid any more: log in again"
+	case e.HTTP == 403 && strings.Contains(e.Message, "SCOPE"):
+		return "the credentials lack a Chat scope: log in with chat.messages.readonly"
+	case e.HTTP == 403:
+		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
+	case e.HTTP == 404:
+		return "the webhook or the space was deleted, or the space id is wrong"
+	case e.HTTP == 429:
+		return "the space's quota is used up; it is tried again"
+	case e.HTTP >= 500:
+		return "Google Chat has trouble; it is tried again"
+	}
+	return "see what Chat says"
+}
+
+// unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.
+func unquote(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return fmt.Errorf("%s: %w", strings.ToLower(u.Op), u.Err)
+	}
+	return err
+}
+
+// retryAfter reads the header: seconds or an HTTP date, at most an hour (a huge number would overflow).
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	d := time.Duration(0)
+	if n, err := strconv.ParseInt(v, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if t, err := http.ParseTime(v); err == nil {
+		d = t.Sub(now)
+	}
+	return min(max(d, 0), time.Hour)
+}
+
+// loopback says whether host (without port) is this machine.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// allowedBase says whether requests may go there: TLS anywhere, plain http only to this machine.
+func allowedBase(u *url.URL) bool {
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+}

@@ -1,0 +1,204 @@
+package gchat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/auth"
+	"cloud.google.com/go/auth/credentials"
+	"cloud.google.com/go/auth/httptransport"
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+)
+
+// ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
+var ErrCredentials = errors.New("no usable Google credentials")
+
+const (
+	listTimeout = 30 * time.Second
+	listLimit   = 64 << 20 // bytes of one page
+	maxPages    = 50       // of one cycle; what is left comes with the next
+)
+
+// Message is a message of a space as far as an answer needs it.
+type Message struct {
+	Name        string // spaces/S/messages/M
+	ClientID    string // the MessageID that it was posted with
+	ThreadName  string
+	ThreadKey   string // "" unless this caller's app began the thread
+	Sender      string // users/ID
+	SenderEmail string // where Chat gives it
+	DisplayName string // where Chat gives it
+	Human       bool   // sender.type is HUMAN; nothing else counts as a person
+	Text        string // without mentions of apps
+	CreateTime  time.Time
+	Deleted     bool
+}
+
+// Reader lists the messages of spaces through the Chat API.
+type Reader struct{ svc *chat.Service }
+
+// NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
+// only, and then goes without credentials. credentialsFile is a service account or authorized user file; "" finds
+// Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
+func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
+	client := &http.Client{Transport: limitBodies{http.DefaultTransport}}
+	opts := []option.ClientOption{option.WithTelemetryDisabled()}
+	plain := false
+	if endpoint != "" {
+		u, err := url.Parse(endpoint)
+		if err != nil || !allowedBase(u) {
+			return nil, errors.New("the API endpoint is neither https nor on this machine")
+		}
+		plain = u.Scheme == "http"
+		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
+	}
+	if !plain {
+		creds, err := findCredentials(credentialsFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		}
+		client, err = httptransport.NewClient(&httptransport.Options{
+			Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		}
+	}
+	// A redirect would take the access token along.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	svc, err := chat.NewService(ctx, append(opts, option.WithHTTPClient(client))...)
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	return &Reader{svc: svc}, nil
+}
+
+// findCredentials reads the file, or finds the application default. messages.list takes a user's token, or a service
+// account's with the one-time approved app scope; chat.bot is not enough for it.
+func findCredentials(path string) (*auth.Credentials, error) {
+	user := &credentials.DetectOptions{Scopes: []string{chat.ChatMessagesReadonlyScope}}
+	app := &credentials.DetectOptions{Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
+	if path == "" {
+		return credentials.DetectDefault(user)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Type credentials.CredType `json:"type"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return nil, fmt.Errorf("credentials file: %w", err)
+	}
+	switch file.Type {
+	case credentials.ServiceAccount, credentials.ImpersonatedServiceAccount:
+		return credentials.NewCredentialsFromJSON(file.Type, b, app)
+	case credentials.AuthorizedUser:
+		return credentials.NewCredentialsFromJSON(file.Type, b, user)
+	}
+	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
+}
+
+// Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first.
+func (r *Reader) Since(ctx context.Context, space string, t time.Time) ([]Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
+		Filter(fmt.Sprintf("createTime > %q", t.UTC().Format(time.RFC3339Nano)))
+	var ms []Message
+	token, seen := "", map[string]bool{}
+	for range maxPages {
+		page, err := call.PageToken(token).Context(ctx).Do()
+		if err != nil {
+			return ms, listError(err)
+		}
+		for _, m := range page.Messages {
+			if m != nil {
+				ms = append(ms, fromChat(m))
+			}
+		}
+		// An empty page is not the end; a token that comes again would never be.
+		if token = page.NextPageToken; token == "" || seen[token] {
+			break
+		}
+		seen[token] = true
+	}
+	return ms, nil
+}
+
+// ByClientID gets the message that was posted with that MessageID.
+func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
+	if err != nil {
+		return Message{}, listError(err)
+	}
+	return fromChat(m), nil
+}
+
+func fromChat(m *chat.Message) Message {
+	out := Message{Name: m.Name, ClientID: m.ClientAssignedMessageId, Text: m.Text, Deleted: m.DeleteTime != ""}
+	if m.Thread != nil {
+		out.ThreadName, out.ThreadKey = m.Thread.Name, m.Thread.ThreadKey
+	}
+	if m.Sender != nil {
+		out.Sender, out.SenderEmail, out.DisplayName = m.Sender.Name, m.Sender.Email, m.Sender.DisplayName
+		out.Human = m.Sender.Type == "HUMAN"
+	}
+	if m.ArgumentText != "" {
+		out.Text = m.ArgumentText
+	}
+	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
+	return out
+}
+
+// listError turns the client library's errors into ours.
+func listError(err error) error {
+	var api *googleapi.Error
+	var token *auth.Error
+	switch {
+	case errors.As(err, &api):
+		e := answeredError(api.Code, api.Header, []byte(api.Body))
+		if e.Message == "" {
+			e.Message = shorten(api.Message, 300)
+		}
+		err = e
+	case errors.As(err, &token):
+		// The answer's words (invalid_grant, invalid_rapt) say what to do; its body may hold more than a log should.
+		var body struct {
+			Error       string `json:"error"`
+			Description string `json:"error_description"`
+		}
+		_ = json.Unmarshal(token.Body, &body)
+		err = fmt.Errorf("%w: token refused: %s %s", ErrCredentials, shorten(body.Error, 60), shorten(body.Description, 200))
+	default:
+		err = unquote(err)
+	}
+	return fmt.Errorf("read messages: %w", err)
+}
+
+// limitBodies keeps an endless answer from filling the memory.
+type limitBodies struct{ http.RoundTripper }
+
+func (l limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, listLimit), resp.Body}
+	}
+	return resp, err
+}

@@ -1,0 +1,267 @@
+package space
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// call sends one request to a space's handler, headers as "Name: value".
+func call(s *Space, method, url, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, url, strings.NewReader(body))
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestLoopbackOnly(t *testing.T) {
+	s, _ := testServer(t, Options{})
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200,
+		"[::1]:8080": 200, "[::1]": 200, "space.localhost:80": 200, "[::ffff:127.0.0.1]:1": 200,
+		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "192.168.1.5:8080": 403,
+		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
+	} {
+		for _, path := range []string{"/", "/v1/spaces", "/v1/" + Name + "/messages", "/page/page.js"} {
+			if got := call(s, "GET", path, "", "Host: "+host).Code; got != want {
+				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
+			}
+		}
+	}
+	webhook := strings.TrimPrefix(s.WebhookURL(""), "")
+	if got := call(s, "POST", webhook, `{"text":"x"}`, "Host: evil.example").Code; got != 403 {
+		t.Errorf("webhook through a foreign name: %d", got)
+	}
+}
+
+func TestPagePost(t *testing.T) {
+	s, _ := testServer(t, Options{})
+	root, err := s.Say(nil, "", "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := `{"thread":"` + root.Thread.Name + `","text":"2","clientId":"c1"}`
+	const asJSON = "Content-Type: application/json"
+	for _, tt := range []struct {
+		name, body string
+		headers    []string
+		want       int
+	}{
+		{"same origin", good, []string{asJSON, "Origin: http://localhost:8080"}, 200},
+		{"again", good, []string{asJSON, "Origin: http://localhost:8080"}, 200},
+		{"no browser", good, []string{asJSON}, 200},
+		{"fetch metadata", good, []string{asJSON, "Sec-Fetch-Site: same-origin"}, 200},
+		{"other origin", good, []string{asJSON, "Origin: http://evil.example"}, 403},
+		{"other port", good, []string{asJSON, "Origin: http://localhost:9090"}, 403},
+		{"null origin", good, []string{asJSON, "Origin: null"}, 403},
+		{"cross site", good, []string{asJSON, "Sec-Fetch-Site: cross-site"}, 403},
+		{"form", good, []string{"Content-Type: text/plain"}, 415},
+		{"no type", good, nil, 415},
+		{"no client id", `{"thread":"` + root.Thread.Name + `","text":"2"}`, []string{asJSON}, 400},
+		{"unknown field", `{"text":"2","clientId":"c","sender":"users/x"}`, []string{asJSON}, 400},
+		{"unknown thread", `{"thread":"spaces/local/threads/no","text":"2","clientId":"c2"}`, []string{asJSON}, 404},
+		{"empty", `{"thread":"` + root.Thread.Name + `","text":"","clientId":"c3"}`, []string{asJSON}, 400},
+		{"no JSON", `text=2`, []string{asJSON}, 400},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, tt.headers...)
+			if w.Code != tt.want {
+				t.Errorf("%d %s, want %d", w.Code, w.Body, tt.want)
+			}
+		})
+	}
+	if got := texts(s.Messages()); got != "root 2" {
+		t.Errorf("the space has %q, want one reply for one client id", got)
+	}
+	if m := s.Messages()[1]; m.Sender.Name != Human || m.Sender.Type != "HUMAN" || m.Thread.Name != root.Thread.Name {
+		t.Errorf("reply is from %+v in %s", m.Sender, m.Thread.Name)
+	}
+}
+
+func TestToken(t *testing.T) {
+	if _, err := Open(Options{Token: "a/b"}); err == nil {
+		t.Error("a token that breaks addresses is taken")
+	}
+	s, srv := testServer(t, Options{Token: "sesame-1"})
+	if _, err := s.Say(nil, "", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	const elsewhere = "Host: space.example"
+	for path, want := range map[string]int{
+		"/":                                    401,
+		"/?token=wrong":                        401,
+		"/page/page.js":                        401,
+		"/page/icon.svg":                       401,
+		"/events":                              401,
+		"/v1/spaces":                           401,
+		"/v1/" + Name + "/messages":            401,
+		"/t/wrong/v1/spaces":                   401,
+		"/t/sesame-1/v1/spaces":                200,
+		"/t/sesame-1/v1/" + Name + "/messages": 200,
+		"/t/sesame-1/":                         401,
+		"/t/sesame-1/page/page.js":             401,
+		"/t/sesame-1/t/sesame-1/v1/spaces":     404,
+	} {
+		w := call(s, "GET", path, "", elsewhere)
+		if w.Code != want || want == 401 && strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	if w := call(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
+		t.Errorf("post without cookie: %d", w.Code)
+	}
+	for _, prefix := range []string{"", "/t/sesame-1"} {
+		webhook := prefix + s.WebhookURL("")
+		if w := call(s, "POST", webhook, `{"text":"x"}`, elsewhere); w.Code != 200 {
+			t.Errorf("webhook with prefix %q: %d", prefix, w.Code)
+		}
+		if w := call(s, "POST", strings.Replace(webhook, "token=", "token=x", 1), `{"text":"x"}`, elsewhere); w.Code != 403 {
+			t.Errorf("webhook with prefix %q and a bad token: %d", prefix, w.Code)
+		}
+	}
+	if list, err := client(t, s.APIEndpoint(srv.URL)).Spaces.Messages.List(Name).Do(); err != nil || len(list.Messages) != 3 {
+		t.Errorf("client with the endpoint: %+v, %v", list, err)
+	}
+
+	w := call(s, "GET", strings.TrimPrefix(s.PageURL("http://space.example"), "http://space.example"), "", elsewhere)
+	cookie := w.Header().Get("Set-Cookie")
+	if w.Code != 303 || w.Header().Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly; SameSite=Strict") || strings.Contains(cookie, "sesame") {
+		t.Errorf("page with token: %d to %q, cookie %q", w.Code, w.Header().Get("Location"), cookie)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	answer, err := browser.Get(s.PageURL(srv.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != 200 || answer.Request.URL.RawQuery != "" || !strings.Contains(string(b), "<main") {
+		t.Errorf("the page: %d at %s, %v", answer.StatusCode, answer.Request.URL, err)
+	}
+	if policy := answer.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("policy %q", policy)
+	}
+}
+
+// readEvents reads the stream's "event: …" and "id: …" lines until an event named
+// last came.
+func readEvents(t *testing.T, url, lastID, last string) (events, id, data string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var names []string
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		switch field {
+		case "event":
+			names = append(names, value)
+		case "id":
+			id = value
+		case "data":
+			data += value
+		case "":
+			if names[len(names)-1] == last {
+				return strings.Join(names, " "), id, data
+			}
+		}
+	}
+	t.Fatalf("the stream ended after %q: %v", names, lines.Err())
+	return "", "", ""
+}
+
+func TestEvents(t *testing.T) {
+	s, srv := testServer(t, Options{})
+	for range 250 {
+		if _, err := s.Say(nil, "", "early"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, id, _ := readEvents(t, srv.URL+"/events", "", "ready")
+	if events != "reset messages messages ready" {
+		t.Errorf("a new browser gets %s", events)
+	}
+	if events, _, _ := readEvents(t, srv.URL+"/events", id, "ready"); events != "ready" {
+		t.Errorf("one that has everything gets %s", events)
+	}
+	if _, err := s.Say(nil, "", "late"); err != nil {
+		t.Fatal(err)
+	}
+	events, _, data := readEvents(t, srv.URL+"/events?after="+id, "", "messages")
+	if events != "messages" || !strings.Contains(data, `"late"`) || strings.Contains(data, `"early"`) {
+		t.Errorf("one that resumes gets %s %s", events, data)
+	}
+	for _, foreign := range []string{"0123456789ab-3", strings.Split(id, "-")[0] + "-9999", strings.Split(id, "-")[0] + "--1", "x"} {
+		if events, _, _ := readEvents(t, srv.URL+"/events", foreign, "ready"); !strings.HasPrefix(events, "reset messages") {
+			t.Errorf("one with id %s of another space gets %s", foreign, events)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "http://" + ln.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, ln, s) }()
+
+	answer, err := http.Get(base + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if code, v := postTo(t, s.WebhookURL(base), `{"text":"x"}`); code != 200 {
+		t.Fatal(code, v)
+	}
+	start := time.Now()
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("an open event stream held up the end for %v", took)
+	}
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Errorf("the stream was cut, not ended: %v", err)
+	}
+	if err := Serve(t.Context(), ln, s); err == nil {
+		t.Error("Serve on a closed listener is content")
+	}
+}

@@ -1,0 +1,77 @@
+// markup.js turns Chat's own text syntax into nodes. Text becomes text nodes only;
+// nothing a message says is ever read as HTML.
+
+// h makes an element: h('a', {href, class: 'x', hidden: true}, child, …).
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value == null) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? '' : value);
+  }
+  node.append(...children.filter((c) => c != null && c !== ''));
+  return node;
+}
+
+// markup is the nodes of a message's text: code blocks, and lines between them.
+export function markup(text) {
+  return text.split(/```\n?([\s\S]*?)\n?```\n?/).flatMap((part, i) => {
+    if (i % 2 === 1) return [h('pre', {}, h('code', {}, part))];
+    return part === '' ? [] : [h('div', { class: 'prose' }, ...lines(part.replace(/\n$/, '')))];
+  });
+}
+
+function lines(text) {
+  return text.split('\n').map((line) => {
+    const bullet = /^(\s*)[*-] (.*)$/.exec(line);
+    if (bullet) {
+      const deep = bullet[1].length >= 4;
+      return h('p', { class: deep ? 'bullet deep' : 'bullet' }, ...inline(bullet[2]));
+    }
+    if (line.startsWith('> ')) return h('p', { class: 'quote' }, ...inline(line.slice(2)));
+    return h('p', {}, ...(line === '' ? [h('br')] : inline(line)));
+  });
+}
+
+const spans = new RegExp([
+  '`([^`\\n]+)`', // 1 code
+  '<(https?:[^|>\\s]+)(?:\\|([^>\\n]*))?>', // 2 address, 3 words
+  '<users/([^>\\n]*)>', // 4 mention
+  '(https?:\\/\\/[^\\s<>"]*[^\\s<>".,;:!?)\\]\'*_~])', // 5 bare address
+  '(?<![\\w*])\\*(?=\\S)([^*\\n]*[^*\\s])\\*(?![\\w*])', // 6 bold
+  '(?<![\\w_])_(?=\\S)([^_\\n]*[^_\\s])_(?![\\w_])', // 7 italic
+  '(?<![\\w~])~(?=\\S)([^~\\n]*[^~\\s])~(?![\\w~])', // 8 struck
+].join('|'), 'g');
+
+export function inline(text) {
+  const out = [];
+  let done = 0;
+  for (const m of text.matchAll(spans)) {
+    out.push(text.slice(done, m.index), span(m));
+    done = m.index + m[0].length;
+  }
+  out.push(text.slice(done));
+  return out.filter((n) => n !== '');
+}
+
+function span(m) {
+  if (m[1] != null) return h('code', {}, m[1]);
+  if (m[2] != null) return link(m[2], m[3] || m[2]);
+  if (m[4] != null) return h('span', { class: 'mention' }, '@' + m[4]);
+  if (m[5] != null) return link(m[5], m[5]);
+  if (m[6] != null) return h('strong', {}, ...inline(m[6]));
+  if (m[7] != null) return h('em', {}, ...inline(m[7]));
+  return h('s', {}, ...inline(m[8]));
+}
+
+// link opens only http addresses, elsewhere, and shows where it leads on hover.
+function link(address, words) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return words;
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return words;
+  return h('a', { href: url.href, title: url.href, target: '_blank', rel: 'noopener noreferrer' }, words);
+}

@@ -1,0 +1,84 @@
+// question.js reads the text of a question message and writes the reply to it.
+// It knows the one format that the forwarder sends; anything else is no question.
+
+const choose = 'Options (choose one or more):';
+
+// parseQuestion returns {session, sections: [{header, text, options, multi}]},
+// or null when the text is not a question.
+export function parseQuestion(text) {
+  const lines = text.split('\n');
+  const first = /^\[AskUserQuestion\] Session: (.*)$/.exec(lines[0]);
+  if (!first) return null;
+  // The footer is looked for from the end: a question may quote anything.
+  const footer = lines.findLastIndex((line) => line.startsWith('Reply with '));
+  const body = lines.slice(1, footer < 0 ? lines.length : footer);
+  const several = footer >= 0 && lines[footer].startsWith('Reply with answers in order');
+  const parts = several ? splitSections(body) : [body];
+  const sections = parts.map(parseSection);
+  if (sections.length === 0) return null;
+  if (!several && footer >= 0 && lines[footer].includes('comma-separated')) sections[0].multi = true;
+  return { session: first[1].trim(), sections };
+}
+
+// splitSections cuts at "---" lines that a numbered section follows.
+function splitSections(lines) {
+  const starts = [];
+  lines.forEach((line, i) => {
+    if (!line.startsWith(`Q${starts.length + 1}. `)) return;
+    const before = lines.slice(0, i).findLast((l) => l.trim() !== '');
+    if (starts.length === 0 || before.trim() === '---') starts.push(i);
+  });
+  return starts.map((start, i) => {
+    const part = lines.slice(start, starts[i + 1] ?? lines.length);
+    while (part.length > 0 && /^(---)?\s*$/.test(part.at(-1))) part.pop();
+    part[0] = part[0].replace(/^Q\d+\. /, '');
+    return part;
+  });
+}
+
+function parseSection(lines) {
+  const rows = lines.slice();
+  while (rows.length > 0 && rows[0].trim() === '') rows.shift();
+  const at = rows.findLastIndex((line, i) => (line === 'Options:' || line === choose) && /^1\. /.test(rows[i + 1] ?? ''));
+  const options = [];
+  for (const line of at < 0 ? [] : rows.slice(at + 1)) {
+    const numbered = /^(\d+)\. (.*)$/.exec(line);
+    if (numbered && Number(numbered[1]) === options.length + 1) {
+      const [label, ...rest] = numbered[2].split(' — ');
+      options.push({ label, description: rest.join(' — ') });
+    } else if (line.trim() !== '') {
+      const last = options.at(-1);
+      last.description = (last.description ? last.description + '\n' : '') + line.trim();
+    }
+  }
+  const prose = (at < 0 ? rows : rows.slice(0, at)).join('\n').trim().split('\n');
+  const header = prose.length > 1 ? prose.shift() : '';
+  return { header, text: prose.join('\n').trim(), options, multi: at >= 0 && rows[at] === choose };
+}
+
+// composeReply writes chosen option numbers, one Set per section, as a reply;
+// null until every section has a choice.
+export function composeReply(question, choices) {
+  if (choices.some((c) => c.size === 0)) return null;
+  const numbers = choices.map((c) => [...c].sort((a, b) => a - b).join(','));
+  if (numbers.length === 1) return numbers[0];
+  return numbers.map((n, i) => `Q${i + 1}: ${n}`).join('\n');
+}
+
+// readReply is composeReply backwards: the Sets, or null for words of one's own.
+export function readReply(question, text) {
+  const lines = text.trim().split('\n');
+  const several = question.sections.length > 1;
+  if (several !== lines.length > 1 || lines.length > question.sections.length) return null;
+  const choices = question.sections.map(() => new Set());
+  for (const [i, line] of lines.entries()) {
+    const m = several ? /^Q(\d+):\s*([\d,\s]+)$/.exec(line) : /^()([\d,\s]+)$/.exec(line);
+    const section = m && question.sections[several ? m[1] - 1 : i];
+    if (!section) return null;
+    for (const n of m[2].split(',').map(Number)) {
+      if (!section.options[n - 1]) return null;
+      choices[question.sections.indexOf(section)].add(n);
+    }
+  }
+  return choices;
+}

@@ -1,0 +1,182 @@
+package space
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// maxMessage is Google's limit for the content of a message, in bytes.
+const maxMessage = 32000
+
+// A row is a message as it is kept, with what a list never shows.
+type row struct {
+	Message   *chat.Message `json:"message"`
+	RequestID string        `json:"requestId,omitempty"` // "webhook:…" or "page:…": one per caller
+	ThreadKey string        `json:"threadKey,omitempty"`
+}
+
+// A draft is a message on its way in.
+type draft struct {
+	content    *chat.Message // text, cards
+	sender     *chat.User
+	messageID  string
+	requestID  string
+	threadName string
+	threadKey  string
+	reply      string // messageReplyOption
+}
+
+const (
+	replyOrFail     = "REPLY_MESSAGE_OR_FAIL"
+	replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
+)
+
+var (
+	threadForm = regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`)
+	clientForm = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
+)
+
+// post puts a message into the space. It is on disk when post returns. A request
+// id that was seen before gives the message it made then.
+func (s *Space) post(d draft) (*row, error) {
+	if strings.TrimSpace(d.content.Text) == "" && len(d.content.CardsV2) == 0 && len(d.content.Cards) == 0 {
+		return nil, invalid("Message cannot be empty.")
+	}
+	if len(d.content.Text) > maxMessage {
+		return nil, invalid("Message content is too long")
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if r := s.byRequest[d.requestID]; r != nil && d.requestID != "" {
+		return r, nil
+	}
+	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
+		return nil, &apiError{Code: http.StatusConflict, Status: "ALREADY_EXISTS",
+			Message: "Requested entity already exists"}
+	}
+	thread, err := s.threadFor(d)
+	if err != nil {
+		return nil, err
+	}
+
+	m := clone(d.content)
+	id := randomID()
+	if m.ThreadReply = thread != ""; m.ThreadReply {
+		m.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
+	} else {
+		thread = Name + "/threads/" + id
+		m.Name = Name + "/messages/" + id + "." + id
+	}
+	m.Thread = &chat.Thread{Name: thread}
+	m.Space = &chat.Space{Name: Name}
+	m.Sender = d.sender
+	m.ClientAssignedMessageId = d.messageID
+	m.ArgumentText, m.FormattedText = m.Text, m.Text
+	m.CreateTime = s.tick().Format("2006-01-02T15:04:05.000000Z")
+
+	r := &row{Message: m, RequestID: d.requestID}
+	if d.reply != "" {
+		r.ThreadKey = d.threadKey
+	}
+	if s.store != nil {
+		if err := s.store.append(r); err != nil {
+			return nil, fmt.Errorf("keep message: %w", err)
+		}
+	}
+	s.index(r)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return r, nil
+}
+
+// threadFor is the thread a draft belongs to, "" for a new one. Without a reply
+// option Google ignores what the request says about threads, and so do we.
+func (s *Space) threadFor(d draft) (string, error) {
+	if d.reply == "" {
+		return "", nil
+	}
+	if d.threadName == "" {
+		return s.byKey[d.threadKey], nil
+	}
+	if !threadForm.MatchString(d.threadName) || !strings.HasPrefix(d.threadName, Name+"/") {
+		return "", invalid("The request contains an invalid thread resource name")
+	}
+	switch {
+	case s.threads[d.threadName]:
+		return d.threadName, nil
+	case d.reply == replyOrFail:
+		return "", notFound("Thread " + d.threadName + " not found")
+	}
+	return "", nil
+}
+
+// tick is the next createTime: now, but always later than the one before, since
+// readers page with "createTime > the last one I saw".
+func (s *Space) tick() time.Time {
+	t := s.now().UTC().Truncate(time.Microsecond)
+	if !t.After(s.last) {
+		t = s.last.Add(time.Microsecond)
+	}
+	return t
+}
+
+// index makes a row that is on disk visible.
+func (s *Space) index(r *row) {
+	m := r.Message
+	s.rows = append(s.rows, r)
+	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
+		s.last = t
+	}
+	s.byName[m.Name] = r
+	if m.ClientAssignedMessageId != "" {
+		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
+	}
+	if r.RequestID != "" {
+		s.byRequest[r.RequestID] = r
+	}
+	s.threads[m.Thread.Name] = true
+	if r.ThreadKey != "" {
+		if _, taken := s.byKey[r.ThreadKey]; !taken {
+			s.byKey[r.ThreadKey] = m.Thread.Name
+		}
+	}
+}
+
+// Say posts a text the way a person (or a bot) in the space would. A nil sender
+// is the person at the page; an empty threadName starts a thread.
+func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, error) {
+	return s.say(sender, threadName, text, "")
+}
+
+func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
+	from := chat.User{Name: Human, DisplayName: "You"}
+	if sender != nil {
+		from = *sender
+	}
+	if from.Type == "" {
+		from.Type = "HUMAN"
+	}
+	d := draft{content: &chat.Message{Text: text}, sender: &from, requestID: requestID, threadName: threadName}
+	if threadName != "" {
+		d.reply = replyOrFail
+	}
+	r, err := s.post(d)
+	if err != nil {
+		return nil, fmt.Errorf("say in space: %w", err)
+	}
+	return clone(r.Message), nil
+}
+
+// randomID has the length and look of the ids in Google's resource names.
+func randomID() string {
+	return strings.NewReplacer("-", "a", "_", "b").Replace(randomText(8))
+}

@@ -1,0 +1,199 @@
+// Package space is the embedded space: a small local server that speaks the
+// same webhook and Chat API as Google for the calls this program uses, keeps its
+// messages on disk, and shows them on a web page made for a phone. It is the
+// demo's Chat, the tests' Chat, and a way to use the program without Google.
+//
+// What it accepts and answers is checked against an extract of Google's own
+// discovery document, so that a client that works here is not surprised there.
+package space
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// Name is the resource name of the one space there is.
+const Name = "spaces/local"
+
+// Human is the sender of what is typed on the page.
+const Human = "users/local-human"
+
+const webhookSender = "users/local-webhook"
+
+// ErrInUse says that another process has the same data folder open.
+var ErrInUse = errors.New("the space is open in another process")
+
+// ErrClosed is returned for what arrives after Close.
+var ErrClosed = errors.New("the space is closed")
+
+// Options says where a Space keeps its messages and who may see them. The zero
+// value is a space in memory for this machine only.
+type Options struct {
+	// Data is the folder for the messages, made when missing. "" keeps them in
+	// memory only.
+	Data string
+	// Token, when not "", is demanded by the page and the API. It is needed as
+	// soon as the server can be reached from beyond loopback. Letters, digits,
+	// and . _ ~ - only, since it is part of an address.
+	Token string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// A Space holds the messages and serves them. Its methods may be called from
+// several goroutines.
+type Space struct {
+	token   string
+	now     func() time.Time
+	secrets secrets
+	done    chan struct{}
+
+	mu        sync.Mutex
+	store     *store // nil: in memory
+	closed    bool
+	rows      []*row // in order of createTime; never changed once they are in
+	last      time.Time
+	byName    map[string]*row // also by client-assigned id
+	byRequest map[string]*row
+	byKey     map[string]string // thread key → thread name
+	threads   map[string]bool
+	changed   chan struct{} // closed, and replaced, with every new message
+}
+
+// secrets are what a webhook URL carries. They outlive the process, since the
+// URL is written into configuration files.
+type secrets struct {
+	Key   string `json:"key"`
+	Token string `json:"token"`
+}
+
+var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+
+// Open reads the messages of opts.Data and locks the folder. It returns an error
+// that is ErrInUse when another process holds it.
+func Open(opts Options) (*Space, error) {
+	if opts.Token != "" && !tokenForm.MatchString(opts.Token) {
+		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
+	}
+	s := &Space{
+		token:     opts.Token,
+		now:       opts.Now,
+		done:      make(chan struct{}),
+		byName:    map[string]*row{},
+		byRequest: map[string]*row{},
+		byKey:     map[string]string{},
+		threads:   map[string]bool{},
+		changed:   make(chan struct{}),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if opts.Data == "" {
+		s.secrets = newSecrets()
+		return s, nil
+	}
+	st, rows, err := openStore(opts.Data)
+	if err != nil {
+		return nil, fmt.Errorf("open space: %w", err)
+	}
+	s.store, s.secrets = st, st.secrets
+	for _, r := range rows {
+		s.index(r)
+	}
+	return s, nil
+}
+
+// Close ends the event streams and gives the data folder free.
+func (s *Space) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	if s.store == nil {
+		return nil
+	}
+	return s.store.close()
+}
+
+// Notes are sentences for a person about what Open found and set aside, such as
+// a half-written line after a crash. Mostly there are none.
+func (s *Space) Notes() []string {
+	if s.store == nil {
+		return nil
+	}
+	return s.store.notes
+}
+
+// WebhookURL is the address to post to, for a server at base
+// ("http://127.0.0.1:8080"). It carries a secret and stays the same as long as
+// the data folder does.
+func (s *Space) WebhookURL(base string) string {
+	q := url.Values{"key": {s.secrets.Key}, "token": {s.secrets.Token}}
+	return strings.TrimSuffix(base, "/") + "/v1/" + Name + "/messages?" + q.Encode()
+}
+
+// PageURL is the address to open in a browser.
+func (s *Space) PageURL(base string) string {
+	base = strings.TrimSuffix(base, "/") + "/"
+	if s.token == "" {
+		return base
+	}
+	return base + "?token=" + s.token
+}
+
+// APIEndpoint is the base address for a chat/v1 client, which gets no
+// credentials: where a token is demanded, it is part of the path.
+func (s *Space) APIEndpoint(base string) string {
+	base = strings.TrimSuffix(base, "/") + "/"
+	if s.token == "" {
+		return base
+	}
+	return base + "t/" + s.token + "/"
+}
+
+// Messages is a copy of all messages, in order.
+func (s *Space) Messages() []*chat.Message {
+	s.mu.Lock()
+	rows := s.rows
+	s.mu.Unlock()
+	out := make([]*chat.Message, len(rows))
+	for i, r := range rows {
+		out[i] = clone(r.Message)
+	}
+	return out
+}
+
+// clone copies a message with everything below it.
+func clone(m *chat.Message) *chat.Message {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // it was decoded from JSON; it encodes
+	}
+	c := new(chat.Message)
+	if err := json.Unmarshal(b, c); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func newSecrets() secrets { return secrets{Key: randomText(24), Token: randomText(32)} }
+
+// randomText is n random bytes in a form that needs no escaping in an address.
+func randomText(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails; it ends the program rather than be weak
+	return base64.RawURLEncoding.EncodeToString(b)
+}

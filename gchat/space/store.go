@@ -1,0 +1,195 @@
+package space
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+const (
+	messagesFile = "messages.jsonl"
+	secretsFile  = "space.json"
+	asideFile    = "messages.jsonl.aside"
+	lockFile     = "lock"
+)
+
+// A store is the folder of a space: messages.jsonl, one row a line and only ever
+// appended to, and space.json with the webhook's secrets.
+type store struct {
+	secrets secrets
+	notes   []string
+	lock    *flock.Flock
+	file    *os.File
+	size    int64 // of the good part of file
+	broken  error // the file's end is not known to be good any more
+}
+
+func openStore(dir string) (_ *store, _ []*row, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	st := &store{lock: flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))}
+	ok, err := st.lock.TryLock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+	}
+	defer func() {
+		if err != nil {
+			st.close()
+		}
+	}()
+	if err := st.loadSecrets(filepath.Join(dir, secretsFile)); err != nil {
+		return nil, nil, err
+	}
+	rows, err := st.loadMessages(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return st, rows, nil
+}
+
+func (st *store) loadSecrets(path string) error {
+	b, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		st.secrets = newSecrets()
+		if b, err = json.MarshalIndent(st.secrets, "", "  "); err != nil {
+			return err
+		}
+		return renameio.WriteFile(path, append(b, '\n'), 0o600)
+	case err != nil:
+		return err
+	}
+	if err := json.Unmarshal(b, &st.secrets); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if st.secrets.Key == "" || st.secrets.Token == "" {
+		return fmt.Errorf("read %s: key or token is missing", path)
+	}
+	return nil
+}
+
+// loadMessages reads the rows. A last line that was cut short by a crash was
+// never acknowledged to anybody: it is moved aside. A bad line in the middle is
+// not a crash's doing, and nothing is changed before a person had a look.
+func (st *store) loadMessages(dir string) ([]*row, error) {
+	path := filepath.Join(dir, messagesFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	st.file = f
+	if err := syncDir(dir); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*row
+	for n := 1; len(b) > 0; n++ {
+		line, rest, whole := bytes.Cut(b, []byte("\n"))
+		r, err := decodeRow(line)
+		if err == nil && !whole {
+			err = errors.New("no end of line")
+		}
+		if err != nil {
+			if len(rest) > 0 {
+				return nil, fmt.Errorf("read %s line %d: %w", path, n, err)
+			}
+			return rows, st.setAside(dir, b, err)
+		}
+		rows = append(rows, r)
+		st.size += int64(len(line)) + 1
+		b = rest
+	}
+	return rows, nil
+}
+
+func decodeRow(line []byte) (*row, error) {
+	r := new(row)
+	if err := json.Unmarshal(line, r); err != nil {
+		return nil, err
+	}
+	if r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil {
+		return nil, errors.New("not a message")
+	}
+	return r, nil
+}
+
+// setAside moves the end of the messages file out of the way.
+func (st *store) setAside(dir string, end []byte, why error) error {
+	path := filepath.Join(dir, asideFile)
+	note := fmt.Sprintf("%s: the last line of %s was half-written (%d bytes at %d: %v); it is kept in %s",
+		time.Now().UTC().Format(time.RFC3339), messagesFile, len(end), st.size, why, path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "# %s\n%s\n", note, bytes.TrimRight(end, "\n")); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	st.notes = append(st.notes, note)
+	if err := st.file.Truncate(st.size); err != nil {
+		return err
+	}
+	return st.file.Sync()
+}
+
+// append writes a row and returns when the disk has it.
+func (st *store) append(r *row) error {
+	if st.broken != nil {
+		return st.broken
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if _, err = st.file.Write(b); err == nil {
+		err = st.file.Sync()
+	}
+	if err == nil {
+		st.size += int64(len(b))
+		return nil
+	}
+	// The disk is full, or worse. What was written must go, or the next line
+	// would be glued to it.
+	if terr := st.file.Truncate(st.size); terr != nil {
+		st.broken = errors.Join(err, terr)
+	}
+	return err
+}
+
+func (st *store) close() error {
+	var err error
+	if st.file != nil {
+		err = st.file.Close()
+	}
+	return errors.Join(err, st.lock.Close())
+}
+
+// syncDir makes a new file's name as durable as its bytes.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,208 @@
+package space
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMain can be the process that a test kills: it posts until then, and prints
+// the name of each message that the space took.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("SPACE_TEST_POST_TO")
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	s, err := Open(Options{Data: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for i := 0; ; i++ {
+		said, err := s.Say(nil, "", strings.Repeat("x", i%5000))
+		if err == nil {
+			fmt.Println(said.Name)
+		}
+	}
+}
+
+func open(t *testing.T, dir string) *Space {
+	t.Helper()
+	s, err := Open(Options{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	var said []string
+	for range 3 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "SPACE_TEST_POST_TO="+dir)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for n := 0; lines.Scan(); n++ {
+			said = append(said, lines.Text())
+			if n == 50 {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		cmd.Wait()
+	}
+	if len(said) < 153 {
+		t.Fatalf("the processes said only %d messages", len(said))
+	}
+	s := open(t, dir)
+	kept := map[string]bool{}
+	for _, m := range s.Messages() {
+		kept[m.Name] = true
+	}
+	for _, name := range said {
+		if !kept[name] {
+			t.Errorf("%s was acknowledged and is lost", name)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "space")
+	s, srv := testServer(t, Options{Data: dir})
+	url := s.WebhookURL("http://localhost")
+	_, first := postTo(t, s.WebhookURL(srv.URL)+"&requestId=r&messageId=client-a&messageReplyOption="+replyOrFallback,
+		`{"text":"one","thread":{"threadKey":"k"},"cardsV2":[{"cardId":"c","card":{"header":{"title":"T"}}}]}`)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Say(nil, "", "too late"); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed space says %v", err)
+	}
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, messagesFile): 0o600, filepath.Join(dir, secretsFile): 0o600} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+
+	s, srv = testServer(t, Options{Data: dir})
+	if s.WebhookURL("http://localhost/") != url {
+		t.Error("the webhook's address changed")
+	}
+	if len(s.Notes()) > 0 {
+		t.Errorf("notes after a clean end: %q", s.Notes())
+	}
+	if m := s.Messages()[0]; m.Text != "one" || m.CardsV2[0].Card.Header.Title != "T" || m.ClientAssignedMessageId != "client-a" {
+		t.Errorf("read back %+v", m)
+	}
+	again := s.WebhookURL(srv.URL) + "&messageReplyOption=" + replyOrFail
+	if code, v := postTo(t, again+"&requestId=r", `{"text":"one"}`); code != 200 || v["name"] != first["name"] {
+		t.Errorf("the request id is forgotten: %d %v", code, v)
+	}
+	if code, v := postTo(t, again+"&messageId=client-a", `{"text":"one"}`); code != 409 {
+		t.Errorf("the message id is forgotten: %d %v", code, v)
+	}
+	_, v := postTo(t, again, `{"text":"two","thread":{"threadKey":"k"}}`)
+	if fmt.Sprint(v["thread"]) != fmt.Sprint(first["thread"]) {
+		t.Errorf("the thread key is forgotten: %v", v)
+	}
+}
+
+func TestHalfWrittenLine(t *testing.T) {
+	whole := t.TempDir()
+	s := open(t, whole)
+	for _, text := range []string{"one", "two", "three"} {
+		if _, err := s.Say(nil, "", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	b, err := os.ReadFile(filepath.Join(whole, messagesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.LastIndex(strings.TrimSuffix(string(b), "\n"), "\n") + 1
+	for cut := start + 1; cut < len(b); cut += 37 {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir)
+		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "half-written") {
+			t.Errorf("cut at %d: notes %q", cut, s.Notes())
+		}
+		if _, err := s.Say(nil, "", "four"); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s = open(t, dir)
+		if got := texts(s.Messages()); got != "one two four" || len(s.Notes()) != 0 {
+			t.Errorf("cut at %d: %q, notes %q", cut, got, s.Notes())
+		}
+		aside, err := os.ReadFile(filepath.Join(dir, asideFile))
+		if err != nil || !strings.Contains(string(aside), string(b[start:cut])) {
+			t.Errorf("cut at %d: what was cut off is not kept: %s, %v", cut, aside, err)
+		}
+	}
+}
+
+func TestBadLineInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, messagesFile)
+	const foreign = "{\"message\":{}}\n{}\n"
+	if err := os.WriteFile(path, []byte(foreign), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Data: dir}); err == nil || !strings.Contains(err.Error(), "messages.jsonl line 1") {
+		t.Errorf("opened: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != foreign {
+		t.Errorf("the file was changed: %q, %v", b, err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.Say(nil, "", "one"); err != nil {
+		t.Fatal(err)
+	}
+	file := s.store.file
+	full, err := os.Open(filepath.Join(dir, messagesFile)) // cannot be written to
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.file = full
+	if _, err := s.Say(nil, "", "lost"); err == nil {
+		t.Error("a message that is not on disk was acknowledged")
+	}
+	s.store.file = file
+	full.Close()
+	if got := texts(s.Messages()); got != "one" {
+		t.Errorf("the space shows %q", got)
+	}
+}
+
+func TestInUse(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := Open(Options{Data: dir}); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second Open gives %v", err)
+	}
+	s.Close()
+	open(t, dir)
+}

@@ -1,0 +1,197 @@
+package gchat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
+const postTimeout = 10 * time.Second
+
+// maxBody bounds what is read of an answer to a post, in bytes.
+const maxBody = 1 << 20
+
+// Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
+type Webhook struct {
+	Space  string       // spaces/S
+	Client *http.Client // nil: one that follows no redirects, which would carry the secret away
+
+	url *url.URL
+}
+
+var webhookPath = regexp.MustCompile(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
+
+// ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
+// https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
+// HTML-escaped URL (&amp;) is mended. The error is ErrNotWebhook and does not quote the URL.
+func ParseWebhook(raw string) (*Webhook, error) {
+	u, err := url.Parse(html.UnescapeString(strings.Trim(strings.TrimSpace(raw), `"'`)))
+	if err != nil || !allowedBase(u) {
+		return nil, ErrNotWebhook
+	}
+	m := webhookPath.FindStringSubmatch(u.Path)
+	if m == nil {
+		return nil, ErrNotWebhook
+	}
+	return &Webhook{Space: m[2], url: u}, nil
+}
+
+// LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is; "" otherwise.
+func (w *Webhook) LocalEndpoint() string {
+	if w.url.Scheme != "http" {
+		return ""
+	}
+	return (&url.URL{Scheme: "http", Host: w.url.Host, Path: "/"}).String()
+}
+
+// Post is a message to be created.
+type Post struct {
+	Text       string // Chat's own markup, at most MaxText bytes
+	ThreadName string // reply in this thread, or
+	ThreadKey  string // in the thread of this key, which it begins if need be; both "" begin a thread of their own
+	MessageID  string // client-…: Chat keeps one message of an id, whatever is sent twice
+}
+
+// Posted is what Chat tells of a created message: a webhook's answer has no more.
+type Posted struct {
+	Name       string    // spaces/S/messages/M
+	ThreadName string    // spaces/S/threads/T
+	ServerTime time.Time // the server's clock; zero when it did not say
+}
+
+var (
+	messageName = regexp.MustCompile(`^spaces/[^/]+/messages/[^/]+$`)
+	threadName  = regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`)
+)
+
+// noRedirects is shared: a hook posts to one host.
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
+// URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
+func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
+	type thread struct {
+		Name      string `json:"name,omitempty"`
+		ThreadKey string `json:"threadKey,omitempty"`
+	}
+	message := struct {
+		Text         string  `json:"text"`
+		MarkupSyntax string  `json:"markupSyntax"`
+		Thread       *thread `json:"thread,omitempty"`
+	}{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+
+	u := *w.url
+	q := u.RawQuery
+	add := func(name, value string) { q += "&" + name + "=" + url.QueryEscape(value) }
+	if p.ThreadName != "" || p.ThreadKey != "" {
+		// Without the option Chat ignores the thread; without a thread it refuses the option.
+		message.Thread = &thread{Name: p.ThreadName}
+		if p.ThreadName == "" {
+			message.Thread.ThreadKey = p.ThreadKey
+		}
+		add("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+	}
+	if p.MessageID != "" {
+		add("messageId", p.MessageID)
+		add("requestId", p.MessageID)
+	}
+	u.RawQuery = strings.TrimPrefix(q, "&")
+	body, err := json.Marshal(message)
+	if err != nil {
+		return Posted{}, fmt.Errorf("post message: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return Posted{}, ErrNotWebhook
+	}
+	req.Header.Set("Content-Type", "application/json; charset=UTF-8")
+	client := w.Client
+	if client == nil {
+		client = noRedirects
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Posted{}, fmt.Errorf("post message: %w", unquote(err))
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	posted, perr := readPosted(resp, got, w.Space)
+	if perr == nil || !errors.Is(perr, ErrNonsense) {
+		return posted, wrap(perr)
+	}
+	if err != nil {
+		return Posted{}, fmt.Errorf("post message: read answer: %w", unquote(err))
+	}
+	return Posted{}, wrap(perr)
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("post message: %w", err)
+}
+
+// readPosted makes sense of the answer to a post, or does not.
+func readPosted(resp *http.Response, body []byte, space string) (Posted, error) {
+	if resp.StatusCode != http.StatusOK {
+		return Posted{}, answeredError(resp.StatusCode, resp.Header, body)
+	}
+	var m struct {
+		Name   string `json:"name"`
+		Thread struct {
+			Name string `json:"name"`
+		} `json:"thread"`
+	}
+	if json.Unmarshal(body, &m) != nil || !messageName.MatchString(m.Name) || !strings.HasPrefix(m.Name, space+"/") {
+		return Posted{}, ErrNonsense
+	}
+	p := Posted{Name: m.Name}
+	if threadName.MatchString(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
+		p.ThreadName = m.Thread.Name
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		p.ServerTime = t.UTC()
+	}
+	return p, nil
+}
+
+// answeredError reads Google's error envelope; a body that is none is left out: it may be a proxy's page.
+func answeredError(status int, h http.Header, body []byte) *APIError {
+	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now())}
+	var envelope struct {
+		Error struct {
+			Message string `json:"message"`
+			Status  string `json:"status"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &envelope) == nil {
+		e.Message = shorten(envelope.Error.Message, 300)
+		e.Status = shorten(envelope.Error.Status, 60)
+	}
+	return e
+}
+
+// shorten keeps foreign words from filling a log.
+func shorten(s string, n int) string {
+	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,184 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// answered is gchat-ask-user-answered: it closes what Claude Code has done with. PostToolUse brings the answers, from
+// wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
+func (h *Hook) answered(_ context.Context, e *Event) error {
+	switch e.HookEventName {
+	case "PostToolUse", "PostToolUseFailure":
+		if e.ToolName != askTool {
+			return nil
+		}
+	case "Stop", "StopFailure", "UserPromptSubmit", "SessionEnd":
+	default:
+		return nil
+	}
+	defer h.notify(e)
+	for _, dir := range h.stateDirs() {
+		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
+		if err != nil {
+			return err
+		}
+		for _, err := range bad {
+			h.log.Error().Err(err).Msg("question set aside")
+		}
+		if e.HookEventName == "PostToolUse" {
+			if q := match(e, qs); q != nil {
+				return h.confirm(e, q)
+			}
+			continue
+		}
+		if err := h.closeAll(e, qs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// match finds the question of a PostToolUse: by tool_use_id, else the newest open one with equal input.
+func match(e *Event, qs []*state.Question) *state.Question {
+	for _, q := range qs {
+		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
+			return q
+		}
+	}
+	hash := e.inputHash()
+	for _, q := range qs {
+		if q.Status.Open() && q.InputHash == hash && (q.ToolUseID == "" || e.ToolUseID == "") {
+			return q
+		}
+	}
+	return nil
+}
+
+// confirm closes a question that Claude has the answer to, and tells its thread which it was.
+func (h *Hook) confirm(e *Event, q *state.Question) error {
+	answers, notes, err := answersOf(e, q.Questions)
+	if err != nil {
+		return err
+	}
+	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
+		if e.ToolUseID != "" {
+			q.ToolUseID = e.ToolUseID
+		}
+		if q.AnsweredMessage == "" || !maps.Equal(q.Answers, answers) { // the terminal was faster
+			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes
+		}
+	})
+	if ended {
+		h.leave()
+	}
+	return err
+}
+
+// closeAll ends the session's open questions after an event that leaves no dialog standing.
+func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
+	by := map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName]
+	if by == "" {
+		by = "stop"
+	}
+	hash := e.inputHash()
+	for _, q := range qs {
+		if !q.Status.Open() || q.Mode == state.Deny || e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
+			continue
+		}
+		to := state.Cancelled
+		if q.Status == state.Answered {
+			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
+		}
+		ended, err := h.poller.Close(q.Path, to, by, nil)
+		if err != nil {
+			return err
+		}
+		if ended {
+			h.leave()
+		}
+	}
+	return nil
+}
+
+// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text, and from
+// the list beside the questions that the first design describes (selectedOption, selectedOptions, customText).
+func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
+	var response struct {
+		Answers     json.RawMessage       `json:"answers"`
+		Annotations map[string]annotation `json:"annotations"`
+		Response    string                `json:"response"` // one text for all of them
+	}
+	if err := json.Unmarshal(e.ToolResponse, &response); err != nil {
+		return nil, nil, fmt.Errorf("tool response: %w", err)
+	}
+	answers, notes = map[string]string{}, map[string]string{}
+	var byText map[string]any
+	var inOrder []struct {
+		SelectedOption  string   `json:"selectedOption"`
+		SelectedOptions []string `json:"selectedOptions"`
+		CustomText      string   `json:"customText"`
+	}
+	switch {
+	case json.Unmarshal(response.Answers, &byText) == nil:
+		for text, v := range byText {
+			answers[text] = value(v)
+		}
+	case json.Unmarshal(response.Answers, &inOrder) == nil:
+		for i, a := range inOrder {
+			if i < len(prompts) {
+				labels := a.SelectedOptions
+				if a.SelectedOption != "" {
+					labels = []string{a.SelectedOption}
+				}
+				answers[prompts[i].Question] = state.Answer{Labels: labels, Text: a.CustomText}.Value()
+			}
+		}
+	}
+	for _, p := range prompts {
+		if answers[p.Question] == "" && response.Response != "" {
+			answers[p.Question] = response.Response
+		}
+	}
+	for text, a := range response.Annotations {
+		// 2.1.45 notes a free text beside itself.
+		if a.Notes != "" && a.Notes != answers[text] {
+			notes[text] = gchat.CleanReply(a.Notes)
+		}
+	}
+	return answers, notes, nil
+}
+
+// value reads one answer: text, or a list of labels as some versions had it.
+func value(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, p := range v {
+			parts[i] = fmt.Sprint(p)
+		}
+		return strings.Join(parts, ", ")
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// notify shows the person, once, what could not be done since the last hook.
+func (h *Hook) notify(e *Event) {
+	text := state.TakeNotices(state.UserState(h.Env), e.SessionID)
+	if text == "" {
+		return
+	}
+	if err := h.print(map[string]string{"systemMessage": text}); err != nil {
+		h.log.Error().Err(err).Msg("notice not shown")
+	}
+}

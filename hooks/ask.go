@@ -1,0 +1,251 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// doubled is how long after its end an equal question without a prompt id counts as the same event delivered twice.
+const doubled = time.Minute
+
+// mayWait says whether this event's hook may take as long as the person takes.
+func (h *Hook) mayWait(e *Event) bool {
+	return h.Name == "gchat-ask-user-forward" && e.ToolName == askTool &&
+		(e.HookEventName == "PermissionRequest" || e.HookEventName == "PreToolUse" && h.mode(e) == state.Hold)
+}
+
+// mode is how this session's questions are answered. Deny and inject mode are not built yet: native serves them.
+func (h *Hook) mode(e *Event) state.Mode {
+	if h.asked.mode != "" {
+		return h.asked.mode
+	}
+	project := state.ProjectDir(h.Env)
+	cfg := state.LoadConfig(h.Env, project)
+	for _, err := range cfg.Problems {
+		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
+	}
+	m := cfg.AskMode
+	if len(cfg.Rules) > 0 {
+		m = cfg.ModeFor(state.Asked{Session: h.asker(e).Name, Project: project, OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE")})
+	}
+	h.asked.mode = served(m)
+	return h.asked.mode
+}
+
+// asker is the session that this event comes from; found out once, since tmux is a process to ask.
+func (h *Hook) asker(e *Event) *poller.Asker {
+	if h.asked.by == nil {
+		a := poller.Identify(context.Background(), h.Env, e.SessionID)
+		h.asked.by = &a
+	}
+	return h.asked.by
+}
+
+func served(m state.Mode) state.Mode {
+	if m == state.Deny || m == state.Inject {
+		return state.Native
+	}
+	return m
+}
+
+// forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing; PermissionRequest puts it
+// into the space, waits for the reply beside the open dialog, and answers with it.
+func (h *Hook) forward(ctx context.Context, e *Event) error {
+	if e.ToolName != askTool || e.HookEventName != "PreToolUse" && e.HookEventName != "PermissionRequest" {
+		return nil
+	}
+	mode := h.mode(e)
+	if mode == state.Off {
+		return nil
+	}
+	if e.HookEventName == "PreToolUse" {
+		q, lock, err := h.recordCall(e, mode)
+		if err != nil || q == nil {
+			return err
+		}
+		h.wake() // for the case that no PermissionRequest hook shows up to post it
+		if lock == nil {
+			return nil
+		}
+		defer lock.Unlock()
+		return h.wait(ctx, e, q, toolAllow)
+	}
+	q, lock, err := h.findCall(e, mode)
+	if err != nil || q == nil {
+		return err
+	}
+	defer lock.Unlock()
+	return h.wait(ctx, e, q, permissionAllow)
+}
+
+// recordCall writes down the question of a PreToolUse event. It returns nil when another process did so already, and in
+// hold mode the lock of the one that waits.
+func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
+	fresh, err := h.question(e, mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := false
+	q, err = h.record(e, func(have []*state.Question) *state.Question {
+		known = false
+		for _, q := range have {
+			if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
+				known = true
+				return q
+			}
+		}
+		return fresh
+	})
+	if err != nil || mode != state.Hold {
+		if known {
+			return nil, nil, err
+		}
+		return q, nil, err
+	}
+	if !q.Status.Open() {
+		return nil, nil, nil
+	}
+	if lock, err = state.LockWaiter(q); errors.Is(err, state.ErrLocked) {
+		return nil, nil, nil // the same event from a second install: one of them waits
+	}
+	return q, lock, err
+}
+
+// findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id, and takes the
+// lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself. It
+// returns nil when another process has the question, or had it.
+func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
+	hash := e.inputHash()
+	var lockErr, freshErr error
+	q, err = h.record(e, func(have []*state.Question) (fresh *state.Question) {
+		taken := false
+		for _, q := range have {
+			if q.InputHash != hash {
+				continue
+			}
+			if q.Status.Open() {
+				// Two equal questions at once have two records: each hook takes one that nobody waits for.
+				if lock, lockErr = state.LockWaiter(q); lockErr == nil {
+					return q
+				}
+				taken = true
+				continue
+			}
+			// PreToolUse would have written a new question down, so this is the old one's event once more.
+			if q.ToolUseID != "" && (q.PromptID != "" && q.PromptID == e.PromptID || q.PromptID == "" && time.Since(q.AskedAt) < doubled) {
+				taken = true
+			}
+		}
+		if !taken {
+			fresh, freshErr = h.question(e, mode)
+		}
+		return fresh
+	})
+	if err = errors.Join(err, freshErr); err != nil || q == nil {
+		if lock != nil {
+			lock.Unlock()
+		}
+		return nil, nil, err
+	}
+	if lock == nil {
+		if lock, err = state.LockWaiter(q); err != nil {
+			if errors.Is(err, state.ErrLocked) {
+				err = nil
+			}
+			return nil, nil, err
+		}
+	}
+	return q, lock, nil
+}
+
+// question makes the record of a call.
+func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
+	prompts, err := e.prompts()
+	if err != nil {
+		return nil, err
+	}
+	if e.SessionID == "" {
+		return nil, errors.New("hook event: session_id is missing")
+	}
+	id := uuid.New().String()
+	asker := h.asker(e)
+	return &state.Question{
+		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane,
+		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: "ask-user-" + id[:8],
+		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
+		PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
+	}, nil
+}
+
+func absolute(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+// record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
+// person's own.
+func (h *Hook) record(e *Event, decide func([]*state.Question) *state.Question) (*state.Question, error) {
+	var errs []error
+	for _, dir := range h.stateDirs() {
+		q, err := state.QuestionsIn(dir).Record(e.SessionID, decide)
+		if err == nil {
+			if q != nil {
+				if err := state.Register(state.UserState(h.Env), dir, absolute(state.ProjectDir(h.Env)), time.Now()); err != nil {
+					h.log.Error().Err(err).Msg("project not registered; other sessions do not read for it")
+				}
+			}
+			return q, nil
+		}
+		errs = append(errs, err)
+		if !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, os.ErrExist) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
+}
+
+// stateDirs are the folders that a question of this project may be in.
+func (h *Hook) stateDirs() []string {
+	return []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
+}
+
+// wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
+func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
+	defer h.leave()
+	q, err := h.poller.Wait(ctx, q)
+	if ctx.Err() != nil {
+		_, err = h.poller.Close(q.Path, state.Cancelled, "signal", nil)
+		return err
+	}
+	if errors.Is(err, poller.ErrGaveUp) {
+		return nil
+	}
+	if err != nil || q.Status != state.Answered {
+		return err // closed otherwise: the dialog had its answer
+	}
+	input, err := answeredInput(e.ToolInput, q)
+	if err != nil {
+		return err
+	}
+	return h.print(allow(input))
+}
+
+// leave hands what this hook put into the outbox to somebody who stays.
+func (h *Hook) leave() {
+	if h.poller.Left() {
+		h.wake()
+	}
+}

@@ -1,0 +1,79 @@
+package hooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gchat-hooks/state"
+)
+
+// maxEvent bounds a hook event, in bytes. Stop carries the last message and PostToolUse a tool's result; neither comes
+// near.
+const maxEvent = 32 << 20
+
+// askTool is the tool whose calls are questions to the person.
+const askTool = "AskUserQuestion"
+
+// Event is what Claude Code tells a hook on stdin, as far as ours need it. PermissionRequest has no tool_use_id, and
+// prompt_id comes from 2.1.196 on.
+type Event struct {
+	HookEventName string          `json:"hook_event_name"`
+	SessionID     string          `json:"session_id"`
+	CWD           string          `json:"cwd"`
+	PromptID      string          `json:"prompt_id"`
+	ToolName      string          `json:"tool_name"`
+	ToolUseID     string          `json:"tool_use_id"`
+	ToolInput     json.RawMessage `json:"tool_input"`
+	ToolResponse  json.RawMessage `json:"tool_response"`
+}
+
+func decode(b []byte) (*Event, error) {
+	e := &Event{}
+	if err := json.Unmarshal(b, e); err != nil {
+		return nil, fmt.Errorf("hook event: %w", err)
+	}
+	if e.HookEventName == "" {
+		return nil, errors.New("hook event: hook_event_name is missing")
+	}
+	return e, nil
+}
+
+// askInput is the tool_input of an AskUserQuestion call.
+type askInput struct {
+	Questions []state.Prompt `json:"questions"`
+}
+
+// prompts reads the questions of an AskUserQuestion call.
+func (e *Event) prompts() ([]state.Prompt, error) {
+	var in askInput
+	if err := json.Unmarshal(e.ToolInput, &in); err != nil {
+		return nil, fmt.Errorf("tool input: %w", err)
+	}
+	if len(in.Questions) == 0 {
+		return nil, errors.New("tool input: no questions")
+	}
+	for i := range in.Questions {
+		in.Questions[i].OptionCount = len(in.Questions[i].Options)
+	}
+	return in.Questions, nil
+}
+
+// inputHash is equal for the PreToolUse, PermissionRequest and PostToolUse of one call: they carry the same questions,
+// though not the same bytes, and PostToolUse adds answers beside them.
+func (e *Event) inputHash() string {
+	var in struct {
+		Questions any `json:"questions"`
+	}
+	if json.Unmarshal(e.ToolInput, &in) != nil {
+		return ""
+	}
+	b, err := json.Marshal(in.Questions) // sorts the keys
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}

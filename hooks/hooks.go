@@ -1,0 +1,140 @@
+// Package hooks speaks Claude Code's hook protocol: an event as JSON on stdin, an effect, a decision as JSON on stdout.
+// It must never break, slow or freeze the session that calls it: whatever happens, a hook ends with exit code 0, and
+// what it cannot do is left to the dialog in the terminal.
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// Hook is one process of a hook: where it reads, writes and looks things up.
+type Hook struct {
+	Name   string // what it was called as
+	Stdin  io.Reader
+	Stdout io.Writer // the protocol: nothing but a decision goes there
+	Env    state.Getenv
+	Self   string // this program's path, for the detached flusher
+
+	log    *state.Log
+	poller *poller.Poller
+	asked  struct { // found out once
+		mode state.Mode
+		by   *poller.Asker
+	}
+}
+
+// jobs are the hooks by name. Each handles its own events and ignores the others in silence.
+var jobs = map[string]func(*Hook, context.Context, *Event) error{
+	"gchat-ask-user-forward":  (*Hook).forward,
+	"gchat-ask-user-answered": (*Hook).answered,
+}
+
+// Known says whether name is a hook's.
+func Known(name string) bool { return jobs[name] != nil }
+
+const (
+	readBound  = 5 * time.Second  // for the event to arrive on stdin
+	quickBound = 10 * time.Second // for a hook that does not wait; reached only when a disk or a lock hangs
+)
+
+// Run runs the hook. It returns when the hook is done, in bound, without an error and without a panic: what went wrong
+// is in the log.
+func (h *Hook) Run() {
+	h.log = state.NewLog(h.Env, h.Name)
+	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
+	done, waiting := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer h.catch()
+		input, err := h.read()
+		if err != nil {
+			h.log.Error().Err(err).Msg("hook event not read; nothing is done")
+			return
+		}
+		e, err := decode(input)
+		if err != nil {
+			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
+			return
+		}
+		ctx := context.Background()
+		if h.mayWait(e) {
+			close(waiting)
+			var stop func()
+			ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+			defer stop()
+		}
+		if err := jobs[h.Name](h, ctx, e); err != nil {
+			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
+				Str("hint", hint(err)).Msg("hook failed; the dialog is left to the person")
+		}
+	}()
+	select {
+	case <-done:
+	case <-waiting:
+		<-done
+	case <-time.After(quickBound):
+		h.log.Error().Msg("hook gave up: the disk or a lock does not answer")
+	}
+}
+
+func hint(err error) string {
+	switch {
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR"
+	case errors.Is(err, syscall.ENOSPC):
+		return "the disk is full"
+	case errors.Is(err, state.ErrLocked):
+		return "another gchat-hooks process is stopped while it holds a lock"
+	}
+	return ""
+}
+
+// catch keeps a panic from ending the process with exit code 2, which Claude Code takes for "block".
+func (h *Hook) catch() {
+	if r := recover(); r != nil {
+		h.log.Error().Any("panic", r).Bytes("stack", debug.Stack()).Msg("a bug in gchat-hooks; please report it")
+	}
+}
+
+// read takes the event from stdin; a pipe that is never closed must not hold the session.
+func (h *Hook) read() ([]byte, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	got := make(chan result, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(h.Stdin, maxEvent+1))
+		got <- result{b, err}
+	}()
+	select {
+	case r := <-got:
+		if len(r.b) > maxEvent {
+			return nil, fmt.Errorf("more than %d bytes", maxEvent)
+		}
+		return r.b, r.err
+	case <-time.After(readBound):
+		return nil, fmt.Errorf("stdin was not closed within %s", readBound)
+	}
+}
+
+// wake has what is in the outbox, and questions that no hook posts, sent by a process of its own.
+func (h *Hook) wake() {
+	if h.Self == "" {
+		return
+	}
+	if err := poller.StartFlusher(state.UserState(h.Env), h.Self); err != nil {
+		h.log.Error().Err(err).Msg("flusher not started; the next hook tries again")
+	}
+}

@@ -1,0 +1,55 @@
+package poller
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// Asker is the session that asks: where it runs and what it is called.
+type Asker struct {
+	Name        string // what people call it
+	TmuxSession string // "" outside tmux
+	TmuxPane    string // %N
+	ClaudePID   int    // 0 when unknown
+	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
+}
+
+// Identify finds out who asks from a hook's environment. Its name is $CLAUDE_SESSION_ID (launch scripts set it), else the
+// tmux session, else the project's folder with the beginning of the session id.
+func Identify(ctx context.Context, env state.Getenv, sessionID string) Asker {
+	a := Asker{TmuxPane: env("TMUX_PANE")}
+	a.TmuxSession, _ = inject.SessionOf(ctx, env("TMUX"), a.TmuxPane)
+	a.Name = SessionName(env, sessionID, a.TmuxSession)
+	if pid, _ := strconv.Atoi(env("CLAUDE_PID")); pid > 1 && running(pid) { // set from 2.1.214 on
+		a.ClaudePID = pid
+	} else {
+		a.ClaudePID = claudeAncestor()
+	}
+	if a.ClaudePID > 0 {
+		a.ClaudeStart = startOf(a.ClaudePID)
+	}
+	return a
+}
+
+// SessionName is what people call a session.
+func SessionName(env state.Getenv, sessionID, tmuxSession string) string {
+	if name := env("CLAUDE_SESSION_ID"); name != "" {
+		return name
+	}
+	if tmuxSession != "" {
+		return tmuxSession
+	}
+	return filepath.Base(state.ProjectDir(env)) + "-" + sessionID[:min(8, len(sessionID))]
+}
+
+// gone says that the Claude Code that asked has ended: its process is not there, or its pid is another process's by now.
+func gone(q *state.Question) bool {
+	if q.ClaudePID <= 1 {
+		return false
+	}
+	return !running(q.ClaudePID) || q.ClaudeStart != "" && startOf(q.ClaudePID) != q.ClaudeStart
+}

@@ -1,0 +1,100 @@
+package poller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// dateSlack is how far a reply may seem older than its question when the question's time is only known from the HTTP
+// answer, which counts whole seconds.
+const dateSlack = 2 * time.Second
+
+// Judge looks at the replies that the inbox wrote into a question's file, oldest first, and decides what becomes of
+// each: the first good one of an allowed person is claimed as the answer. It returns the question as it then stands.
+// The caller sends the outbox.
+func (p *Poller) Judge(path string) (*state.Question, error) {
+	return state.UpdateQuestion(path, func(q *state.Question) error {
+		cfg := p.config(q.ProjectDir)
+		order := make([]*state.Reply, 0, len(q.Replies))
+		for i := range q.Replies {
+			if q.Replies[i].Verdict == state.Unread {
+				order = append(order, &q.Replies[i])
+			}
+		}
+		if len(order) == 0 {
+			return state.ErrUnchanged
+		}
+		slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
+		for _, r := range order {
+			if m := p.judge(cfg, q, r); q.MessageSent {
+				p.put(m) // before the question's file says that the thread was told
+			}
+			p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
+				Str("verdict", string(r.Verdict)).Msg("reply")
+		}
+		return nil
+	})
+}
+
+// judge decides about one reply and returns what the thread is told of it, nil for nothing.
+func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *state.Outgoing {
+	once := func(about, text string) *state.Outgoing {
+		if q.Told[about] {
+			return nil
+		}
+		if q.Told == nil {
+			q.Told = map[string]bool{}
+		}
+		q.Told[about] = true
+		return note(q, about, text)
+	}
+	text := gchat.CleanReply(r.Text)
+	switch {
+	case strings.TrimSpace(text) == "", r.Sender != Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
+		r.Verdict = state.Ignored
+		return nil
+	case !allowed(cfg, r):
+		r.Verdict = state.Refused
+		return once("refused", refusedText(r, len(cfg.AllowedUsers) == 0))
+	case q.Status != state.Pending:
+		r.Verdict = state.Late
+		return once("late", lateText(q))
+	}
+	answers, missing := gchat.ParseReply(text, q.Questions, q.Partial)
+	if len(missing) > 0 {
+		r.Verdict, q.Partial = state.Kept, answers
+		return note(q, "kept "+r.MessageName, missingText(missing))
+	}
+	r.Verdict = state.Used
+	if err := claim(q, r, text, answers, p.now()); err != nil {
+		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("reply not claimed")
+	}
+	return nil
+}
+
+// claim makes a reply the question's answer. Answers are keyed by the raw question text.
+func claim(q *state.Question, r *state.Reply, text string, answers map[int]state.Answer, now time.Time) error {
+	if err := q.Move(state.Answered, now); err != nil {
+		return fmt.Errorf("claim reply: %w", err)
+	}
+	q.Answers, q.Notes, q.Partial = map[string]string{}, nil, nil
+	for i, prompt := range q.Questions {
+		a := answers[i]
+		q.Answers[prompt.Question] = a.Value()
+		if a.Notes != "" {
+			if q.Notes == nil {
+				q.Notes = map[string]string{}
+			}
+			q.Notes[prompt.Question] = a.Notes
+		}
+	}
+	kind := gchat.ResponseType(q.Questions, answers)
+	q.Response, q.ResponseType = &text, &kind
+	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
+	return nil
+}

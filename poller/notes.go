@@ -1,0 +1,124 @@
+package poller
+
+import (
+	"fmt"
+	"strings"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// note is a message of ours in a question's thread. What it is about makes its id: said twice, it is sent once.
+func note(q *state.Question, about, text string) *state.Outgoing {
+	return &state.Outgoing{
+		MessageID: messageID("note", q.QuestionID, about), Space: q.Space, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
+		Text: text, ProjectDir: q.ProjectDir,
+	}
+}
+
+// put writes a note down to be sent; nil is none. A note that cannot be written is logged: it is no reason to lose
+// the question's own step.
+func (p *Poller) put(m *state.Outgoing) {
+	if m == nil {
+		return
+	}
+	m.CreatedAt = p.now().UTC()
+	if err := state.OutboxIn(p.user()).Put(m); err != nil {
+		p.Log.Error().Err(err).Msg("note not written down")
+	}
+}
+
+// Close moves a question to its end and writes down what its thread is told; the caller has it sent. It reports whether this call ended it: of two that end the
+// same question, one does.
+func (p *Poller) Close(path string, to state.Status, by string, also func(*state.Question)) (bool, error) {
+	ended := false
+	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
+		if err := q.Move(to, p.now()); err != nil {
+			return state.ErrUnchanged
+		}
+		q.ResolvedBy = by
+		if also != nil {
+			also(q)
+		}
+		p.put(closingNote(q)) // before the file says "closed": after a crash in between it is put again, with the same id
+		ended = true
+		return nil
+	})
+	return ended && err == nil, err
+}
+
+// closingNote is what the thread of a closed question is told; nil when the question never got there.
+func closingNote(q *state.Question) *state.Outgoing {
+	if !q.MessageSent || q.Status.Open() {
+		return nil
+	}
+	text := ""
+	switch {
+	case q.Status == state.Resolved && len(q.Answers) > 0:
+		answers := make([]state.Answer, len(q.Questions))
+		for i, prompt := range q.Questions {
+			answers[i] = gchat.Decompose(prompt, q.Answers[prompt.Question])
+			answers[i].Notes = q.Notes[prompt.Question]
+		}
+		text = gchat.AnsweredText(q.SessionName, q.Questions, answers, q.ResolvedBy == "terminal")
+	default:
+		text = gchat.CancelledText(q.SessionName, q.Questions, closedWhy(q))
+	}
+	return note(q, "closed", text)
+}
+
+func closedWhy(q *state.Question) string {
+	why := map[string]string{
+		"signal":      "Dismissed in the terminal.",
+		"stop":        "Closed in the terminal without choosing an answer.",
+		"prompt":      "Closed in the terminal: a new prompt was given.",
+		"session_end": "The session ended.",
+		"claude_gone": "The session is gone: Claude Code has ended.",
+		"age":         "Nobody answered for 24 hours.",
+	}[q.ResolvedBy]
+	if why == "" {
+		why = "It was closed."
+	}
+	if q.AnsweredMessage != "" {
+		why += " Your reply did not reach Claude any more."
+	}
+	return why
+}
+
+const setAllowed = `set GCHAT_ALLOWED_USERS, or "allowed_users" in ~/.config/gchat-hooks/config.json, to %s and reply again`
+
+// refusedText answers the first reply of somebody who may not answer.
+func refusedText(r *state.Reply, nobodyAllowed bool) string {
+	who := gchat.Line(r.Sender)
+	if who == "" {
+		who = "the sender's users/ID"
+	}
+	name := who
+	if r.DisplayName != "" {
+		name = gchat.Line(r.DisplayName) + " (" + who + ")"
+	}
+	if nobodyAllowed {
+		return "[Not used] Nobody is allowed to answer yet. To let " + name + " answer, " + fmt.Sprintf(setAllowed, who) + "."
+	}
+	return "[Not used] " + name + " is not allowed to answer. To change that, " + fmt.Sprintf(setAllowed, who) + "."
+}
+
+// lateText answers the second reply to a question.
+func lateText(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "terminal":
+		return "[Not used] This question was already answered in the terminal."
+	case q.Status == state.Answered || q.Status == state.Resolved:
+		return "[Not used] This question was already answered."
+	}
+	return "[Not used] This question is closed. " + closedWhy(q)
+}
+
+// missingText says which of several questions still want an answer.
+func missingText(missing []int) string {
+	var qs []string
+	for _, i := range missing {
+		qs = append(qs, fmt.Sprintf("Q%d", i+1))
+	}
+	return fmt.Sprintf("[Kept] Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(qs, ", "), qs[0])
+}

@@ -1,0 +1,63 @@
+// Package poller waits for replies: it puts questions into their space, runs the one inbox loop that all waiters of a
+// machine share, decides who may answer, and binds replies to questions. It knows nothing of the hook protocol: a
+// question goes in, an answered question comes out.
+package poller
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"runtime/debug"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// Poller is one process's part in posting and reading. Env and Log must be set.
+type Poller struct {
+	Env state.Getenv
+	Log *state.Log
+	Now func() time.Time // nil: time.Now
+}
+
+func (p *Poller) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+func (p *Poller) user() string { return state.UserState(p.Env) }
+
+// config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
+func (p *Poller) config(projectDir string) *state.Config {
+	c := state.LoadConfig(p.Env, projectDir)
+	p.Log.Hide(c.WebhookURL)
+	return c
+}
+
+// goSafely runs f beside the caller. A panic ends f and is logged: it must not end the process with exit code 2, which
+// Claude Code takes for "block".
+func (p *Poller) goSafely(what string, f func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				p.Log.Error().Any("panic", r).Str("in", what).Bytes("stack", debug.Stack()).Msg("a bug in gchat-hooks; please report it")
+			}
+		}()
+		f()
+	}()
+	return done
+}
+
+// messageID derives the id that Chat keeps one message of, from what the message is about: at most 63 characters of
+// a-z, 0-9 and "-", beginning "client-".
+func messageID(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
+}

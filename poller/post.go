@@ -1,0 +1,146 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// ErrUnconfigured says that trying again is of no use before a person mends the configuration.
+var ErrUnconfigured = errors.New("posting is not configured")
+
+// errPosting says that another process posts this question at this moment.
+var errPosting = errors.New("another process is posting it")
+
+// Post puts a question into its space, once, whoever calls it how often. The message id is derived from the question,
+// so that a try after a lost answer, or after kill -9 between the answer and our writing it down, cannot post twice.
+func (p *Poller) Post(ctx context.Context, path string) (*state.Question, error) {
+	q, err := state.LoadQuestion(path)
+	if err != nil || posted(q) {
+		return q, err
+	}
+	lock, err := state.LockPoster(q)
+	if errors.Is(err, state.ErrLocked) {
+		return q, errPosting
+	}
+	if err != nil {
+		return q, err
+	}
+	defer lock.Unlock()
+	if q, err = state.LoadQuestion(path); err != nil || posted(q) || q.Status != state.Pending {
+		return q, err
+	}
+	cfg := p.config(q.ProjectDir)
+	hook, err := p.webhook(ctx, cfg)
+	if err != nil {
+		return p.notPosted(q, err, errors.Join(ErrUnconfigured, err))
+	}
+	id := messageID("question", q.QuestionID)
+	done, err := hook.Post(ctx, gchat.Post{Text: gchat.QuestionText(q), ThreadKey: q.ThreadKey, MessageID: id})
+	if gchat.AlreadyExists(err) {
+		done, err = p.lookUp(ctx, cfg, hook, id), nil
+	}
+	if err != nil {
+		return p.notPosted(q, err, err)
+	}
+	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
+		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
+		q.Space, q.PostError = hook.Space, ""
+		if t := done.ServerTime; !t.IsZero() && q.PostedAt == nil {
+			q.PostedAt = &t
+		}
+		return nil
+	})
+	if err == nil && !q.Status.Open() {
+		// It was closed in the terminal while it was on its way: the thread must not look open.
+		p.put(closingNote(q))
+		p.Send(ctx)
+	}
+	return q, err
+}
+
+// posted says that the question is in its space. Its thread may still be unknown: the inbox then finds it by id.
+func posted(q *state.Question) bool { return q.MessageSent }
+
+func (p *Poller) webhook(ctx context.Context, cfg *state.Config) (*gchat.Webhook, error) {
+	raw, err := cfg.Webhook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.Log.Hide(raw)
+	return gchat.ParseWebhook(raw)
+}
+
+// lookUp finds the message that an earlier try created. Where messages cannot be read its thread stays unknown.
+func (p *Poller) lookUp(ctx context.Context, cfg *state.Config, hook *gchat.Webhook, id string) gchat.Posted {
+	r, err := gchat.NewReader(ctx, p.endpoint(cfg, hook), cfg.CredentialsFile)
+	if err != nil {
+		return gchat.Posted{}
+	}
+	m, err := r.ByClientID(ctx, hook.Space, id)
+	if err != nil {
+		return gchat.Posted{}
+	}
+	return gchat.Posted{Name: m.Name, ThreadName: m.ThreadName, ServerTime: m.CreateTime}
+}
+
+// endpoint is where messages are read: as configured, else beside a webhook on this machine, else at Google.
+func (p *Poller) endpoint(cfg *state.Config, hook *gchat.Webhook) string {
+	if cfg.APIEndpoint != "" {
+		return cfg.APIEndpoint
+	}
+	return hook.LocalEndpoint()
+}
+
+// notPosted writes down why a question is not in its space, for `status`, the log and, once, the person at the terminal.
+func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question, error) {
+	why := p.Log.Clean(cause.Error())
+	if why == q.PostError {
+		return q, err
+	}
+	hint := gchat.Hint(cause)
+	if errors.Is(cause, state.ErrNoWebhook) {
+		hint = "set GOOGLE_CHAT_WEBHOOK_URL, or webhook_url in ~/.config/gchat-hooks/config.json; the README says how"
+	}
+	p.Log.Error().Str("question", q.QuestionID).Str("session", q.SessionName).Str("error", why).Str("hint", hint).
+		Msg("question not posted; it stays in the terminal")
+	if gchat.Permanent(cause) || errors.Is(err, ErrUnconfigured) {
+		_ = state.AddNotice(p.user(), q.SessionID, "gchat-hooks: a question could not be posted to Google Chat: "+why+". Hint: "+hint+".")
+	}
+	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.PostError = why; return nil })
+	if uerr != nil {
+		return q, err
+	}
+	return after, err
+}
+
+// keepPosting tries until the question is in its space, is closed, or cannot be posted as things are configured.
+func (p *Poller) keepPosting(ctx context.Context, path string) {
+	wait := time.Second
+	for ctx.Err() == nil {
+		q, err := p.Post(ctx, path)
+		if err == nil || errors.Is(err, ErrUnconfigured) || q != nil && q.Status != state.Pending {
+			return
+		}
+		pause := max(wait, gchat.RetryAfter(err))
+		if errors.Is(err, errPosting) {
+			pause = 100 * time.Millisecond
+		} else {
+			wait = min(2*wait, 30*time.Second)
+		}
+		sleep(ctx, pause)
+	}
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

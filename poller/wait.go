@@ -1,0 +1,138 @@
+package poller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// lookAround is how often a waiter sees whether Claude Code still lives and whether a reply was put there by hand.
+const lookAround = time.Second
+
+// ErrGaveUp says that the waiter stopped for its own reasons and the question is still open in the terminal.
+var ErrGaveUp = errors.New("stopped waiting")
+
+// Wait puts the question into its space and waits until it is answered or closed, whichever comes first. The caller
+// holds the question's waiter lock. It returns the question as it then stands; ErrGaveUp when it waited long enough or
+// posting is not configured, and ctx's error when it was told to end.
+func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	// In this order: the helpers are told to end, then waited for, so that none writes after the caller is done.
+	var helpers []<-chan struct{}
+	defer func() {
+		cancel()
+		for _, h := range helpers {
+			<-h
+		}
+	}()
+	path := q.Path
+	changed := state.Watch(ctx, path)
+	unconfigured := make(chan struct{})
+	helpers = append(helpers, p.goSafely("post and read", func() {
+		p.keepPosting(ctx, path)
+		debug.FreeOSMemory() // a waiting hook should be small
+		q, err := state.LoadQuestion(path)
+		switch {
+		case err != nil || ctx.Err() != nil:
+		case posted(q):
+			p.Lead(ctx, q.Space, q.ProjectDir)
+		default:
+			close(unconfigured)
+		}
+	}))
+	timeout := p.config(q.ProjectDir).HookTimeout
+	deadline := time.NewTimer(timeout - min(timeout/10, 30*time.Second)) // Claude Code would kill us at the timeout itself
+	defer deadline.Stop()
+	tick := time.NewTicker(lookAround)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return q, ctx.Err()
+		case <-deadline.C:
+			return q, ErrGaveUp
+		case <-unconfigured:
+			return q, ErrGaveUp
+		case <-changed:
+		case <-tick.C:
+			p.takeByHand(q)
+			if gone(q) {
+				_, err := p.Close(path, state.Cancelled, "claude_gone", nil)
+				p.Send(ctx)
+				return q, err
+			}
+			if p.now().Sub(q.AskedAt) >= state.MaxAge {
+				_, err := p.Close(path, state.Expired, "age", nil)
+				p.Send(ctx)
+				return q, err
+			}
+			continue
+		}
+		now, err := p.look(ctx, path)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return q, ErrGaveUp // somebody removed the file: closed, as other programs do it
+			}
+			p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("look at question")
+			var corrupt *state.Corrupt
+			if errors.As(err, &corrupt) {
+				return q, ErrGaveUp
+			}
+			continue
+		}
+		if q = now; q.Status != state.Pending {
+			return q, nil
+		}
+	}
+}
+
+// look reads the question and judges what came in.
+func (p *Poller) look(ctx context.Context, path string) (*state.Question, error) {
+	q, err := state.LoadQuestion(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range q.Replies {
+		if r.Verdict == state.Unread {
+			if q, err = p.Judge(path); err == nil {
+				p.goSafely("send", func() { p.Send(ctx) })
+			}
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+// takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
+// put one when Chat is out of reach. The file goes when the reply is in the question's file.
+func (p *Poller) takeByHand(q *state.Question) {
+	folder := filepath.Join(filepath.Dir(filepath.Dir(q.Path)), "user-input-queue")
+	for _, name := range []string{q.SessionID, q.SessionName} {
+		if name == "" || filepath.Base(name) != name {
+			continue
+		}
+		path := filepath.Join(folder, name+".txt")
+		b, err := os.ReadFile(path)
+		if err != nil || strings.TrimSpace(string(b)) == "" {
+			continue
+		}
+		sum := sha256.Sum256(b)
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.Replies = append(q.Replies, state.Reply{
+				MessageName: "local/" + hex.EncodeToString(sum[:8]), Sender: Local, Text: string(b), CreateTime: p.now().UTC(),
+			})
+			return nil
+		})
+		if err == nil {
+			os.Remove(path)
+		}
+	}
+}

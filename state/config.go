@@ -1,0 +1,274 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Defaults of the configuration.
+const (
+	DefaultPollInterval = 10 * time.Second
+	DefaultHookTimeout  = 24 * time.Hour // how long Claude Code lets the waiting hook run: "timeout": 86400
+)
+
+// Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
+// project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in the project's
+// .mcp.json, then in ~/.mcp.json. A flag is put into the environment by its command.
+type Config struct {
+	WebhookURL      string        // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
+	WebhookCommand  string        // webhook_url_command: prints the URL
+	SpaceID         string        // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
+	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file
+	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail
+	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
+	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
+	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
+	HookTimeout     time.Duration // GCHAT_HOOK_TIMEOUT, hook_timeout: the waiting hook's "timeout" in settings.json
+	Rules           []Rule        // rules: the first that matches a session sets its mode
+
+	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
+}
+
+// Rule sets the ask mode of the sessions that it matches. Patterns are shell globs; an empty one matches everything.
+type Rule struct {
+	Session     string `json:"session,omitempty"`      // the session's name
+	Project     string `json:"project,omitempty"`      // the project's folder
+	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
+	AskMode     Mode   `json:"ask_mode"`
+}
+
+// Asked is the session that a rule is looked up for.
+type Asked struct{ Session, Project, OutputStyle string }
+
+// ModeFor is the ask mode of a session: the first matching rule's, else the default.
+func (c *Config) ModeFor(a Asked) Mode {
+	match := func(pattern, s string) bool {
+		ok, err := path.Match(pattern, s)
+		return pattern == "" || err == nil && ok
+	}
+	for _, r := range c.Rules {
+		if match(r.Session, a.Session) && match(r.Project, a.Project) && match(r.OutputStyle, a.OutputStyle) {
+			return r.AskMode
+		}
+	}
+	return c.AskMode
+}
+
+// layer answers for one place where configuration can stand.
+type layer struct {
+	value map[string]string // by environment variable
+	rules []Rule
+}
+
+// fileKeys names the members of gchat-hooks.json and config.json after the variables that they stand for.
+var fileKeys = map[string]string{
+	"webhook_url": "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command": "webhook_url_command", "space_id": "GOOGLE_CHAT_SPACE_ID",
+	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
+	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
+}
+
+// LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
+func LoadConfig(env Getenv, projectDir string) *Config {
+	c := &Config{}
+	user := env("GCHAT_CONFIG")
+	if user == "" {
+		dir := env("XDG_CONFIG_HOME")
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(home(env), ".config")
+		}
+		user = filepath.Join(dir, "gchat-hooks", "config.json")
+	}
+	layers := []layer{envLayer(env)}
+	for _, f := range []struct {
+		path  string
+		parse func([]byte, string) (layer, error)
+	}{
+		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer},
+		{user, configLayer},
+		{filepath.Join(projectDir, ".mcp.json"), mcpLayer},
+		{filepath.Join(home(env), ".mcp.json"), mcpLayer},
+	} {
+		b, err := os.ReadFile(f.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var l layer
+		if err == nil {
+			l, err = f.parse(b, filepath.Dir(f.path))
+		}
+		if err != nil {
+			// What stands below could belong to another space: a broken file must not send questions there.
+			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
+			break
+		}
+		layers = append(layers, l)
+	}
+	get := func(name string) string {
+		for _, l := range layers {
+			if v := l.value[name]; v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	for _, l := range layers { // the URL or a command for it, whichever stands higher
+		if c.WebhookURL, c.WebhookCommand = l.value["GOOGLE_CHAT_WEBHOOK_URL"], l.value["webhook_url_command"]; c.WebhookURL+c.WebhookCommand != "" {
+			break
+		}
+	}
+	if c.WebhookURL != "" {
+		c.WebhookCommand = ""
+	}
+	for _, l := range layers {
+		if len(l.rules) > 0 {
+			c.Rules = l.rules
+			break
+		}
+	}
+	c.APIEndpoint = get("GCHAT_API_ENDPOINT")
+	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
+		c.SpaceID = "spaces/" + c.SpaceID
+	}
+	if c.CredentialsFile = get("GOOGLE_CHAT_CREDENTIALS_FILE"); strings.HasPrefix(c.CredentialsFile, "~/") {
+		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
+	}
+	for _, u := range strings.Split(get("GCHAT_ALLOWED_USERS"), ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			c.AllowedUsers = append(c.AllowedUsers, u)
+		}
+	}
+	c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE")))
+	for i := range c.Rules {
+		c.Rules[i].AskMode = c.mode("rules", c.Rules[i].AskMode)
+	}
+	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
+	c.HookTimeout = c.duration("hook_timeout", get("GCHAT_HOOK_TIMEOUT"), DefaultHookTimeout)
+	return c
+}
+
+func (c *Config) mode(where string, m Mode) Mode {
+	switch m = Mode(strings.ToLower(strings.TrimSpace(string(m)))); m {
+	case "":
+		return Native
+	case Native, Hold, Deny, Inject, Off:
+		return m
+	}
+	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes native, hold, deny, inject or off", where, m))
+	return Native
+}
+
+func (c *Config) duration(where, s string, otherwise time.Duration) time.Duration {
+	if s == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(s)
+	if seconds, ferr := strconv.ParseFloat(s, 64); ferr == nil && seconds < 1e9 {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d < 10*time.Millisecond {
+		c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes seconds (10) or a duration (10s)", where, s))
+		return otherwise
+	}
+	return d
+}
+
+func envLayer(env Getenv) layer {
+	l := layer{value: map[string]string{}}
+	for _, name := range fileKeys {
+		l.value[name] = env(name)
+	}
+	delete(l.value, "webhook_url_command")
+	return l
+}
+
+func configLayer(b []byte, dir string) (layer, error) {
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
+		return layer{}, err
+	}
+	l := layer{value: map[string]string{}}
+	for key, name := range fileKeys {
+		raw, ok := file[key]
+		if !ok {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return layer{}, err
+		}
+		switch v := v.(type) {
+		case nil:
+		case string:
+			l.value[name] = v
+		case float64:
+			l.value[name] = strconv.FormatFloat(v, 'f', -1, 64)
+		case []any:
+			var parts []string
+			for _, p := range v {
+				parts = append(parts, fmt.Sprint(p))
+			}
+			l.value[name] = strings.Join(parts, ",")
+		default:
+			return layer{}, fmt.Errorf("%s is neither text nor a number nor a list", key)
+		}
+	}
+	if p := l.value["GOOGLE_CHAT_CREDENTIALS_FILE"]; p != "" && !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") {
+		l.value["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(dir, p)
+	}
+	if raw, ok := file["rules"]; ok {
+		if err := json.Unmarshal(raw, &l.rules); err != nil {
+			return layer{}, fmt.Errorf("rules: %w", err)
+		}
+	}
+	return l, nil
+}
+
+func mcpLayer(b []byte, _ string) (layer, error) {
+	var file struct {
+		Servers map[string]struct {
+			Env map[string]any `json:"env"`
+		} `json:"mcpServers"`
+	}
+	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
+		return layer{}, err
+	}
+	l := layer{value: map[string]string{}}
+	for name, v := range file.Servers["google-chat-bridge"].Env {
+		l.value[name] = fmt.Sprint(v)
+	}
+	return l, nil
+}
+
+func trimBOM(b []byte) []byte { return []byte(strings.TrimPrefix(string(b), "\ufeff")) }
+
+// ErrNoWebhook says that no place of the configuration names a webhook.
+var ErrNoWebhook = errors.New("no webhook URL is configured")
+
+// Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
+func (c *Config) Webhook(ctx context.Context) (string, error) {
+	if c.WebhookURL == "" && c.WebhookCommand != "" {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", c.WebhookCommand)
+		cmd.WaitDelay = time.Second
+		out, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("run webhook_url_command: %w", err)
+		}
+		c.WebhookURL = strings.TrimSpace(string(out))
+	}
+	if c.WebhookURL == "" {
+		return "", errors.Join(append([]error{ErrNoWebhook}, c.Problems...)...)
+	}
+	return c.WebhookURL, nil
+}

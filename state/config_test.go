@@ -1,0 +1,131 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// place is a machine's configuration: an environment, a home, a project.
+type place struct {
+	t    *testing.T
+	env  map[string]string
+	proj string
+}
+
+func newPlace(t *testing.T) *place {
+	root := t.TempDir()
+	return &place{t, map[string]string{"HOME": filepath.Join(root, "home")}, filepath.Join(root, "proj")}
+}
+
+func (p *place) getenv(name string) string { return p.env[name] }
+
+func (p *place) write(path, content string) {
+	p.t.Helper()
+	full := filepath.Join(p.proj, path)
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		full = filepath.Join(p.env["HOME"], rest)
+	}
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestConfigOrder(t *testing.T) {
+	mcp := func(url string) string {
+		return `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL":"` + url + `"}},"other":{"env":{"X":"y"}}}}`
+	}
+	p := newPlace(t)
+	want := []string{"home-mcp", "project-mcp", "user", "project", "environment"}
+	p.write("~/.mcp.json", mcp("home-mcp"))
+	steps := []func(){
+		func() {},
+		func() { p.write(".mcp.json", mcp("project-mcp")) },
+		func() { p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"user"}`) },
+		func() { p.write(".claude/gchat-hooks.json", "\ufeff"+`{"webhook_url":"project"}`) },
+		func() { p.env["GOOGLE_CHAT_WEBHOOK_URL"] = "environment" },
+	}
+	for i, step := range steps {
+		step()
+		if c := LoadConfig(p.getenv, p.proj); c.WebhookURL != want[i] || len(c.Problems) > 0 {
+			t.Errorf("webhook is from %q, problems %v; want %q", c.WebhookURL, c.Problems, want[i])
+		}
+	}
+}
+
+func TestConfigValues(t *testing.T) {
+	p := newPlace(t)
+	p.write("~/.config/gchat-hooks/config.json", `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
+		"ask_mode":"Hold","poll_interval":2.5,"hook_timeout":"10m","unknown":{"x":1},
+		"rules":[{"session":"orch-*","ask_mode":"off"},{"output_style":"system3*","ask_mode":"deny"}]}`)
+	c := LoadConfig(p.getenv, p.proj)
+	if len(c.Problems) > 0 {
+		t.Fatal(c.Problems)
+	}
+	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != Hold ||
+		c.PollInterval != 2500*time.Millisecond || c.HookTimeout != 10*time.Minute ||
+		!slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}) {
+		t.Errorf("got %+v", c)
+	}
+	for a, want := range map[Asked]Mode{
+		{Session: "orch-epic4"}: Off, {Session: "x", OutputStyle: "system3-meta"}: Deny, {Session: "x"}: Hold,
+	} {
+		if got := c.ModeFor(a); got != want {
+			t.Errorf("%+v: mode %s, want %s", a, got, want)
+		}
+	}
+	p.env["GCHAT_ALLOWED_USERS"] = " users/7 ,, bob@example.com "
+	p.env["GCHAT_POLLER_INTERVAL"] = "0.25"
+	c = LoadConfig(p.getenv, p.proj)
+	if !slices.Equal(c.AllowedUsers, []string{"users/7", "bob@example.com"}) || c.PollInterval != 250*time.Millisecond {
+		t.Errorf("from the environment: %+v", c)
+	}
+}
+
+func TestBrokenConfigHidesWhatStandsBelow(t *testing.T) {
+	p := newPlace(t)
+	p.write(".claude/gchat-hooks.json", `{"webhook_url": `)
+	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
+	c := LoadConfig(p.getenv, p.proj)
+	if c.WebhookURL != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 {
+		t.Errorf("got %+v; want nothing and one problem", c)
+	}
+	if _, err := c.Webhook(context.Background()); !errors.Is(err, ErrNoWebhook) || !strings.Contains(err.Error(), "gchat-hooks.json") {
+		t.Errorf("the error does not name the broken file: %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(p.proj, ".claude", "gchat-hooks.json")); err != nil || string(b) != `{"webhook_url": ` {
+		t.Errorf("a person's file was touched: %q, %v", b, err)
+	}
+}
+
+func TestNonsenseValuesAreReported(t *testing.T) {
+	p := newPlace(t)
+	p.env["GCHAT_ASK_MODE"] = "nativ"
+	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
+	p.env["GCHAT_HOOK_TIMEOUT"] = "1e400"
+	c := LoadConfig(p.getenv, p.proj)
+	if c.AskMode != Native || c.PollInterval != DefaultPollInterval || c.HookTimeout != DefaultHookTimeout || len(c.Problems) != 3 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestWebhookCommand(t *testing.T) {
+	p := newPlace(t)
+	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
+	c := LoadConfig(p.getenv, p.proj)
+	if got, err := c.Webhook(context.Background()); err != nil || got != "https://x/made" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
+	if _, err := LoadConfig(p.getenv, p.proj).Webhook(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("failed command: %v", err)
+	}
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Inbox is how far the messages of one space were read: file inbox/{space}.json in the user state.
+type Inbox struct {
+	// Watermark is the createTime of the newest message seen; the server's clock. Messages up to it were handed to
+	// the questions in Covered.
+	Watermark time.Time `json:"watermark"`
+	// Covered holds the ids of the questions whose thread was read from their beginning. A question that is not in it
+	// needs one look further back.
+	Covered map[string]bool `json:"covered"`
+
+	path string
+}
+
+// OpenInbox reads how far a space was read. A file that does not parse is moved aside and the space is read afresh.
+func OpenInbox(userState, space string) (*Inbox, error) {
+	in := &Inbox{Covered: map[string]bool{}, path: filepath.Join(userState, "inbox", safeName(space)+".json")}
+	b, err := os.ReadFile(in.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return in, nil
+	}
+	if err != nil {
+		return in, fmt.Errorf("read inbox: %w", err)
+	}
+	if err := json.Unmarshal(b, in); err != nil {
+		in.Watermark, in.Covered = time.Time{}, map[string]bool{}
+		return in, setAside(in.path, err)
+	}
+	if in.Covered == nil {
+		in.Covered = map[string]bool{}
+	}
+	return in, nil
+}
+
+// Save writes how far the space was read. It comes after the replies are in the questions' files: the other way round
+// a crash would lose them.
+func (in *Inbox) Save() error {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if err := mkdir(filepath.Dir(in.path)); err != nil {
+		return err
+	}
+	return writeFile(in.path, append(b, '\n'))
+}
+
+// LockLeader makes the caller the one process of this machine that lists the space; ErrLocked when there is one.
+func LockLeader(userState, space string) (*Lock, error) {
+	return TryLock(filepath.Join(userState, "inbox", safeName(space)+".leader"))
+}

@@ -1,0 +1,71 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// ErrLocked says that another living process holds the lock.
+var ErrLocked = errors.New("held by another process")
+
+// lockWait bounds how long a hook waits for a critical section of another process. Sections take about a millisecond;
+// only a stopped process keeps one longer, and then Claude Code must not wait with us.
+const lockWait = 2 * time.Second
+
+// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9.
+type Lock struct{ f *flock.Flock }
+
+// TryLock takes the lock at path at once or returns ErrLocked.
+func TryLock(path string) (*Lock, error) {
+	if err := mkdir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	f := flock.New(path, flock.SetPermissions(0o600))
+	got, err := f.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
+	}
+	if !got {
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), ErrLocked)
+	}
+	return &Lock{f}, nil
+}
+
+// Held says whether a living process holds the lock at path.
+func Held(path string) bool {
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	l, err := TryLock(path)
+	if err == nil {
+		l.Unlock()
+	}
+	return errors.Is(err, ErrLocked)
+}
+
+// lockSoon takes the lock at path within lockWait.
+func lockSoon(path string) (*Lock, error) {
+	if err := mkdir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	f := flock.New(path, flock.SetPermissions(0o600))
+	got, err := f.TryLockContext(ctx, time.Millisecond)
+	if errors.Is(err, context.DeadlineExceeded) || err == nil && !got {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
+	}
+	return &Lock{f}, nil
+}
+
+// Unlock lets the lock go. The lock file stays: removing it would let two holders in.
+func (l *Lock) Unlock() { _ = l.f.Close() }

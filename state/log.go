@@ -1,0 +1,59 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// maxLog is when the log is renamed to .1 and begun anew, in bytes.
+const maxLog = 10 << 20
+
+// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and one old file. The file is
+// opened at the first line, so that a hook with nothing to say does not touch it. What cannot be logged is dropped:
+// a log must not break a hook.
+type Log struct {
+	zerolog.Logger
+	Redactor
+
+	path string
+	mu   sync.Mutex
+	file *os.File
+}
+
+// NewLog is the log of one process; job is the name that it runs under.
+func NewLog(env Getenv, job string) *Log {
+	l := &Log{path: LogPath(env)}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	l.Logger = zerolog.New(l).With().Timestamp().Str("job", job).Int("pid", os.Getpid()).Logger()
+	return l
+}
+
+// LogPath is where the log is.
+func LogPath(env Getenv) string {
+	return filepath.Join(home(env), ".claude", "logs", "gchat-hooks.log")
+}
+
+// Write takes one line from zerolog.
+func (l *Log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		if mkdir(filepath.Dir(l.path)) != nil {
+			return len(line), nil
+		}
+		if info, err := os.Stat(l.path); err == nil && info.Size() > maxLog {
+			// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
+			_ = os.Rename(l.path, l.path+".1")
+		}
+		f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return len(line), nil
+		}
+		l.file = f
+	}
+	_, _ = l.file.WriteString(l.Clean(string(line)))
+	return len(line), nil
+}

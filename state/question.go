@@ -1,0 +1,271 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Status is where a question is in its life.
+type Status string
+
+const (
+	Pending   Status = "pending"   // asked, nobody answered yet
+	Answered  Status = "answered"  // a reply was claimed; Claude Code has not confirmed it yet
+	Resolved  Status = "resolved"  // Claude Code has the answer, from the thread or from the terminal
+	Cancelled Status = "cancelled" // Esc, quit, crash, "chat about this"
+	Abandoned Status = "abandoned" // its tmux session is gone (inject mode)
+	TimedOut  Status = "timeout"   // nobody replied in time (deny mode)
+	Expired   Status = "expired"   // 24 hours old
+)
+
+// Open says that the question can still get its answer delivered.
+func (s Status) Open() bool { return s == Pending || s == Answered }
+
+// next holds the allowed steps of a question's life. A closed question never opens again.
+var next = map[Status][]Status{
+	Pending:  {Answered, Resolved, Cancelled, Abandoned, TimedOut, Expired},
+	Answered: {Resolved, Cancelled, Abandoned, Expired},
+	TimedOut: {Resolved, Expired},
+}
+
+// ErrTransition is what a step that a question's life does not allow returns. Somebody else was faster.
+var ErrTransition = errors.New("question is not in that state any more")
+
+// Mode is how the answer reaches Claude Code.
+type Mode string
+
+const (
+	Native Mode = "native" // the PermissionRequest hook waits beside the dialog
+	Hold   Mode = "hold"   // the PreToolUse hook waits, no dialog is drawn
+	Deny   Mode = "deny"   // the call is denied, the reply delivered later
+	Inject Mode = "inject" // the daemon types the answer
+	Off    Mode = "off"    // nothing is forwarded
+)
+
+// Option is one choice of a Prompt, as Claude Code's AskUserQuestion tool names it.
+type Option struct {
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty"`
+	Preview     string `json:"preview,omitempty"`
+}
+
+// Prompt is one of the one to four questions of an AskUserQuestion call. Question is the raw text and the key of
+// its answer: it is never trimmed or normalised.
+type Prompt struct {
+	Question    string   `json:"question"`
+	Header      string   `json:"header,omitempty"`
+	Options     []Option `json:"options"`
+	MultiSelect bool     `json:"multiSelect"`
+	OptionCount int      `json:"option_count"`
+}
+
+// Answer is what one prompt was answered with.
+type Answer struct {
+	Labels []string `json:"labels,omitempty"` // the chosen options' labels, in the options' order
+	Text   string   `json:"text,omitempty"`   // the person's own words
+	Notes  string   `json:"notes,omitempty"`  // a remark beside a choice
+}
+
+// Value is the answer as Claude Code's `answers` map wants it: labels and own words joined by ", ".
+func (a Answer) Value() string {
+	parts := slices.Clone(a.Labels)
+	if a.Text != "" {
+		parts = append(parts, a.Text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Empty says that nothing was chosen and nothing said.
+func (a Answer) Empty() bool { return len(a.Labels) == 0 && a.Text == "" }
+
+// Verdict is what became of a reply.
+type Verdict string
+
+const (
+	Unread  Verdict = ""        // written down by the inbox, not looked at yet
+	Used    Verdict = "used"    // became the answer
+	Kept    Verdict = "kept"    // answered some of several questions
+	Refused Verdict = "refused" // its sender may not answer
+	Late    Verdict = "late"    // the question was answered or closed already
+	Ignored Verdict = "ignored" // older than the question, or without text
+)
+
+// Reply is a message of a person in the question's thread. MessageName is its Chat resource name and is used once.
+type Reply struct {
+	MessageName string    `json:"message_name"`
+	Sender      string    `json:"sender"` // users/ID
+	SenderEmail string    `json:"sender_email,omitempty"`
+	DisplayName string    `json:"display_name,omitempty"`
+	Text        string    `json:"text"`
+	CreateTime  time.Time `json:"create_time"` // the server's clock
+	Verdict     Verdict   `json:"verdict,omitempty"`
+}
+
+// Question is one AskUserQuestion call that was put to a person, as it stands in its file. The first block is the
+// format that other programs read; the second is ours. Fields that this version does not know survive a rewrite.
+type Question struct {
+	QuestionID         string     `json:"question_id"` // UUID
+	SessionID          string     `json:"session_id"`  // Claude Code's
+	TmuxSession        string     `json:"tmux_session"`
+	AskedAt            time.Time  `json:"asked_at"` // this machine's clock, UTC
+	ThreadKey          string     `json:"gchat_thread_key"`
+	ThreadName         string     `json:"gchat_thread_name"` // spaces/S/threads/T, from the send's response
+	MessageSent        bool       `json:"gchat_message_sent"`
+	MessageName        string     `json:"gchat_message_name"` // spaces/S/messages/M
+	Questions          []Prompt   `json:"questions"`
+	Status             Status     `json:"status"`
+	ResolvedAt         *time.Time `json:"resolved_at"`
+	Response           *string    `json:"response"`      // the reply as it was typed
+	ResponseType       *string    `json:"response_type"` // single_select, multi_select, custom_text, multi_question
+	InjectionAttempted bool       `json:"injection_attempted"`
+	InjectionSucceeded *bool      `json:"injection_succeeded"`
+
+	Mode            Mode              `json:"mode"`
+	ProjectDir      string            `json:"project_dir,omitempty"`
+	CWD             string            `json:"cwd,omitempty"`
+	SessionName     string            `json:"session_name"`
+	PromptID        string            `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
+	ToolUseID       string            `json:"tool_use_id,omitempty"`
+	InputHash       string            `json:"input_hash,omitempty"` // of tool_input.questions: what ties a PermissionRequest to its PreToolUse
+	ClaudePID       int               `json:"claude_pid,omitempty"`
+	ClaudeStart     string            `json:"claude_start,omitempty"` // start time of that process, so that a reused pid is not taken for it
+	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
+	Space           string            `json:"space,omitempty"`        // spaces/S
+	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
+	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
+	Replies         []Reply           `json:"replies,omitempty"`
+	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
+	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
+	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
+	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
+	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
+	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
+	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, age
+	Told            map[string]bool   `json:"told,omitempty"`             // notes that the thread has got, each once
+
+	Path string `json:"-"` // where it is on disk
+
+	raw map[string]json.RawMessage // the file as it was read
+}
+
+// Move takes the question one step on, or returns ErrTransition when its life does not allow it.
+func (q *Question) Move(to Status, now time.Time) error {
+	if !slices.Contains(next[q.Status], to) {
+		return fmt.Errorf("move question from %s to %s: %w", q.Status, to, ErrTransition)
+	}
+	q.Status = to
+	if to != Answered {
+		t := now.UTC()
+		q.ResolvedAt = &t
+	}
+	return nil
+}
+
+// Reply returns the reply of that message, or nil.
+func (q *Question) Reply(messageName string) *Reply {
+	for i := range q.Replies {
+		if q.Replies[i].MessageName == messageName {
+			return &q.Replies[i]
+		}
+	}
+	return nil
+}
+
+// UnmarshalJSON keeps the raw members, so that MarshalJSON can give back what it does not know.
+func (q *Question) UnmarshalJSON(b []byte) error {
+	type plain Question
+	var p plain
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &p.raw); err != nil {
+		return err
+	}
+	*q = Question(p)
+	return nil
+}
+
+// MarshalJSON writes known members in the order of the struct, then unknown ones by name. A known member whose value
+// did not change keeps the bytes it was read with: unknown fields inside it survive too.
+func (q *Question) MarshalJSON() ([]byte, error) {
+	type plain Question
+	was, err := members(q.raw)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	known := map[string]bool{}
+	write := func(name string, value []byte) {
+		if out.Len() == 0 {
+			out.WriteByte('{')
+		} else {
+			out.WriteByte(',')
+		}
+		key, _ := json.Marshal(name)
+		out.Write(key)
+		out.WriteByte(':')
+		out.Write(value)
+	}
+	v := reflect.ValueOf((*plain)(q)).Elem()
+	for i := range v.NumField() {
+		name, opts, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		known[name] = true
+		f := v.Field(i)
+		if raw := q.raw[name]; raw == nil && opts == "omitempty" && (f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0) {
+			continue
+		}
+		b, err := json.Marshal(f.Interface())
+		if err != nil {
+			return nil, err
+		}
+		if raw, ok := q.raw[name]; ok && bytes.Equal(b, was[name]) {
+			b = raw
+		}
+		write(name, b)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.raw)) {
+		if !known[name] {
+			write(name, q.raw[name])
+		}
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// members marshals the known members of a raw question again: the shape that an unchanged value would take.
+func members(raw map[string]json.RawMessage) (map[string][]byte, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	type plain Question
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return nil, err
+	}
+	var p plain
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, err
+	}
+	was := map[string][]byte{}
+	v := reflect.ValueOf(&p).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		if b, err := json.Marshal(v.Field(i).Interface()); err == nil {
+			was[name] = b
+		}
+	}
+	return was, nil
+}

@@ -1,0 +1,218 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// MaxAge is how long a question is kept: then it expires, then its file goes.
+const MaxAge = 24 * time.Hour
+
+// maxQuestionFile bounds what is read of a question's file, in bytes.
+const maxQuestionFile = 64 << 20
+
+// Questions is the folder of a project's questions, one JSON file each.
+type Questions struct{ Dir string }
+
+// QuestionsIn is the folder pending-questions of a project's state folder.
+func QuestionsIn(projectState string) Questions {
+	return Questions{Dir: filepath.Join(projectState, "pending-questions")}
+}
+
+func (s Questions) lockPath(name string) string { return filepath.Join(s.Dir, ".locks", name) }
+
+// Record looks at the session's questions and writes a new one, as one step that no other process can come between:
+// decide gets those that stand there, newest first, and returns the question to use: one of them, a new one (without
+// Path, it is written), or nil.
+func (s Questions) Record(sessionID string, decide func(open []*Question) *Question) (*Question, error) {
+	if err := mkdir(s.Dir); err != nil {
+		return nil, err
+	}
+	l, err := lockSoon(s.lockPath("record"))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Unlock()
+	have, _, err := s.OfSession(sessionID)
+	if err != nil {
+		return nil, err
+	}
+	q := decide(have)
+	if q == nil || q.Path != "" {
+		return q, nil
+	}
+	return q, s.create(q)
+}
+
+// create writes a new question as {session_id}-{unix_ts}.json, with -2, -3 … when that is taken.
+func (s Questions) create(q *Question) error {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return fmt.Errorf("record question: %w", err)
+	}
+	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
+	for n := 1; n < 10000; n++ {
+		name := base
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		q.Path = filepath.Join(s.Dir, name+".json")
+		err = createFile(q.Path, append(b, '\n'))
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err != nil {
+		q.Path = ""
+		return fmt.Errorf("record question: %w", err)
+	}
+	return nil
+}
+
+// OfSession reads the questions of a session, newest first. Files that do not parse are moved aside and returned as
+// *Corrupt errors beside the others.
+func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err error) {
+	return s.list(safeName(sessionID)+"-", func(q *Question) bool { return q.SessionID == sessionID })
+}
+
+// All reads every question, newest first.
+func (s Questions) All() (qs []*Question, bad []error, err error) {
+	return s.list("", func(*Question) bool { return true })
+}
+
+func (s Questions) list(prefix string, keep func(*Question) bool) (qs []*Question, bad []error, err error) {
+	names, err := s.names()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		if !strings.HasPrefix(names[i], prefix) {
+			continue
+		}
+		q, err := LoadQuestion(filepath.Join(s.Dir, names[i]))
+		switch {
+		case err == nil && keep(q):
+			qs = append(qs, q)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			bad = append(bad, err)
+		}
+	}
+	sortNewestFirst(qs)
+	return qs, bad, nil
+}
+
+func (s Questions) names() ([]string, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list questions: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if n := e.Name(); strings.HasSuffix(n, ".json") && !strings.HasPrefix(n, ".") {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside.
+func LoadQuestion(path string) (*Question, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read question: %w", err)
+	}
+	if info.Size() > maxQuestionFile {
+		return nil, setAside(path, fmt.Errorf("%d bytes are too many for a question", info.Size()))
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read question: %w", err)
+	}
+	q := &Question{}
+	if err := json.Unmarshal(b, q); err != nil {
+		return nil, setAside(path, err)
+	}
+	if q.QuestionID == "" || q.Status == "" {
+		return nil, setAside(path, errors.New("question_id or status is missing"))
+	}
+	q.Path = path
+	return q, nil
+}
+
+// ErrUnchanged is what the function given to UpdateQuestion returns when there is nothing to write.
+var ErrUnchanged = errors.New("unchanged")
+
+// UpdateQuestion is the only way a question on disk changes: under its lock it is read afresh, handed to f, and
+// written. An error of f leaves the file as it was; ErrUnchanged does so without being one. The question is returned
+// as it then stands on disk.
+func UpdateQuestion(path string, f func(*Question) error) (*Question, error) {
+	l, err := lockSoon(Questions{Dir: filepath.Dir(path)}.lockPath(filepath.Base(path)))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Unlock()
+	q, err := LoadQuestion(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f(q); errors.Is(err, ErrUnchanged) {
+		return q, nil
+	} else if err != nil {
+		return q, err
+	}
+	b, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("update question: %w", err)
+	}
+	return q, writeFile(path, append(b, '\n'))
+}
+
+// LockWaiter makes the caller the one process that waits for this question's answer; ErrLocked when there is one.
+func LockWaiter(q *Question) (*Lock, error) { return TryLock(waiterPath(q)) }
+
+// HasWaiter says whether a living process waits for this question's answer.
+func HasWaiter(q *Question) bool { return Held(waiterPath(q)) }
+
+func waiterPath(q *Question) string {
+	return Questions{Dir: filepath.Dir(q.Path)}.lockPath(filepath.Base(q.Path) + ".waiter")
+}
+
+// Sweep lets questions older than MaxAge expire, and removes those that had expired or closed before.
+func (s Questions) Sweep(now time.Time) (bad []error) {
+	qs, bad, err := s.All()
+	if err != nil {
+		return []error{err}
+	}
+	for _, q := range qs {
+		if now.Sub(q.AskedAt) < MaxAge {
+			continue
+		}
+		if q.Status.Open() {
+			if _, err := UpdateQuestion(q.Path, func(q *Question) error {
+				q.ResolvedBy = "age"
+				return q.Move(Expired, now)
+			}); err != nil && !errors.Is(err, ErrTransition) {
+				bad = append(bad, err)
+			}
+			continue
+		}
+		os.Remove(q.Path)
+		os.Remove(waiterPath(q))
+		os.Remove(s.lockPath(filepath.Base(q.Path)))
+	}
+	return bad
+}
+
+// LockPoster makes the caller the one process that posts this question; ErrLocked when there is one.
+func LockPoster(q *Question) (*Lock, error) {
+	return TryLock(Questions{Dir: filepath.Dir(q.Path)}.lockPath(filepath.Base(q.Path) + ".poster"))
+}

@@ -1,0 +1,259 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var asked = time.Date(2026, 2, 21, 10, 30, 0, 123e6, time.UTC)
+
+func question(session string) *Question {
+	return &Question{
+		QuestionID: "a1b2c3d4-e5f6-4890-abcd-ef1234567890", SessionID: session, AskedAt: asked, Status: Pending, Mode: Native,
+		ThreadKey: "ask-user-a1b2c3d4", Questions: []Prompt{{Question: "Which?", Options: []Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
+	}
+}
+
+func fresh(q *Question) func([]*Question) *Question {
+	return func([]*Question) *Question { return q }
+}
+
+func record(t *testing.T, s Questions, q *Question) *Question {
+	t.Helper()
+	got, err := s.Record(q.SessionID, fresh(q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestRecordNamesFilesBySessionAndSecond(t *testing.T) {
+	s := QuestionsIn(t.TempDir())
+	for _, want := range []string{"s1-1771669800.json", "s1-1771669800-2.json", "s1-1771669800-3.json"} {
+		if got := filepath.Base(record(t, s, question("s1")).Path); got != want {
+			t.Errorf("file is %s, want %s", got, want)
+		}
+	}
+	info, err := os.Stat(filepath.Join(s.Dir, "s1-1771669800.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file mode %v, %v; want 0600", info.Mode(), err)
+	}
+	if info, _ = os.Stat(s.Dir); info.Mode().Perm() != 0o700 {
+		t.Errorf("folder mode %v, want 0700", info.Mode())
+	}
+}
+
+func TestRecordTogether(t *testing.T) {
+	s := QuestionsIn(t.TempDir())
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			q := question("s1")
+			q.QuestionID = fmt.Sprint("id-", i)
+			if _, err := s.Record("s1", fresh(q)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	qs, bad, err := s.OfSession("s1")
+	if err != nil || len(bad) > 0 || len(qs) != 20 {
+		t.Fatalf("%d questions, bad %v, err %v; want 20", len(qs), bad, err)
+	}
+}
+
+func TestHostileSessionIDsStayInTheFolder(t *testing.T) {
+	root := t.TempDir()
+	s := QuestionsIn(root)
+	ids := []string{"../../etc/passwd", "/abs", "..", ".", "", "a b", "a_b", strings.Repeat("x", 300), "emoji 😀", "nul\x00", ".hidden"}
+	for _, id := range ids {
+		q := record(t, s, question(id))
+		if filepath.Dir(q.Path) != s.Dir {
+			t.Errorf("session %q was recorded at %s", id, q.Path)
+		}
+		got, _, err := s.OfSession(id)
+		if err != nil || len(got) != 1 || got[0].SessionID != id {
+			t.Errorf("session %q: found %d, %v", id, len(got), err)
+		}
+	}
+}
+
+func TestUnknownFieldsSurvive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.json")
+	before := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-02-21T10:30:00.123Z",
+		"questions":[{"question":"Q?","header":null,"options":[{"label":"A","color":"red"}],"multiSelect":false,"option_count":1,"hint":7}],
+		"from_the_future":{"a":[1,2,{"b":null}]},"gchat_message_name":null,"zz":1}`
+	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := UpdateQuestion(path, func(q *Question) error { return q.Move(Cancelled, asked) }); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(path)
+	var after map[string]any
+	if err := json.Unmarshal(b, &after); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"from_the_future":{"a":[1,2,{"b":null}]}`, `"color":"red"`, `"hint":7`, `"zz":1`, `"gchat_message_name":null`, `"status":"cancelled"`} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s is not in\n%s", want, b)
+		}
+	}
+}
+
+func TestMoveFollowsTheLife(t *testing.T) {
+	for _, c := range []struct {
+		from, to Status
+		ok       bool
+	}{
+		{Pending, Answered, true}, {Answered, Resolved, true}, {Pending, Resolved, true}, {Pending, Cancelled, true},
+		{Pending, Abandoned, true}, {Pending, TimedOut, true}, {Pending, Expired, true}, {TimedOut, Resolved, true},
+		{Answered, Answered, false}, {Answered, Pending, false}, {Resolved, Answered, false}, {Cancelled, Answered, false},
+		{Expired, Pending, false}, {Resolved, Cancelled, false},
+	} {
+		q := &Question{Status: c.from}
+		err := q.Move(c.to, asked)
+		if (err == nil) != c.ok || !c.ok && !errors.Is(err, ErrTransition) {
+			t.Errorf("%s to %s: %v", c.from, c.to, err)
+		}
+		if c.ok && (q.ResolvedAt != nil) != (c.to != Answered) {
+			t.Errorf("%s to %s: resolved_at is %v", c.from, c.to, q.ResolvedAt)
+		}
+	}
+}
+
+func TestCompareAndSwapHasOneWinner(t *testing.T) {
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	var wins, wg = make(chan int, 50), sync.WaitGroup{}
+	for i := range 50 {
+		wg.Go(func() {
+			_, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Answered, asked) })
+			if err == nil {
+				wins <- i
+			} else if !errors.Is(err, ErrTransition) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(wins) != 1 {
+		t.Errorf("%d processes claimed the question, want 1", len(wins))
+	}
+}
+
+func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "garbage": "\x00\xff{", "half": `{"question_id":"x","status":"pen`, "other type": `[1,2]`, "null": "null",
+		"wrong types": `{"question_id":7}`, "no status": `{"question_id":"x"}`, "deep": strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := QuestionsIn(t.TempDir())
+			good := record(t, s, question("s"))
+			path := filepath.Join(s.Dir, "s-1.json")
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			qs, bad, err := s.OfSession("s")
+			var c *Corrupt
+			if err != nil || len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 1 || !errors.As(bad[0], &c) {
+				t.Fatalf("questions %d, bad %v, err %v", len(qs), bad, err)
+			}
+			b, err := os.ReadFile(c.Aside)
+			if err != nil || string(b) != content {
+				t.Errorf("moved aside: %q, %v", b, err)
+			}
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("it still stands there: %v", err)
+			}
+		})
+	}
+}
+
+func TestWaiterLockHasOneHolder(t *testing.T) {
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	if HasWaiter(q) {
+		t.Fatal("a waiter before there was one")
+	}
+	l, err := LockWaiter(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockWaiter(q); !errors.Is(err, ErrLocked) || !HasWaiter(q) {
+		t.Fatalf("second waiter: %v", err)
+	}
+	l.Unlock()
+	if HasWaiter(q) {
+		t.Fatal("a waiter after it left")
+	}
+}
+
+func TestSweep(t *testing.T) {
+	s := QuestionsIn(t.TempDir())
+	old := record(t, s, question("old"))
+	young := question("young")
+	young.AskedAt = asked.Add(MaxAge)
+	record(t, s, young)
+	s.Sweep(asked.Add(MaxAge + time.Minute))
+	if q, err := LoadQuestion(old.Path); err != nil || q.Status != Expired {
+		t.Fatalf("after a day: %+v, %v; want expired", q, err)
+	}
+	s.Sweep(asked.Add(MaxAge + time.Hour))
+	if _, err := LoadQuestion(old.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("expired question still there: %v", err)
+	}
+	if q, err := LoadQuestion(young.Path); err != nil || q.Status != Pending {
+		t.Errorf("young question: %v, %v", q, err)
+	}
+}
+
+func TestScanSeesChanges(t *testing.T) {
+	dir := t.TempDir()
+	q := record(t, QuestionsIn(dir), question("s"))
+	var scan Scan
+	for _, status := range []Status{Pending, Answered, Resolved} {
+		if status != Pending {
+			if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(status, asked) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		qs, bad := scan.Questions([]string{dir, filepath.Join(dir, "missing")})
+		if len(bad) > 0 || len(qs) != 1 || qs[0].Status != status {
+			t.Fatalf("scan: %v, bad %v; want %s", qs, bad, status)
+		}
+	}
+}
+
+func FuzzQuestionFile(f *testing.F) {
+	f.Add([]byte(`{"question_id":"x","status":"pending","replies":[{"verdict":"used"}],"partial":{"0":{"text":"a"}}}`))
+	f.Add([]byte(`{"question_id":"x","status":"pending","asked_at":"nonsense"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q Question
+		if json.Unmarshal(b, &q) != nil {
+			return
+		}
+		out, err := json.Marshal(&q)
+		if err != nil {
+			t.Fatalf("read but not written: %v", err)
+		}
+		var again Question
+		if err := json.Unmarshal(out, &again); err != nil {
+			t.Fatalf("written but not read: %v\n%s", err, out)
+		}
+		var before, after map[string]json.RawMessage
+		_ = json.Unmarshal(b, &before)
+		_ = json.Unmarshal(out, &after)
+		for k := range before {
+			if _, ok := after[k]; !ok {
+				t.Errorf("member %q got lost", k)
+			}
+		}
+	})
+}

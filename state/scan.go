@@ -1,0 +1,55 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Scan reads the questions of many projects again and again, and parses only files that changed since.
+type Scan struct {
+	seen map[string]scanned
+}
+
+type scanned struct {
+	info os.FileInfo
+	q    *Question
+}
+
+// Questions returns every question in the folders of the given state directories, newest first. The questions are
+// shared between calls and must not be changed.
+func (s *Scan) Questions(projectStates []string) (qs []*Question, bad []error) {
+	now := map[string]scanned{}
+	for _, dir := range projectStates {
+		folder := QuestionsIn(dir)
+		names, err := folder.names()
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		for _, name := range names {
+			path := filepath.Join(folder.Dir, name)
+			info, err := os.Stat(path)
+			if err != nil {
+				continue
+			}
+			is := scanned{info: info}
+			// A rewrite is a new file renamed over the old one, so the inode tells even within one clock tick.
+			if was, ok := s.seen[path]; ok && os.SameFile(was.info, info) && was.info.ModTime().Equal(info.ModTime()) {
+				is.q = was.q
+			} else if is.q, err = LoadQuestion(path); err != nil {
+				bad = append(bad, err)
+				continue
+			}
+			now[path] = is
+			qs = append(qs, is.q)
+		}
+	}
+	s.seen = now
+	sortNewestFirst(qs)
+	return qs, bad
+}
+
+func sortNewestFirst(qs []*Question) {
+	slices.SortStableFunc(qs, func(a, b *Question) int { return b.AskedAt.Compare(a.AskedAt) })
+}

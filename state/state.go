@@ -1,0 +1,165 @@
+// Package state is every byte that gchat-hooks keeps on disk: the configuration it reads, the questions, the outbox,
+// the inbox watermarks, the locks, the log. It speaks neither Claude Code nor Google Chat nor tmux and imports nothing
+// of ours. Whatever it writes is written to a temporary file, synced and renamed, so that a reader sees the old bytes
+// or the new ones, also after kill -9.
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+)
+
+// Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing reads the environment behind
+// a caller's back.
+type Getenv func(name string) string
+
+// ProjectDir is the project that a process belongs to: $CLAUDE_PROJECT_DIR, else the working directory.
+func ProjectDir(env Getenv) string {
+	if dir := env("CLAUDE_PROJECT_DIR"); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+// ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project.
+func ProjectState(env Getenv) string {
+	if dir := env("GCHAT_STATE_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join(ProjectDir(env), ".claude", "state")
+}
+
+// UserState is the folder of what belongs to the person and not to one project:
+// $XDG_STATE_HOME/gchat-hooks, else ~/.local/state/gchat-hooks.
+func UserState(env Getenv) string {
+	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gchat-hooks")
+	}
+	return filepath.Join(home(env), ".local", "state", "gchat-hooks")
+}
+
+// SpareState stands in for a project's state folder that cannot be written (a read-only checkout).
+func SpareState(env Getenv) string {
+	sum := sha256.Sum256([]byte(ProjectState(env)))
+	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
+}
+
+func home(env Getenv) string {
+	if dir := env("HOME"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return os.TempDir()
+	}
+	return dir
+}
+
+// writeFile replaces path with b, 0600, or leaves it as it was.
+func writeFile(path string, b []byte) error {
+	if err := renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive
+// and whole at once, which a rename cannot do.
+func createFile(path string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(b)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Link(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
+
+func mkdir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make state folder: %w", err)
+	}
+	return nil
+}
+
+// safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
+func safeName(id string) string {
+	ok := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+	}
+	name := strings.Map(func(r rune) rune {
+		if ok(r) {
+			return r
+		}
+		return '_'
+	}, id)
+	name = strings.TrimLeft(name, ".")
+	if name != id || len(name) > 100 || name == "" {
+		// Two ids must not meet in one file: what was changed is told apart by a hash.
+		sum := sha256.Sum256([]byte(id))
+		name = name[:min(len(name), 80)] + "_" + hex.EncodeToString(sum[:4])
+	}
+	return name
+}
+
+// Corrupt reports a state file that did not parse. It was moved aside, never overwritten.
+type Corrupt struct {
+	Path  string // where it was
+	Aside string // where it is now; "" when it could not be moved
+	Err   error
+}
+
+func (c *Corrupt) Error() string {
+	return fmt.Sprintf("state file %s does not parse, moved to %s: %v", c.Path, filepath.Base(c.Aside), c.Err)
+}
+
+func (c *Corrupt) Unwrap() error { return c.Err }
+
+// setAside moves a file that does not parse out of the way, beside itself.
+func setAside(path string, cause error) *Corrupt {
+	for n := 1; n < 1000; n++ {
+		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
+		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
+			if os.Rename(path, aside) == nil {
+				return &Corrupt{Path: path, Aside: aside, Err: cause}
+			}
+			break
+		}
+	}
+	return &Corrupt{Path: path, Err: cause}
+}

@@ -1,0 +1,79 @@
+package state
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watchFallback is how often a file is looked at when the kernel has no watch left to give (128 instances a user).
+const watchFallback = 80 * time.Millisecond
+
+// Watch tells of changes to one file until ctx ends. Changes that come close together may be told once; one that
+// happened just before the call is told too.
+func Watch(ctx context.Context, path string) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	tell()
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		// The folder, not the file: every write is a new file renamed over the old one.
+		if err = w.Add(filepath.Dir(path)); err != nil {
+			w.Close()
+		}
+	}
+	if err != nil {
+		go watchByLooking(ctx, path, tell)
+		return changed
+	}
+	go func() {
+		defer w.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				if e.Name == path || filepath.Base(e.Name) == filepath.Base(path) {
+					tell()
+				}
+			case _, ok := <-w.Errors:
+				if !ok {
+					return
+				}
+				tell() // events were dropped: look
+			}
+		}
+	}()
+	return changed
+}
+
+func watchByLooking(ctx context.Context, path string, tell func()) {
+	tick := time.NewTicker(watchFallback)
+	defer tick.Stop()
+	was, _ := os.Stat(path)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		is, err := os.Stat(path)
+		if (err == nil) != (was != nil) || err == nil && !os.SameFile(was, is) {
+			tell()
+		}
+		if was = is; err != nil {
+			was = nil
+		}
+	}
+}
