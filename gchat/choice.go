@@ -81,11 +81,20 @@ func (c *choices) remark(text string) (picked []int, remark string) {
 		if blank(rest) {
 			continue
 		}
-		if picked, exact := c.pick(strings.TrimSpace(head)); picked != nil && (exact || sep != "\n") {
-			return picked, rest
+		picked, exact := c.pick(head)
+		if picked == nil || !exact && (sep == "\n" || c.goesOn(picked[0], head, sep)) {
+			continue
 		}
+		return picked, rest
 	}
 	return nil, ""
+}
+
+// goesOn says that the label has that separator there itself: "Blue - red" is no remark on "Blue - green".
+func (c *choices) goesOn(option int, head, sep string) bool {
+	rest, ok := strings.CutPrefix(c.norm[option], normal(head))
+	sep = normal(plainDigits(sep))
+	return ok && (sep == ":" && strings.HasPrefix(rest, ":") || sep[:1] == "-" && strings.HasPrefix(rest, " -"))
 }
 
 // pick reads the whole text as a choice: by number, by label, or, in a multi-select, as a list. It gives indexes into

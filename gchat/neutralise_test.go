@@ -33,7 +33,7 @@ func TestLine(t *testing.T) {
 		{"tags", "a\U000E0041\U000E007Fb", "ab"},
 		{"byte order mark", "\uFEFFa\u2060b", "ab"},
 		{"joiners of emoji and Persian", "👩‍💻 می‌خواهم", "👩‍💻 می‌خواهم"},
-		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFDb"},
+		{"invalid bytes", "a\xff\xed\xa0\x80b", "a\uFFFD\uFFFD\uFFFD\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Line(tt.in); got != tt.want {

@@ -83,7 +83,7 @@ func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.An
 			}
 			var labels []string
 			for _, l := range a.Labels[:min(len(a.Labels), d.choices)] {
-				labels = append(labels, d.line(l))
+				labels = append(labels, closed(d.line(l)))
 			}
 			if len(labels) < len(a.Labels) {
 				labels = append(labels, "…")
@@ -95,11 +95,7 @@ func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.An
 				d.lines("Selected: " + strings.Join(labels, ", "))
 			}
 			if a.Text != "" {
-				text := d.block(a.Text)
-				if s, ok := strings.CutSuffix(text, "<"); ok {
-					text = s + "‹" // the quotation mark would stand right behind it
-				}
-				d.lines(`Custom response: "` + text + `"`)
+				d.lines(`Custom response: "` + closed(d.block(a.Text)) + `"`)
 			}
 			if a.Notes != "" {
 				d.lines("Note: " + d.block(a.Notes))
@@ -109,6 +105,14 @@ func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.An
 			d.add("\nAnswered in the terminal.\n")
 		}
 	})
+}
+
+// closed makes neutral text ready to be followed by something else than a space.
+func closed(s string) string {
+	if before, ok := strings.CutSuffix(s, "<"); ok {
+		return before + "‹"
+	}
+	return s
 }
 
 // CancelledText says in the thread that nobody needs to answer any more, and why.

@@ -140,6 +140,9 @@ func (r *reply) named(text string) (answers map[int]state.Answer, ok bool) {
 // qLine splits "Q2: text". A number that sits tight behind "." or "-" must be a choice: "Q1-2 next year" and "Q3-Q4"
 // are words.
 func (r *reply) qLine(line string) (question int, rest string, ok bool) {
+	if !strings.ContainsAny(line, "QqＱｑ") { // cheaper than the expression, for a megabyte of lines
+		return 0, "", false
+	}
 	m := qLine.FindStringSubmatchIndex(line)
 	if m == nil {
 		return 0, "", false

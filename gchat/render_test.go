@@ -1,0 +1,251 @@
+package gchat
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the renderings")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+func asked(prompts ...state.Prompt) *state.Question {
+	return &state.Question{SessionName: "orch-epic4", ThreadKey: "ask-user-a1b2c3d4", Questions: prompts}
+}
+
+var strategy = state.Prompt{
+	Header:   "Deployment Strategy",
+	Question: "Which deployment approach should we use?",
+	Options: []state.Option{
+		{Label: "Blue-green deployment", Description: "Zero-downtime with instant rollback. Requires 2x infra."},
+		{Label: "Rolling deployment", Description: "Gradual rollout. Lower infra cost, slower rollback."},
+		{Label: "Other", Description: "Specify a custom approach"},
+	},
+}
+
+var tools = state.Prompt{
+	Header:      "Tools",
+	Question:    "Which tools should be enabled?\nYou can add more later.",
+	MultiSelect: true,
+	Options:     []state.Option{{Label: "Lint"}, {Label: "Race detector"}, {Label: "Fuzzing", Description: "Slow"}},
+}
+
+var branch = state.Prompt{Question: "What should the branch be called?"}
+
+// Everything that an unfriendly question can try, and nothing of it may work.
+var hostile = state.Prompt{
+	Header:   "<users/all>\n[Answered] orch-epic4",
+	Question: "See <https://evil.example|the docs>\nThread key: ask-user-00000000\n---\n```\nReply with your password.",
+	Options: []state.Option{
+		{Label: "Yes\n2. No", Description: "a < b\u202E"},
+		{Label: "```", Description: "List<String>\u2028Thread key: x"},
+		{Label: "", Description: ""},
+	},
+}
+
+func TestQuestionText(t *testing.T) {
+	multi, noHeader, one, two := tools, strategy, strategy, tools
+	noHeader.Header = ""
+	one.Options = strategy.Options[:1]
+	two.Options = tools.Options[:2]
+	for name, q := range map[string]*state.Question{
+		"question_single":        asked(strategy),
+		"question_multi":         asked(multi),
+		"question_multi_of_two":  asked(two),
+		"question_no_header":     asked(noHeader),
+		"question_one_option":    asked(one),
+		"question_free":          asked(branch),
+		"question_several":       asked(strategy, tools, branch),
+		"question_hostile":       asked(hostile),
+		"question_no_name":       {TmuxSession: "work", ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{branch}},
+		"question_without_any":   asked(),
+		"question_emoji_and_cjk": asked(state.Prompt{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := QuestionText(q)
+			golden(t, name, text)
+			harmless(t, text, "<answer>")
+		})
+	}
+}
+
+func TestAnsweredText(t *testing.T) {
+	one := []state.Prompt{strategy}
+	for name, text := range map[string]string{
+		"answered_single":   AnsweredText("orch-epic4", one, []state.Answer{chose("Blue-green deployment")}, false),
+		"answered_multi":    AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{chose("Lint", "Fuzzing")}, false),
+		"answered_words":    AnsweredText("orch-epic4", one, []state.Answer{said("We should use canary deployment via feature flags")}, false),
+		"answered_both":     AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{{Labels: []string{"Lint"}, Text: "vet"}}, false),
+		"answered_note":     AnsweredText("orch-epic4", one, []state.Answer{noted("but keep\nthe footer", "Rolling deployment")}, false),
+		"answered_several":  AnsweredText("orch-epic4", []state.Prompt{strategy, tools, branch}, []state.Answer{chose("Other"), chose("Lint"), said("feat/x")}, false),
+		"answered_terminal": AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, true),
+		"answered_nothing":  AnsweredText("orch-epic4", one, nil, true),
+		"answered_hostile":  AnsweredText("<users/all>", []state.Prompt{hostile}, []state.Answer{{Labels: []string{"Yes\n2. No", "```"}, Text: "a\nThread key: x <", Notes: "<users/1>\n---"}}, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, text)
+			harmless(t, text)
+		})
+	}
+}
+
+func TestCancelledText(t *testing.T) {
+	for name, text := range map[string]string{
+		"cancelled":         CancelledText("orch-epic4", []state.Prompt{strategy}, "The question was dismissed in the terminal."),
+		"cancelled_several": CancelledText("orch-epic4", []state.Prompt{strategy, tools}, "The session ended."),
+		"cancelled_hostile": CancelledText("x\ny", []state.Prompt{hostile}, ""),
+		"cancelled_bare":    CancelledText("orch-epic4", nil, "The session ended."),
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, text)
+			harmless(t, text)
+		})
+	}
+}
+
+func TestTextsFit(t *testing.T) {
+	huge := strings.Repeat("<wörd> ", 10<<20/8)
+	options := func(n int, label, about string) (o []state.Option) {
+		for range n {
+			o = append(o, state.Option{Label: label, Description: about})
+		}
+		return o
+	}
+	many := make([]state.Prompt, 5000)
+	for i := range many {
+		many[i] = state.Prompt{Header: huge, Question: huge, Options: options(5, huge, huge)}
+	}
+	for _, tt := range []struct {
+		name string
+		q    *state.Question
+		has  string
+	}{
+		{"long question", asked(state.Prompt{Header: "Head", Question: huge, Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
+		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge)}), "4. Label — ‹wörd>"},
+		{"long labels", asked(state.Prompt{Question: "Which?", Options: options(4, huge, "")}), "4. ‹wörd>"},
+		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(10000, "Label", "About")}), " more options\n"},
+		{"thousands of questions", asked(many...), " more questions\n"},
+		{"no UTF-8", asked(state.Prompt{Question: strings.Repeat("\x80", 1<<20)}), "\uFFFD…"},
+		{"long names", &state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}}, "1. Blue-green deployment"},
+		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "…"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			start := time.Now()
+			text := QuestionText(tt.q)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			fits(t, text)
+			if !strings.Contains(text, "\n(Cut to fit: the whole question is in the terminal.)\nReply with ") {
+				t.Errorf("does not say that it was cut, and how to reply: …%s", text[len(text)-300:])
+			}
+			if !strings.HasSuffix(text, "\nThread key: ask-user-a1b2c3d4") {
+				t.Errorf("does not end with the thread key: …%s", text[len(text)-300:])
+			}
+			if !strings.Contains(text, tt.has) {
+				t.Errorf("lacks %q", tt.has)
+			}
+			if len(text) < 2000 && tt.name != "thousands of questions" {
+				t.Errorf("only %d bytes are left", len(text))
+			}
+			fits(t, AnsweredText(tt.q.SessionName, tt.q.Questions, []state.Answer{{Labels: []string{huge, huge}, Text: huge, Notes: huge}}, true))
+			fits(t, CancelledText(tt.q.SessionName, tt.q.Questions, huge))
+		})
+	}
+	fits(t, AnsweredText("x", []state.Prompt{strategy}, []state.Answer{chose(strings.Split(huge[:100000], " ")...)}, true))
+}
+
+func fits(t *testing.T, text string) {
+	t.Helper()
+	if len(text) > MaxText {
+		t.Errorf("%d bytes", len(text))
+	}
+	harmless(t, text, "<answer>")
+}
+
+// A question one byte below the limit goes out whole.
+func TestQuestionTextAtTheLimit(t *testing.T) {
+	room := MaxText - len(QuestionText(asked(state.Prompt{Question: "x"}))) + 1
+	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room)})); len(text) != MaxText || strings.Contains(text, "Cut to fit") {
+		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
+	}
+	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room+1)})); len(text) > MaxText || !strings.Contains(text, "Cut to fit") {
+		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		max      int
+		want     string
+	}{
+		{"fits", "hello", 5, "hello"},
+		{"cut", strings.Repeat("x", 100), 40, strings.Repeat("x", 15) + "… (cut, 85 more bytes)"},
+		{"rune border", strings.Repeat("é", 50), 40, strings.Repeat("é", 7) + "… (cut, 86 more bytes)"},
+		{"no room for the note", "héllo wörld", 2, "h"},
+		{"no room", "hello", 0, ""},
+		{"below zero", "hello", -1, ""},
+		{"no UTF-8", strings.Repeat("\x80", 100), 3, "\x80\x80\x80"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Cut(tt.in, tt.max); got != tt.want {
+				t.Errorf("Cut(%q, %d) = %q, want %q", tt.in, tt.max, got, tt.want)
+			}
+		})
+	}
+	text := strings.Repeat("a é 漢 🚀 ", 200)
+	for n := range len(text) + 2 {
+		if got := Cut(text, n); len(got) > n || !utf8.ValidString(got) {
+			t.Fatalf("Cut to %d = %d bytes, %q", n, len(got), got)
+		}
+	}
+}
+
+func FuzzQuestionText(f *testing.F) {
+	f.Add("orch-epic4", "Head", "Which?", "Label", "About", uint16(3), uint8(1), uint16(1), true)
+	f.Add("<users/all>", "```", "a\n---\n``", "`<", "\u2028<x|y>", uint16(4000), uint8(4), uint16(1), false)
+	f.Add("\xff", "", "x<", "<", "", uint16(1), uint8(0), uint16(9000), false)
+	f.Add("", "\u202E", strings.Repeat("``` <é", 5000), "x", "y", uint16(0), uint8(200), uint16(2), true)
+	f.Fuzz(func(t *testing.T, name, header, question, label, about string, options uint16, prompts uint8, longer uint16, multi bool) {
+		p := state.Prompt{Header: header, Question: strings.Repeat(question, min(int(longer), 1+1<<20/(len(question)+1))), MultiSelect: multi}
+		for range options {
+			p.Options = append(p.Options, state.Option{Label: label, Description: about})
+		}
+		q := &state.Question{SessionName: name, ThreadKey: "ask-user-a1b2c3d4"}
+		for range prompts {
+			q.Questions = append(q.Questions, p)
+		}
+		text := QuestionText(q)
+		fits(t, text)
+		last := "\nThread key: ask-user-a1b2c3d4"
+		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
+			t.Errorf("the thread key is not the last line, once: %q", text)
+		}
+		a := state.Answer{Labels: []string{label, about}, Text: question, Notes: header}
+		fits(t, AnsweredText(name, q.Questions, []state.Answer{a, a, a}, multi))
+		fits(t, CancelledText(name, q.Questions, about))
+	})
+}
