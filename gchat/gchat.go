@@ -82,6 +82,8 @@ func Hint(err error) string {
 		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes"
 	case errors.Is(err, ErrCredentials):
 		return "set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space, or log in again"
+	case errors.Is(err, ErrNonsense):
+		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case !errors.As(err, &e):
 		return "Google Chat could not be reached; it is tried again"
 	}

@@ -22,7 +22,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 		t.Errorf("PreToolUse printed %q", out)
 	}
 	if q := w.question(); q.Status != state.Pending || q.ToolUseID == "" || q.ThreadKey != "ask-user-"+q.QuestionID[:8] || q.SessionName != "orch-epic4" {
-		t.Errorf("recorded %+v", q)
+		t.Errorf("recorded %s %q %q %q", q.Status, q.ToolUseID, q.ThreadKey, q.SessionName)
 	}
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 	thread := w.thread(1)
@@ -47,7 +47,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 	}
 	q := w.question()
 	if q.Status != state.Answered || *q.Response != "2" || *q.ResponseType != "single_select" || q.AnsweredBy != ann.Name || q.ThreadName != thread {
-		t.Errorf("record %+v", q)
+		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
 	}
 	after := recorded(t, "single-05-PostToolUse", "tool_response", map[string]any{"answers": map[string]string{single: "Rolling deployment"}})
 	if out := w.run(answered, after); out != "" {
@@ -58,7 +58,7 @@ func TestReplyBecomesTheAnswer(t *testing.T) {
 		t.Errorf("the thread says %q, want %q", got, want)
 	}
 	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.ResolvedAt == nil {
-		t.Errorf("record %+v", q)
+		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestTerminalFirst(t *testing.T) {
 		t.Errorf("the thread says %q", got)
 	}
 	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.ThreadName != thread {
-		t.Errorf("record %+v", q)
+		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
 	}
 }
 

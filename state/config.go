@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -99,7 +98,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		{filepath.Join(home(env), ".mcp.json"), mcpLayer},
 	} {
 		b, err := os.ReadFile(f.path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if missing(err) {
 			continue
 		}
 		var l layer

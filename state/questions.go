@@ -109,7 +109,7 @@ func (s Questions) list(prefix string, keep func(*Question) bool) (qs []*Questio
 
 func (s Questions) names() ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if missing(err) {
 		return nil, nil
 	}
 	if err != nil {

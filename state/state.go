@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -117,6 +119,11 @@ func mkdir(dir string) error {
 	return nil
 }
 
+// missing says that there is no such file, also when a part of its path is a file where a folder should be.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
 // safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
 func safeName(id string) string {
 	ok := func(r rune) bool {
@@ -154,7 +161,7 @@ func (c *Corrupt) Unwrap() error { return c.Err }
 func setAside(path string, cause error) *Corrupt {
 	for n := 1; n < 1000; n++ {
 		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
-		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(aside); missing(err) {
 			if os.Rename(path, aside) == nil {
 				return &Corrupt{Path: path, Aside: aside, Err: cause}
 			}

@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A request is one that Claude Code made to the model.
+type request struct {
+	Method, Path string
+	Body         json.RawMessage
+	Main         bool // it offers AskUserQuestion or Bash: the conversation itself
+
+	Model    string
+	Stream   bool
+	Messages []struct {
+		Role    string
+		Content content
+	}
+	Tools []struct{ Name string }
+}
+
+// content is what a message holds: a string, or blocks.
+type content []struct {
+	Type      string
+	Text      string
+	ToolUseID string `json:"tool_use_id"`
+	IsError   bool   `json:"is_error"`
+	Content   content
+}
+
+func (c *content) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		*c = make(content, 1)
+		(*c)[0].Type = "text"
+		return json.Unmarshal(raw, &(*c)[0].Text)
+	}
+	type blocks content // without this method
+	return json.Unmarshal(raw, (*blocks)(c))
+}
+
+// Text is all the text in it, tool results included.
+func (c content) Text() string {
+	var all []string
+	for _, b := range c {
+		switch b.Type {
+		case "text":
+			all = append(all, b.Text)
+		case "tool_result":
+			all = append(all, b.Content.Text())
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func readRequest(method, path string, body []byte) request {
+	req := request{Method: method, Path: path, Body: body}
+	// What does not parse is kept all the same: a test wants to see it.
+	json.Unmarshal(body, &req)
+	req.Main = slices.ContainsFunc(req.Tools, func(t struct{ Name string }) bool {
+		return t.Name == "AskUserQuestion" || t.Name == "Bash"
+	})
+	return req
+}
+
+// Requests returns every request so far, oldest first.
+func (a *anthropic) Requests() []request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.requests)
+}
+
+// A toolResult is what Claude Code told the model about one tool call.
+type toolResult struct {
+	ToolUseID string
+	Text      string
+	IsError   bool
+}
+
+// ToolResults returns one result a call, in the order of the calls' first
+// results. Every request repeats the whole conversation; the newest wording wins.
+func (a *anthropic) ToolResults() []toolResult {
+	var results []toolResult
+	for _, req := range a.Requests() {
+		for _, m := range req.Messages {
+			for _, b := range m.Content {
+				if b.Type != "tool_result" {
+					continue
+				}
+				r := toolResult{b.ToolUseID, b.Content.Text(), b.IsError}
+				same := func(old toolResult) bool { return old.ToolUseID == r.ToolUseID }
+				if i := slices.IndexFunc(results, same); i >= 0 {
+					results[i] = r
+				} else {
+					results = append(results, r)
+				}
+			}
+		}
+	}
+	return results
+}
+
+// WaitToolResult blocks until n tool results arrived and returns the n-th.
+func (a *anthropic) WaitToolResult(t *testing.T, n int) toolResult {
+	t.Helper()
+	var got []toolResult
+	a.Wait(t, fmt.Sprintf("%d tool results", n), func() bool {
+		got = a.ToolResults()
+		return len(got) >= n
+	})
+	return got[n-1]
+}
+
+// WaitText blocks until the conversation holds text: a prompt, a reminder, a
+// tool result.
+func (a *anthropic) WaitText(t *testing.T, text string) {
+	t.Helper()
+	a.Wait(t, fmt.Sprintf("a message with %q", text), func() bool { return a.count(text) > 0 })
+}
+
+// count says in how many messages of the conversation text is, not counting
+// what the model said.
+func (a *anthropic) count(text string) (most int) {
+	for _, req := range a.Requests() {
+		n := 0
+		for _, m := range req.Messages {
+			if req.Main && m.Role != "assistant" && strings.Contains(m.Content.Text(), text) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// tail describes the last n requests, for a failed test's log.
+func (a *anthropic) tail(n int) string {
+	all := a.Requests()
+	var s strings.Builder
+	fmt.Fprintf(&s, "%d requests to the model", len(all))
+	for i := max(0, len(all)-n); i < len(all); i++ {
+		r := all[i]
+		fmt.Fprintf(&s, "\n%d: %s %s main=%v messages=%d", i+1, r.Method, r.Path, r.Main, len(r.Messages))
+		if len(r.Messages) > 0 {
+			last := r.Messages[len(r.Messages)-1]
+			text := last.Content.Text()
+			fmt.Fprintf(&s, "\n   %s: %q", last.Role, text[max(0, len(text)-600):])
+		}
+	}
+	return s.String()
+}

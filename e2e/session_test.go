@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second      // how long anything is waited for
+	glance   = 50 * time.Millisecond // between two looks at the screen
+
+	// stubborn is how long a key may go without effect before it is taken for lost.
+	// On a busy machine a starting session lets its input wait for seconds.
+	stubborn = 8 * time.Second
+
+	// sessionVar marks the processes of one session; see runVar.
+	sessionVar = "GCHAT_E2E_SESSION"
+)
+
+// pane is the script in the pane: Claude Code as the foreground job of a shell,
+// as in life, with its pid in a file and the shell still there when it has ended.
+const pane = `set -m
+sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"' "$@"
+echo "claude exited: $?"
+exec sh -i`
+
+// config is what a test may choose about a session. The zero value is a session
+// without hooks whose model says "All done."
+type config struct {
+	Script  []turn                     // what the model says
+	Hooks   hooks                      // settings.json
+	Env     []string                   // NAME=value, for Claude Code and so for its hooks
+	Args    []string                   // for Claude Code, e.g. "--permission-mode", "auto"
+	Prepare func(home, project string) // called before the start, for files of the test's own
+}
+
+// A session is a real Claude Code in a pane of a tmux server of its own.
+type session struct {
+	t      *testing.T
+	Claude claude
+	API    *anthropic
+	Home   string
+	Dir    string // the project
+
+	tmux tmux
+	mark string
+	proc *process
+}
+
+// start opens a session and waits for its prompt. The end of the test ends it,
+// and every process it left. As root, bypassPermissions needs Env IS_SANDBOX=1.
+func start(t *testing.T, c claude, cfg config) *session {
+	t.Helper()
+	requireIsolation(t)
+	takeSeat(t)
+	root, err := os.MkdirTemp("", "s-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t: t, Claude: c, API: newAnthropic(t, cfg.Script...), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project")}
+	s.mark = rand.Text()
+	s.tmux = tmux{socket: "gchat-e2e-" + strings.ToLower(s.mark[:8]), dir: root}
+	s.tmux.env = s.environ(cfg.Env)
+	t.Cleanup(func() { s.close(root) })
+
+	if err := os.Mkdir(s.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	furnish(t, s.Home, s.Dir, cfg.Hooks)
+	if cfg.Prepare != nil {
+		cfg.Prepare(s.Home, s.Dir)
+	}
+	pidFile := filepath.Join(root, "pid")
+	args := []string{"new-session", "-d", "-s", "claude", "-x", "110", "-y", "40", "-c", s.Dir, "sh", "-c", pane, pidFile, pidFile}
+	s.command(append(append(args, c.Argv...), cfg.Args...)...)
+	s.proc = s.findProcess(pidFile)
+	s.WaitIdle()
+	return s
+}
+
+// environ is all that the session's processes get: nothing of the caller's own
+// configuration may reach them.
+func (s *session) environ(extra []string) []string {
+	env := []string{
+		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "LANG=C.UTF-8", "TERM=screen-256color",
+		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
+		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // else 2.1.45 asks for one with all tools, which takes a turn of the script
+		"GORACE=atexit_sleep_ms=0",                   // a recording hook built with -race would linger for a second
+		runVar + "=" + os.Getenv(runVar), sessionVar + "=" + s.mark,
+	}
+	return append(env, extra...)
+}
+
+func (s *session) findProcess(pidFile string) *process {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		raw, err := os.ReadFile(pidFile)
+		if err != nil {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err != nil {
+			s.t.Fatalf("pid file: %v", err)
+		}
+		p, err := openProcess(pid)
+		if err != nil {
+			s.t.Fatalf("Claude Code is gone already: %v", err)
+		}
+		return p
+	}
+	s.t.Fatal("the pane did not start Claude Code")
+	return nil
+}
+
+// Pane is the pane's %N.
+func (s *session) Pane() string {
+	s.t.Helper()
+	return s.command("display-message", "-p", "-t", "=claude:", "#{pane_id}")
+}
+
+// TMUX is what $TMUX is inside the pane: with it a program outside finds the
+// server.
+func (s *session) TMUX() string {
+	s.t.Helper()
+	return s.command("display-message", "-p", "-t", "=claude:", "#{socket_path},#{pid},0")
+}
+
+// ClaudePID is the pid of Claude Code itself, not of the shell around it.
+func (s *session) ClaudePID() int { return s.proc.pid }
+
+// Kill sends Claude Code a signal.
+func (s *session) Kill(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.proc.Signal(sig); err != nil {
+		s.t.Fatalf("signal Claude Code: %v", err)
+	}
+}
+
+// WaitExit waits until Claude Code has ended. The pane then holds a shell.
+func (s *session) WaitExit() {
+	s.t.Helper()
+	if !s.proc.Exited(patience) {
+		s.t.Fatalf("Claude Code is still there after %v", patience)
+	}
+	s.WaitScreen("claude exited:")
+}
+
+// Quit leaves as a person does, with /exit.
+func (s *session) Quit() {
+	s.t.Helper()
+	s.WaitIdle()
+	s.submit("/exit", func(string) bool { return s.proc.Exited(0) })
+	s.WaitExit()
+}
+
+// close ends the session whatever state it is in: the server by its own socket,
+// then who still carries the mark. After a failed test it first says what was seen.
+func (s *session) close(root string) {
+	if s.t.Failed() {
+		screen, err := s.capture()
+		if err != nil {
+			screen = err.Error()
+		}
+		s.t.Logf("Claude Code %s, screen:\n%s\n%s", s.Claude.Version, screen, s.API.tail(5))
+	}
+	s.tmux.run("kill-server")
+	if killed := sweep(sessionVar+"="+s.mark, 2*time.Second); len(killed) > 0 {
+		s.t.Logf("did not end by themselves: %s", strings.Join(killed, "; "))
+	}
+	if s.proc != nil {
+		s.proc.Close()
+	}
+	if err := os.RemoveAll(root); err != nil {
+		s.t.Errorf("remove session folder: %v", err)
+	}
+}
+
+// A Claude Code starting up takes a core for a second or two. Tests take a seat
+// each, not sessions: two tests that want two sessions cannot block each other.
+var (
+	seats   = make(chan struct{}, 3)
+	seatsMu sync.Mutex
+	seated  = map[testing.TB]bool{}
+)
+
+func takeSeat(t *testing.T) {
+	seatsMu.Lock()
+	has := seated[t]
+	seated[t] = true
+	seatsMu.Unlock()
+	if has {
+		return
+	}
+	seats <- struct{}{}
+	t.Cleanup(func() {
+		<-seats
+		seatsMu.Lock()
+		delete(seated, t)
+		seatsMu.Unlock()
+	})
+}
+
+func (s *session) command(args ...string) string {
+	s.t.Helper()
+	out, err := s.tmux.run(args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// hooks is what a settings.json registers: event name → entries.
+type hooks map[string][]hook
+
+// A hook is one command of one event.
+type hook struct {
+	Matcher     string // "" matches everything
+	Command     string // run by a shell
+	Timeout     int    // seconds, 0 leaves Claude Code's default
+	AsyncRewake bool   // 2.1.45 does not know it and runs such a hook in the foreground
+}
+
+// MarshalJSON writes Claude Code's own form, a matcher with a list of commands.
+func (h hook) MarshalJSON() ([]byte, error) {
+	type command struct {
+		Type        string `json:"type"`
+		Command     string `json:"command"`
+		Timeout     int    `json:"timeout,omitempty"`
+		AsyncRewake bool   `json:"asyncRewake,omitempty"`
+	}
+	return json.Marshal(struct {
+		Matcher string    `json:"matcher,omitempty"`
+		Hooks   []command `json:"hooks"`
+	}{h.Matcher, []command{{"command", h.Command, h.Timeout, h.AsyncRewake}}})
+}
+
+// fakeKey opens nothing. Claude Code remembers an approved key by its end.
+const fakeKey = "fake-key-0000000000aa"
+
+// furnish writes the files of a HOME whose owner has been through onboarding,
+// trusts project and approved the key, so that a session starts at its prompt.
+func furnish(t *testing.T, home, project string, h hooks) {
+	t.Helper()
+	writeFile(t, filepath.Join(home, ".claude.json"), map[string]any{
+		"hasCompletedOnboarding":        true,
+		"theme":                         "dark",
+		"numStartups":                   3, // notices come at the first and the sixth
+		"hasSeenAutoDefaultNudge":       true,
+		"bypassPermissionsModeAccepted": true,
+		"customApiKeyResponses":         map[string]any{"approved": []string{fakeKey[len(fakeKey)-20:]}, "rejected": []string{}},
+		"projects": map[string]any{project: map[string]any{
+			"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true, "allowedTools": []string{},
+		}},
+	})
+	// Newer versions start in auto mode unless told otherwise.
+	settings := map[string]any{"permissions": map[string]any{"defaultMode": "default"}}
+	if len(h) > 0 {
+		settings["hooks"] = h
+	}
+	writeFile(t, filepath.Join(home, ".claude", "settings.json"), settings)
+}
+
+func writeFile(t *testing.T, path string, v any) {
+	t.Helper()
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
