@@ -124,6 +124,9 @@ func TestToken(t *testing.T) {
 	if w := call(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
 		t.Errorf("post without cookie: %d", w.Code)
 	}
+	if w := call(s, "GET", "/page/page.js", "", elsewhere, "Cookie: "+s.cookieName()+"=guess"); w.Code != 401 {
+		t.Errorf("a forged cookie: %d", w.Code)
+	}
 	for _, prefix := range []string{"", "/t/sesame-1"} {
 		webhook := prefix + s.WebhookURL("")
 		if w := call(s, "POST", webhook, `{"text":"x"}`, elsewhere); w.Code != 200 {
@@ -224,6 +227,29 @@ func TestEvents(t *testing.T) {
 		if events, _, _ := readEvents(t, srv.URL+"/events", foreign, "ready"); !strings.HasPrefix(events, "reset messages") {
 			t.Errorf("one with id %s of another space gets %s", foreign, events)
 		}
+	}
+}
+
+func TestCloseEndsEvents(t *testing.T) {
+	s, srv := testServer(t, Options{})
+	answer, err := http.Get(srv.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	s.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, answer.Body)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the stream was cut, not ended: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream outlives the space")
 	}
 }
 

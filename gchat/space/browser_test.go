@@ -37,7 +37,7 @@ Thread key: ask-user-a1b2c3d4`
 Features
 Which features should the first release have?
 
-Options (choose one or more):
+Options:
 1. Search — Full text, with typo tolerance.
 2. Wish lists
 3. Gift cards — Needs the new payment provider.
@@ -251,7 +251,7 @@ func TestPage(t *testing.T) {
 		until(t, ctx, `document.title === 'Local space' && document.querySelector('[data-option="2"]').disabled`)
 		until(t, ctx, `document.querySelector('.mine .meaning').textContent === 'Rolling deployment'`)
 
-		ask(t, s, srv.URL, "k1", "[Answered] Deployment Strategy: *Rolling deployment* (by You)")
+		ask(t, s, srv.URL, "k1", "[Answered] orch-epic4\n\nQuestion: Which deployment approach should we use?\nSelected: Rolling deployment")
 		until(t, ctx, `document.querySelector('#thread-state').dataset.state === 'answered'`)
 		until(t, ctx, `[...document.querySelectorAll('[data-option]')].every((b) => b.disabled)`)
 		until(t, ctx, `window.sameDocument && document.querySelectorAll('[data-message]').length === 3`)
@@ -312,6 +312,8 @@ func TestPage(t *testing.T) {
 					if (reply !== null && composeReply(q, readReply(q, reply)) !== reply) return reply + ' is not read back';
 				}
 			}
+			const blank = parseQuestion('[AskUserQuestion] Session: s\n\nWhich?\n\nOptions:\n1. a\n2.\n3. c\n\nReply with the option number (e.g., "2")');
+			if (blank.sections[0].options.map((o) => o.label).join() !== 'a,,c') return 'an empty label breaks the list';
 			return 'nothing';
 		})(%s)`, jsonText([]string{askDeployment, askFeatures, askTwo, askRetries})), chromedp.EvalAwaitPromise))
 		if err != nil || found != "nothing" {
@@ -367,6 +369,7 @@ func TestScreens(t *testing.T) {
 		phone(t, ctx)
 		do(t, ctx, chromedp.Navigate(srv.URL+"/"), chromedp.Reload())
 		until(t, ctx, `document.title === '(3) Local space' && document.querySelectorAll('[data-thread]').length === 5`)
+		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread)) // newest first
 		screenshot(t, ctx, "phone-list-"+scheme)
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)

@@ -120,7 +120,7 @@ func errorOf(v map[string]any) string {
 func TestConversation(t *testing.T) {
 	s, srv := testServer(t, Options{})
 	code, asked := postTo(t, s.WebhookURL(srv.URL)+"&messageReplyOption="+replyOrFallback,
-		`{"text":"Which one?","thread":{"threadKey":"ask-1"},"sender":{"name":"users/liar"},"createTime":"2001-01-01T00:00:00Z"}`)
+		`{"text":"Which one?","thread":{"threadKey":"ask-1"},"sender":{"name":"users/liar"},"deleteTime":"2001-01-01T00:00:00Z"}`)
 	if code != 200 {
 		t.Fatal(code, asked)
 	}
@@ -149,6 +149,9 @@ func TestConversation(t *testing.T) {
 		t.Fatalf("list gives %d messages", len(list.Messages))
 	}
 	q, a := list.Messages[0], list.Messages[1]
+	if q.DeleteTime != "" {
+		t.Error("an output-only field of the request is kept")
+	}
 	if q.Sender.Name != webhookSender || q.Sender.Type != "BOT" || q.Sender.DisplayName != "gchat-hooks" {
 		t.Errorf("question is from %+v", q.Sender)
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -136,7 +138,11 @@ func TestHalfWrittenLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := strings.LastIndex(strings.TrimSuffix(string(b), "\n"), "\n") + 1
+	cuts := []int{len(b) - 1} // only the end of line is missing
 	for cut := start + 1; cut < len(b); cut += 37 {
+		cuts = append(cuts, cut)
+	}
+	for _, cut := range cuts {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, messagesFile), b[:cut], 0o600); err != nil {
 			t.Fatal(err)
@@ -175,25 +181,39 @@ func TestBadLineInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestFullDisk lets the disk take half a line. That half must go again, or the
+// next message is glued to it.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if _, err := s.Say(nil, "", "one"); err != nil {
 		t.Fatal(err)
 	}
-	file := s.store.file
-	full, err := os.Open(filepath.Join(dir, messagesFile)) // cannot be written to
-	if err != nil {
+	var free, full syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &free); err != nil {
 		t.Fatal(err)
 	}
-	s.store.file = full
-	if _, err := s.Say(nil, "", "lost"); err == nil {
+	full = free
+	full.Cur = uint64(s.store.size) + 50
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Skipf("cannot limit the size of files: %v", err)
+	}
+	_, err := s.Say(nil, "", "lost")
+	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &free); e != nil {
+		t.Fatal(e)
+	}
+	if err == nil {
 		t.Error("a message that is not on disk was acknowledged")
 	}
-	s.store.file = file
-	full.Close()
-	if got := texts(s.Messages()); got != "one" {
-		t.Errorf("the space shows %q", got)
+	if _, err := s.Say(nil, "", "two"); err != nil {
+		t.Errorf("the disk has room again: %v", err)
+	}
+	s.Close()
+	s = open(t, dir)
+	if got := texts(s.Messages()); got != "one two" || len(s.Notes()) != 0 {
+		t.Errorf("read back %q, notes %q", got, s.Notes())
 	}
 }
 

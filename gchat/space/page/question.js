@@ -42,9 +42,9 @@ function parseSection(lines) {
   const at = rows.findLastIndex((line, i) => (line === 'Options:' || line === choose) && /^1\. /.test(rows[i + 1] ?? ''));
   const options = [];
   for (const line of at < 0 ? [] : rows.slice(at + 1)) {
-    const numbered = /^(\d+)\. (.*)$/.exec(line);
+    const numbered = /^(\d+)\.(?: (.*))?$/.exec(line); // a label may be empty
     if (numbered && Number(numbered[1]) === options.length + 1) {
-      const [label, ...rest] = numbered[2].split(' — ');
+      const [label, ...rest] = (numbered[2] ?? '').split(' — ');
       options.push({ label, description: rest.join(' — ') });
     } else if (line.trim() !== '') {
       const last = options.at(-1);

@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+var (
+	features = question{
+		Question: "Which features do you want to enable?", Header: "Features", MultiSelect: true,
+		Options: []option{{Label: "Auth", Description: "Sign-in"}, {Label: "Billing", Description: "Stripe"}, {Label: "Search", Description: "Full text"}},
+	}
+	database = question{
+		Question: "Which DB?", Header: "DB",
+		Options: []option{{Label: "Postgres", Description: "relational"}, {Label: "SQLite", Description: "embedded"}},
+	}
+	both   = []string{newest, oldest}
+	thanks = turn{say("Thanks, understood.")}
+)
+
+// The replies of a person on the phone, and what the model is told.
+func TestAnsweredFromChat(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks  []question
+		reply string
+		told  []string
+		says  []string // by the thread
+	}{
+		"single choice": {[]question{deploy}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
+		"multi-select":  {[]question{features}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
+		"two questions": {[]question{database, features}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
+		"free text": {[]question{deploy}, "neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅",
+			[]string{"neither: use \"$HOME/canary\" & 'wait'\n然后 日本語 ✅"}, []string{"Custom response:", "日本語"}},
+		"a remark": {[]question{deploy}, "2 - but keep the old one", []string{"Rolling deployment", "notes: but keep the old one"},
+			[]string{"Selected: Rolling deployment", "Note: but keep the old one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, cl claude) {
+				b := connect(t, cl, config{Script: []turn{{say("A question."), ask(c.asks...)}, thanks}}, all...)
+				b.Prompt("go ahead")
+				q := b.await("[AskUserQuestion]", c.asks[0].Question)
+				b.WaitScreen(c.asks[0].Options[0].Label) // the dialog stands open beside it
+				b.reply(q, c.reply)
+				b.told(1, c.told...)
+				if got := b.await("[Answered]", c.says...); got.Thread.Name != q.Thread.Name {
+					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+				b.WaitScreen("Thanks, understood.")
+			})
+		})
+	}
+}
+
+func TestPreviewOfTheChosenOptionIsPassedOn(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
+		b := connect(t, c, config{Script: []turn{{ask(layout)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		b.reply(b.await("[AskUserQuestion]"), "top")
+		b.told(1, "Top bar", "selected preview", "==nav==")
+	})
+}
+
+func TestTwoQuestionsInOneTurnStayApart(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Script: []turn{{ask(database), ask(deploy)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		second := b.await("[AskUserQuestion]", deploy.Question)
+		if c.Version == oldest {
+			// It runs the calls one after the other when they are not safe to run at once; either way each reply
+			// must reach its own question.
+			b.reply(b.await("[AskUserQuestion]", database.Question), "2")
+			b.reply(second, "3")
+		} else {
+			b.reply(second, "3")
+			b.reply(b.await("[AskUserQuestion]", database.Question), "2")
+		}
+		b.told(2)
+		texts := ""
+		for _, r := range b.API.ToolResults() {
+			texts += r.Text + "\n"
+		}
+		for _, want := range []string{`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`} {
+			if !strings.Contains(texts, want) {
+				t.Errorf("the model was told %q, which does not hold %q", texts, want)
+			}
+		}
+		b.await("[Answered]", "Selected: SQLite")
+		b.await("[Answered]", "Selected: Canary")
+	})
+}
+
+func TestTerminalAnswersFirst(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks, {ask(database)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]")
+		b.Choose(firstOption, "3")
+		b.told(1, "Canary")
+		b.await("[Answered]", "Selected: Canary", "Answered in the terminal.")
+		// A reply that comes too late changes nothing, and the next question of the session tells its person.
+		b.reply(q, "1")
+		b.WaitScreen("Thanks, understood.")
+		b.Prompt("and again")
+		b.reply(b.await("[AskUserQuestion]", database.Question), "1")
+		b.told(2, "Postgres")
+		b.await("[Not used]", "already answered in the terminal")
+	})
+}
+
+func TestDismissedInTheTerminal(t *testing.T) {
+	for name, key := range map[string]string{"Esc": "Escape", "chat about this": "5"} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks, thanks}}, all...)
+				b.Prompt("go ahead")
+				q := b.await("[AskUserQuestion]")
+				if key == "5" && c.Version == oldest { // which does not take that digit
+					for _, row := range []string{"❯ 2.", "❯ 3.", "❯ 4.", "❯ 5."} {
+						b.Keys("Down")
+						b.WaitScreen(row)
+					}
+					b.Choose("❯ 5. Chat about this", "Enter")
+				} else {
+					b.Choose(firstOption, key)
+				}
+				b.WaitIdle()
+				if key == "Escape" && c.Version == oldest {
+					// 2.1.45 kills the waiting hook outright and fires no event: the next prompt ends the question.
+					b.Prompt("something else")
+				}
+				if got := b.await("[Cancelled]"); got.Thread.Name != q.Thread.Name {
+					t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+			})
+		})
+	}
+}
+
+func TestClaudeKilled(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, all...)
+				b.Prompt("go ahead")
+				b.await("[AskUserQuestion]")
+				b.WaitScreen(firstOption)
+				b.Kill(sig)
+				b.WaitExit()
+				// The hook outlives a killed Claude Code; it sees the end itself, tells the thread and goes.
+				b.await("[Cancelled]")
+				b.noWaiter()
+			})
+		})
+	}
+}
+
+func TestPermissionModes(t *testing.T) {
+	for _, mode := range []string{"default", "auto", "bypassPermissions"} {
+		t.Run(mode, func(t *testing.T) {
+			versions := both
+			if mode == "auto" {
+				versions = []string{newest} // 2.1.45 has no such mode
+			}
+			eachClaude(t, versions, func(t *testing.T, c claude) {
+				b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Env: []string{"IS_SANDBOX=1"}, Args: []string{"--permission-mode", mode}}, all...)
+				b.Prompt("go ahead")
+				b.reply(b.await("[AskUserQuestion]"), "blue")
+				b.told(1, "Blue-green deployment")
+				b.await("[Answered]", "Selected: Blue-green deployment")
+			})
+		})
+	}
+}
+
+func TestOneHookIsEnough(t *testing.T) {
+	t.Run("PermissionRequest", func(t *testing.T) {
+		eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+			b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, "PermissionRequest")
+			b.Prompt("go ahead")
+			b.reply(b.await("[AskUserQuestion]"), "2")
+			b.told(1, "Rolling deployment")
+		})
+	})
+	t.Run("PreToolUse", func(t *testing.T) {
+		eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+			b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, "PreToolUse")
+			b.Prompt("go ahead")
+			b.await("[AskUserQuestion]")
+			b.Choose(firstOption, "2")
+			b.told(1, "Rolling deployment")
+		})
+	})
+}
+
+// noWaiter checks that no waiting hook of the session is left.
+func (b *bridge) noWaiter() {
+	b.t.Helper()
+	b.WaitScreenFunc("the end of the waiting hook", func(string) bool {
+		for _, p := range marked(sessionVar + "=" + b.mark) {
+			if strings.Contains(p.String(), "gchat-ask-user-forward") {
+				return false
+			}
+		}
+		return true
+	})
+}
