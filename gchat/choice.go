@@ -1,7 +1,6 @@
 package gchat
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,15 +31,15 @@ func newChoices(p state.Prompt) *choices {
 }
 
 var (
-	otherPrefix = regexp.MustCompile(`(?i)^other[\s\pZ]*[:：]`)
-	otherInList = regexp.MustCompile(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
+	otherPrefix = lazy(`(?i)^other[\s\pZ]*[:：]`)
+	otherInList = lazy(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
 	// A hyphen needs space around it ("2-3 days"), a colon after it ("1:30"). A newline is one too, see remark.
-	separator = regexp.MustCompile(`(?i)[\t\pZ]+-{1,3}[\s\pZ]+|[\t\pZ]+–[\s\pZ]+|[\t\pZ]*—[\s\pZ]*|[\t\pZ]*:[\s\pZ]+|[\t\pZ]*：[\s\pZ]*|[,，][\s\pZ]*but\b|\n`)
+	separator = lazy(`(?i)[\t\pZ]+-{1,3}[\s\pZ]+|[\t\pZ]+–[\s\pZ]+|[\t\pZ]*—[\s\pZ]*|[\t\pZ]*:[\s\pZ]+|[\t\pZ]*：[\s\pZ]*|[,，][\s\pZ]*but\b|\n`)
 )
 
 // parse gives the answer that the text means. The text is clean and trimmed; the answer is empty only if the text is.
 func (c *choices) parse(text string) state.Answer {
-	if at := otherPrefix.FindStringIndex(text); at != nil && !c.ownsOth {
+	if at := otherPrefix().FindStringIndex(text); at != nil && !c.ownsOth {
 		if own := strings.TrimSpace(text[at[1]:]); !blank(own) {
 			return state.Answer{Text: own}
 		}
@@ -49,7 +48,7 @@ func (c *choices) parse(text string) state.Answer {
 		return state.Answer{Labels: c.labels(picked)}
 	}
 	if c.MultiSelect && !c.ownsOth {
-		if at := otherInList.FindStringIndex(text[:min(len(text), c.limit)]); at != nil {
+		if at := otherInList().FindStringIndex(text[:min(len(text), c.limit)]); at != nil {
 			if picked, _ := c.pick(text[:at[0]]); picked != nil {
 				own := strings.TrimSpace(text[at[1]:])
 				if blank(own) {
@@ -68,7 +67,7 @@ func (c *choices) parse(text string) state.Answer {
 // remark splits a choice from what was said about it. Of several separators the last that leaves a choice before it
 // counts, because labels contain separators as well. On a line of its own the choice must be written in full.
 func (c *choices) remark(text string) (picked []int, remark string) {
-	seps := separator.FindAllStringIndex(text[:min(len(text), c.limit)], 32)
+	seps := separator().FindAllStringIndex(text[:min(len(text), c.limit)], 32)
 	for _, at := range slices.Backward(seps) {
 		head, sep, rest := text[:at[0]], text[at[0]:at[1]], text[at[1]:]
 		if (sep == "—" || sep == "：") && endsInDigit(head) && startsWithDigit(rest) {
@@ -225,7 +224,7 @@ next:
 	return picked, exact
 }
 
-var and = regexp.MustCompile(`(?i)(?:^|[\s\pZ])and[\s\pZ]+`)
+var and = lazy(`(?i)(?:^|[\s\pZ])and[\s\pZ]+`)
 
 // ands splits a piece of a list at "and", unless the word belongs to a label. An empty piece gives none.
 func (c *choices) ands(piece string) []string {
@@ -235,7 +234,7 @@ func (c *choices) ands(piece string) []string {
 	if at, _ := c.one(piece); at >= 0 {
 		return []string{piece}
 	}
-	return slices.DeleteFunc(and.Split(piece, len(c.Options)+2), func(s string) bool { return s == "" })
+	return slices.DeleteFunc(and().Split(piece, len(c.Options)+2), func(s string) bool { return s == "" })
 }
 
 // one reads a piece of a list, or gives -1.
@@ -265,7 +264,7 @@ func (c *choices) labels(picked []int) []string {
 	return out
 }
 
-var numberForm = regexp.MustCompile(`^(?i:option[\s]*)?#?\s*(?:\(\s*(\d+)\s*\)|(\d+)[.)]?)$`)
+var numberForm = lazy(`^(?i:option[\s]*)?#?\s*(?:\(\s*(\d+)\s*\)|(\d+)[.)]?)$`)
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". Out of an
 // int's range it gives -1. Bare is a number without any decoration.
@@ -274,7 +273,7 @@ func number(s string) (n int, bare, ok bool) {
 		return 0, false, false
 	}
 	s = strings.TrimSpace(plainDigits(s))
-	m := numberForm.FindStringSubmatch(s)
+	m := numberForm().FindStringSubmatch(s)
 	if m == nil {
 		return 0, false, false
 	}

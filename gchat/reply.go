@@ -2,7 +2,6 @@ package gchat
 
 import (
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -75,8 +74,8 @@ func (r *reply) parse(question int, piece string) state.Answer {
 }
 
 var (
-	qLine   = regexp.MustCompile(`^[\s\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９]{1,9})[\t\pZ]*([:：.)）=–—-])`)
-	qInLine = regexp.MustCompile(`[\s\pZ,;，；]+([QqＱｑ][\t\pZ]*[0-9０-９]{1,9}[\t\pZ]*[:：=])`)
+	qLine   = lazy(`^[\s\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９]{1,9})[\t\pZ]*([:：.)）=–—-])`)
+	qInLine = lazy(`[\s\pZ,;，；]+([QqＱｑ][\t\pZ]*[0-9０-９]{1,9}[\t\pZ]*[:：=])`)
 )
 
 // named reads "Q1: 2" lines. What stands before the first of them is a remark on the first answer. It is not ok when
@@ -143,7 +142,7 @@ func (r *reply) qLine(line string) (question int, rest string, ok bool) {
 	if !strings.ContainsAny(line, "QqＱｑ") { // cheaper than the expression, for a megabyte of lines
 		return 0, "", false
 	}
-	m := qLine.FindStringSubmatchIndex(line)
+	m := qLine().FindStringSubmatchIndex(line)
 	if m == nil {
 		return 0, "", false
 	}
@@ -168,7 +167,7 @@ func (r *reply) nextInLine(question int, isQ bool, line string) int {
 	if !isQ {
 		return -1
 	}
-	m := qInLine.FindStringSubmatchIndex(line)
+	m := qInLine().FindStringSubmatchIndex(line)
 	if m == nil {
 		return -1
 	}
@@ -202,7 +201,7 @@ func (r *reply) inOrder(text string) (to []int, pieces []string) {
 func (r *reply) clear(to []int, pieces []string) (n int) {
 	for i, piece := range pieces {
 		piece = strings.TrimSpace(piece)
-		if len(r.parse(to[i], piece).Labels) > 0 || otherPrefix.MatchString(piece) {
+		if len(r.parse(to[i], piece).Labels) > 0 || otherPrefix().MatchString(piece) {
 			n++
 		}
 	}
@@ -242,7 +241,7 @@ func (r *reply) lines(text string) (lines []string) {
 	}
 	var rests []string
 	for i, line := range lines {
-		m := listItem.FindStringSubmatch(line)
+		m := listItem().FindStringSubmatch(line)
 		if m == nil || m[1] != strconv.Itoa(r.open[i]+1) {
 			return lines
 		}
@@ -254,7 +253,7 @@ func (r *reply) lines(text string) (lines []string) {
 	return rests
 }
 
-var listItem = regexp.MustCompile(`^\s*(\d+)[.):][\s\pZ]+(.+)$`)
+var listItem = lazy(`^\s*(\d+)[.):][\s\pZ]+(.+)$`)
 
 // commas reads "2, 1" as the numbers of single-selects in order.
 func (r *reply) commas(text string) []string {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -29,7 +28,7 @@ type Webhook struct {
 	url *url.URL
 }
 
-var webhookPath = regexp.MustCompile(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
+var webhookPath = lazy(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
 // ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
 // https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
@@ -39,7 +38,7 @@ func ParseWebhook(raw string) (*Webhook, error) {
 	if err != nil || !allowedBase(u) {
 		return nil, ErrNotWebhook
 	}
-	m := webhookPath.FindStringSubmatch(u.Path)
+	m := webhookPath().FindStringSubmatch(u.Path)
 	if m == nil {
 		return nil, ErrNotWebhook
 	}
@@ -70,8 +69,8 @@ type Posted struct {
 }
 
 var (
-	messageName = regexp.MustCompile(`^spaces/[^/]+/messages/[^/]+$`)
-	threadName  = regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`)
+	messageName = lazy(`^spaces/[^/]+/messages/[^/]+$`)
+	threadName  = lazy(`^spaces/[^/]+/threads/[^/]+$`)
 )
 
 // noRedirects is shared: a hook posts to one host.
@@ -155,11 +154,11 @@ func readPosted(resp *http.Response, body []byte, space string) (Posted, error) 
 			Name string `json:"name"`
 		} `json:"thread"`
 	}
-	if json.Unmarshal(body, &m) != nil || !messageName.MatchString(m.Name) || !strings.HasPrefix(m.Name, space+"/") {
+	if json.Unmarshal(body, &m) != nil || !messageName().MatchString(m.Name) || !strings.HasPrefix(m.Name, space+"/") {
 		return Posted{}, ErrNonsense
 	}
 	p := Posted{Name: m.Name}
-	if threadName.MatchString(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
+	if threadName().MatchString(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
 		p.ThreadName = m.Thread.Name
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {

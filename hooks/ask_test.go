@@ -224,10 +224,10 @@ func TestWhatEndsAQuestionOtherwise(t *testing.T) {
 		says string
 	}{
 		"Esc":          {func(w *world, p *process) { terminate(p) }, "Dismissed in the terminal"},
-		"Stop":         {func(w *world, p *process) { w.run(answered, recorded(w.T, "single-07-Stop")) }, "without choosing"},
-		"a new prompt": {func(w *world, p *process) { w.run(answered, recorded(w.T, "single-02-UserPromptSubmit")) }, "new prompt"},
+		"Stop":         {func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-07-Stop")) }, "without choosing"},
+		"a new prompt": {func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-02-UserPromptSubmit")) }, "new prompt"},
 		"the session end": {func(w *world, p *process) {
-			w.run(answered, recorded(w.T, "killed-04-SessionEnd", "session_id", "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"))
+			w.run(answered, recorded(w.TB, "killed-04-SessionEnd", "session_id", "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"))
 		}, "session ended"},
 	} {
 		t.Run(name, func(t *testing.T) {

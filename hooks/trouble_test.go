@@ -59,7 +59,7 @@ func TestBadConfigurationLeavesTheDialogToThePerson(t *testing.T) {
 		}, "not a Chat webhook URL"},
 		"broken project file": {func(w *world) {
 			delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
-			writeFile(w.T, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"webhook_url":`)
+			writeFile(w.TB, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"webhook_url":`)
 		}, "gchat-hooks.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,10 +232,6 @@ func (w *world) noSecrets() {
 // time-out, and the next hook starts one with the mended environment.
 func (w *world) endOfFlusherNow() {
 	w.Helper()
-	for _, pid := range flushers(w.env["XDG_STATE_HOME"]) {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-		}
-	}
+	w.stopFlushers()
 	w.endFlusher()
 }

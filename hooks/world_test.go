@@ -53,7 +53,7 @@ var (
 
 // world is one person's machine with an embedded space as its Chat.
 type world struct {
-	*testing.T
+	testing.TB
 	dir   string
 	env   map[string]string
 	chat  *space.Space
@@ -81,13 +81,13 @@ func (tr *trace) counts() (posts, lists int) {
 	return tr.posts, len(tr.lists)
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	s, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, chat: s}
+	w := &world{TB: t, chat: s}
 	if w.dir, err = os.MkdirTemp("", "gchat-hooks-world-"); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (w *world) log() string {
 
 // with is the same machine for another session: other variables, the same disk and the same Chat.
 func (w *world) with(kv ...string) *world {
-	other := &world{T: w.T, dir: w.dir, chat: w.chat, url: w.url, env: map[string]string{}}
+	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, url: w.url, env: map[string]string{}}
 	for k, v := range w.env {
 		other.env[k] = v
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"google.golang.org/api/chat/v1"
@@ -27,7 +26,7 @@ func (s *Space) apiRoutes() http.Handler {
 
 // apiMethod wraps one method of the API: the call returns what to answer.
 func (s *Space) apiMethod(id string, call func(*http.Request) (any, error)) http.Handler {
-	m := google.Methods[id]
+	m := google().Methods[id]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := s.callMethod(m, call, r)
 		if err != nil {
@@ -49,7 +48,7 @@ func (s *Space) callMethod(m *method, call func(*http.Request) (any, error), r *
 		}
 		query.Del("token") // the webhook's own; no method knows it
 	}
-	if bad := google.checkQuery(m, query); len(bad) > 0 {
+	if bad := google().checkQuery(m, query); len(bad) > 0 {
 		return nil, invalid(bad[0])
 	}
 	if alt := query.Get("alt"); alt != "" && alt != "json" {
@@ -121,11 +120,11 @@ func (s *Space) getSpace(*http.Request) (any, error) {
 }
 
 // spaceTypes is the filter of spaces.list: space types, with OR between them.
-var spaceTypes = regexp.MustCompile(`^(space_type|spaceType) = "[A-Z_]+"( OR (space_type|spaceType) = "[A-Z_]+")*$`)
+var spaceTypes = lazy(`^(space_type|spaceType) = "[A-Z_]+"( OR (space_type|spaceType) = "[A-Z_]+")*$`)
 
 func (s *Space) listSpaces(r *http.Request) (any, error) {
 	filter := r.URL.Query().Get("filter")
-	if filter != "" && !spaceTypes.MatchString(filter) {
+	if filter != "" && !spaceTypes().MatchString(filter) {
 		return nil, invalid("Invalid filter query")
 	}
 	if filter != "" && !strings.Contains(filter, `"SPACE"`) {

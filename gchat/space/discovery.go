@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -53,13 +54,13 @@ type schema struct {
 	AdditionalProperties *schema            `json:"additionalProperties,omitempty"`
 }
 
-var google = func() *discovery {
+var google = sync.OnceValue(func() *discovery {
 	d := new(discovery)
 	if err := json.Unmarshal(discoveryJSON, d); err != nil {
 		panic("discovery.json: " + err.Error())
 	}
 	return d
-}()
+})
 
 // check lists what is wrong with v, which was decoded with json.Number for
 // numbers. The words are those of Google's own refusals.

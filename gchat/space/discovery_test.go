@@ -164,7 +164,7 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bad := google.check("message", &schema{Ref: "Message"}, v)
+			bad := google().check("message", &schema{Ref: "Message"}, v)
 			if tt.want == "" && len(bad) > 0 || tt.want != "" && !strings.Contains(strings.Join(bad, "\n"), tt.want) {
 				t.Errorf("check found %q, want %q", bad, tt.want)
 			}

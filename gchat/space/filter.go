@@ -67,7 +67,7 @@ func (f *filter) add(field, op, value string) bool {
 		}
 	}
 	if field == "thread.name" {
-		if op != "=" || f.thread != "" || !threadForm.MatchString(value) {
+		if op != "=" || f.thread != "" || !threadForm().MatchString(value) {
 			return false
 		}
 		f.thread = value

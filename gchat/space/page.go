@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"google.golang.org/api/chat/v1"
@@ -61,7 +60,7 @@ func servePageFile(name, kind string) http.HandlerFunc {
 	}
 }
 
-var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var clientIDForm = lazy(`^[A-Za-z0-9-]{1,64}$`)
 
 // postFromPage takes what a person typed or tapped. A cross-origin page cannot
 // send it: a browser asks before it sends JSON elsewhere, and says where the
@@ -87,7 +86,7 @@ func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
 		return
 	}
-	if !clientIDForm.MatchString(in.ClientID) {
+	if !clientIDForm().MatchString(in.ClientID) {
 		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
 		return
 	}

@@ -3,7 +3,6 @@ package space
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -37,8 +36,8 @@ const (
 )
 
 var (
-	threadForm = regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`)
-	clientForm = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
+	threadForm = lazy(`^spaces/[^/]+/threads/[^/]+$`)
+	clientForm = lazy(`^client-[a-z0-9-]{1,56}$`)
 )
 
 // post puts a message into the space. It is on disk when post returns. A request
@@ -107,7 +106,7 @@ func (s *Space) threadFor(d draft) (string, error) {
 	if d.threadName == "" {
 		return s.byKey[d.threadKey], nil
 	}
-	if !threadForm.MatchString(d.threadName) || !strings.HasPrefix(d.threadName, Name+"/") {
+	if !threadForm().MatchString(d.threadName) || !strings.HasPrefix(d.threadName, Name+"/") {
 		return "", invalid("The request contains an invalid thread resource name")
 	}
 	switch {

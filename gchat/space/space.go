@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -77,12 +76,12 @@ type secrets struct {
 	Token string `json:"token"`
 }
 
-var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+var tokenForm = lazy(`^[A-Za-z0-9._~-]+$`)
 
 // Open reads the messages of opts.Data and locks the folder. It returns an error
 // that is ErrInUse when another process holds it.
 func Open(opts Options) (*Space, error) {
-	if opts.Token != "" && !tokenForm.MatchString(opts.Token) {
+	if opts.Token != "" && !tokenForm().MatchString(opts.Token) {
 		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
 	}
 	s := &Space{

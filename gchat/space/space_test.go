@@ -73,7 +73,7 @@ func checkAnswer(method, path string, code int, body []byte) error {
 	if method == http.MethodPost {
 		kind = "Message"
 	}
-	if bad := google.check(kind, &schema{Ref: kind}, v); len(bad) > 0 {
+	if bad := google().check(kind, &schema{Ref: kind}, v); len(bad) > 0 {
 		return fmt.Errorf("the answer is not a %s: %q", kind, bad)
 	}
 	return nil

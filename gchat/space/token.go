@@ -13,7 +13,7 @@ import (
 // that the link on a phone goes on working.
 func KeptToken(data string) (string, error) {
 	path := filepath.Join(data, "page-token")
-	if b, err := os.ReadFile(path); err == nil && tokenForm.MatchString(strings.TrimSpace(string(b))) {
+	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
 		return strings.TrimSpace(string(b)), nil
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {

@@ -41,7 +41,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	if id := query.Get("requestId"); id != "" {
 		d.requestID = "webhook:" + id
 	}
-	if d.messageID != "" && !clientForm.MatchString(d.messageID) {
+	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
 	posted, err := s.post(d)
@@ -75,11 +75,11 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if err != nil {
 		return nil, thread, invalid("Invalid JSON payload received. " + err.Error())
 	}
-	if bad := google.check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
+	if bad := google().check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
 		return nil, thread, invalid(bad[0])
 	}
 	fields, _ := v.(map[string]any)
-	for name, field := range google.Schemas["Message"].Properties {
+	for name, field := range google().Schemas["Message"].Properties {
 		if field.ReadOnly { // as Google does: not refused, not used
 			delete(fields, name)
 		}

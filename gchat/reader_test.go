@@ -1,0 +1,161 @@
+package gchat
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSinceReadsAllPages(t *testing.T) {
+	var filters, tokens []string
+	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		filters, tokens = append(filters, q.Get("filter")), append(tokens, q.Get("pageToken"))
+		if q.Get("pageSize") != "1000" || q.Get("orderBy") != "createTime ASC" || r.URL.Path != "/v1/spaces/AAA/messages" || r.Header.Get("Authorization") != "" {
+			t.Errorf("asked %s", r.URL)
+		}
+		switch q.Get("pageToken") {
+		case "":
+			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"@bot 2","argumentText":" 2","createTime":"2026-11-21T10:00:00.123456Z",
+				"sender":{"name":"users/1","type":"HUMAN","email":"a@b","displayName":"A"},"thread":{"name":"spaces/AAA/threads/T","retentionSettings":{}}},null],"nextPageToken":"empty"}`)
+		case "empty": // is not the end
+			io.WriteString(w, `{"nextPageToken":"last"}`)
+		case "last":
+			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/2","text":"bye","clientAssignedMessageId":"client-x","sender":{"type":"BOT"},"deleteTime":"2026-11-21T10:00:01Z"}]}`)
+		}
+	})
+	r, err := NewReader(t.Context(), srv.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
+	ms, err := r.Since(t.Context(), "spaces/AAA", at)
+	if err != nil || len(ms) != 2 {
+		t.Fatalf("%d messages, %v", len(ms), err)
+	}
+	if m := ms[0]; m.Text != " 2" || !m.Human || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
+		t.Errorf("first %+v", m)
+	}
+	if m := ms[1]; m.Human || !m.Deleted || m.ClientID != "client-x" {
+		t.Errorf("second %+v", m)
+	}
+	if filters[0] != `createTime > "2026-11-21T08:00:00.000005Z"` || strings.Join(tokens, ",") != ",empty,last" {
+		t.Errorf("filters %q, tokens %q", filters, tokens)
+	}
+}
+
+func TestSinceEndsWithATokenThatComesAgain(t *testing.T) {
+	n := 0
+	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) { n++; io.WriteString(w, `{"nextPageToken":"again"}`) })
+	r, err := NewReader(t.Context(), srv.URL+"/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now()); err != nil || n > 3 {
+		t.Errorf("%d requests, %v", n, err)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for code, check := range map[int]func(error) bool{401: AuthFailure, 403: AuthFailure, 404: Permanent, 429: Overloaded, 503: Overloaded} {
+		srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(code)
+			io.WriteString(w, `{"error":{"message":"why","status":"STATUS"}}`)
+		})
+		r, err := NewReader(t.Context(), srv.URL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Since(t.Context(), "spaces/AAA", time.Now())
+		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
+func TestEndpointKeepsCredentialsAtHome(t *testing.T) {
+	for _, endpoint := range []string{"http://chat.example/", "ftp://127.0.0.1/", "http://127.0.0.1.chat.example", "not a url"} {
+		if _, err := NewReader(t.Context(), endpoint, ""); err == nil {
+			t.Errorf("%s was taken", endpoint)
+		}
+	}
+}
+
+// serviceAccount writes a credentials file whose tokens come from tokenURL.
+func serviceAccount(t *testing.T, tokenURL string) string {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := json.Marshal(map[string]string{
+		"type": "service_account", "project_id": "p", "private_key_id": "1", "client_email": "x@p.iam.gserviceaccount.com", "client_id": "1",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": tokenURL,
+	})
+	file := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
+	scope := ""
+	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		scope = r.Form.Get("assertion")
+		w.WriteHeader(400)
+		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
+	})
+	// TLS to a port where nobody listens: the token is asked for first, and refused.
+	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", serviceAccount(t, tokens.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Since(t.Context(), "spaces/AAA", time.Now())
+	if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCredentialsFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"garbage": "{", "no type": "{}", "external": `{"type":"external_account"}`} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewReader(t.Context(), "", filepath.Join(dir, "missing")); !errors.Is(err, ErrCredentials) {
+		t.Errorf("missing: %v", err)
+	}
+	user := filepath.Join(dir, "user")
+	if err := os.WriteFile(user, []byte(`{"type":"authorized_user","client_id":"1","client_secret":"s","refresh_token":"r"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewReader(t.Context(), "", user); err != nil {
+		t.Errorf("authorized user: %v", err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", serviceAccount(t, "https://127.0.0.1:1/"))
+	if _, err := NewReader(t.Context(), "", ""); err != nil {
+		t.Errorf("application default: %v", err)
+	}
+}

@@ -1,0 +1,191 @@
+package gchat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+const path = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
+
+// chatServer answers every request with f.
+func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
+	srv := httptest.NewServer(f)
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	return srv
+}
+
+func TestParseWebhook(t *testing.T) {
+	for raw, space := range map[string]string{
+		"https://chat.googleapis.com/v1/spaces/AAAA-b_c/messages?key=k&token=t":    "spaces/AAAA-b_c",
+		"  'https://chat.googleapis.com/v1/spaces/A/messages?key=k&amp;token=t'\n": "spaces/A",
+		"http://127.0.0.1:8080/v1/spaces/local/messages?key=k&token=t":             "spaces/local",
+		"http://localhost:8080/t/tok/v1/spaces/local/messages?key=k&token=t":       "spaces/local",
+		"http://[::1]:8080/v1/spaces/local/messages":                               "spaces/local",
+		"http://chat.googleapis.com/v1/spaces/A/messages?key=k&token=secret":       "",
+		"http://127.0.0.1.evil.example/v1/spaces/A/messages?token=secret":          "",
+		"https://chat.googleapis.com/v1/spaces/A?token=secret":                     "",
+		"ftp://chat.googleapis.com/v1/spaces/A/messages?token=secret":              "",
+		"see secret": "", "": "", "https://%zz/secret": "", "//secret": "",
+	} {
+		w, err := ParseWebhook(raw)
+		if space == "" {
+			if !errors.Is(err, ErrNotWebhook) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v", raw, err)
+			}
+			continue
+		}
+		if err != nil || w.Space != space {
+			t.Errorf("%q: %+v, %v; want %s", raw, w, err, space)
+		}
+	}
+}
+
+func TestPostSaysWhatChatWants(t *testing.T) {
+	for name, c := range map[string]struct {
+		post  Post
+		query map[string]string // "" for: not there
+		body  string
+	}{
+		"a thread of a key": {Post{Text: "a <b> & c", ThreadKey: "ask-user-1", MessageID: "client-x"},
+			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", "messageId": "client-x", "requestId": "client-x", "threadKey": "", "key": "K+K", "token": "secret="},
+			`{"text":"a <b> & c","markupSyntax":"MARKUP_SYNTAX_CHAT","thread":{"threadKey":"ask-user-1"}}`},
+		"a thread's name beats its key": {Post{Text: "x", ThreadKey: "k", ThreadName: "spaces/AAA/threads/T"},
+			map[string]string{"messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", "messageId": "", "requestId": ""},
+			`{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT","thread":{"name":"spaces/AAA/threads/T"}}`},
+		"no thread": {Post{Text: "x"}, map[string]string{"messageReplyOption": ""}, `{"text":"x","markupSyntax":"MARKUP_SYNTAX_CHAT"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+				for k, want := range c.query {
+					if got := r.URL.Query().Get(k); got != want {
+						t.Errorf("query %s is %q, want %q", k, got, want)
+					}
+				}
+				b, _ := io.ReadAll(r.Body)
+				var got, want any
+				_ = json.Unmarshal(b, &got)
+				_ = json.Unmarshal([]byte(c.body), &want)
+				g, _ := json.Marshal(got)
+				if wb, _ := json.Marshal(want); string(g) != string(wb) {
+					t.Errorf("body %s, want %s", g, wb)
+				}
+				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
+			})
+			w, err := ParseWebhook(srv.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.Post(t.Context(), c.post)
+			if err != nil || got.Name != "spaces/AAA/messages/M.M" || got.ThreadName != "spaces/AAA/threads/M" || time.Since(got.ServerTime).Abs() > time.Minute {
+				t.Errorf("posted %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestPostErrors(t *testing.T) {
+	envelope := func(w http.ResponseWriter, code int, status, message string) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": message}})
+	}
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		check func(err error) bool
+		hint  string
+	}{
+		"400": {func(w http.ResponseWriter, r *http.Request) {
+			envelope(w, 400, "INVALID_ARGUMENT", "API key not valid.")
+		}, Permanent, "cut off"},
+		"401": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 401, "UNAUTHENTICATED", "") }, AuthFailure, "log in"},
+		"403": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 403, "PERMISSION_DENIED", "x") }, AuthFailure, "token"},
+		"404": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 404, "NOT_FOUND", "x") }, Permanent, "deleted"},
+		"409": {func(w http.ResponseWriter, r *http.Request) { envelope(w, 409, "ALREADY_EXISTS", "x") }, AlreadyExists, ""},
+		"429": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
+		}, func(err error) bool { return Overloaded(err) && RetryAfter(err) == 7*time.Second }, "quota"},
+		"429 for ever": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "99999999999999999999")
+			envelope(w, 429, "RESOURCE_EXHAUSTED", "x")
+		}, func(err error) bool { return RetryAfter(err) <= time.Hour }, "quota"},
+		"500 with a page": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); io.WriteString(w, "<html>key=K") }, Overloaded, "trouble"},
+		"another space's message": {func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, `{"name":"spaces/OTHER/messages/M"}`)
+		}, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
+		"garbage": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "\x00{") }, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
+		"endless": {func(w http.ResponseWriter, r *http.Request) {
+			for i := 0; i < 64; i++ {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		}, func(err error) bool { return errors.Is(err, ErrNonsense) }, "in its place"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/stolen" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/stolen?"+r.URL.RawQuery, 307)
+		}, func(err error) bool { return err != nil }, ""},
+		"cut": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, func(err error) bool { return !Permanent(err) && !Overloaded(err) }, "reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := chatServer(t, c.serve)
+			w, err := ParseWebhook(srv.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.Post(t.Context(), Post{Text: "x"})
+			if err == nil || !c.check(err) {
+				t.Fatalf("got %v", err)
+			}
+			for _, secret := range []string{"secret", "K%2BK", "K+K", srv.URL} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error says %q", err)
+				}
+			}
+			if !strings.Contains(Hint(err), c.hint) {
+				t.Errorf("hint %q, want something with %q", Hint(err), c.hint)
+			}
+		})
+	}
+}
+
+func TestPostEndsWithItsContext(t *testing.T) {
+	srv := chatServer(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
+		<-r.Context().Done()
+	})
+	w, err := ParseWebhook(srv.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.Post(ctx, Post{Text: "x"}); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzPosted is for whatever answers in Chat's place.
+func FuzzPosted(f *testing.F) {
+	f.Add(200, `{"name":"spaces/AAA/messages/M","thread":{"name":"spaces/AAA/threads/T"}}`)
+	f.Add(200, `{"name":7}`)
+	f.Add(429, `{"error":{"message":["x"]}}`)
+	f.Add(403, `{"error":{"message":"\u0000\ud800","status":"X"}}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		p, err := readPosted(&http.Response{StatusCode: status, Header: http.Header{}}, []byte(body), "spaces/AAA")
+		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
+			t.Errorf("taken for a message: %+v", p)
+		}
+		if err != nil && len(err.Error()) > 500 {
+			t.Errorf("an error of %d bytes", len(err.Error()))
+		}
+	})
+}

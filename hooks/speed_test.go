@@ -1,0 +1,221 @@
+package hooks_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// once runs a program with an event and returns how long the whole process took.
+func once(b *testing.B, env []string, event []byte, argv ...string) time.Duration {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdin = env, bytes.NewReader(event)
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		b.Fatal(argv, err)
+	}
+	return time.Since(began)
+}
+
+func median(ds []time.Duration) time.Duration {
+	slices.Sort(ds)
+	return ds[len(ds)/2]
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func report(b *testing.B, name string, ds []time.Duration) {
+	b.ReportMetric(ms(median(ds)), name+"-ms(median)")
+}
+
+// BenchmarkNothingToDo is a hook that finds nothing to do: a Stop without an open question.
+func BenchmarkNothingToDo(b *testing.B) {
+	w := benchWorld(b)
+	event := recorded(b, "single-07-Stop")
+	var ds []time.Duration
+	for b.Loop() {
+		ds = append(ds, once(b, w.environ(), event, program, "hook", answered))
+	}
+	report(b, "process", ds)
+}
+
+// BenchmarkPreToolUse is the hook that Claude Code waits for before it draws the dialog, while Chat hangs.
+func BenchmarkPreToolUse(b *testing.B) {
+	w := benchWorld(b)
+	release := make(chan struct{})
+	b.Cleanup(func() { close(release) })
+	w.trace.set(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
+	var ds []time.Duration
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		event := fresh(b, i)
+		b.StartTimer()
+		ds = append(ds, once(b, w.environ(), event, program, "hook", forward))
+		b.StopTimer()
+		w.stopFlushers()
+		b.StartTimer()
+	}
+	report(b, "process", ds)
+}
+
+// fresh is the event of a session of its own, in the same project.
+func fresh(b *testing.B, i int) (event []byte) {
+	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+strconv.Itoa(i), "tool_use_id", "toolu_"+strconv.Itoa(i))
+}
+
+// stopFlushers ends the flushers that the benchmark's own hooks started, so that each hook has to start one.
+func (w *world) stopFlushers() {
+	for _, pid := range flushers(w.env["XDG_STATE_HOME"]) {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
+}
+
+// BenchmarkQuestionOnServer is from the start of the waiting hook to its request being there: our part of the way.
+func BenchmarkQuestionOnServer(b *testing.B) {
+	w := benchWorld(b)
+	arrived := make(chan time.Time, 1)
+	w.trace.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			select {
+			case arrived <- time.Now():
+			default:
+			}
+		}
+		return false
+	})
+	var ds []time.Duration
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		event := recorded(b, "single-04-PermissionRequest", "session_id", "session-"+strconv.Itoa(i))
+		cmd := exec.Command(program, "hook", forward)
+		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(event)
+		b.StartTimer()
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		ds = append(ds, (<-arrived).Sub(began))
+		b.StopTimer()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		b.StartTimer()
+	}
+	report(b, "start-to-request", ds)
+}
+
+// BenchmarkReplyToDecision is from the end of the list answer that holds the reply to the end of the hook.
+func BenchmarkReplyToDecision(b *testing.B) {
+	w := benchWorld(b)
+	handler := w.chat.Handler()
+	var listed time.Time
+	w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			handler.ServeHTTP(rw, r)
+			listed = time.Now()
+			return true
+		}
+		return false
+	})
+	var ds []time.Duration
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		event := recorded(b, "single-04-PermissionRequest", "session_id", "session-"+strconv.Itoa(i))
+		cmd := exec.Command(program, "hook", forward)
+		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(event)
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		for len(w.messages("[AskUserQuestion]")) <= i {
+			time.Sleep(time.Millisecond)
+		}
+		_, _ = w.chat.Say(ann, w.messages("[AskUserQuestion]")[i].Thread.Name, "2")
+		b.StartTimer()
+		if err := cmd.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		ds = append(ds, time.Since(listed))
+	}
+	report(b, "list-to-exit", ds)
+}
+
+// BenchmarkWaitingHook is what a hook costs while it waits: resident memory and processor time over ten seconds, with
+// the inbox to lead.
+func BenchmarkWaitingHook(b *testing.B) {
+	w := benchWorld(b)
+	w.env["GCHAT_POLLER_INTERVAL"] = "10"
+	for b.Loop() {
+		cmd := exec.Command(program, "hook", forward)
+		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		for _, n := w.trace.counts(); n < 3; _, n = w.trace.counts() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		before := ticks(cmd.Process.Pid)
+		time.Sleep(10 * time.Second)
+		b.ReportMetric(float64(ticks(cmd.Process.Pid)-before)/10, "cpu-percent") // a tick is 10 ms, of 10 s
+		b.ReportMetric(rss(cmd.Process.Pid)/1024, "MB-resident")
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+func ticks(pid int) int {
+	s, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	f := strings.Fields(string(s[bytes.LastIndexByte(s, ')')+1:]))
+	user, _ := strconv.Atoi(f[11])
+	sys, _ := strconv.Atoi(f[12])
+	return user + sys
+}
+
+func rss(pid int) float64 {
+	s, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, after, _ := strings.Cut(string(s), "VmRSS:")
+	kb, _ := strconv.ParseFloat(strings.Fields(after)[0], 64)
+	return kb
+}
+
+// BenchmarkBesidePythonAndBash runs the three hooks in turn. The others post before they return; ours has it done.
+func BenchmarkBesidePythonAndBash(b *testing.B) {
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // not a version manager's shim
+	if err != nil {
+		b.Skip("needs python3: ", err)
+	}
+	for _, tool := range []string{"bash", "jq", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			b.Skip("needs ", tool)
+		}
+	}
+	w := benchWorld(b)
+	var ours, py, sh []time.Duration
+	for i := 0; b.Loop(); i++ {
+		env, event := w.environ(), fresh(b, i)
+		ours = append(ours, once(b, env, event, program, "hook", forward))
+		w.stopFlushers()
+		py = append(py, once(b, env, event, strings.TrimSpace(string(python)), "../bench/hook.py"))
+		sh = append(sh, once(b, env, event, "bash", "../bench/hook.sh"))
+	}
+	report(b, "gchat-hooks", ours)
+	report(b, "python", py)
+	report(b, "bash", sh)
+	b.ReportMetric(ms(median(py))/ms(median(ours)), "python/ours")
+	b.ReportMetric(ms(median(sh))/ms(median(ours)), "bash/ours")
+	b.ReportMetric(0, "ns/op")
+}
+
+// benchWorld is a world without the end of a test's checks.
+func benchWorld(b *testing.B) *world {
+	b.Helper()
+	w := newWorld(b)
+	b.Cleanup(w.stopFlushers)
+	return w
+}
