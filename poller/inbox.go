@@ -78,7 +78,7 @@ func (in *inbox) lead(ctx context.Context) time.Duration {
 			}
 		}
 		// A question that was just asked shortens the cycle, so look around more often than it says.
-		sleep(ctx, min(quickCycle, every, cfg.PollInterval))
+		sleep(ctx, min(lookAround, every))
 	}
 	return 0
 }

@@ -14,8 +14,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// lookAround is how often a waiter sees whether Claude Code still lives and whether a reply was put there by hand.
-const lookAround = time.Second
+// lookAround is how often a waiter sees whether Claude Code still lives, whether a reply was put there by hand, and, when
+// it leads, whether another question was asked. Each look wakes an idle process, which costs more than the look.
+const lookAround = 2 * time.Second
 
 // ErrGaveUp says that the waiter stopped for its own reasons and the question is still open in the terminal.
 var ErrGaveUp = errors.New("stopped waiting")
