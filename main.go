@@ -59,7 +59,8 @@ func hookName(args []string) (name string, ok bool) {
 
 // commands is what gchat-hooks does for people, by its first word.
 func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	return &cli.App{
+	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
 		Reader:    stdin,
@@ -67,7 +68,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ErrWriter: stderr,
 		// Errors are said in one place, by main.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+		OnUsageError:   wrong,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usageError{fmt.Errorf("no such command: %s", c.Args().First())}
@@ -130,6 +131,10 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			},
 		},
 	}
+	for _, c := range app.Commands {
+		c.OnUsageError = wrong // else the library prints the error to stdout
+	}
+	return app
 }
 
 // usageError is a mistake on the command line.

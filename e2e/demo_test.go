@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The demo in a real session: what a new user tries second.
+func TestDemoInARealSession(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		requireIsolation(t)
+		takeSeat(t)
+		exe, err := program()
+		if err != nil {
+			t.Fatal("build gchat-hooks:", err)
+		}
+		root, err := os.MkdirTemp("", "d-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{t: t, Claude: c, API: newAnthropic(t, turn{ask(deploy)}, thanks), Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), mark: rand.Text()}
+		s.tmux.dir = root
+		t.Cleanup(func() {
+			// The session ends with its tmux server; Claude Code takes a moment to go.
+			for deadline := time.Now().Add(patience); len(marked(sessionVar+"="+s.mark)) > 0 && time.Now().Before(deadline); {
+				time.Sleep(glance)
+			}
+			for _, p := range marked(sessionVar + "=" + s.mark) {
+				t.Errorf("the demo left %s", p)
+			}
+			os.RemoveAll(root)
+		})
+		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		furnish(t, s.Home, s.Dir, nil)
+		bin := filepath.Join(root, "bin")
+		shim := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", strings.Join(c.Argv, "' '"))
+		if err := os.MkdirAll(bin, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(shim), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), exe, "demo", "--claude", "--answer", "canary")
+		cmd.Dir, cmd.Env = s.Dir, s.environ([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
+		out, err := cmd.CombinedOutput()
+		if err != nil || !holdsAll(string(out), []string{"tmux -S ", "[Answered]", "Selected: Canary"}) {
+			t.Errorf("the demo showed %v: %s", err, out)
+		}
+		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, `"="Canary"`) {
+			t.Errorf("the model was told %q", got.Text)
+		}
+	})
+}
