@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/api/chat/v1"
 )
 
 func TestSinceReadsAllPages(t *testing.T) {
@@ -158,4 +160,25 @@ func TestCredentialsFilesThatAreNone(t *testing.T) {
 	if _, err := NewReader(t.Context(), "", ""); err != nil {
 		t.Errorf("application default: %v", err)
 	}
+}
+
+// FuzzMessages is for what a list answers with.
+func FuzzMessages(f *testing.F) {
+	f.Add(`{"messages":[{"name":"spaces/A/messages/M","text":"2","sender":{"name":"users/1","type":"HUMAN"},"thread":{"name":"spaces/A/threads/T"},"createTime":"2026-11-21T10:00:00Z"}]}`)
+	f.Add(`{"messages":[null,{"sender":null,"thread":null,"createTime":"yesterday"}]}`)
+	f.Add(`{"messages":{}}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var page chat.ListMessagesResponse
+		if json.Unmarshal([]byte(body), &page) != nil {
+			return
+		}
+		for _, m := range page.Messages {
+			if m == nil {
+				continue
+			}
+			if got := fromChat(m); got.Human && (m.Sender == nil || m.Sender.Type != "HUMAN") {
+				t.Errorf("taken for a person: %s", body)
+			}
+		}
+	})
 }

@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
@@ -402,13 +404,25 @@ func TestOneListForAllQuestions(t *testing.T) {
 	for i := range 20 {
 		other := w.with("CLAUDE_PROJECT_DIR", filepath.Join(w.dir, "projects", string(rune('a'+i))))
 		writeFile(t, filepath.Join(other.env["CLAUDE_PROJECT_DIR"], "README"), "")
+		for n := range 9 { // of sessions whose hooks wait too, so to say
+			_, err := state.QuestionsIn(filepath.Join(other.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Record(fmt.Sprint("s", n), func([]*state.Question) *state.Question {
+				return &state.Question{
+					QuestionID: fmt.Sprint(i, "-", n), SessionID: fmt.Sprint("s", n), AskedAt: time.Now(), Status: state.Pending, MessageSent: true,
+					Space: space.Name, ThreadName: fmt.Sprintf("%s/threads/%d-%d", space.Name, i, n), Questions: []state.Prompt{{Question: "Q?"}},
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		ps = append(ps, other.start(forward, recorded(t, "single-04-PermissionRequest")))
 	}
 	w.thread(20)
 	_, before := w.trace.counts()
 	began := time.Now()
 	w.until("five cycles", func() bool { _, n := w.trace.counts(); return n >= before+5 })
-	// One waiter alone lists once a second; twenty that each listed would be done with five in a quarter of one.
+	// One process alone lists once a second; twenty that each listed, or one that listed for each of the 200 questions
+	// in 20 projects, would be done with five in a quarter of one.
 	if took := time.Since(began); took < 3*time.Second {
 		t.Errorf("five lists in %v: more than one process lists", took)
 	}

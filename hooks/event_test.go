@@ -1,0 +1,115 @@
+package hooks
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// payloads are the recorded events of a version.
+func payloads(t testing.TB, pattern string) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded payloads %s: %v", pattern, err)
+	}
+	got := map[string][]byte{}
+	for _, f := range files {
+		if got[f], err = os.ReadFile(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// The three events of one call carry the same questions in different company: one hash ties them together.
+func TestInputHashTiesOneCallTogether(t *testing.T) {
+	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		for _, call := range []string{"single", "multi"} {
+			hashes := map[string]bool{}
+			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
+				for f, b := range payloads(t, filepath.Join(version, call+"-0*-"+event+".json")) {
+					e, err := decode(b)
+					if err != nil || e.inputHash() == "" {
+						t.Fatalf("%s: %v", f, err)
+					}
+					hashes[e.inputHash()] = true
+				}
+			}
+			if len(hashes) != 1 {
+				t.Errorf("%s %s: %d hashes", version, call, len(hashes))
+			}
+		}
+	}
+}
+
+func TestAnswersOfEveryVersion(t *testing.T) {
+	const deploy, features = "Which deployment approach should we use?", "Which features do you want to enable?"
+	for file, want := range map[string]map[string]string{
+		"2.1.45/single-05-PostToolUse.json": {deploy: "ship|it"}, "2.1.329/single-05-PostToolUse.json": {deploy: "ship|it"},
+		"2.1.329/timing-06-PostToolUse.json": {deploy: "Rolling deployment"},
+		"2.1.329/two-questions-free-text-04-PostToolUse.json": {
+			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},
+	} {
+		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompts, err := e.prompts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, notes, err := answersOf(e, prompts)
+		if err != nil || !maps.Equal(answers, want) || len(notes) > 0 {
+			t.Errorf("%s: %v, notes %v, %v; want %v", file, answers, notes, err, want)
+		}
+	}
+	e := &Event{ToolResponse: json.RawMessage(`{"answers":{"` + features + `":["Auth","Export"]},"annotations":{"` + features + `":{"notes":"soon"}}}`)}
+	answers, notes, err := answersOf(e, []state.Prompt{{Question: features}})
+	if err != nil || answers[features] != "Auth, Export" || notes[features] != "soon" {
+		t.Errorf("a list: %v, %v, %v", answers, notes, err)
+	}
+}
+
+// FuzzEvent is for whatever comes on stdin: a hook reads it, answers it and closes it without a panic, and what it
+// gives back is JSON with the call's own members.
+func FuzzEvent(f *testing.F) {
+	for _, b := range payloads(f, "2.1.*/*.json") {
+		f.Add(b)
+	}
+	f.Add([]byte(`{"hook_event_name":"PostToolUse","tool_input":{"questions":[{"question":"Q"}]},"tool_response":{"answers":[{"selectedOptions":["a"]},{}]}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decode(b)
+		if err != nil {
+			return
+		}
+		e.inputHash()
+		prompts, err := e.prompts()
+		if err != nil {
+			return
+		}
+		_, _, _ = answersOf(e, prompts)
+		q := &state.Question{Questions: prompts, Answers: map[string]string{}, Notes: map[string]string{}}
+		for _, p := range prompts {
+			q.Answers[p.Question], q.Notes[p.Question] = "x", "y"
+		}
+		in, err := answeredInput(e.ToolInput, q)
+		if err != nil {
+			t.Fatalf("prompts were read, the input was not: %v", err)
+		}
+		var before, after map[string]json.RawMessage
+		if err := json.Unmarshal(in, &after); err != nil {
+			t.Fatalf("no JSON: %s", in)
+		}
+		_ = json.Unmarshal(e.ToolInput, &before)
+		for k := range before {
+			if _, ok := after[k]; !ok {
+				t.Errorf("member %q got lost", k)
+			}
+		}
+	})
+}
