@@ -32,17 +32,20 @@ var webhookPath = lazy(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
 // ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
 // https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
-// HTML-escaped URL (&amp;) is mended. The error is ErrNotWebhook and does not quote the URL.
-func ParseWebhook(raw string) (*Webhook, error) {
+// HTML-escaped URL (&amp;) is mended. space is the configured one, "" for the URL's own; with it, the URL may be of
+// another form (a gateway's). The error is ErrNotWebhook and does not quote the URL.
+func ParseWebhook(raw, space string) (*Webhook, error) {
 	u, err := url.Parse(html.UnescapeString(strings.Trim(strings.TrimSpace(raw), `"'`)))
 	if err != nil || !allowedBase(u) {
 		return nil, ErrNotWebhook
 	}
-	m := webhookPath().FindStringSubmatch(u.Path)
-	if m == nil {
+	if m := webhookPath().FindStringSubmatch(u.Path); m != nil {
+		space = m[2] // where it posts, whatever is configured: replies come nowhere else
+	}
+	if space == "" {
 		return nil, ErrNotWebhook
 	}
-	return &Webhook{Space: m[2], url: u}, nil
+	return &Webhook{Space: space, url: u}, nil
 }
 
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is; "" otherwise.

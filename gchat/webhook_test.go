@@ -34,7 +34,7 @@ func TestParseWebhook(t *testing.T) {
 		"ftp://chat.googleapis.com/v1/spaces/A/messages?token=secret":              "",
 		"see secret": "", "": "", "https://%zz/secret": "", "//secret": "",
 	} {
-		w, err := ParseWebhook(raw)
+		w, err := ParseWebhook(raw, "")
 		if space == "" {
 			if !errors.Is(err, ErrNotWebhook) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v", raw, err)
@@ -43,6 +43,17 @@ func TestParseWebhook(t *testing.T) {
 		}
 		if err != nil || w.Space != space {
 			t.Errorf("%q: %+v, %v; want %s", raw, w, err, space)
+		}
+	}
+}
+
+func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://gateway.example/chat?token=t":                     "spaces/B",
+		"https://chat.googleapis.com/v1/spaces/A/messages?token=t": "spaces/A",
+	} {
+		if w, err := ParseWebhook(raw, "spaces/B"); err != nil || w.Space != want {
+			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)
 		}
 	}
 }
@@ -78,7 +89,7 @@ func TestPostSaysWhatChatWants(t *testing.T) {
 				}
 				io.WriteString(w, `{"name":"spaces/AAA/messages/M.M","thread":{"name":"spaces/AAA/threads/M"},"retentionSettings":{}}`)
 			})
-			w, err := ParseWebhook(srv.URL + path)
+			w, err := ParseWebhook(srv.URL+path, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +148,7 @@ func TestPostErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := chatServer(t, c.serve)
-			w, err := ParseWebhook(srv.URL + path)
+			w, err := ParseWebhook(srv.URL+path, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +173,7 @@ func TestPostEndsWithItsContext(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go
 		<-r.Context().Done()
 	})
-	w, err := ParseWebhook(srv.URL + path)
+	w, err := ParseWebhook(srv.URL+path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

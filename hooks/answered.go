@@ -68,9 +68,6 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		return err
 	}
 	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if e.ToolUseID != "" {
-			q.ToolUseID = e.ToolUseID
-		}
 		if q.AnsweredMessage == "" || !maps.Equal(q.Answers, answers) { // the terminal was faster
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes
 		}

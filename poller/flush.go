@@ -49,10 +49,10 @@ func (p *Poller) flush(ctx context.Context) {
 	scan := &state.Scan{}
 	failures, notBefore := map[string]int{}, map[string]time.Time{}
 	for ctx.Err() == nil {
-		left := p.Send(ctx)
+		left, pause := p.Send(ctx), time.Second
 		qs, all := p.unposted(scan)
 		for _, q := range qs {
-			left = true
+			left, pause = true, 250*time.Millisecond
 			if p.now().Sub(q.AskedAt) < graceForHook || p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
 				continue
 			}
@@ -65,7 +65,7 @@ func (p *Poller) flush(ctx context.Context) {
 			p.sweep(all)
 			return
 		}
-		sleep(ctx, 250*time.Millisecond)
+		sleep(ctx, pause)
 	}
 }
 

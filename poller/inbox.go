@@ -13,7 +13,8 @@ import (
 const (
 	// overlap is read again with every list: whether Chat's list is consistent at once is not documented.
 	overlap = 30 * time.Second
-	// clockSlack is how far back a thread is read whose beginning is only known by this machine's clock.
+	// clockSlack is how far before its asking a thread is read for the first time: three clocks are compared, this
+	// machine's, that of Chat's HTTP answers and that of its messages.
 	clockSlack = 10 * time.Minute
 	// mostReplies is what one question's file takes; a thread that is chatted in for hours must not fill the disk.
 	mostReplies = 200
@@ -160,10 +161,11 @@ func since(mark *state.Inbox, qs []*state.Question) time.Time {
 		if mark.Covered[q.QuestionID] || !q.Status.Open() {
 			continue
 		}
-		t := q.AskedAt.Add(-clockSlack)
-		if q.PostedAt != nil {
-			t = q.PostedAt.Add(-overlap)
+		t := q.AskedAt
+		if q.PostedAt != nil && q.PostedAt.Before(t) {
+			t = *q.PostedAt
 		}
+		t = t.Add(-clockSlack)
 		if from.IsZero() || t.Before(from) {
 			from = t
 		}

@@ -62,7 +62,7 @@ func TestTroubleBacksOff(t *testing.T) {
 }
 
 func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
-	posted := noon.Add(-time.Hour)
+	posted := noon.Add(-time.Hour - time.Minute) // Chat's clock is behind
 	old := &state.Question{QuestionID: "old", Status: state.Pending, AskedAt: noon.Add(-time.Hour), PostedAt: &posted}
 	unknown := &state.Question{QuestionID: "unknown", Status: state.Pending, AskedAt: noon.Add(-time.Hour)}
 	closed := &state.Question{QuestionID: "closed", Status: state.Resolved, AskedAt: noon.Add(-20 * time.Hour)}
@@ -72,9 +72,9 @@ func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
 		want time.Time
 	}{
 		"all read":                  {&state.Inbox{Watermark: noon, Covered: map[string]bool{"old": true}}, []*state.Question{old, closed}, noon.Add(-overlap)},
-		"one not read":              {&state.Inbox{Watermark: noon}, []*state.Question{old, closed}, posted.Add(-overlap)},
+		"one not read":              {&state.Inbox{Watermark: noon}, []*state.Question{old, closed}, posted.Add(-clockSlack)},
 		"posted at an unknown time": {&state.Inbox{Watermark: noon}, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack)},
-		"nothing read yet":          {&state.Inbox{}, []*state.Question{old}, posted.Add(-overlap)},
+		"nothing read yet":          {&state.Inbox{}, []*state.Question{old}, posted.Add(-clockSlack)},
 		"a watermark further back":  {&state.Inbox{Watermark: noon.Add(-9 * time.Hour)}, []*state.Question{old}, noon.Add(-9*time.Hour - overlap)},
 	} {
 		if got := since(c.mark, c.qs); !got.Equal(c.want) {

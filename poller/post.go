@@ -71,7 +71,7 @@ func (p *Poller) webhook(ctx context.Context, cfg *state.Config) (*gchat.Webhook
 		return nil, err
 	}
 	p.Log.Hide(raw)
-	return gchat.ParseWebhook(raw)
+	return gchat.ParseWebhook(raw, cfg.SpaceID)
 }
 
 // lookUp finds the message that an earlier try created. Where messages cannot be read its thread stays unknown.
