@@ -2,7 +2,6 @@ package gchat
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -262,76 +261,4 @@ func (c *choices) labels(picked []int) []string {
 		}
 	}
 	return out
-}
-
-var numberForm = lazy(`^(?i:option[\s]*)?#?\s*(?:\(\s*(\d+)\s*\)|(\d+)[.)]?)$`)
-
-// number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". Out of an
-// int's range it gives -1. Bare is a number without any decoration.
-func number(s string) (n int, bare, ok bool) {
-	if len(s) > 200 {
-		return 0, false, false
-	}
-	s = strings.TrimSpace(plainDigits(s))
-	m := numberForm().FindStringSubmatch(s)
-	if m == nil {
-		return 0, false, false
-	}
-	n, err := strconv.Atoi(m[1] + m[2])
-	if err != nil {
-		n = -1
-	}
-	return n, s == m[2], true
-}
-
-// plainDigits gives full-width ASCII as ASCII and ends a keycap emoji with a space: "1️⃣3️⃣" is two numbers.
-func plainDigits(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= '！' && r <= '～':
-			return r - '！' + '!'
-		case r == '。':
-			return '.'
-		case r == '\uFE0F':
-			return -1
-		case r == '\u20E3', unicode.Is(unicode.Zs, r):
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
-// contain ", " themselves: the longest one that fits is taken, each once, and what is left are the person's own words.
-// Remarks are not in the value.
-func Decompose(p state.Prompt, value string) state.Answer {
-	var left []int // options, the longest label first
-	for i, o := range p.Options {
-		if o.Label != "" && (p.MultiSelect || o.Label == value) {
-			left = append(left, i)
-		}
-	}
-	slices.SortStableFunc(left, func(a, b int) int { return len(p.Options[b].Label) - len(p.Options[a].Label) })
-	var picked []int
-	for rest := value; rest != ""; value = rest {
-		at := slices.IndexFunc(left, func(i int) (ok bool) {
-			rest, ok = cutLabel(value, p.Options[i].Label)
-			return ok
-		})
-		if at < 0 {
-			break
-		}
-		picked, left = append(picked, left[at]), slices.Delete(left, at, at+1)
-	}
-	return state.Answer{Labels: newChoices(p).labels(picked), Text: value}
-}
-
-// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
-func cutLabel(value, label string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(value, label)
-	if !ok || rest == "" {
-		return "", ok
-	}
-	rest, ok = strings.CutPrefix(rest, ", ")
-	return rest, ok && rest != ""
 }

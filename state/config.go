@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -61,19 +60,6 @@ func (c *Config) ModeFor(a Asked) Mode {
 		}
 	}
 	return c.AskMode
-}
-
-// layer answers for one place where configuration can stand.
-type layer struct {
-	value map[string]string // by environment variable
-	rules []Rule
-}
-
-// fileKeys names the members of gchat-hooks.json and config.json after the variables that they stand for.
-var fileKeys = map[string]string{
-	"webhook_url": "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command": "webhook_url_command", "space_id": "GOOGLE_CHAT_SPACE_ID",
-	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
-	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
 }
 
 // LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
@@ -180,75 +166,6 @@ func (c *Config) duration(where, s string, otherwise time.Duration) time.Duratio
 	}
 	return d
 }
-
-func envLayer(env Getenv) layer {
-	l := layer{value: map[string]string{}}
-	for _, name := range fileKeys {
-		l.value[name] = env(name)
-	}
-	delete(l.value, "webhook_url_command")
-	return l
-}
-
-func configLayer(b []byte, dir string) (layer, error) {
-	var file map[string]json.RawMessage
-	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
-		return layer{}, err
-	}
-	l := layer{value: map[string]string{}}
-	for key, name := range fileKeys {
-		raw, ok := file[key]
-		if !ok {
-			continue
-		}
-		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return layer{}, err
-		}
-		switch v := v.(type) {
-		case nil:
-		case string:
-			l.value[name] = v
-		case float64:
-			l.value[name] = strconv.FormatFloat(v, 'f', -1, 64)
-		case []any:
-			var parts []string
-			for _, p := range v {
-				parts = append(parts, fmt.Sprint(p))
-			}
-			l.value[name] = strings.Join(parts, ",")
-		default:
-			return layer{}, fmt.Errorf("%s is neither text nor a number nor a list", key)
-		}
-	}
-	if p := l.value["GOOGLE_CHAT_CREDENTIALS_FILE"]; p != "" && !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") {
-		l.value["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(dir, p)
-	}
-	if raw, ok := file["rules"]; ok {
-		if err := json.Unmarshal(raw, &l.rules); err != nil {
-			return layer{}, fmt.Errorf("rules: %w", err)
-		}
-	}
-	return l, nil
-}
-
-func mcpLayer(b []byte, _ string) (layer, error) {
-	var file struct {
-		Servers map[string]struct {
-			Env map[string]any `json:"env"`
-		} `json:"mcpServers"`
-	}
-	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
-		return layer{}, err
-	}
-	l := layer{value: map[string]string{}}
-	for name, v := range file.Servers["google-chat-bridge"].Env {
-		l.value[name] = fmt.Sprint(v)
-	}
-	return l, nil
-}
-
-func trimBOM(b []byte) []byte { return []byte(strings.TrimPrefix(string(b), "\ufeff")) }
 
 // ErrNoWebhook says that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
