@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -23,7 +25,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	defer h.notify(e)
+	if e.HookEventName != "SessionEnd" { // where nobody would see it
+		defer h.notify(e)
+	}
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
 		if err != nil {
@@ -33,7 +37,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 			h.log.Error().Err(err).Msg("question set aside")
 		}
 		if e.HookEventName == "PostToolUse" {
-			if q := match(e, qs); q != nil {
+			if q := h.match(e, qs); q != nil {
 				return h.confirm(e, q)
 			}
 			continue
@@ -45,30 +49,50 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	return nil
 }
 
-// match finds the question of a PostToolUse: by tool_use_id, else the newest open one with equal input.
-func match(e *Event, qs []*state.Question) *state.Question {
-	for _, q := range qs {
-		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
-			return q
-		}
-	}
+// match finds the question of a PostToolUse: by tool_use_id, else the oldest open one with equal input. Of two equal
+// questions at once, a waiting hook cannot know whose record it took: the answer tells, and the two change places.
+func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
+	var byID, byInput, byAnswer *state.Question
 	hash := e.inputHash()
-	for _, q := range qs {
-		if q.Status.Open() && q.InputHash == hash && (q.ToolUseID == "" || e.ToolUseID == "") {
-			return q
+	for _, q := range slices.Backward(qs) {
+		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
+			byID = q
+		}
+		if !q.Status.Open() || q.InputHash != hash {
+			continue
+		}
+		if answers, _, err := answersOf(e, q.Questions); err == nil && q.Status == state.Answered && maps.Equal(answers, q.Answers) && byAnswer == nil {
+			byAnswer = q
+		}
+		if byInput == nil && (q.ToolUseID == "" || e.ToolUseID == "") {
+			byInput = q
 		}
 	}
-	return nil
+	switch {
+	case byID == nil:
+		return byInput
+	case byAnswer == nil || byAnswer == byID || byID.Status != state.Pending:
+		return byID
+	}
+	h.setToolUse(byID, byAnswer.ToolUseID)
+	h.setToolUse(byAnswer, e.ToolUseID)
+	return byAnswer
+}
+
+func (h *Hook) setToolUse(q *state.Question, id string) {
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil }); err != nil {
+		h.log.Error().Err(err).Msg("equal questions not told apart")
+	}
 }
 
 // confirm closes a question that Claude has the answer to, and tells its thread which it was.
 func (h *Hook) confirm(e *Event, q *state.Question) error {
 	answers, notes, err := answersOf(e, q.Questions)
-	if err != nil {
-		return err
+	if err != nil { // closed all the same: Claude went on
+		h.log.Error().Err(err).Msg("the answer was not understood")
 	}
 	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.AnsweredMessage == "" || !maps.Equal(q.Answers, answers) { // the terminal was faster
+		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) { // the terminal was faster
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes
 		}
 	})
@@ -84,13 +108,22 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
 	if by == "" {
 		by = "stop"
 	}
-	hash := e.inputHash()
+	hash, pid := e.inputHash(), 0
 	for _, q := range qs {
+		if q.Status.Open() && q.ClaudePID != 0 {
+			// The same session resumed in two terminals: the one's events do not end the other's dialog.
+			if pid == 0 {
+				pid = poller.ClaudePID(h.Env)
+			}
+			if pid != 0 && pid != q.ClaudePID && !poller.Gone(q) {
+				continue
+			}
+		}
 		if !q.Status.Open() || q.Mode == state.Deny || e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue
 		}
 		to := state.Cancelled
-		if q.Status == state.Answered {
+		if q.Status == state.Answered && q.Printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
 		}
 		ended, err := h.poller.Close(q.Path, to, by, nil)

@@ -2,16 +2,17 @@ package hooks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -34,6 +35,9 @@ func (h *Hook) mode(e *Event) state.Mode {
 	cfg := state.LoadConfig(h.Env, project)
 	for _, err := range cfg.Problems {
 		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
+	}
+	if hook, err := gchat.ParseWebhook(cfg.WebhookURL, cfg.SpaceID); err == nil {
+		h.asked.space = hook.Space
 	}
 	m := cfg.AskMode
 	if len(cfg.Rules) > 0 {
@@ -130,7 +134,7 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 	var lockErr, freshErr error
 	q, err = h.record(e, func(have []*state.Question) (fresh *state.Question) {
 		taken := false
-		for _, q := range have {
+		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			if q.InputHash != hash {
 				continue
 			}
@@ -182,9 +186,9 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	asker := h.asker(e)
 	return &state.Question{
 		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane,
-		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: "ask-user-" + id[:8],
+		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
-		PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
+		Space: h.asked.space, PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
 	}, nil
 }
 
@@ -210,7 +214,8 @@ func (h *Hook) record(e *Event, decide func([]*state.Question) *state.Question) 
 			return q, nil
 		}
 		errs = append(errs, err)
-		if !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, os.ErrExist) {
+		if !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, os.ErrExist) &&
+			!errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			break
 		}
 	}
@@ -220,32 +225,4 @@ func (h *Hook) record(e *Event, decide func([]*state.Question) *state.Question) 
 // stateDirs are the folders that a question of this project may be in.
 func (h *Hook) stateDirs() []string {
 	return []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
-}
-
-// wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
-func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
-	defer h.leave()
-	q, err := h.poller.Wait(ctx, q)
-	if ctx.Err() != nil {
-		_, err = h.poller.Close(q.Path, state.Cancelled, "signal", nil)
-		return err
-	}
-	if errors.Is(err, poller.ErrGaveUp) {
-		return nil
-	}
-	if err != nil || q.Status != state.Answered {
-		return err // closed otherwise: the dialog had its answer
-	}
-	input, err := answeredInput(e.ToolInput, q)
-	if err != nil {
-		return err
-	}
-	return h.print(allow(input))
-}
-
-// leave hands what this hook put into the outbox to somebody who stays.
-func (h *Hook) leave() {
-	if h.poller.Left() {
-		h.wake()
-	}
 }

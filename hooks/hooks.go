@@ -29,8 +29,9 @@ type Hook struct {
 	log    *state.Log
 	poller *poller.Poller
 	asked  struct { // found out once
-		mode state.Mode
-		by   *poller.Asker
+		mode  state.Mode
+		space string // "" when the webhook has to be asked for
+		by    *poller.Asker
 	}
 }
 
@@ -51,6 +52,7 @@ const (
 // Run runs the hook. It returns when the hook is done, in bound, without an error and without a panic: what went wrong
 // is in the log.
 func (h *Hook) Run() {
+	signal.Ignore(syscall.SIGPIPE) // a Claude Code that is gone is no reason to end otherwise than with 0
 	h.log = state.NewLog(h.Env, h.Name)
 	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
 	done, waiting := make(chan struct{}), make(chan struct{})
@@ -71,7 +73,7 @@ func (h *Hook) Run() {
 		if h.mayWait(e) {
 			close(waiting)
 			var stop func()
-			ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+			ctx, stop = untilTold()
 			defer stop()
 		}
 		if err := jobs[h.Name](h, ctx, e); err != nil {
@@ -134,7 +136,7 @@ func (h *Hook) wake() {
 	if h.Self == "" {
 		return
 	}
-	if err := poller.StartFlusher(state.UserState(h.Env), h.Self); err != nil {
+	if err := poller.StartFlusher(h.Env, h.Self); err != nil {
 		h.log.Error().Err(err).Msg("flusher not started; the next hook tries again")
 	}
 }

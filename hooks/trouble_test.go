@@ -183,7 +183,6 @@ func TestSilentChatHoldsNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
 	reached := make(chan struct{}, 100)
 	w.trace.set(func(_ http.ResponseWriter, r *http.Request) bool {
 		reached <- struct{}{}
@@ -202,6 +201,13 @@ func TestSilentChatHoldsNobody(t *testing.T) {
 	}
 	if q := w.question(); q.Status != state.Resolved {
 		t.Errorf("status %s", q.Status)
+	}
+	// Whether the message arrived is not known: when Chat is back the thread is told, whoever is alive.
+	w.trace.set(nil)
+	close(release)
+	w.awaitMessage("[Answered]")
+	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
+		t.Errorf("posted %d times", n)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -141,8 +142,10 @@ func newWorld(t testing.TB) *world {
 
 // endFlusher waits for the detached flusher to end: it works in the test's folders.
 func (w *world) endFlusher() {
-	lock := filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "flusher.lock")
-	w.until("the flusher to end", func() bool { return !state.Held(lock) })
+	w.until("the flushers to end", func() bool {
+		locks, _ := filepath.Glob(filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "flusher-*.lock"))
+		return !slices.ContainsFunc(locks, state.Held)
+	})
 }
 
 func (w *world) logPath() string {

@@ -34,6 +34,11 @@ func (t *trouble) after(err error) time.Duration {
 	case gchat.AuthFailure(err):
 		t.auth++
 		return authPause
+	case gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
+		if t.auth++; !t.degraded() {
+			return 0
+		}
+		return authPause
 	case gchat.Overloaded(err):
 		d := mostBackup
 		if t.overloaded < 4 {

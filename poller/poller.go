@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -17,6 +18,8 @@ type Poller struct {
 	Env state.Getenv
 	Log *state.Log
 	Now func() time.Time // nil: time.Now
+
+	printed sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
 }
 
 func (p *Poller) now() time.Time {

@@ -193,18 +193,18 @@ func TestCloseTellsOnceAndOneEnds(t *testing.T) {
 }
 
 func TestGoneSeesAReusedPid(t *testing.T) {
-	if gone(&state.Question{}) {
+	if Gone(&state.Question{}) {
 		t.Error("an unknown Claude Code is taken for gone")
 	}
 	me := os.Getpid()
 	q := &state.Question{ClaudePID: me, ClaudeStart: startOf(me)}
-	if gone(q) {
+	if Gone(q) {
 		t.Error("a living process is taken for gone")
 	}
 	if q.ClaudeStart == "" {
 		t.Skip("no start times on this system")
 	}
-	if q.ClaudeStart = "1"; !gone(q) {
+	if q.ClaudeStart = "1"; !Gone(q) {
 		t.Error("another process with the same pid is taken for Claude Code")
 	}
 }

@@ -36,6 +36,7 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 	}()
 	path := q.Path
 	changed := state.Watch(ctx, path)
+	p.takeByHand(q) // before Chat is asked
 	unconfigured := make(chan struct{})
 	helpers = append(helpers, p.goSafely("post and read", func() {
 		p.keepPosting(ctx, path)
@@ -44,7 +45,11 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 		switch {
 		case err != nil || ctx.Err() != nil:
 		case posted(q):
-			p.Lead(ctx, q.Space, q.ProjectDir)
+			if q.Unwaited {
+				p.put(note(q, "waited", "Replies to this question are read now."))
+				p.Send(ctx)
+			}
+			p.Lead(ctx, q)
 		default:
 			close(unconfigured)
 		}
@@ -59,13 +64,16 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 		case <-ctx.Done():
 			return q, ctx.Err()
 		case <-deadline.C:
+			if q.MessageSent {
+				p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
+			}
 			return q, ErrGaveUp
 		case <-unconfigured:
 			return q, ErrGaveUp
 		case <-changed:
 		case <-tick.C:
 			p.takeByHand(q)
-			if gone(q) {
+			if Gone(q) {
 				_, err := p.Close(path, state.Cancelled, "claude_gone", nil)
 				p.Send(ctx)
 				return q, err
@@ -75,7 +83,7 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 				p.Send(ctx)
 				return q, err
 			}
-			continue
+			// And look at the question all the same: a look that failed has no other way to come again.
 		}
 		now, err := p.look(ctx, path)
 		if err != nil {
@@ -113,27 +121,36 @@ func (p *Poller) look(ctx context.Context, path string) (*state.Question, error)
 }
 
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
-// put one when Chat is out of reach. The file goes when the reply is in the question's file.
+// put one when Chat is out of reach. Renaming it decides which of several waiters has it; it goes when the reply is in
+// the question's file.
 func (p *Poller) takeByHand(q *state.Question) {
 	folder := filepath.Join(filepath.Dir(filepath.Dir(q.Path)), "user-input-queue")
+	mine := filepath.Join(folder, "."+q.QuestionID+".taken")
+	b, err := os.ReadFile(mine) // of an earlier waiter of this question, that was killed
 	for _, name := range []string{q.SessionID, q.SessionName} {
-		if name == "" || filepath.Base(name) != name {
+		if err == nil || name == "" || filepath.Base(name) != name {
 			continue
 		}
 		path := filepath.Join(folder, name+".txt")
-		b, err := os.ReadFile(path)
-		if err != nil || strings.TrimSpace(string(b)) == "" {
-			continue
+		if b, err = os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == "" {
+			err = os.ErrNotExist // it is being written
 		}
-		sum := sha256.Sum256(b)
-		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			q.Replies = append(q.Replies, state.Reply{
-				MessageName: "local/" + hex.EncodeToString(sum[:8]), Sender: Local, Text: string(b), CreateTime: p.now().UTC(),
-			})
-			return nil
-		})
 		if err == nil {
-			os.Remove(path)
+			err = os.Rename(path, mine)
 		}
+	}
+	if err != nil {
+		return
+	}
+	sum := sha256.Sum256(b)
+	name := "local/" + hex.EncodeToString(sum[:8])
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if q.Reply(name) != nil {
+			return state.ErrUnchanged
+		}
+		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: Local, Text: string(b), CreateTime: p.now().UTC()})
+		return nil
+	}); err == nil {
+		os.Remove(mine)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,6 +19,10 @@ type Inbox struct {
 	// Covered holds the ids of the questions whose thread was read from their beginning. A question that is not in it
 	// needs one look further back.
 	Covered map[string]bool `json:"covered"`
+	// From is where the pass began that Resume goes on with: a list that was too long, or broke off, is no reason to
+	// begin anew. Resume is zero when the last pass came to its end.
+	From   time.Time `json:"from,omitzero"`
+	Resume time.Time `json:"resume,omitzero"`
 
 	path string
 }
@@ -33,8 +38,7 @@ func OpenInbox(userState, space string) (*Inbox, error) {
 		return in, fmt.Errorf("read inbox: %w", err)
 	}
 	if err := json.Unmarshal(b, in); err != nil {
-		in.Watermark, in.Covered = time.Time{}, map[string]bool{}
-		return in, setAside(in.path, err)
+		return &Inbox{Covered: map[string]bool{}, path: in.path}, setAside(in.path, err)
 	}
 	if in.Covered == nil {
 		in.Covered = map[string]bool{}
@@ -58,4 +62,9 @@ func (in *Inbox) Save() error {
 // LockLeader makes the caller the one process of this machine that lists the space; ErrLocked when there is one.
 func LockLeader(userState, space string) (*Lock, error) {
 	return TryLock(filepath.Join(userState, "inbox", safeName(space)+".leader"))
+}
+
+// Equal says whether the two say the same.
+func (in *Inbox) Equal(other *Inbox) bool {
+	return in.Watermark.Equal(other.Watermark) && in.From.Equal(other.From) && in.Resume.Equal(other.Resume) && maps.Equal(in.Covered, other.Covered)
 }

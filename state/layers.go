@@ -3,7 +3,9 @@ package state
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +22,9 @@ var fileKeys = map[string]string{
 	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
 	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
 }
+
+// Variables are the environment variables that configure, sorted.
+func Variables() []string { return slices.Sorted(maps.Values(fileKeys)) }
 
 func envLayer(env Getenv) layer {
 	l := layer{value: map[string]string{}}

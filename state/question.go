@@ -136,6 +136,9 @@ type Question struct {
 	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
+	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived, whatever we heard
+	Unwaited        bool              `json:"unwaited,omitempty"`     // posted while no hook waited for a reply
+	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Replies         []Reply           `json:"replies,omitempty"`
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
@@ -145,11 +148,21 @@ type Question struct {
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, age
-	Told            map[string]bool   `json:"told,omitempty"`             // notes that the thread has got, each once
 
 	Path string `json:"-"` // where it is on disk
 
 	raw map[string]json.RawMessage // the file as it was read
+}
+
+// ThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
+func ThreadKey(questionID string) string { return "ask-user-" + questionID[:8] }
+
+// Closed says whether the question is over, however.
+func (q *Question) Closed() bool { return !q.Status.Open() }
+
+// Unread says whether a reply waits to be judged.
+func (q *Question) Unread() bool {
+	return slices.ContainsFunc(q.Replies, func(r Reply) bool { return r.Verdict == Unread })
 }
 
 // Move takes the question one step on, or returns ErrTransition when its life does not allow it.

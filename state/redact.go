@@ -3,6 +3,7 @@ package state
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -22,7 +23,7 @@ func (r *Redactor) Hide(s string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add := func(s string) {
-		if len(s) >= 6 {
+		if len(s) >= 6 && !slices.Contains(r.secrets, s) {
 			r.secrets = append(r.secrets, s)
 		}
 	}

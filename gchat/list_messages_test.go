@@ -42,9 +42,10 @@ func TestSinceReadsAllPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 11, 21, 9, 0, 0, 5000, time.FixedZone("", 3600))
-	ms, err := r.Since(t.Context(), "spaces/AAA", at)
-	if err != nil || len(ms) != 2 {
-		t.Fatalf("%d messages, %v", len(ms), err)
+	var ms []Message
+	done, err := r.Since(t.Context(), "spaces/AAA", at, func(page []Message) { ms = append(ms, page...) })
+	if err != nil || !done || len(ms) != 2 {
+		t.Fatalf("%d messages, done %v, %v", len(ms), done, err)
 	}
 	if m := ms[0]; m.Text != " 2" || !m.Human || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
 		t.Errorf("first %+v", m)
@@ -64,8 +65,26 @@ func TestSinceEndsWithATokenThatComesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now()); err != nil || n > 3 {
+	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil || n > 3 {
 		t.Errorf("%d requests, %v", n, err)
+	}
+}
+
+func TestPagesBeforeAnErrorCount(t *testing.T) {
+	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("pageToken") != "" {
+			w.WriteHeader(500)
+			return
+		}
+		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1"}],"nextPageToken":"x"}`)
+	})
+	r, err := NewReader(t.Context(), srv.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if done, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { n += len(page) }); n != 1 || done || !Overloaded(err) {
+		t.Errorf("%d messages, done %v, %v", n, done, err)
 	}
 }
 
@@ -80,7 +99,7 @@ func TestReadErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Since(t.Context(), "spaces/AAA", time.Now())
+		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 		if !check(err) || !strings.Contains(err.Error(), "why") || RetryAfter(err) != 3*time.Second {
 			t.Errorf("%d: %v", code, err)
 		}
@@ -129,7 +148,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now())
+	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
 	if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), "invalid_rapt") || scope == "" {
 		t.Errorf("got %v", err)
 	}

@@ -54,7 +54,7 @@ func closingNote(q *state.Question) *state.Outgoing {
 	}
 	text := ""
 	switch {
-	case q.Status == state.Resolved && len(q.Answers) > 0:
+	case q.Status == state.Resolved:
 		answers := make([]state.Answer, len(q.Questions))
 		for i, prompt := range q.Questions {
 			answers[i] = gchat.Decompose(prompt, q.Answers[prompt.Question])

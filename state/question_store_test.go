@@ -195,22 +195,26 @@ func TestWaiterLockHasOneHolder(t *testing.T) {
 	}
 }
 
-func TestSweep(t *testing.T) {
+func TestRemoveTakesClosedQuestionsOnly(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
-	old := record(t, s, question("old"))
-	young := question("young")
-	young.AskedAt = asked.Add(MaxAge)
-	record(t, s, young)
-	s.Sweep(asked.Add(MaxAge + time.Minute))
-	if q, err := LoadQuestion(old.Path); err != nil || q.Status != Expired {
-		t.Fatalf("after a day: %+v, %v; want expired", q, err)
+	q := record(t, s, question("s"))
+	if s.Remove(q) == nil {
+		t.Fatal("an open question was removed")
 	}
-	s.Sweep(asked.Add(MaxAge + time.Hour))
-	if _, err := LoadQuestion(old.Path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("expired question still there: %v", err)
+	l, err := LockWaiter(q)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if q, err := LoadQuestion(young.Path); err != nil || q.Status != Pending {
-		t.Errorf("young question: %v, %v", q, err)
+	l.Unlock()
+	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Expired, asked) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(q); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".locks", "s-*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 

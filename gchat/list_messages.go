@@ -26,7 +26,7 @@ var ErrCredentials = errors.New("no usable Google credentials")
 const (
 	listTimeout = 30 * time.Second
 	listLimit   = 64 << 20 // bytes of one page
-	maxPages    = 50       // of one cycle; what is left comes with the next
+	maxPages    = 200      // of one cycle; what is left comes with the next
 )
 
 // Message is a message of a space as far as an answer needs it.
@@ -89,7 +89,17 @@ func findCredentials(path string) (*auth.Credentials, error) {
 	user := &credentials.DetectOptions{Scopes: []string{chat.ChatMessagesReadonlyScope}}
 	app := &credentials.DetectOptions{Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
 	if path == "" {
-		return credentials.DetectDefault(user)
+		creds, err := credentials.DetectDefault(user)
+		if err != nil {
+			return nil, err
+		}
+		var file struct {
+			Type credentials.CredType `json:"type"`
+		}
+		if json.Unmarshal(creds.JSON(), &file) == nil && file.Type == credentials.ServiceAccount {
+			return credentials.DetectDefault(app)
+		}
+		return creds, nil
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -110,31 +120,33 @@ func findCredentials(path string) (*auth.Credentials, error) {
 	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
 }
 
-// Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first.
-func (r *Reader) Since(ctx context.Context, space string, t time.Time) ([]Message, error) {
+// Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first, and hands
+// over page after page: what was handed over counts, also when a later page fails. done says that the end was reached.
+func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
 		Filter(fmt.Sprintf("createTime > %q", t.UTC().Format(time.RFC3339Nano)))
-	var ms []Message
 	token, seen := "", map[string]bool{}
 	for range maxPages {
-		page, err := call.PageToken(token).Context(ctx).Do()
+		got, err := call.PageToken(token).Context(ctx).Do()
 		if err != nil {
-			return ms, listError(err)
+			return false, listError(err)
 		}
-		for _, m := range page.Messages {
+		var ms []Message
+		for _, m := range got.Messages {
 			if m != nil {
 				ms = append(ms, fromChat(m))
 			}
 		}
+		page(ms)
 		// An empty page is not the end; a token that comes again would never be.
-		if token = page.NextPageToken; token == "" || seen[token] {
-			break
+		if token = got.NextPageToken; token == "" || seen[token] {
+			return true, nil
 		}
 		seen[token] = true
 	}
-	return ms, nil
+	return false, nil
 }
 
 // ByClientID gets the message that was posted with that MessageID.

@@ -30,6 +30,9 @@ func (p *Poller) Judge(path string) (*state.Question, error) {
 			return state.ErrUnchanged
 		}
 		slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
+		if len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0 {
+			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
+		}
 		for _, r := range order {
 			if m := p.judge(cfg, q, r); q.MessageSent {
 				p.put(m) // before the question's file says that the thread was told
@@ -41,18 +44,9 @@ func (p *Poller) Judge(path string) (*state.Question, error) {
 	})
 }
 
-// judge decides about one reply and returns what the thread is told of it, nil for nothing.
+// judge decides about one reply and returns what the thread is told of it, nil for nothing. A refusal and an "already
+// answered" are said once in a thread: the outbox sends a note of one id once.
 func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *state.Outgoing {
-	once := func(about, text string) *state.Outgoing {
-		if q.Told[about] {
-			return nil
-		}
-		if q.Told == nil {
-			q.Told = map[string]bool{}
-		}
-		q.Told[about] = true
-		return note(q, about, text)
-	}
 	text := gchat.CleanReply(r.Text)
 	switch {
 	case strings.TrimSpace(text) == "", r.Sender != Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
@@ -60,10 +54,10 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 		return nil
 	case !allowed(cfg, r):
 		r.Verdict = state.Refused
-		return once("refused", refusedText(r, len(cfg.AllowedUsers) == 0))
+		return note(q, "refused", refusedText(r, len(cfg.AllowedUsers) == 0))
 	case q.Status != state.Pending:
 		r.Verdict = state.Late
-		return once("late", lateText(q))
+		return note(q, "late", lateText(q))
 	}
 	answers, missing := gchat.ParseReply(text, q.Questions, q.Partial)
 	if len(missing) > 0 {

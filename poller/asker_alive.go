@@ -24,15 +24,18 @@ func Identify(ctx context.Context, env state.Getenv, sessionID string) Asker {
 	a := Asker{TmuxPane: env("TMUX_PANE")}
 	a.TmuxSession, _ = inject.SessionOf(ctx, env("TMUX"), a.TmuxPane)
 	a.Name = SessionName(env, sessionID, a.TmuxSession)
-	if pid, _ := strconv.Atoi(env("CLAUDE_PID")); pid > 1 && running(pid) { // set from 2.1.214 on
-		a.ClaudePID = pid
-	} else {
-		a.ClaudePID = claudeAncestor()
-	}
-	if a.ClaudePID > 0 {
+	if a.ClaudePID = ClaudePID(env); a.ClaudePID > 0 {
 		a.ClaudeStart = startOf(a.ClaudePID)
 	}
 	return a
+}
+
+// ClaudePID is the Claude Code that runs this hook; 0 when it cannot be told.
+func ClaudePID(env state.Getenv) int {
+	if pid, _ := strconv.Atoi(env("CLAUDE_PID")); pid > 1 && running(pid) { // set from 2.1.214 on
+		return pid
+	}
+	return claudeAncestor()
 }
 
 // SessionName is what people call a session.
@@ -46,8 +49,8 @@ func SessionName(env state.Getenv, sessionID, tmuxSession string) string {
 	return filepath.Base(state.ProjectDir(env)) + "-" + sessionID[:min(8, len(sessionID))]
 }
 
-// gone says that the Claude Code that asked has ended: its process is not there, or its pid is another process's by now.
-func gone(q *state.Question) bool {
+// Gone says that the Claude Code that asked has ended: its process is not there, or its pid is another process's by now.
+func Gone(q *state.Question) bool {
 	if q.ClaudePID <= 1 {
 		return false
 	}

@@ -3,6 +3,8 @@ package poller
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -12,12 +14,21 @@ import (
 // ErrUnconfigured says that trying again is of no use before a person mends the configuration.
 var ErrUnconfigured = errors.New("posting is not configured")
 
-// errPosting says that another process posts this question at this moment.
-var errPosting = errors.New("another process is posting it")
+var (
+	// errPosting says that another process posts this question at this moment.
+	errPosting = errors.New("another process is posting it")
+	// errElsewhere says that this process's configuration is for another space.
+	errElsewhere = errors.New("it belongs into another space")
+)
+
+// linger is how long a send that was begun may go on when its caller is told to end: mostly the answer is a moment
+// away, and without it a thread stays that nobody knows of.
+const linger = 2 * time.Second
 
 // Post puts a question into its space, once, whoever calls it how often. The message id is derived from the question,
 // so that a try after a lost answer, or after kill -9 between the answer and our writing it down, cannot post twice.
-func (p *Poller) Post(ctx context.Context, path string) (*state.Question, error) {
+// waited says that a hook waits for the reply; without one the thread is told.
+func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Question, error) {
 	q, err := state.LoadQuestion(path)
 	if err != nil || posted(q) {
 		return q, err
@@ -30,14 +41,32 @@ func (p *Poller) Post(ctx context.Context, path string) (*state.Question, error)
 		return q, err
 	}
 	defer lock.Unlock()
-	if q, err = state.LoadQuestion(path); err != nil || posted(q) || q.Status != state.Pending {
+	if q, err = state.LoadQuestion(path); err != nil || !unposted(q) {
 		return q, err
 	}
 	cfg := p.config(q.ProjectDir)
-	hook, err := p.webhook(ctx, cfg)
-	if err != nil {
-		return p.notPosted(q, err, errors.Join(ErrUnconfigured, err))
+	if !waited && q.Space == "" && !p.ours(q.ProjectDir) {
+		cfg = state.LoadConfig(p.onlyFiles, q.ProjectDir) // this process's environment is another project's
 	}
+	hook, err := p.webhook(ctx, cfg)
+	switch {
+	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
+		return p.notPosted(q, err, errors.Join(ErrUnconfigured, err))
+	case err != nil:
+		return p.notPosted(q, err, err)
+	case !waited && q.Space != "" && hook.Space != q.Space:
+		return q, errElsewhere
+	}
+	if !q.PostTried || q.Space != hook.Space {
+		if q, err = state.UpdateQuestion(path, func(q *state.Question) error {
+			q.PostTried, q.Space = true, hook.Space
+			return nil
+		}); err != nil {
+			return q, err
+		}
+	}
+	ctx, cancel := lingering(ctx)
+	defer cancel()
 	id := messageID("question", q.QuestionID)
 	done, err := hook.Post(ctx, gchat.Post{Text: gchat.QuestionText(q), ThreadKey: q.ThreadKey, MessageID: id})
 	if gchat.AlreadyExists(err) {
@@ -48,27 +77,67 @@ func (p *Poller) Post(ctx context.Context, path string) (*state.Question, error)
 	}
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
-		q.Space, q.PostError = hook.Space, ""
+		q.PostError, q.Unwaited = "", !waited
 		if t := done.ServerTime; !t.IsZero() && q.PostedAt == nil {
 			q.PostedAt = &t
 		}
 		return nil
 	})
-	if err == nil && !q.Status.Open() {
+	switch {
+	case err != nil:
+	case q.Closed():
 		// It was closed in the terminal while it was on its way: the thread must not look open.
 		p.put(closingNote(q))
 		p.Send(ctx)
+	case !waited:
+		p.put(note(q, "unwaited", "[Not read] No hook waits for a reply to this question: answer it in the terminal."))
+		p.Send(ctx)
 	}
 	return q, err
+}
+
+// unposted says that the question has to get into its space: it is open, or it was closed while a send was on its way,
+// which may have arrived.
+func unposted(q *state.Question) bool {
+	return !posted(q) && (q.Status == state.Pending || q.PostTried && q.Closed())
+}
+
+// lingering is ctx with a little time to end what was begun.
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	c, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
+	return c, func() { stop(); cancel() }
+}
+
+// ours says whether this process runs for that project: then its environment is the project's too.
+func (p *Poller) ours(projectDir string) bool {
+	dir, err := filepath.Abs(state.ProjectDir(p.Env))
+	return err == nil && dir == projectDir
+}
+
+// onlyFiles is the environment without what configures.
+func (p *Poller) onlyFiles(name string) string {
+	if strings.HasPrefix(name, "GOOGLE_CHAT_") || strings.HasPrefix(name, "GCHAT_") {
+		return ""
+	}
+	return p.Env(name)
 }
 
 // posted says that the question is in its space. Its thread may still be unknown: the inbox then finds it by id.
 func posted(q *state.Question) bool { return q.MessageSent }
 
 func (p *Poller) webhook(ctx context.Context, cfg *state.Config) (*gchat.Webhook, error) {
-	raw, err := cfg.Webhook(ctx)
-	if err != nil {
-		return nil, err
+	raw := ""
+	if known, ok := p.printed.Load(cfg.WebhookCommand); ok && cfg.WebhookURL == "" {
+		raw = known.(string)
+	} else {
+		var err error
+		if raw, err = cfg.Webhook(ctx); err != nil {
+			return nil, err
+		}
+		if cfg.WebhookCommand != "" {
+			p.printed.Store(cfg.WebhookCommand, raw)
+		}
 	}
 	p.Log.Hide(raw)
 	return gchat.ParseWebhook(raw, cfg.SpaceID)
@@ -119,11 +188,17 @@ func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question
 
 // keepPosting tries until the question is in its space, is closed, or cannot be posted as things are configured.
 func (p *Poller) keepPosting(ctx context.Context, path string) {
-	wait := time.Second
+	wait, unconfigured := time.Second, 0
 	for ctx.Err() == nil {
-		q, err := p.Post(ctx, path)
-		if err == nil || errors.Is(err, ErrUnconfigured) || q != nil && q.Status != state.Pending {
+		q, err := p.Post(ctx, path, true)
+		if err == nil || q != nil && q.Status != state.Pending {
 			return
+		}
+		if errors.Is(err, ErrUnconfigured) {
+			// Once more a little later: a file may just have been caught half-written.
+			if unconfigured++; unconfigured > 2 {
+				return
+			}
 		}
 		pause := max(wait, gchat.RetryAfter(err))
 		if errors.Is(err, errPosting) {

@@ -35,6 +35,13 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 	stuck := map[string]bool{} // threads whose earlier message waits: the later ones wait behind it
 	for _, m := range ms {
 		thread := m.Space + m.ThreadName + m.ThreadKey
+		if p.now().Sub(m.CreatedAt) > state.MaxAge {
+			_ = box.Drop(m)
+			continue
+		}
+		if !p.sendable(ctx, m) {
+			continue // another environment's: whoever has it sends it
+		}
 		if ctx.Err() != nil || stuck[thread] || p.now().Before(m.NotBefore) {
 			left, stuck[thread] = true, true
 			continue
@@ -53,10 +60,6 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 			continue
 		}
 		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Int("tries", m.Tries+1).Msg("message not sent; it stays in the outbox")
-		if p.now().Sub(m.CreatedAt) > state.MaxAge {
-			_ = box.Drop(m)
-			continue
-		}
 		pause := max(min(time.Second<<min(m.Tries, 8), mostBackup), gchat.RetryAfter(err))
 		if err := box.Failed(m, p.Log.Clean(err.Error()), p.now().Add(pause)); err != nil {
 			p.Log.Error().Err(err).Msg("outbox not written")
@@ -65,13 +68,16 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 	return left, sent
 }
 
+// sendable says whether this process's configuration is for the message's space.
+func (p *Poller) sendable(ctx context.Context, m *state.Outgoing) bool {
+	hook, err := p.webhook(ctx, p.config(m.ProjectDir))
+	return err == nil && hook.Space == m.Space
+}
+
 func (p *Poller) sendOne(ctx context.Context, m *state.Outgoing) error {
 	hook, err := p.webhook(ctx, p.config(m.ProjectDir))
 	if err != nil {
 		return err
-	}
-	if m.Space != "" && hook.Space != m.Space {
-		return gchat.ErrNotWebhook // of that space: this process's environment names another one
 	}
 	_, err = hook.Post(ctx, gchat.Post{Text: m.Text, ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: m.MessageID})
 	return err

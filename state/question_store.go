@@ -177,7 +177,15 @@ func UpdateQuestion(path string, f func(*Question) error) (*Question, error) {
 }
 
 // LockWaiter makes the caller the one process that waits for this question's answer; ErrLocked when there is one.
-func LockWaiter(q *Question) (*Lock, error) { return TryLock(waiterPath(q)) }
+func LockWaiter(q *Question) (l *Lock, err error) {
+	for range 3 {
+		if l, err = TryLock(waiterPath(q)); !errors.Is(err, ErrLocked) {
+			break
+		}
+		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
+	}
+	return l, err
+}
 
 // HasWaiter says whether a living process waits for this question's answer.
 func HasWaiter(q *Question) bool { return Held(waiterPath(q)) }
@@ -186,30 +194,16 @@ func waiterPath(q *Question) string {
 	return Questions{Dir: filepath.Dir(q.Path)}.lockPath(filepath.Base(q.Path) + ".waiter")
 }
 
-// Sweep lets questions older than MaxAge expire, and removes those that had expired or closed before.
-func (s Questions) Sweep(now time.Time) (bad []error) {
-	qs, bad, err := s.All()
-	if err != nil {
-		return []error{err}
+// Remove takes a closed question's file away, with its locks.
+func (s Questions) Remove(q *Question) error {
+	if !q.Closed() {
+		return fmt.Errorf("remove question: it is %s", q.Status)
 	}
-	for _, q := range qs {
-		if now.Sub(q.AskedAt) < MaxAge {
-			continue
-		}
-		if q.Status.Open() {
-			if _, err := UpdateQuestion(q.Path, func(q *Question) error {
-				q.ResolvedBy = "age"
-				return q.Move(Expired, now)
-			}); err != nil && !errors.Is(err, ErrTransition) {
-				bad = append(bad, err)
-			}
-			continue
-		}
-		os.Remove(q.Path)
-		os.Remove(waiterPath(q))
-		os.Remove(s.lockPath(filepath.Base(q.Path)))
+	err := os.Remove(q.Path)
+	for _, lock := range []string{"", ".waiter", ".poster"} {
+		os.Remove(s.lockPath(filepath.Base(q.Path) + lock))
 	}
-	return bad
+	return err
 }
 
 // LockPoster makes the caller the one process that posts this question; ErrLocked when there is one.

@@ -1,0 +1,49 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// untilTold is a context that ends when the hook is told to end: Claude Code sends SIGTERM on Esc and when it quits.
+func untilTold() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+}
+
+// wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
+func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
+	defer h.leave()
+	q, err := h.poller.Wait(ctx, q)
+	if ctx.Err() != nil {
+		_, err = h.poller.Close(q.Path, state.Cancelled, "signal", nil)
+		return err
+	}
+	if errors.Is(err, poller.ErrGaveUp) {
+		return nil
+	}
+	if err != nil || q.Status != state.Answered {
+		return err // closed otherwise: the dialog had its answer
+	}
+	input, err := answeredInput(e.ToolInput, q)
+	if err != nil {
+		return err
+	}
+	if err := h.print(allow(input)); err != nil {
+		return err
+	}
+	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Printed = true; return nil })
+	return err
+}
+
+// leave hands what this hook put into the outbox to somebody who stays.
+func (h *Hook) leave() {
+	if h.poller.Left() {
+		h.wake()
+	}
+}

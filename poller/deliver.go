@@ -1,0 +1,205 @@
+package poller
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+const (
+	// overlap is read again with every list: whether Chat's list is consistent at once is not documented.
+	overlap = 30 * time.Second
+	// clockSlack is how far before its asking a thread is read for the first time: three clocks are compared, this
+	// machine's, that of Chat's HTTP answers and that of its messages.
+	clockSlack = 10 * time.Minute
+	// mostReplies is what one question's file keeps of replies that were no answer, and mostUnread of those that nobody
+	// has judged: a thread that is chatted in for hours must not fill the disk.
+	mostReplies, mostUnread = 200, 1000
+)
+
+// list is one cycle: it lists the space once, hands each person's message to the question whose thread it is in, page
+// by page, and then notes how far it read.
+func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Question) (err error) {
+	if in.reader == nil {
+		endpoint := cfg.APIEndpoint
+		if hook, err := in.webhook(ctx, cfg); err == nil {
+			endpoint = in.endpoint(cfg, hook)
+		}
+		if in.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile); err != nil {
+			return err
+		}
+	}
+	if in.mark == nil {
+		if in.mark, err = state.OpenInbox(in.user(), in.space); err != nil {
+			in.once(err, "inbox watermark")
+		}
+	}
+	mark := *in.mark
+	mark.Covered = maps.Clone(in.mark.Covered)
+	start := mark.Resume.Add(-time.Millisecond)
+	if mark.Resume.IsZero() {
+		mark.From = since(&mark, qs)
+		start = mark.From
+	}
+	newest, threads := mark.Watermark, map[string]string{}
+	for _, q := range qs {
+		threads[q.QuestionID] = q.ThreadName
+	}
+	done, err := in.reader.Since(ctx, in.space, start, func(page []gchat.Message) {
+		byThread := map[string][]gchat.Message{}
+		for _, m := range page {
+			byThread[m.ThreadName] = append(byThread[m.ThreadName], m)
+			if m.CreateTime.After(newest) {
+				newest = m.CreateTime
+			}
+			if m.CreateTime.After(mark.Resume) {
+				mark.Resume = m.CreateTime
+			}
+		}
+		for _, q := range qs {
+			thread := threads[q.QuestionID]
+			if thread == "" {
+				thread = in.findThread(q, page)
+				threads[q.QuestionID] = thread
+			}
+			if thread == "" {
+				continue
+			}
+			if derr := in.deliver(ctx, q, thread, byThread[thread]); derr != nil {
+				in.once(derr, "replies not written down")
+				threads[q.QuestionID] = "" // not covered: its thread is read again
+			}
+		}
+	})
+	if done {
+		mark.Resume, mark.Watermark = time.Time{}, newest
+		covered := map[string]bool{}
+		for _, q := range qs {
+			if threads[q.QuestionID] != "" && (mark.Covered[q.QuestionID] || !begins(q).Before(mark.From)) {
+				covered[q.QuestionID] = true
+			}
+		}
+		mark.Covered = covered
+	}
+	if !mark.Equal(in.mark) {
+		if serr := mark.Save(); serr != nil {
+			in.once(serr, "inbox watermark")
+		}
+	}
+	in.mark = &mark
+	return err
+}
+
+// begins is from when on the messages of a question's thread have to be read.
+func begins(q *state.Question) time.Time {
+	t := q.AskedAt
+	if q.PostedAt != nil && q.PostedAt.Before(t) {
+		t = *q.PostedAt
+	}
+	return t.Add(-clockSlack)
+}
+
+// since is where a list begins: at the watermark, or further back for a question whose thread was never read.
+func since(mark *state.Inbox, qs []*state.Question) time.Time {
+	from := mark.Watermark
+	if !from.IsZero() {
+		from = from.Add(-overlap)
+	}
+	for _, q := range qs {
+		if !q.Status.Open() || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
+			continue
+		}
+		if t := begins(q); from.IsZero() || t.Before(from) {
+			from = t
+		}
+	}
+	return from
+}
+
+// findThread finds the thread of a question whose send was never answered: by the id that we gave its message, by the
+// thread's key, or by its very text, which ends in that key.
+func (in *inbox) findThread(q *state.Question, ms []gchat.Message) string {
+	id, text := messageID("question", q.QuestionID), ""
+	for _, m := range ms {
+		if m.Human || m.ThreadName == "" {
+			continue
+		}
+		if text == "" {
+			text = gchat.QuestionText(q)
+		}
+		if m.ClientID == id || m.ThreadKey != "" && m.ThreadKey == q.ThreadKey || m.Text == text {
+			if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				q.ThreadName, q.MessageName = m.ThreadName, m.Name
+				t := m.CreateTime
+				q.PostedAt = &t
+				return nil
+			}); err != nil {
+				return ""
+			}
+			return m.ThreadName
+		}
+	}
+	return ""
+}
+
+// deliver writes people's messages into the file of the question that they belong to. Whoever waits for that question
+// judges them; for a closed one nobody waits, so it is done here.
+func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, ms []gchat.Message) error {
+	fresh := slices.DeleteFunc(slices.Clone(ms), func(m gchat.Message) bool {
+		return !m.Human || m.Deleted || m.Sender == "" || q.Reply(m.Name) != nil
+	})
+	var born time.Time
+	for _, m := range ms {
+		if m.Name == q.MessageName {
+			born = m.CreateTime
+		}
+	}
+	orphans := q.Closed() && q.Unread()
+	if len(fresh) == 0 && !orphans && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
+		return nil
+	}
+	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		changed := false
+		if !born.IsZero() && (q.PostedAt == nil || !q.PostedAt.Equal(born)) {
+			q.PostedAt, changed = &born, true
+		}
+		for _, m := range fresh {
+			if q.Reply(m.Name) == nil && makeRoom(q) {
+				changed = true
+				q.Replies = append(q.Replies, state.Reply{
+					MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+					Text: gchat.Cut(m.Text, gchat.MaxText), CreateTime: m.CreateTime,
+				})
+			}
+		}
+		if !changed {
+			return state.ErrUnchanged
+		}
+		return nil
+	})
+	if err != nil || !after.Closed() || !after.Unread() {
+		return err
+	}
+	if _, err := in.Judge(q.Path); err != nil {
+		return err
+	}
+	in.goSafely("send", func() { in.Send(ctx) })
+	return nil
+}
+
+// makeRoom forgets the oldest reply that was no answer when there are many; it says whether there is room for one more.
+func makeRoom(q *state.Question) bool {
+	spent := func(r state.Reply) bool {
+		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
+	}
+	if len(q.Replies) >= mostReplies {
+		if i := slices.IndexFunc(q.Replies, spent); i >= 0 {
+			q.Replies = slices.Delete(q.Replies, i, i+1)
+		}
+	}
+	return len(q.Replies) < mostUnread
+}
