@@ -48,6 +48,9 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 	return &Webhook{Space: space, url: u}, nil
 }
 
+// Chat tells where it posts, host/spaces/S, without the secret.
+func (w *Webhook) Chat() string { return w.url.Host + "/" + w.Space }
+
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
 	if w.url.Scheme != "http" {

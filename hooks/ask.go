@@ -37,7 +37,7 @@ func (h *Hook) mode(e *Event) state.Mode {
 		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
 	}
 	if hook, err := gchat.ParseWebhook(cfg.WebhookURL, cfg.SpaceID); err == nil {
-		h.asked.space = hook.Space
+		h.asked.chat, h.asked.space = hook.Chat(), hook.Space
 	}
 	m := cfg.AskMode
 	if len(cfg.Rules) > 0 {
@@ -188,7 +188,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane,
 		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
-		Space: h.asked.space, PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
+		Chat: h.asked.chat, Space: h.asked.space, PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
 	}, nil
 }
 

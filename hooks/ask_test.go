@@ -408,7 +408,7 @@ func TestOneListForAllQuestions(t *testing.T) {
 			_, err := state.QuestionsIn(filepath.Join(other.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Record(fmt.Sprint("s", n), func([]*state.Question) *state.Question {
 				return &state.Question{
 					QuestionID: fmt.Sprint(i, "-", n), SessionID: fmt.Sprint("s", n), AskedAt: time.Now(), Status: state.Pending, MessageSent: true,
-					Space: space.Name, ThreadName: fmt.Sprintf("%s/threads/%d-%d", space.Name, i, n), Questions: []state.Prompt{{Question: "Q?"}},
+					Chat: strings.TrimPrefix(w.url, "http://") + "/" + space.Name, Space: space.Name, ThreadName: fmt.Sprintf("%s/threads/%d-%d", space.Name, i, n), Questions: []state.Prompt{{Question: "Q?"}},
 				}
 			})
 			if err != nil {

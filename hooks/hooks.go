@@ -30,7 +30,8 @@ type Hook struct {
 	poller *poller.Poller
 	asked  struct { // found out once
 		mode  state.Mode
-		space string // "" when the webhook has to be asked for
+		chat  string // "" when the webhook has to be asked for
+		space string
 		by    *poller.Asker
 	}
 }

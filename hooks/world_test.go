@@ -82,9 +82,9 @@ func (tr *trace) counts() (posts, lists int) {
 	return tr.posts, len(tr.lists)
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, o ...space.Options) *world {
 	t.Helper()
-	s, err := space.Open(space.Options{})
+	s, err := space.Open(append(o, space.Options{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Questi
 		}
 	}
 	if in.mark == nil {
-		if in.mark, err = state.OpenInbox(in.user(), in.space); err != nil {
+		if in.mark, err = state.OpenInbox(in.user(), in.chat); err != nil {
 			in.once(err, "inbox watermark")
 		}
 	}

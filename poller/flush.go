@@ -120,11 +120,11 @@ func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 
 // reaches says whether this process's environment may know where the question goes: it asked it, or says the same space.
 func (p *Poller) reaches(q *state.Question) bool {
-	if q.Space == "" {
+	if q.Chat == "" {
 		return true
 	}
 	hook, err := p.webhook(context.Background(), p.config(q.ProjectDir))
-	return err != nil || hook.Space == q.Space
+	return err != nil || hook.Chat() == q.Chat
 }
 
 // sweep ends what nobody ends any more, and removes what is a day old.

@@ -14,6 +14,7 @@ import (
 // inbox is the one loop of this machine that lists a space, for all open questions of all projects.
 type inbox struct {
 	*Poller
+	chat       string // host/spaces/S
 	space      string
 	projectDir string // whose configuration it reads with
 	stateDir   string // served also where the registry cannot be written
@@ -31,10 +32,10 @@ type inbox struct {
 // q's project.
 func (p *Poller) Lead(ctx context.Context, q *state.Question) {
 	in := &inbox{
-		Poller: p, space: q.Space, projectDir: q.ProjectDir, stateDir: filepath.Dir(filepath.Dir(q.Path)), logged: map[string]bool{},
+		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: filepath.Dir(filepath.Dir(q.Path)), logged: map[string]bool{},
 	}
 	for ctx.Err() == nil {
-		lock, err := state.LockLeader(p.user(), q.Space)
+		lock, err := state.LockLeader(p.user(), q.Chat)
 		if errors.Is(err, state.ErrLocked) {
 			sleep(ctx, 500*time.Millisecond)
 			continue
@@ -102,7 +103,7 @@ func (in *inbox) questions() []*state.Question {
 	for _, err := range bad {
 		in.once(err, "question set aside")
 	}
-	return slices.DeleteFunc(qs, func(q *state.Question) bool { return q.Space != in.space })
+	return slices.DeleteFunc(qs, func(q *state.Question) bool { return q.Chat != in.chat })
 }
 
 // once logs what would come again with every cycle.

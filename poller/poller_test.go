@@ -129,7 +129,7 @@ func machine(t *testing.T, status state.Status) (*Poller, *state.Question) {
 	p := &Poller{Env: env, Log: state.NewLog(env, "test"), Now: func() time.Time { return noon }}
 	q, err := state.QuestionsIn(filepath.Join(dir, "state")).Record("s", func([]*state.Question) *state.Question {
 		return &state.Question{
-			QuestionID: "q", SessionID: "s", SessionName: "shop", AskedAt: noon, Status: status, Space: "spaces/A", ThreadName: "spaces/A/threads/T",
+			QuestionID: "q", SessionID: "s", SessionName: "shop", AskedAt: noon, Status: status, Chat: "h/spaces/A", Space: "spaces/A", ThreadName: "spaces/A/threads/T",
 			MessageSent: true, PostedAt: &noon, Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
 		}
 	})

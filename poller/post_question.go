@@ -45,7 +45,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return q, err
 	}
 	cfg := p.config(q.ProjectDir)
-	if !waited && q.Space == "" && !p.ours(q.ProjectDir) {
+	if !waited && q.Chat == "" && !p.ours(q.ProjectDir) {
 		cfg = state.LoadConfig(p.onlyFiles, q.ProjectDir) // this process's environment is another project's
 	}
 	hook, err := p.webhook(ctx, cfg)
@@ -54,12 +54,12 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return p.notPosted(q, err, errors.Join(ErrUnconfigured, err))
 	case err != nil:
 		return p.notPosted(q, err, err)
-	case !waited && q.Space != "" && hook.Space != q.Space:
+	case !waited && q.Chat != "" && hook.Chat() != q.Chat:
 		return q, errElsewhere
 	}
-	if !q.PostTried || q.Space != hook.Space {
+	if !q.PostTried || q.Chat != hook.Chat() {
 		if q, err = state.UpdateQuestion(path, func(q *state.Question) error {
-			q.PostTried, q.Space = true, hook.Space
+			q.PostTried, q.Space, q.Chat = true, hook.Space, hook.Chat()
 			return nil
 		}); err != nil {
 			return q, err

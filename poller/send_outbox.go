@@ -34,7 +34,7 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 	}
 	stuck := map[string]bool{} // threads whose earlier message waits: the later ones wait behind it
 	for _, m := range ms {
-		thread := m.Space + m.ThreadName + m.ThreadKey
+		thread := m.Chat + m.ThreadName + m.ThreadKey
 		if p.now().Sub(m.CreatedAt) > state.MaxAge {
 			_ = box.Drop(m)
 			continue
@@ -68,10 +68,10 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 	return left, sent
 }
 
-// sendable says whether this process's configuration is for the message's space.
+// sendable says whether this process's configuration is for where the message goes.
 func (p *Poller) sendable(ctx context.Context, m *state.Outgoing) bool {
 	hook, err := p.webhook(ctx, p.config(m.ProjectDir))
-	return err == nil && hook.Space == m.Space
+	return err == nil && hook.Chat() == m.Chat
 }
 
 func (p *Poller) sendOne(ctx context.Context, m *state.Outgoing) error {

@@ -11,7 +11,7 @@ import (
 // note is a message of ours in a question's thread. What it is about makes its id: said twice, it is sent once.
 func note(q *state.Question, about, text string) *state.Outgoing {
 	return &state.Outgoing{
-		MessageID: messageID("note", q.QuestionID, about), Space: q.Space, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
+		MessageID: messageID("note", q.QuestionID, about), Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
 		Text: text, ProjectDir: q.ProjectDir,
 	}
 }

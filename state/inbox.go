@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Inbox is how far the messages of one space were read: file inbox/{space}.json in the user state.
+// Inbox is how far the messages of one space were read: file inbox/{host and space}.json in the user state.
 type Inbox struct {
 	// Watermark is the createTime of the newest message seen; the server's clock. Messages up to it were handed to
 	// the questions in Covered.
@@ -28,8 +28,8 @@ type Inbox struct {
 }
 
 // OpenInbox reads how far a space was read. A file that does not parse is moved aside and the space is read afresh.
-func OpenInbox(userState, space string) (*Inbox, error) {
-	in := &Inbox{Covered: map[string]bool{}, path: filepath.Join(userState, "inbox", safeName(space)+".json")}
+func OpenInbox(userState, chat string) (*Inbox, error) {
+	in := &Inbox{Covered: map[string]bool{}, path: filepath.Join(userState, "inbox", safeName(chat)+".json")}
 	b, err := os.ReadFile(in.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return in, nil
@@ -60,8 +60,8 @@ func (in *Inbox) Save() error {
 }
 
 // LockLeader makes the caller the one process of this machine that lists the space; ErrLocked when there is one.
-func LockLeader(userState, space string) (*Lock, error) {
-	return TryLock(filepath.Join(userState, "inbox", safeName(space)+".leader"))
+func LockLeader(userState, chat string) (*Lock, error) {
+	return TryLock(filepath.Join(userState, "inbox", safeName(chat)+".leader"))
 }
 
 // Equal says whether the two say the same.

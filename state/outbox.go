@@ -16,7 +16,7 @@ import (
 // disk before it is sent and until Chat has it.
 type Outgoing struct {
 	MessageID  string    `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
-	Space      string    `json:"space"`      // spaces/S
+	Chat       string    `json:"chat"`       // host/spaces/S: another environment's webhook must not send it elsewhere
 	ThreadName string    `json:"thread_name,omitempty"`
 	ThreadKey  string    `json:"thread_key,omitempty"`
 	Text       string    `json:"text"`

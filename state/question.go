@@ -134,6 +134,7 @@ type Question struct {
 	ClaudePID       int               `json:"claude_pid,omitempty"`
 	ClaudeStart     string            `json:"claude_start,omitempty"` // start time of that process, so that a reused pid is not taken for it
 	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
+	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it goes, or is
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
 	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived, whatever we heard
