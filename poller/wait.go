@@ -59,17 +59,14 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 	defer deadline.Stop()
 	tick := time.NewTicker(lookAround)
 	defer tick.Stop()
-	for {
+	for giveUp := false; ; {
 		select {
 		case <-ctx.Done():
 			return q, ctx.Err()
 		case <-deadline.C:
-			if q.MessageSent {
-				p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
-			}
-			return q, ErrGaveUp
+			giveUp = true
 		case <-unconfigured:
-			return q, ErrGaveUp
+			giveUp = true
 		case <-changed:
 		case <-tick.C:
 			p.takeByHand(q)
@@ -92,13 +89,19 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 			}
 			p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("look at question")
 			var corrupt *state.Corrupt
-			if errors.As(err, &corrupt) {
+			if giveUp || errors.As(err, &corrupt) {
 				return q, ErrGaveUp
 			}
 			continue
 		}
 		if q = now; q.Status != state.Pending {
 			return q, nil
+		}
+		if giveUp {
+			if q.MessageSent {
+				p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
+			}
+			return q, ErrGaveUp
 		}
 	}
 }
