@@ -126,10 +126,13 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
-		Filter(fmt.Sprintf("createTime > %q", t.UTC().Format(time.RFC3339Nano)))
+		Filter(fmt.Sprintf("createTime > %q", t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano))) // Chat counts microseconds
 	token, seen := "", map[string]bool{}
 	for range maxPages {
-		got, err := call.PageToken(token).Context(ctx).Do()
+		if token != "" {
+			call.PageToken(token)
+		}
+		got, err := call.Context(ctx).Do()
 		if err != nil {
 			return false, listError(err)
 		}

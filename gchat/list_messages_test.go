@@ -27,6 +27,9 @@ func TestSinceReadsAllPages(t *testing.T) {
 		if q.Get("pageSize") != "1000" || q.Get("orderBy") != "createTime ASC" || r.URL.Path != "/v1/spaces/AAA/messages" || r.Header.Get("Authorization") != "" {
 			t.Errorf("asked %s", r.URL)
 		}
+		if q.Has("pageToken") && q.Get("pageToken") == "" {
+			t.Error("an empty page token was sent")
+		}
 		switch q.Get("pageToken") {
 		case "":
 			io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"@bot 2","argumentText":" 2","createTime":"2026-11-21T10:00:00.123456Z",
