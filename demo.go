@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
 )
 
 // recorded is a question as Claude Code 2.1.329 told its hooks of it.
@@ -53,15 +54,44 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 		return nil, errors.New("the demo stays on this machine: listen on 127.0.0.1")
 	}
 	d.base = "http://" + ln.Addr().String()
-	serving, cancel := context.WithCancel(ctx)
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives Ctrl-C a little: see settle
 	served := make(chan struct{})
 	go func() { defer close(served); _ = space.Serve(serving, ln, d.chat) }()
 	return func() {
+		d.settle()
 		cancel()
 		<-served
 		_ = d.chat.Close()
-		_ = os.RemoveAll(d.dir)
+		d.remove()
 	}, nil
+}
+
+// settle has what the demo's hooks left said while the space still stands, and waits, a few seconds at most, until
+// their detached processes have ended: those may only just have been started.
+func (d *demo) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	flush := exec.CommandContext(ctx, d.self, "flush", "--timeout", "2s")
+	flush.Env = d.environment()
+	_ = flush.Run()
+	for quiet := 0; quiet < 3 && ctx.Err() == nil; quiet++ {
+		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "flusher-*.lock"))
+		if slices.ContainsFunc(locks, state.Held) {
+			quiet = -1
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// remove takes the demo's folder away, also when a process that was just ending writes there once more.
+func (d *demo) remove() {
+	for range 5 {
+		_ = os.RemoveAll(d.dir)
+		time.Sleep(30 * time.Millisecond)
+		if _, err := os.Stat(d.dir); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+	}
 }
 
 // settings are the variables that point a hook to the demo's space, and its files to the demo's folder.
@@ -124,15 +154,15 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil || len(decision) == 0 {
 		return errors.Join(err, errors.New("the hook printed no decision; its log was "+d.log()))
 	}
+	after, answer, err := withAnswers(events["PostToolUse"], decision)
+	if err != nil {
+		return err
+	}
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, decision, "", "  "); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", pretty.Bytes())
-	after, err := withAnswers(events["PostToolUse"], decision)
-	if err != nil {
-		return err
-	}
+	fmt.Fprintf(d.out, "\nThe answer is: %s\n\nClaude Code receives:\n%s\n", answer, pretty.Bytes())
 	if _, err := d.hook(ctx, "gchat-ask-user-answered", after); err != nil {
 		return err
 	}
@@ -143,7 +173,7 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 // withAnswers makes the PostToolUse event that Claude Code would send after that decision.
-func withAnswers(event, decision []byte) ([]byte, error) {
+func withAnswers(event, decision []byte) (after []byte, answer string, err error) {
 	var d struct {
 		Output struct {
 			Decision struct {
@@ -153,10 +183,15 @@ func withAnswers(event, decision []byte) ([]byte, error) {
 	}
 	var e map[string]any
 	if err := errors.Join(json.Unmarshal(decision, &d), json.Unmarshal(event, &e)); err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	answers, _ := d.Output.Decision.Input["answers"].(map[string]any)
+	for _, a := range answers {
+		answer = fmt.Sprint(a)
 	}
 	e["tool_input"], e["tool_response"] = d.Output.Decision.Input, d.Output.Decision.Input
-	return json.Marshal(e)
+	after, err = json.Marshal(e)
+	return after, answer, err
 }
 
 // reply answers the question for a script, as a person would: in its thread, from the page's sender.

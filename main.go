@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,7 +31,7 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
 	if err := commands(self, os.Stdin, os.Stdout, os.Stderr).RunContext(ctx, os.Args); err != nil {
@@ -63,6 +65,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
+		Version:   version(),
 		Reader:    stdin,
 		Writer:    stdout,
 		ErrWriter: stderr,
@@ -88,6 +91,9 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 					&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 				},
 				Action: func(c *cli.Context) error {
+					if c.IsSet("answer") && c.String("answer") == "" {
+						return usageError{errors.New("--answer takes a text")}
+					}
 					d := demo{self: self, out: stdout, answer: c.String("answer"), listen: c.String("listen")}
 					if c.Bool("claude") {
 						return d.runClaude(c.Context)
@@ -127,14 +133,30 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Name:      "hook",
 				Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
 				ArgsUsage: "NAME",
-				Action:    func(*cli.Context) error { return usageError{errors.New("hook takes a name")} },
+				Action: func(*cli.Context) error {
+					return usageError{fmt.Errorf("hook takes a name: %s", strings.Join(hooks.Names(), ", "))}
+				},
 			},
 		},
 	}
 	for _, c := range app.Commands {
 		c.OnUsageError = wrong // else the library prints the error to stdout
+		c.Before = func(ctx *cli.Context) error {
+			if ctx.Args().Present() && ctx.Command.Name != "hook" {
+				return usageError{fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
+			}
+			return nil
+		}
 	}
 	return app
+}
+
+// version is what the Go tool knows of this build.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
 
 // usageError is a mistake on the command line.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,18 +10,34 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// runSpace serves the embedded space until ctx ends. Beyond loopback it demands a token, which its link carries.
+// runSpace serves the embedded space until ctx ends. Beyond loopback it demands a token, which its links carry; the hooks
+// of this machine reach it on loopback all the same, since they send nothing in the clear elsewhere.
 func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	addr, _ := ln.Addr().(*net.TCPAddr)
+	addr, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("listen on %s: not a TCP address", listen)
+	}
 	open := space.Options{Data: data}
-	if addr == nil || !addr.IP.IsLoopback() {
+	lns, pages, local := []net.Listener{ln}, []string{base(addr.IP, addr.Port)}, base(addr.IP, addr.Port)
+	if !addr.IP.IsLoopback() {
 		if open.Token, err = space.KeptToken(data); err != nil {
 			return err
+		}
+		local = base(net.IPv4(127, 0, 0, 1), addr.Port)
+		if addr.IP.IsUnspecified() {
+			pages = reachable(addr.Port)
+		} else {
+			home, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", addr.Port))
+			if err != nil {
+				return fmt.Errorf("listen for this machine's hooks: %w", err)
+			}
+			defer home.Close()
+			lns = append(lns, home)
 		}
 	}
 	s, err := space.Open(open)
@@ -31,14 +48,37 @@ func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
 	for _, note := range s.Notes() {
 		fmt.Fprintln(out, "note:", note)
 	}
-	base := "http://" + ln.Addr().String()
-	local := base
-	if addr != nil && addr.IP.IsUnspecified() {
-		local = fmt.Sprintf("http://127.0.0.1:%d", addr.Port)
+	for _, p := range pages {
+		fmt.Fprintf(out, "page:  %s\n", s.PageURL(p))
 	}
-	fmt.Fprintf(out, "page:  %s\n\nfor the hooks on this machine:\n", s.PageURL(base))
+	fmt.Fprintf(out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n")
 	fmt.Fprintf(out, "  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n", s.WebhookURL(local))
 	fmt.Fprintf(out, "  export GCHAT_API_ENDPOINT='%s'\n", s.APIEndpoint(local))
 	fmt.Fprintf(out, "  export GCHAT_ALLOWED_USERS='%s'\n", space.Human)
-	return space.Serve(ctx, ln, s)
+	ended := make(chan error, len(lns))
+	for _, ln := range lns {
+		go func() { ended <- space.Serve(ctx, ln, s) }()
+	}
+	for range lns {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+func base(ip net.IP, port int) string {
+	return "http://" + net.JoinHostPort(ip.String(), fmt.Sprint(port))
+}
+
+// reachable are the addresses that a phone may find this machine at.
+func reachable(port int) (bases []string) {
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			bases = append(bases, base(n.IP, port))
+		}
+	}
+	if len(bases) == 0 {
+		bases = []string{base(net.IPv4(127, 0, 0, 1), port)}
+	}
+	return bases
 }

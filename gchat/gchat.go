@@ -79,7 +79,7 @@ func Hint(err error) string {
 	var e *APIError
 	switch {
 	case errors.Is(err, ErrNotWebhook):
-		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes"
+		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes; plain http is for the embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrCredentials):
 		return "set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space, or log in again"
 	case errors.Is(err, ErrNonsense):

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -41,6 +43,9 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-ask-user-forward":  (*Hook).forward,
 	"gchat-ask-user-answered": (*Hook).answered,
 }
+
+// Names are the hooks' names, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
 
 // Known says whether name is a hook's.
 func Known(name string) bool { return jobs[name] != nil }

@@ -42,6 +42,9 @@ func (p *Poller) Close(path string, to state.Status, by string, also func(*state
 		}
 		p.put(closingNote(q)) // before the file says "closed": after a crash in between it is put again, with the same id
 		ended = true
+		if !q.MessageSent && q.PostError != "" {
+			_ = state.AddNotice(p.user(), q.SessionID, "gchat-hooks: a question could not be posted to Google Chat: "+q.PostError+".")
+		}
 		return nil
 	})
 	return ended && err == nil, err
@@ -85,22 +88,19 @@ func closedWhy(q *state.Question) string {
 	return why
 }
 
-const setAllowed = `set GCHAT_ALLOWED_USERS, or "allowed_users" in ~/.config/gchat-hooks/config.json, to %s and reply again`
-
-// refusedText answers the first reply of somebody who may not answer.
+// refusedText answers the first reply of somebody who may not answer. It names the file first: a hook that waits reads it
+// afresh, while its environment stays as it is.
 func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	who := gchat.Line(r.Sender)
-	if who == "" {
-		who = "the sender's users/ID"
-	}
-	name := who
 	if r.DisplayName != "" {
-		name = gchat.Line(r.DisplayName) + " (" + who + ")"
+		who += " (" + gchat.Line(r.DisplayName) + ")"
 	}
+	why := who + " may not answer."
 	if nobodyAllowed {
-		return "[Not used] Nobody is allowed to answer yet. To let " + name + " answer, " + fmt.Sprintf(setAllowed, who) + "."
+		why = "Nobody may answer yet."
 	}
-	return "[Not used] " + name + " is not allowed to answer. To change that, " + fmt.Sprintf(setAllowed, who) + "."
+	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, or to "+
+		"GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, gchat.Line(r.Sender))
 }
 
 // lateText answers the second reply to a question.

@@ -14,7 +14,7 @@ func AddNotice(userState, sessionID, text string) error {
 		return err
 	}
 	b, _ := os.ReadFile(path)
-	if strings.Contains(string(b), text) || len(b) > 4096 {
+	if strings.Contains(string(b), strings.TrimSuffix(text, ".")) || len(b) > 4096 {
 		return nil
 	}
 	return writeFile(path, append(b, text+"\n"...))
