@@ -79,7 +79,10 @@ func TestClosedWhileItsMessageIsOnItsWay(t *testing.T) {
 func TestFlusherPostsForAHookThatWasKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool { rw.WriteHeader(http.StatusServiceUnavailable); return true })
+	w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool {
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
 	w.run(forward, recorded(t, "single-03-PreToolUse"))
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 	w.until("a try to fail", func() bool { return w.question().PostError != "" })

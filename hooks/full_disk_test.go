@@ -5,7 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"gchat-hooks/gchat/space"
 )
 
 // smallDisk puts a file system of a few blocks where the project's state is, and returns its folder.
@@ -74,7 +78,8 @@ func TestFullDiskWhenAsked(t *testing.T) {
 // A reply that could not be written down is read again when there is room, and was not passed over by the watermark.
 func TestFullDiskWhenReplied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	later := atomic.Int64{}
+	w := newWorld(t, space.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
 	dir := w.smallDisk(t)
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 	thread := w.thread(1)
@@ -85,6 +90,11 @@ func TestFullDiskWhenReplied(t *testing.T) {
 	if n := len(w.question().Replies); n != 0 {
 		t.Errorf("%d replies on a full disk, want none", n)
 	}
+	// Others go on talking for longer than the lists overlap.
+	later.Store(int64(time.Minute))
+	w.say(bob, "", "elsewhere")
+	_, before := w.trace.counts()
+	w.until("lists that go beyond the reply", func() bool { _, n := w.trace.counts(); return n >= before+3 })
 	free()
 	p.wantSingle()
 }

@@ -16,9 +16,9 @@ const (
 	// clockSlack is how far before its asking a thread is read for the first time: three clocks are compared, this
 	// machine's, that of Chat's HTTP answers and that of its messages.
 	clockSlack = 10 * time.Minute
-	// mostReplies is what one question's file keeps of replies that were no answer, and mostUnread of those that nobody
-	// has judged: a thread that is chatted in for hours must not fill the disk.
-	mostReplies, mostUnread = 200, 1000
+	// mostReplies is how many replies one question's file keeps with their words, and mostNames how many at all: a thread
+	// that is chatted in for hours must not fill the disk.
+	mostReplies, mostNames = 200, 5000
 )
 
 // list is one cycle: it lists the space once, hands each person's message to the question whose thread it is in, page
@@ -191,15 +191,19 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	return nil
 }
 
-// makeRoom forgets the oldest reply that was no answer when there are many; it says whether there is room for one more.
+// makeRoom says whether there is room for one more reply. When there are many, the words of the oldest that was no answer
+// go, but its name stays: the list shows the message again for a while, and it must not pass for a new one.
 func makeRoom(q *state.Question) bool {
-	spent := func(r state.Reply) bool {
-		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
-	}
+	spent := func(r state.Reply) bool { return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept }
 	if len(q.Replies) >= mostReplies {
+		if i := slices.IndexFunc(q.Replies, func(r state.Reply) bool { return spent(r) && r.Text != "" }); i >= 0 {
+			q.Replies[i].Text = ""
+		}
+	}
+	if len(q.Replies) >= mostNames {
 		if i := slices.IndexFunc(q.Replies, spent); i >= 0 {
 			q.Replies = slices.Delete(q.Replies, i, i+1)
 		}
 	}
-	return len(q.Replies) < mostUnread
+	return len(q.Replies) < mostNames
 }
