@@ -194,7 +194,9 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 // makeRoom says whether there is room for one more reply. When there are many, the words of the oldest that was no answer
 // go, but its name stays: the list shows the message again for a while, and it must not pass for a new one.
 func makeRoom(q *state.Question) bool {
-	spent := func(r state.Reply) bool { return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept }
+	spent := func(r state.Reply) bool {
+		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
+	}
 	if len(q.Replies) >= mostReplies {
 		if i := slices.IndexFunc(q.Replies, func(r state.Reply) bool { return spent(r) && r.Text != "" }); i >= 0 {
 			q.Replies[i].Text = ""
