@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
-	"time"
 	"unicode/utf8"
 
 	"gchat-hooks/state"
@@ -366,7 +365,8 @@ func TestResponseType(t *testing.T) {
 	}
 }
 
-// A reply of Chat's size limit and beyond must not hold up the daemon, whatever it is made of.
+// A reply of Chat's size limit and beyond must not hold up the hook, whatever it is made of: all of these together take
+// seconds, and with anything quadratic in it the test does not end before the test run's own time limit.
 func TestParseReplyOfAMegabyte(t *testing.T) {
 	var many []string
 	for i := range 2000 {
@@ -374,12 +374,8 @@ func TestParseReplyOfAMegabyte(t *testing.T) {
 	}
 	asked := [][]state.Prompt{{features}, {prompt(true, many...), prompt(false, many...)}}
 	for _, unit := range []string{"1,", "1;", "1\n", "Q1: 1\n", "Q1: 1 ", "a - ", "—", "other: ", "and ", "\xff", " ", "option, ", "<", "`"} {
-		for i, questions := range asked {
-			start := time.Now()
+		for _, questions := range asked {
 			ParseReply("2"+strings.Repeat(unit, 1<<20/len(unit))+"x", questions, nil)
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("a megabyte of %q took %v with questions %d", unit, took, i)
-			}
 		}
 	}
 }

