@@ -65,6 +65,17 @@ func Permanent(err error) bool {
 		errors.Is(err, ErrNotWebhook)
 }
 
+// MayHaveArrived says that a message may be in the space although posting it failed: the connection broke or Chat stumbled
+// after it had the request. A refusal, or no connection at all, leaves no doubt.
+func MayHaveArrived(err error) bool {
+	var e *APIError
+	if errors.As(err, &e) {
+		return e.HTTP < 400 || e.HTTP >= 500
+	}
+	var op *net.OpError
+	return !errors.Is(err, ErrNotWebhook) && !(errors.As(err, &op) && op.Op == "dial")
+}
+
 // RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
 func RetryAfter(err error) time.Duration {
 	var e *APIError

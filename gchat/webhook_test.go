@@ -168,6 +168,36 @@ func TestPostErrors(t *testing.T) {
 	}
 }
 
+func TestMayHaveArrived(t *testing.T) {
+	refused := chatServer(t, func(http.ResponseWriter, *http.Request) {})
+	url := refused.URL
+	refused.Close()
+	for name, c := range map[string]struct {
+		url   string
+		serve http.HandlerFunc
+		want  bool
+	}{
+		"nobody listens": {url: url, want: false},
+		"403":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, want: false},
+		"429":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, want: false},
+		"500":            {serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, want: true},
+		"nonsense":       {serve: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }, want: true},
+		"cut":            {serve: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: true},
+	} {
+		at := c.url
+		if c.serve != nil {
+			at = chatServer(t, c.serve).URL
+		}
+		w, err := ParseWebhook(at+path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.Post(t.Context(), Post{Text: "x"}); err == nil || MayHaveArrived(err) != c.want {
+			t.Errorf("%s: %v may have arrived: %v, want %v", name, err, !c.want, c.want)
+		}
+	}
+}
+
 func TestPostEndsWithItsContext(t *testing.T) {
 	srv := chatServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees the caller go

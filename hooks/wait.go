@@ -19,10 +19,13 @@ func untilTold() (context.Context, context.CancelFunc) {
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
 	defer h.leave()
+	path := q.Path
+	// At once, not when everything has ended: Claude Code may follow up with SIGKILL.
+	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
 	q, err := h.poller.Wait(ctx, q)
-	if ctx.Err() != nil {
-		_, err = h.poller.Close(q.Path, state.Cancelled, "signal", nil)
-		return err
+	if !told() { // from here on the answer is on its way, and a signal changes nothing
+		h.dismiss(path)
+		return nil
 	}
 	if errors.Is(err, poller.ErrGaveUp) {
 		return nil
@@ -39,6 +42,14 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	}
 	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Printed = true; return nil })
 	return err
+}
+
+// dismiss closes a question that its person dismissed.
+func (h *Hook) dismiss(path string) {
+	defer h.catch()
+	if _, err := h.poller.Close(path, state.Cancelled, "signal", nil); err != nil {
+		h.log.Error().Err(err).Msg("question not closed")
+	}
 }
 
 // leave hands what this hook put into the outbox to somebody who stays.

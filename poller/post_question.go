@@ -57,7 +57,8 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 	case !waited && q.Chat != "" && hook.Chat() != q.Chat:
 		return q, errElsewhere
 	}
-	if !q.PostTried || q.Chat != hook.Chat() {
+	before := q.PostTried
+	if !before || q.Chat != hook.Chat() {
 		if q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 			q.PostTried, q.Space, q.Chat = true, hook.Space, hook.Chat()
 			return nil
@@ -73,6 +74,12 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		done, err = p.lookUp(ctx, cfg, hook, id), nil
 	}
 	if err != nil {
+		if !before && !gchat.MayHaveArrived(err) {
+			// Nothing is on its way: should the terminal answer now, there is no thread to be told.
+			if after, uerr := state.UpdateQuestion(path, func(q *state.Question) error { q.PostTried = false; return nil }); uerr == nil {
+				q = after
+			}
+		}
 		return p.notPosted(q, err, err)
 	}
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
