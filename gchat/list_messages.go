@@ -20,6 +20,8 @@ import (
 	"google.golang.org/api/option"
 )
 
+var errEndpoint = errors.New("the API endpoint is neither https nor on this machine")
+
 // ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
 var ErrCredentials = errors.New("no usable Google credentials")
 
@@ -57,7 +59,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if endpoint != "" {
 		u, err := url.Parse(endpoint)
 		if err != nil || !allowedBase(u) {
-			return nil, errors.New("the API endpoint is neither https nor on this machine")
+			return nil, errEndpoint
 		}
 		plain = u.Scheme == "http"
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
@@ -46,6 +48,24 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 		return nil, ErrNotWebhook
 	}
 	return &Webhook{Space: space, url: u}, nil
+}
+
+// googleHost is where Google's webhooks are.
+const googleHost = "chat.googleapis.com"
+
+// ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw. With an API endpoint in
+// place of Google's, a webhook of Google's is posted to there too.
+func ConfiguredWebhook(cfg *state.Config, raw string) (*Webhook, error) {
+	w, err := ParseWebhook(raw, cfg.SpaceID)
+	if err != nil || cfg.APIEndpoint == "" || w.url.Host != googleHost {
+		return w, err
+	}
+	base, err := url.Parse(strings.TrimSuffix(cfg.APIEndpoint, "/"))
+	if err != nil || !allowedBase(base) {
+		return nil, errEndpoint
+	}
+	w.url.Scheme, w.url.Host, w.url.Path = base.Scheme, base.Host, base.Path+w.url.Path
+	return w, nil
 }
 
 // Chat tells where it posts, host/spaces/S, without the secret.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 const path = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
@@ -54,6 +56,26 @@ func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
 	} {
 		if w, err := ParseWebhook(raw, "spaces/B"); err != nil || w.Space != want {
 			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)
+		}
+	}
+}
+
+func TestEndpointStandsInForGoogle(t *testing.T) {
+	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+	for _, c := range []struct{ raw, endpoint, want string }{
+		{google, "", google},
+		{google, "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/spaces/A/messages?key=k&token=t"},
+		{google, "https://proxy.example/chat", "https://proxy.example/chat/v1/spaces/A/messages?key=k&token=t"},
+		{google, "http://proxy.example/", ""},
+		{"http://127.0.0.1:1/v1/spaces/A/messages", "http://127.0.0.1:2/", "http://127.0.0.1:1/v1/spaces/A/messages"},
+	} {
+		w, err := ConfiguredWebhook(&state.Config{APIEndpoint: c.endpoint}, c.raw)
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s was taken", c.endpoint)
+			}
+		} else if err != nil || w.url.String() != c.want {
+			t.Errorf("%s by %s: %v, %v; want %s", c.raw, c.endpoint, w, err, c.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (h *Hook) mode(e *Event) state.Mode {
 	for _, err := range cfg.Problems {
 		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
 	}
-	if hook, err := gchat.ParseWebhook(cfg.WebhookURL, cfg.SpaceID); err == nil {
+	if hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL); err == nil {
 		h.asked.chat, h.asked.space = hook.Chat(), hook.Space
 	}
 	m := cfg.AskMode

@@ -147,7 +147,7 @@ func (p *Poller) webhook(ctx context.Context, cfg *state.Config) (*gchat.Webhook
 		}
 	}
 	p.Log.Hide(raw)
-	return gchat.ParseWebhook(raw, cfg.SpaceID)
+	return gchat.ConfiguredWebhook(cfg, raw)
 }
 
 // lookUp finds the message that an earlier try created. Where messages cannot be read its thread stays unknown.
