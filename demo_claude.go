@@ -28,8 +28,10 @@ func (d *demo) runClaude(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	settings := filepath.Join(d.dir, "settings.json")
-	b, err := json.MarshalIndent(map[string]any{"hooks": hookSettings(d.self)}, "", "  ")
+	settings, stopped := filepath.Join(d.dir, "settings.json"), filepath.Join(d.dir, "stopped")
+	hooks := hookSettings(d.self)
+	hooks["Stop"] = append(hooks["Stop"], map[string]any{"hooks": []any{map[string]any{"type": "command", "command": "touch '" + stopped + "'"}}})
+	b, err := json.MarshalIndent(map[string]any{"hooks": hooks}, "", "  ")
 	if err == nil {
 		err = os.WriteFile(settings, b, 0o600)
 	}
@@ -58,6 +60,7 @@ func (d *demo) runClaude(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
+	d.awaitStop(ctx, stopped)
 	if d.answer == "" {
 		fmt.Fprintf(d.out, "\nLook at the session, then end the demo with Ctrl-C.\n")
 		<-ctx.Done()
@@ -88,9 +91,24 @@ func (d *demo) awaitEnd(ctx context.Context, socket string) (string, error) {
 	return text, nil
 }
 
+// awaitStop lets Claude end its turn, half a minute at most: it says what was chosen.
+func (d *demo) awaitStop(ctx context.Context, file string) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // hookSettings are the entries of Claude Code's settings.json that answer questions. All their events are known to
 // 2.1.45, which refuses a file with one that it does not know.
-func hookSettings(self string) map[string]any {
+func hookSettings(self string) map[string][]any {
 	entry := func(name, matcher string, timeout int) []any {
 		e := map[string]any{"hooks": []any{map[string]any{
 			"type": "command", "command": "'" + strings.ReplaceAll(self, "'", `'\''`) + "' hook " + name, "timeout": timeout,
@@ -101,7 +119,7 @@ func hookSettings(self string) map[string]any {
 		return []any{e}
 	}
 	const ask, done, day = "gchat-ask-user-forward", "gchat-ask-user-answered", 86400
-	return map[string]any{
+	return map[string][]any{
 		"PreToolUse":        entry(ask, "AskUserQuestion", 10),
 		"PermissionRequest": entry(ask, "AskUserQuestion", day),
 		"PostToolUse":       entry(done, "AskUserQuestion", 10),
