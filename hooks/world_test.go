@@ -300,9 +300,10 @@ func (w *world) awaitMessage(beginning string) string {
 
 func (w *world) questions() []*state.Question {
 	w.Helper()
-	qs, bad, err := state.QuestionsIn(filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).All()
-	if err != nil || len(bad) > 0 {
-		w.Fatal(err, bad)
+	var scan state.Scan
+	qs, bad := scan.Questions([]string{filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")})
+	if len(bad) > 0 {
+		w.Fatal(bad)
 	}
 	return qs
 }

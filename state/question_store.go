@@ -78,26 +78,17 @@ func (s Questions) create(q *Question) error {
 // OfSession reads the questions of a session, newest first. Files that do not parse are moved aside and returned as
 // *Corrupt errors beside the others.
 func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err error) {
-	return s.list(safeName(sessionID)+"-", func(q *Question) bool { return q.SessionID == sessionID })
-}
-
-// All reads every question, newest first.
-func (s Questions) All() (qs []*Question, bad []error, err error) {
-	return s.list("", func(*Question) bool { return true })
-}
-
-func (s Questions) list(prefix string, keep func(*Question) bool) (qs []*Question, bad []error, err error) {
 	names, err := s.names()
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := len(names) - 1; i >= 0; i-- {
-		if !strings.HasPrefix(names[i], prefix) {
+	for _, name := range names {
+		if !strings.HasPrefix(name, safeName(sessionID)+"-") {
 			continue
 		}
-		q, err := LoadQuestion(filepath.Join(s.Dir, names[i]))
+		q, err := LoadQuestion(filepath.Join(s.Dir, name))
 		switch {
-		case err == nil && keep(q):
+		case err == nil && q.SessionID == sessionID: // another id may begin the same
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			bad = append(bad, err)
