@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,7 +55,7 @@ func flusherLock(env state.Getenv) string {
 // due says whether the outbox holds a message that this process could send.
 func (p *Poller) due(ctx context.Context) bool {
 	ms, _ := state.OutboxIn(p.user()).Waiting()
-	return slices.ContainsFunc(ms, func(m *state.Outgoing) bool { return p.sendable(ctx, m) })
+	return slices.ContainsFunc(ms, func(m *state.Outgoing) bool { return p.webhookFor(ctx, m) != nil })
 }
 
 // Left says whether the outbox holds messages.
@@ -67,14 +66,11 @@ func (p *Poller) Left() bool {
 
 func (p *Poller) flush(ctx context.Context) {
 	scan := &state.Scan{}
-	failures, notBefore, elsewhere := map[string]int{}, map[string]time.Time{}, map[string]bool{}
+	failures, notBefore := map[string]int{}, map[string]time.Time{}
 	for ctx.Err() == nil {
 		left, pause := p.Send(ctx), time.Second
 		qs, all := p.unposted(scan)
 		for _, q := range qs {
-			if elsewhere[q.Path] {
-				continue
-			}
 			left = true
 			if p.now().Sub(q.AskedAt) < graceForHook {
 				pause = 250 * time.Millisecond
@@ -84,10 +80,7 @@ func (p *Poller) flush(ctx context.Context) {
 			if p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
 				continue
 			}
-			_, err := p.Post(ctx, q.Path, false)
-			if errors.Is(err, errElsewhere) {
-				elsewhere[q.Path] = true
-			} else if err != nil {
+			if _, err := p.Post(ctx, q.Path, false); err != nil {
 				failures[q.Path]++
 				notBefore[q.Path] = p.now().Add(min(time.Second<<min(failures[q.Path], 8), mostBackup))
 			}
@@ -111,7 +104,7 @@ func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 		p.Log.Error().Err(err).Msg("question set aside")
 	}
 	for _, q := range all {
-		if unposted(q) && p.now().Sub(q.AskedAt) < state.MaxAge && (q.Closed() || !Gone(q)) && p.reaches(q) {
+		if toBePosted(q) && p.now().Sub(q.AskedAt) < state.MaxAge && (q.Closed() || !Gone(q)) && p.reaches(q) {
 			qs = append(qs, q)
 		}
 	}

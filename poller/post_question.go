@@ -41,7 +41,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return q, err
 	}
 	defer lock.Unlock()
-	if q, err = state.LoadQuestion(path); err != nil || !unposted(q) {
+	if q, err = state.LoadQuestion(path); err != nil || !toBePosted(q) {
 		return q, err
 	}
 	cfg := p.config(q.ProjectDir)
@@ -103,9 +103,9 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 	return q, err
 }
 
-// unposted says that the question has to get into its space: it is open, or it was closed while a send was on its way,
+// toBePosted says that the question has to get into its space: it is open, or it was closed while a send was on its way,
 // which may have arrived.
-func unposted(q *state.Question) bool {
+func toBePosted(q *state.Question) bool {
 	return !posted(q) && (q.Status == state.Pending || q.PostTried && q.Closed())
 }
 

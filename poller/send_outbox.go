@@ -39,14 +39,15 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 			_ = box.Drop(m)
 			continue
 		}
-		if !p.sendable(ctx, m) {
+		hook := p.webhookFor(ctx, m)
+		if hook == nil {
 			continue // another environment's: whoever has it sends it
 		}
 		if ctx.Err() != nil || stuck[thread] || p.now().Before(m.NotBefore) {
 			left, stuck[thread] = true, true
 			continue
 		}
-		err := p.sendOne(ctx, m)
+		_, err := hook.Post(ctx, gchat.Post{Text: m.Text, ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: m.MessageID})
 		if err == nil || gchat.AlreadyExists(err) {
 			if err := box.Sent(m); err != nil {
 				p.Log.Error().Err(err).Msg("sent message not taken out of the outbox")
@@ -68,17 +69,11 @@ func (p *Poller) sendDue(ctx context.Context, box state.Outbox) (left bool, sent
 	return left, sent
 }
 
-// sendable says whether this process's configuration is for where the message goes.
-func (p *Poller) sendable(ctx context.Context, m *state.Outgoing) bool {
+// webhookFor is the webhook that a message goes through; nil when this process's configuration is not for where it goes.
+func (p *Poller) webhookFor(ctx context.Context, m *state.Outgoing) *gchat.Webhook {
 	hook, err := p.webhook(ctx, p.config(m.ProjectDir))
-	return err == nil && hook.Chat() == m.Chat
-}
-
-func (p *Poller) sendOne(ctx context.Context, m *state.Outgoing) error {
-	hook, err := p.webhook(ctx, p.config(m.ProjectDir))
-	if err != nil {
-		return err
+	if err != nil || hook.Chat() != m.Chat {
+		return nil
 	}
-	_, err = hook.Post(ctx, gchat.Post{Text: m.Text, ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: m.MessageID})
-	return err
+	return hook
 }

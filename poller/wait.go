@@ -112,15 +112,13 @@ func (p *Poller) look(ctx context.Context, path string) (*state.Question, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range q.Replies {
-		if r.Verdict == state.Unread {
-			if q, err = p.Judge(path); err == nil {
-				p.goSafely("send", func() { p.Send(ctx) })
-			}
-			return q, err
-		}
+	if !q.Unread() {
+		return q, nil
 	}
-	return q, nil
+	if q, err = p.Judge(path); err == nil {
+		p.goSafely("send", func() { p.Send(ctx) })
+	}
+	return q, err
 }
 
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
