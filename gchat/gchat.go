@@ -45,11 +45,26 @@ func AlreadyExists(err error) bool {
 	return errors.As(err, &e) && e.HTTP == http.StatusConflict
 }
 
-// AuthFailure says that Chat knows who calls and does not let them, or does not know them.
+// AuthFailure says that Chat knows who calls and does not let them, or does not know them. A key that is cut off is
+// answered with 400.
 func AuthFailure(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && (e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden) ||
+	return errors.As(err, &e) && (e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey()) ||
 		errors.Is(err, ErrCredentials)
+}
+
+func (e *APIError) badKey() bool { return e.HTTP == 400 && strings.Contains(e.Message, "API key") }
+
+// TooMany says that the space's quota is used up.
+func TooMany(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.HTTP == http.StatusTooManyRequests
+}
+
+// Refused says that Chat will not take this message, whoever sends it again: it is malformed, or its space is gone.
+func Refused(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && (e.HTTP == http.StatusBadRequest && !e.badKey() || e.HTTP == http.StatusNotFound)
 }
 
 // Overloaded says that Chat wants to be left alone for a while: 429 or 5xx.
@@ -99,7 +114,7 @@ func Hint(err error) string {
 		return "Google Chat could not be reached; it is tried again"
 	}
 	switch {
-	case e.HTTP == 400 && strings.Contains(e.Message, "API key"):
+	case e.badKey():
 		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
 		return "the credentials are not valid any more: log in again"

@@ -72,35 +72,21 @@ func CleanReply(s string) string {
 	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }
 
-// visible drops what a reader cannot see, and gives every kind of line break as \n. ZWJ and ZWNJ stay: emoji and
-// Persian need them.
-func visible(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case r == '\r', r == '\u2028', r == '\u2029':
-			return '\n'
-		case unicode.IsControl(r), isTag(r), isBidi(r), isZeroWidth(r):
-			return -1
-		}
-		return r
-	}, s)
-}
-
-func isTag(r rune) bool { return r >= 0xE0000 && r <= 0xE007F }
-
-func isBidi(r rune) bool {
-	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F || r == 0x061C
-}
-
-func isZeroWidth(r rune) bool {
-	return r == 0x200B || r >= 0x2060 && r <= 0x2064 || r == 0xFEFF
-}
-
-// inert takes the power out of visible text. "<" stays where it can only mean "less than" or an arrow.
+// inert takes the power out of visible text.
 func inert(s string) string {
+	s = shut(s)
+	if strings.Count(s, fence)%2 == 1 {
+		i := strings.LastIndex(s, fence)
+		s = s[:i] + "'''" + s[i+len(fence):]
+	}
+	return s
+}
+
+// shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
+func shut(s string) string {
+	if !strings.Contains(s, "<") {
+		return s
+	}
 	var b strings.Builder
 	b.Grow(len(s))
 	for i := 0; i < len(s); i++ {
@@ -110,12 +96,7 @@ func inert(s string) string {
 			b.WriteByte(s[i])
 		}
 	}
-	s = b.String()
-	if strings.Count(s, "```")%2 == 1 {
-		i := strings.LastIndex(s, "```")
-		s = s[:i] + "'''" + s[i+3:]
-	}
-	return s
+	return b.String()
 }
 
 func opens(rest string) bool {

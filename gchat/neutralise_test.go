@@ -17,7 +17,7 @@ func TestLine(t *testing.T) {
 		{"mention of all", "hi <users/all>", "hi ‹users/all>"},
 		{"mention by address", "<users/boss@example.com>", "‹users/boss@example.com>"},
 		{"mention behind a zero-width space", "<\u200busers/all>", "‹users/all>"},
-		{"mention behind a joiner", "<\u200dusers/all>", "‹\u200dusers/all>"},
+		{"mention behind a joiner", "<\u200dusers/all>", "‹users/all>"}, // joiners stay only where they join
 		{"two brackets", "<<users/all>", "‹‹users/all>"},
 		{"false link", "<https://evil.example|https://bank.example>", "‹https://evil.example|https://bank.example>"},
 		{"less than", "a < b, a <= b, a <- b, a<", "a < b, a <= b, a <- b, a<"},

@@ -3,6 +3,8 @@ package gchat
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,6 +73,12 @@ func ConfiguredWebhook(cfg *state.Config, raw string) (*Webhook, error) {
 // Chat tells where it posts, host/spaces/S, without the secret.
 func (w *Webhook) Chat() string { return w.url.Host + "/" + w.Space }
 
+// ID tells one webhook from another without its secret.
+func (w *Webhook) ID() string {
+	sum := sha256.Sum256([]byte(w.url.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
 // LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
 	if w.url.Scheme != "http" {
@@ -87,6 +95,30 @@ type Post struct {
 	MessageID  string // client-…: Chat keeps one message of an id, whatever is sent twice
 }
 
+// Body is the JSON that is posted.
+func (p Post) Body() []byte {
+	type thread struct {
+		Name      string `json:"name,omitempty"`
+		ThreadKey string `json:"threadKey,omitempty"`
+	}
+	message := struct {
+		Text         string  `json:"text"`
+		MarkupSyntax string  `json:"markupSyntax"`
+		Thread       *thread `json:"thread,omitempty"`
+	}{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	switch {
+	case p.ThreadName != "":
+		message.Thread = &thread{Name: p.ThreadName}
+	case p.ThreadKey != "":
+		message.Thread = &thread{ThreadKey: p.ThreadKey}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // for those who read it in --dry-run
+	_ = e.Encode(message)  // text always encodes
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
 // Posted is what Chat tells of a created message: a webhook's answer has no more.
 type Posted struct {
 	Name       string    // spaces/S/messages/M
@@ -99,31 +131,20 @@ var (
 	threadName  = lazy(`^spaces/[^/]+/threads/[^/]+$`)
 )
 
+// IsThreadName says whether a text has the form spaces/S/threads/T.
+func IsThreadName(s string) bool { return threadName().MatchString(s) }
+
 // noRedirects is shared: a hook posts to one host.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
-	type thread struct {
-		Name      string `json:"name,omitempty"`
-		ThreadKey string `json:"threadKey,omitempty"`
-	}
-	message := struct {
-		Text         string  `json:"text"`
-		MarkupSyntax string  `json:"markupSyntax"`
-		Thread       *thread `json:"thread,omitempty"`
-	}{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
-
 	u := *w.url
 	q := u.RawQuery
 	add := func(name, value string) { q += "&" + name + "=" + url.QueryEscape(value) }
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
-		message.Thread = &thread{Name: p.ThreadName}
-		if p.ThreadName == "" {
-			message.Thread.ThreadKey = p.ThreadKey
-		}
 		add("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
@@ -131,13 +152,9 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 		add("requestId", p.MessageID)
 	}
 	u.RawQuery = strings.TrimPrefix(q, "&")
-	body, err := json.Marshal(message)
-	if err != nil {
-		return Posted{}, fmt.Errorf("post message: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(p.Body()))
 	if err != nil {
 		return Posted{}, ErrNotWebhook
 	}
