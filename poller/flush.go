@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,27 +19,29 @@ import (
 const (
 	// graceForHook is how long a question waits for its PermissionRequest hook to post it before the flusher does.
 	graceForHook = 2 * time.Second
-	// FlushTimeout is how long a detached flusher keeps trying. After it, the next hook starts another.
-	FlushTimeout = time.Hour
+	// FlushPatience is how long a detached flusher keeps trying in vain. After it, the next hook starts another.
+	FlushPatience = time.Hour
 )
 
-// Flush sends what is waiting: notes, and questions that no hook posts. It ends when there is nothing left, when
-// another flusher is at it, or with ctx; it reports whether something is left.
-func (p *Poller) Flush(ctx context.Context) (left bool) {
-	for ctx.Err() == nil {
+// Flush sends what is waiting: messages, and questions that no hook posts. It ends when there is nothing left that this
+// process could send, when another flusher is at it, or with ctx. With patience it also waits for what is held back until
+// a time, and gives up when nothing was sent for that long. It reports what is left.
+func (p *Poller) Flush(ctx context.Context, patience time.Duration) (left Left) {
+	for {
 		lock, err := state.TryLock(flusherLock(p.Env))
 		if err != nil {
-			return true
+			return Left{Again: p.now().Add(100 * time.Millisecond)}
 		}
-		p.flush(ctx)
+		left = p.flush(ctx, patience)
 		lock.Unlock()
 		// A hook that saw our lock relied on us: look once more after letting go.
-		if waiting, _ := p.unposted(&state.Scan{}); len(waiting) == 0 && !p.due(ctx) {
-			return false
+		waiting, _ := p.unposted(&state.Scan{})
+		composing := p.Compose != nil && p.Compose(ctx)
+		if ctx.Err() != nil || left.GaveUp || len(waiting) == 0 && !composing && !p.due(ctx, left.HeldUntil) {
+			return left
 		}
 		sleep(ctx, 50*time.Millisecond)
 	}
-	return true
 }
 
 // flusherLock is one for each environment that configures differently: a flusher cannot send what only another one's
@@ -52,44 +55,91 @@ func flusherLock(env state.Getenv) string {
 	return filepath.Join(state.UserState(env), "flusher-"+hex.EncodeToString(h.Sum(nil)[:6])+".lock")
 }
 
-// due says whether the outbox holds a message that this process could send.
-func (p *Poller) due(ctx context.Context) bool {
-	ms, _ := state.OutboxIn(p.user()).Waiting()
-	return slices.ContainsFunc(ms, func(m *state.Outgoing) bool { return p.webhookFor(ctx, m) != nil })
+// pokePath is touched to wake the flusher that holds the lock.
+func pokePath(env state.Getenv) string {
+	return strings.TrimSuffix(flusherLock(env), ".lock") + ".poke"
+}
+
+// due says whether the outbox holds a message that this process could send, other than those held until then.
+func (p *Poller) due(ctx context.Context, held time.Time) bool {
+	s := p.sender(nil)
+	return slices.ContainsFunc(s.lanes(), func(l []state.Queued) bool {
+		m := s.letter(ctx, l[0].Path)
+		return m != nil && m.hook != nil && (held.IsZero() || m.NotBefore.Before(held))
+	})
 }
 
 // Left says whether the outbox holds messages.
-func (p *Poller) Left() bool {
-	ms, _ := state.OutboxIn(p.user()).Waiting()
-	return len(ms) > 0
-}
+func (p *Poller) Left() bool { return !p.outbox().Empty() }
 
-func (p *Poller) flush(ctx context.Context) {
+func (p *Poller) flush(ctx context.Context, patience time.Duration) (left Left) {
 	scan := &state.Scan{}
 	failures, notBefore := map[string]int{}, map[string]time.Time{}
-	for ctx.Err() == nil {
-		left, pause := p.Send(ctx), time.Second
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	poked := state.Watch(ctx, pokePath(p.Env))
+	for until := p.now().Add(patience); ; {
+		select {
+		case <-poked: // by what this pass will see
+		default:
+		}
+		composing := p.Compose != nil && p.Compose(ctx)
+		left = p.Send(ctx)
+		next := left.Again
+		if left.Sent > 0 {
+			until = p.now().Add(patience)
+		}
+		if composing {
+			next = sooner(next, p.now().Add(time.Second))
+		}
 		qs, all := p.unposted(scan)
 		for _, q := range qs {
-			left = true
-			if p.now().Sub(q.AskedAt) < graceForHook {
-				pause = 250 * time.Millisecond
+			left.Questions++
+			if wait := graceForHook - p.now().Sub(q.AskedAt); wait > 0 {
+				next = sooner(next, p.now().Add(min(wait, 250*time.Millisecond)))
 				continue
 			}
 			// While its hook lives, that one posts; should it be killed, it is our turn.
-			if p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
+			if next = sooner(next, p.now().Add(time.Second)); p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
 				continue
 			}
 			if _, err := p.Post(ctx, q.Path, false); err != nil {
-				failures[q.Path]++
-				notBefore[q.Path] = p.now().Add(min(time.Second<<min(failures[q.Path], 8), mostBackup))
+				pause := waitOf(err)
+				if pause == 0 {
+					failures[q.Path]++
+					pause = min(time.Second<<min(failures[q.Path], 8), mostBackup)
+				}
+				notBefore[q.Path] = p.now().Add(pause)
 			}
 		}
-		if !left {
+		if next.IsZero() {
 			p.sweep(ctx, all)
-			return
+			if len(poked) > 0 {
+				continue // somebody left something while we were sending
+			}
+			if patience == 0 || left.HeldUntil.IsZero() {
+				return left
+			}
+			until = left.HeldUntil.Add(patience)
+		} else if patience > 0 && p.now().After(until) {
+			left.GaveUp = true
+			return left
 		}
-		sleep(ctx, pause)
+		if ctx.Err() != nil {
+			return left
+		}
+		p.pause(ctx, sooner(next, left.HeldUntil), poked)
+	}
+}
+
+// pause waits until then or a poke. It looks at the clock every five minutes: timers stand still while a laptop sleeps.
+func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct{}) {
+	t := time.NewTimer(min(max(until.Sub(p.now()), time.Millisecond), 5*time.Minute))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-poked:
 	}
 }
 
@@ -123,7 +173,7 @@ func (p *Poller) reaches(q *state.Question) bool {
 // sweep ends what nobody ends any more, and removes what is a day old.
 func (p *Poller) sweep(ctx context.Context, all []*state.Question) {
 	p.CloseGone(all)
-	state.OutboxIn(p.user()).Sweep(p.now())
+	p.outbox().Sweep(p.now())
 	for _, q := range all {
 		if p.now().Sub(q.AskedAt) < state.MaxAge {
 			continue
@@ -152,15 +202,16 @@ func (p *Poller) CloseGone(qs []*state.Question) {
 	}
 }
 
-// StartFlusher starts self as a detached flusher, unless one runs: in a session of its own, with none of our
+// StartFlusher starts self as a detached flusher, or wakes the one that runs: in a session of its own, with none of our
 // descriptors, so that Claude Code neither waits for it nor takes it down. It costs a fork, not a network call.
 func StartFlusher(env state.Getenv, self string) error {
 	if state.Held(flusherLock(env)) {
-		return nil
+		return state.Touch(pokePath(env))
 	}
-	cmd := exec.Command(self, "flush", "--timeout", FlushTimeout.String())
-	cmd.Env = os.Environ()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{"gchat-hooks", "flush", "--detached"}, // self may be a copy that is called as a hook
+		Env: os.Environ(), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package poller
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"runtime/debug"
@@ -18,6 +19,9 @@ type Poller struct {
 	Env state.Getenv
 	Log *state.Log
 	Now func() time.Time // nil: time.Now
+	// Compose, where set, writes down what others have to report before each pass of the flusher; it reports whether some
+	// could not be done yet.
+	Compose func(context.Context) (left bool)
 
 	printed sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
 }

@@ -187,7 +187,7 @@ func TestCloseTellsOnceAndOneEnds(t *testing.T) {
 			ended++
 		}
 	}
-	if ms, _ := state.OutboxIn(p.user()).Waiting(); ended != 1 || len(ms) != 1 || !strings.HasPrefix(ms[0].Text, "[Cancelled] shop") {
+	if ms, _ := state.OutboxIn(p.user()).Waiting(); ended != 1 || len(ms) != 1 || !strings.HasPrefix(ms[0].Parts[0], "[Cancelled] shop") {
 		t.Errorf("ended %d times, %d notes", ended, len(ms))
 	}
 }

@@ -57,6 +57,10 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 	case !waited && q.Chat != "" && hook.Chat() != q.Chat:
 		return q, errElsewhere
 	}
+	quota := p.outbox().Quota(hook.Chat())
+	if wait := quota.Take(p.now(), perWrite(cfg), questionBurst); wait > 0 {
+		return q, &QuotaError{wait}
+	}
 	before := q.PostTried
 	if !before || q.Chat != hook.Chat() {
 		if q, err = state.UpdateQuestion(path, func(q *state.Question) error {
@@ -80,8 +84,12 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 				q = after
 			}
 		}
+		if gchat.TooMany(err) {
+			quota.Block(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
+		}
 		return p.notPosted(q, err, err)
 	}
+	quota.Worked()
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
 		q.PostError, q.Unwaited = "", !waited
@@ -208,9 +216,12 @@ func (p *Poller) keepPosting(ctx context.Context, path string) {
 			}
 		}
 		pause := max(wait, gchat.RetryAfter(err))
-		if errors.Is(err, errPosting) {
+		switch {
+		case errors.Is(err, errPosting):
 			pause = 100 * time.Millisecond
-		} else {
+		case waitOf(err) > 0:
+			pause = waitOf(err)
+		default:
 			wait = min(2*wait, 30*time.Second)
 		}
 		sleep(ctx, pause)

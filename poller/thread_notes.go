@@ -12,7 +12,7 @@ import (
 func note(q *state.Question, about, text string) *state.Outgoing {
 	return &state.Outgoing{
 		MessageID: messageID("note", q.QuestionID, about), Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
-		Text: text, ProjectDir: q.ProjectDir,
+		Parts: []string{text}, ProjectDir: q.ProjectDir, SessionID: q.SessionID, Kind: "note", Urgent: true,
 	}
 }
 
@@ -23,7 +23,7 @@ func (p *Poller) put(m *state.Outgoing) {
 		return
 	}
 	m.CreatedAt = p.now().UTC()
-	if err := state.OutboxIn(p.user()).Put(m); err != nil {
+	if _, err := p.outbox().Put(m, state.MaxAge); err != nil {
 		p.Log.Error().Err(err).Msg("note not written down")
 	}
 }

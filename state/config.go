@@ -18,6 +18,8 @@ import (
 const (
 	DefaultPollInterval = 10 * time.Second
 	DefaultHookTimeout  = 24 * time.Hour // how long Claude Code lets the waiting hook run: "timeout": 86400
+	DefaultDigestEvery  = time.Hour
+	DefaultWrites       = 60 // a minute: Google Chat's quota for a space, shared by all its apps
 )
 
 // Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
@@ -34,6 +36,12 @@ type Config struct {
 	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
 	HookTimeout     time.Duration // GCHAT_HOOK_TIMEOUT, hook_timeout: the waiting hook's "timeout" in settings.json
 	Rules           []Rule        // rules: the first that matches a session sets its mode
+	WritesPerMinute int           // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
+	DigestEvery     time.Duration // GCHAT_DIGEST_EVERY, digest_every
+
+	Reports       map[string]ReportRule        // reports: by kind
+	Notifications map[string]NotificationRoute // notifications: by Claude Code's notification type
+	Quiet         *QuietHours                  // quiet_hours; nil for none
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 }
@@ -139,6 +147,16 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
 	c.HookTimeout = c.duration("hook_timeout", get("GCHAT_HOOK_TIMEOUT"), DefaultHookTimeout)
+	c.DigestEvery = c.duration("digest_every", get("GCHAT_DIGEST_EVERY"), DefaultDigestEvery)
+	c.WritesPerMinute = DefaultWrites
+	if s := get("GCHAT_WRITES_PER_MINUTE"); s != "" {
+		if n, err := strconv.Atoi(s); err == nil && n > 0 && n <= 60000 {
+			c.WritesPerMinute = n
+		} else {
+			c.Problems = append(c.Problems, fmt.Errorf("writes_per_minute is %q: it takes a number from 1 to 60000", s))
+		}
+	}
+	c.takeReports(layers)
 	return c
 }
 

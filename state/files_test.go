@@ -72,34 +72,6 @@ func TestInboxSurvivesAndForgetsGarbage(t *testing.T) {
 	}
 }
 
-func TestOutboxKeepsOrderAndSaysThingsOnce(t *testing.T) {
-	box := OutboxIn(t.TempDir())
-	put := func(id string, at time.Duration) {
-		t.Helper()
-		if err := box.Put(&Outgoing{MessageID: id, Text: id, CreatedAt: asked.Add(at)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("client-b", 2*time.Second)
-	put("client-a", time.Second)
-	put("client-a", 3*time.Second)
-	ms, bad := box.Waiting()
-	if len(bad) > 0 || len(ms) != 2 || ms[0].MessageID != "client-a" || ms[1].MessageID != "client-b" {
-		t.Fatalf("waiting: %+v, %v", ms, bad)
-	}
-	if err := box.Sent(ms[0]); err != nil {
-		t.Fatal(err)
-	}
-	put("client-a", 4*time.Second)
-	if err := box.Failed(ms[1], "no", asked.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	ms, _ = box.Waiting()
-	if len(ms) != 1 || ms[0].MessageID != "client-b" || ms[0].Tries != 1 || ms[0].LastError != "no" {
-		t.Errorf("waiting: %+v", ms)
-	}
-}
-
 func TestRedactor(t *testing.T) {
 	var r Redactor
 	r.Hide("https://chat.example/v1/spaces/A/messages?key=KEYKEYKEY&token=tok%2Ftok%3D")

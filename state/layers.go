@@ -12,8 +12,9 @@ import (
 
 // layer answers for one place where configuration can stand.
 type layer struct {
-	value map[string]string // by environment variable
-	rules []Rule
+	value   map[string]string // by environment variable
+	rules   []Rule
+	reports reportSettings
 }
 
 // fileKeys names the members of gchat-hooks.json and config.json after the variables that they stand for.
@@ -21,6 +22,7 @@ var fileKeys = map[string]string{
 	"webhook_url": "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command": "webhook_url_command", "space_id": "GOOGLE_CHAT_SPACE_ID",
 	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
 	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
+	"writes_per_minute": "GCHAT_WRITES_PER_MINUTE", "digest_every": "GCHAT_DIGEST_EVERY",
 }
 
 // Variables are the environment variables that configure, sorted.
@@ -74,6 +76,7 @@ func configLayer(b []byte, dir string) (layer, error) {
 			return layer{}, fmt.Errorf("rules: %w", err)
 		}
 	}
+	l.reports = readReportSettings(file)
 	return l, nil
 }
 

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,26 +11,44 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Outgoing is a message on its way to a space: file outbox/{unix_nano}-{message_id}.json in the user state. It is on
-// disk before it is sent and until Chat has it.
+// Outgoing is a message on its way to a space: file outbox/{unix_nano}-{lane}-{key}.json in the user state. It is on disk
+// before it is sent and until Chat has it.
 type Outgoing struct {
 	MessageID  string    `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
-	Chat       string    `json:"chat"`       // host/spaces/S: another environment's webhook must not send it elsewhere
+	Key        string    `json:"key"`        // what is put again under the same key is the same message; "" is MessageID
+	Chat       string    `json:"chat"`       // host/spaces/S: another environment's webhook must not send it elsewhere; "" before a command was asked for the webhook
 	ThreadName string    `json:"thread_name,omitempty"`
 	ThreadKey  string    `json:"thread_key,omitempty"`
-	Text       string    `json:"text"`
+	Parts      []string  `json:"parts"` // its texts: one message each, in this order
+	PartsSent  int       `json:"parts_sent,omitempty"`
 	ProjectDir string    `json:"project_dir"` // whose configuration knows the webhook
+	SessionID  string    `json:"session_id,omitempty"`
+	Kind       string    `json:"kind,omitempty"`   // of report
+	Urgent     bool      `json:"urgent,omitempty"` // goes before what is not
+	Low        bool      `json:"low,omitempty"`    // may be merged with its session's next one when both wait
+	Digest     bool      `json:"digest,omitempty"` // was held back, and goes with all others that were
+	Merged     []Merged  `json:"merged,omitempty"` // messages whose texts are in Parts
 	CreatedAt  time.Time `json:"created_at"`
-	Tries      int       `json:"tries,omitempty"`
 	NotBefore  time.Time `json:"not_before,omitzero"`
+	Tries      int       `json:"tries,omitempty"` // that failed
 	LastError  string    `json:"last_error,omitempty"`
 
 	Path string `json:"-"`
 }
+
+// Merged names a message that went into another one.
+type Merged struct {
+	Key  string `json:"key"`
+	File string `json:"file"`
+}
+
+// Thread is what a message's order is kept in: its thread, as far as it is named; "" for messages that begin their own.
+func (m *Outgoing) Thread() string { return cmp.Or(m.ThreadKey, m.ThreadName) }
 
 // Outbox is the folder of outgoing messages.
 type Outbox struct{ Dir string }
@@ -35,76 +56,166 @@ type Outbox struct{ Dir string }
 // OutboxIn is the outbox of a user state folder.
 func OutboxIn(userState string) Outbox { return Outbox{Dir: filepath.Join(userState, "outbox")} }
 
-// Put writes a message down to be sent. A message id that waits there already, or was sent within a day, is not
-// written again.
-func (o Outbox) Put(m *Outgoing) error {
-	if err := mkdir(o.sentDir()); err != nil {
-		return err
-	}
-	l, err := lockSoon(filepath.Join(o.Dir, ".put"))
-	if err != nil {
-		return err
-	}
-	defer l.Unlock()
-	name := safeName(m.MessageID)
-	if _, err := os.Stat(filepath.Join(o.sentDir(), name)); err == nil {
-		return nil
-	}
-	waiting, err := filepath.Glob(filepath.Join(o.Dir, "*-"+name+".json"))
-	if err != nil || len(waiting) > 0 {
-		return err
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return createFile(filepath.Join(o.Dir, fmt.Sprintf("%019d-%s.json", m.CreatedAt.UnixNano(), name)), append(b, '\n'))
+// Queued is a message's place in the outbox, as its file name tells.
+type Queued struct {
+	Path string
+	Lane string // messages of one lane go in order: hashes of chat and thread
+	Key  string // as a file name
+	At   time.Time
 }
 
-// Waiting are the messages to be sent, oldest first. What does not parse is moved aside and returned in bad.
-func (o Outbox) Waiting() (ms []*Outgoing, bad []error) {
-	entries, err := os.ReadDir(o.Dir)
+// laneChat is how many characters of a lane are the chat's hash.
+const laneChat = 6
+
+func lane(m *Outgoing) string { return hashName(m.Chat)[:laneChat] + hashName(m.Thread())[:8] }
+
+// OnlyTo says, without reading it, that the message is for that chat.
+func (q Queued) OnlyTo(chat string) bool { return strings.HasPrefix(q.Lane, hashName(chat)[:laneChat]) }
+
+// NeverTo says, without reading it, that the message is for another chat than that. One that was put before a command was
+// asked for the webhook may go anywhere.
+func (q Queued) NeverTo(chat string) bool { return !q.OnlyTo(chat) && !q.OnlyTo("") }
+
+// Put writes a message down to be sent, unless one of the same Key was put less than again before it and waits or was
+// sent: then it is the same one, and put is false. An error means that nothing was written.
+func (o Outbox) Put(m *Outgoing, again time.Duration) (put bool, err error) {
+	m.Key = cmp.Or(m.Key, m.MessageID)
+	b, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	if err := mkdir(o.Dir); err != nil {
+		return false, err
+	}
+	// The bytes reach the disk before the lock: others put at the same moment.
+	tmp, err := syncedTemp(o.Dir, append(b, '\n'))
+	if err != nil {
+		return false, fmt.Errorf("put message: %w", err)
+	}
+	defer os.Remove(tmp)
+	if put, err = o.place(m, tmp, again); err != nil || !put {
+		return false, err
+	}
+	return true, syncDir(o.Dir)
+}
+
+// place gives the message its file in one step, after all that are there.
+func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error) {
+	l, err := lockSoon(filepath.Join(o.Dir, ".put"))
+	if err != nil {
+		return false, err
+	}
+	defer l.Unlock()
+	waiting, err := o.queue()
+	if err != nil {
+		return false, err
+	}
+	key, at := safeName(m.Key), m.CreatedAt.UnixNano()
+	// What waits first, then what was sent: a sender notes the one before it removes the other.
+	for _, q := range waiting {
+		if q.Key == key && m.CreatedAt.Sub(q.At) < again {
+			return false, nil
+		}
+		at = max(at, q.At.UnixNano()+1) // also when the clock was set back
+	}
+	if r, ok := o.Receipt(m.Key); ok && m.CreatedAt.Sub(r.CreatedAt) < again {
+		return false, nil
+	}
+	path := filepath.Join(o.Dir, fmt.Sprintf("%019d-%s-%s.json", at, lane(m), key))
+	if err := os.Link(tmp, path); err != nil {
+		return false, fmt.Errorf("put message: %w", err)
+	}
+	m.Path = path
+	return true, nil
+}
+
+// Queue is what waits, by lane, each in its order. It reads file names only.
+func (o Outbox) Queue() ([][]Queued, error) {
+	all, err := o.queue()
+	if err != nil {
+		return nil, err
+	}
+	var lanes [][]Queued
+	at := map[string]int{}
+	for _, q := range all {
+		i, ok := at[q.Lane]
+		if !ok {
+			i = len(lanes)
+			at[q.Lane], lanes = i, append(lanes, nil)
+		}
+		lanes[i] = append(lanes[i], q)
+	}
+	return lanes, nil
+}
+
+func (o Outbox) queue() (all []Queued, err error) {
+	entries, err := os.ReadDir(o.Dir) // sorted: the oldest first
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, []error{fmt.Errorf("read outbox: %w", err)}
+		return nil, fmt.Errorf("read outbox: %w", err)
 	}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") {
+		name, isMessage := strings.CutSuffix(e.Name(), ".json")
+		parts := strings.SplitN(name, "-", 3)
+		if !isMessage || strings.HasPrefix(name, ".") || len(parts) != 3 {
 			continue
 		}
-		path := filepath.Join(o.Dir, e.Name())
-		b, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		m := &Outgoing{}
-		if err == nil {
-			err = json.Unmarshal(b, m)
-		}
+		nanos, err := strconv.ParseInt(parts[0], 10, 64)
 		if err != nil {
-			bad = append(bad, setAside(path, err))
 			continue
 		}
-		m.Path = path
-		ms = append(ms, m)
+		all = append(all, Queued{Path: filepath.Join(o.Dir, e.Name()), Lane: parts[1], Key: parts[2], At: time.Unix(0, nanos)})
 	}
-	slices.SortStableFunc(ms, func(a, b *Outgoing) int { return strings.Compare(filepath.Base(a.Path), filepath.Base(b.Path)) })
+	return all, nil
+}
+
+var errNoText = errors.New("no text")
+
+// Load reads a waiting message; nil when it waits no more. What does not parse is moved aside and returned as *Corrupt.
+func (o Outbox) Load(path string) (*Outgoing, error) {
+	b, err := os.ReadFile(path)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read message: %w", err)
+	}
+	m := &Outgoing{}
+	if err = json.Unmarshal(b, m); err == nil && len(m.Parts) == 0 {
+		err = errNoText
+	}
+	if err != nil {
+		return nil, setAside(path, err)
+	}
+	m.Path = path
+	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))
+	return m, nil
+}
+
+// Waiting are all messages to be sent, oldest first, and what did not parse.
+func (o Outbox) Waiting() (ms []*Outgoing, bad []error) {
+	all, err := o.queue()
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, q := range all {
+		m, err := o.Load(q.Path)
+		if err != nil {
+			bad = append(bad, err)
+		} else if m != nil {
+			ms = append(ms, m)
+		}
+	}
 	return ms, bad
 }
 
-// Sent takes a message out, and remembers its id for a day so that the same note is not put again.
-func (o Outbox) Sent(m *Outgoing) error {
-	if err := mkdir(o.sentDir()); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(o.sentDir(), safeName(m.MessageID)), nil, 0o600); err != nil {
-		return err
-	}
-	return os.Remove(m.Path)
+// Empty says that no message waits.
+func (o Outbox) Empty() bool {
+	all, err := o.queue()
+	return err == nil && len(all) == 0
 }
 
-// Failed writes down that a try did not work and when the next may come.
-func (o Outbox) Failed(m *Outgoing, why string, next time.Time) error {
-	m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, next
+// Rewrite writes down what changed about a waiting message. The caller holds the chat's sender lock.
+func (o Outbox) Rewrite(m *Outgoing) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -112,20 +223,44 @@ func (o Outbox) Failed(m *Outgoing, why string, next time.Time) error {
 	return writeFile(m.Path, append(b, '\n'))
 }
 
-// Sweep forgets the ids of messages that were sent before the last day.
-func (o Outbox) Sweep(now time.Time) {
-	entries, _ := os.ReadDir(o.sentDir())
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > MaxAge {
-			os.Remove(filepath.Join(o.sentDir(), e.Name()))
-		}
+// Merge makes one message of m and those that wait behind it, with these texts. Killed at any line it is either not done,
+// or Absorb ends it.
+func (o Outbox) Merge(m *Outgoing, others []*Outgoing, parts []string) error {
+	was := *m
+	m.Parts, m.Merged = parts, slices.Clone(m.Merged)
+	for _, other := range others {
+		m.Merged = append(m.Merged, Merged{Key: other.Key, File: filepath.Base(other.Path)})
 	}
+	if err := o.Rewrite(m); err != nil {
+		*m = was
+		return err
+	}
+	return o.Absorb(m)
 }
 
-// LockSender makes the caller the one process that sends from the outbox; ErrLocked when there is one.
-func (o Outbox) LockSender() (*Lock, error) { return TryLock(filepath.Join(o.Dir, ".sender")) }
+// Absorb removes the messages that m holds the texts of. It must be done before m is sent.
+func (o Outbox) Absorb(m *Outgoing) error {
+	for _, other := range m.Merged {
+		path := filepath.Join(o.Dir, filepath.Base(other.File))
+		if _, err := os.Stat(path); missing(err) {
+			continue
+		}
+		if err := o.receive(other.Key, Receipt{MessageID: m.MessageID, CreatedAt: m.CreatedAt, Into: m.Key}); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil && !missing(err) {
+			return err
+		}
+	}
+	return nil
+}
 
-func (o Outbox) sentDir() string { return filepath.Join(o.Dir, ".sent") }
+// LockSender makes the caller the one process that sends to a chat; ErrLocked when there is one.
+func (o Outbox) LockSender(chat string) (*Lock, error) {
+	return TryLock(filepath.Join(o.Dir, ".sender-"+hashName(chat)))
+}
 
-// Drop takes a message out that nobody needs any more.
-func (o Outbox) Drop(m *Outgoing) error { return os.Remove(m.Path) }
+func hashName(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
+}

@@ -79,11 +79,23 @@ func writeFile(path string, b []byte) error {
 // createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive
 // and whole at once, which a rename cannot do.
 func createFile(path string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	tmp, err := syncedTemp(filepath.Dir(path), b)
+	if err == nil {
+		defer os.Remove(tmp)
+		err = os.Link(tmp, path)
+	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
 	}
-	defer os.Remove(tmp.Name())
+	return syncDir(filepath.Dir(path))
+}
+
+// syncedTemp writes b to a new file in dir, on the disk and under a name that nobody looks for.
+func syncedTemp(dir string, b []byte) (path string, err error) {
+	tmp, err := os.CreateTemp(dir, ".new-")
+	if err != nil {
+		return "", err
+	}
 	_, err = tmp.Write(b)
 	if err == nil {
 		err = tmp.Sync()
@@ -91,13 +103,30 @@ func createFile(path string, b []byte) error {
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return "", err
+	}
+	return tmp.Name(), nil
+}
+
+// replaceFile replaces path with b without waiting for the disk: for what may be lost with the power, but not by kill -9.
+func replaceFile(path string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(b)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
 	if err == nil {
-		err = os.Link(tmp.Name(), path)
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
+		os.Remove(tmp.Name())
 	}
-	return syncDir(filepath.Dir(path))
+	return err
 }
 
 func syncDir(dir string) error {

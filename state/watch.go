@@ -77,3 +77,11 @@ func watchByLooking(ctx context.Context, path string, tell func()) {
 		}
 	}
 }
+
+// Touch writes to a file, for those who Watch it.
+func Touch(path string) error {
+	if err := mkdir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte("."), 0o600)
+}

@@ -1,0 +1,140 @@
+package poller
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// Report is something that a session tells its person and that is no question.
+type Report struct {
+	gchat.Report
+	Kind       string           // the finer name that rules can use: subagent_done, task_done, permission; "" is the type
+	SessionID  string           // Claude Code's; its thread is session-{SessionID}. "" outside a session
+	ProjectDir string           // absolute: whose configuration it is sent with
+	Default    state.ReportRule // what holds when nothing is configured; "" is on
+	ThreadKey  string           // in place of the session's thread
+	ThreadName string           // spaces/S/threads/T, before any key
+	Once       string           // names what is reported once a day, however often it is put; "" goes by its words
+}
+
+// Outcome is what became of a report.
+type Outcome struct {
+	Message   *state.Outgoing // as it was put, or as it would have been when Repeated; nil when Off
+	Put       bool            // it waits to be sent
+	Off       bool            // a rule says that nobody wants it
+	Repeated  bool            // the session said the same less than a minute ago
+	HeldUntil time.Time       // it goes with a digest then; zero: at once
+}
+
+// repeatWithin is how long the same words of the same session are said once.
+const repeatWithin = time.Minute
+
+// PutReport writes a report into the outbox, as the rules of its project have it. It does not touch the network, and runs
+// no command to learn the webhook. Errors are state.ErrNoWebhook, gchat.ErrNotWebhook, and the disk's.
+func (p *Poller) PutReport(r Report) (Outcome, error) {
+	cfg := p.config(r.ProjectDir)
+	rule := cmp.Or(cfg.ReportRule(r.Kind, string(r.Type)), r.Default, state.ReportOn)
+	if rule == state.ReportOff {
+		return Outcome{Off: true}, nil
+	}
+	chat, err := chatOf(cfg)
+	if err != nil {
+		return Outcome{}, err
+	}
+	m := r.outgoing(chat, p.now())
+	out := Outcome{Message: m}
+	if out.HeldUntil = heldUntil(cfg, rule, m.Urgent, p.now()); !out.HeldUntil.IsZero() {
+		m.NotBefore = out.HeldUntil.UTC()
+		if r.ThreadKey == "" && r.ThreadName == "" {
+			m.Digest, m.ThreadKey, m.ThreadName = true, "digest-"+out.HeldUntil.Format(time.DateOnly), ""
+		}
+	}
+	within := repeatWithin
+	if r.Once != "" {
+		within = state.MaxAge
+	}
+	out.Put, err = p.outbox().Put(m, within)
+	if err != nil {
+		return out, err
+	}
+	out.Repeated = !out.Put
+	return out, nil
+}
+
+// outgoing is the message that a report becomes.
+func (r Report) outgoing(chat string, now time.Time) *state.Outgoing {
+	key := r.key(now)
+	m := &state.Outgoing{
+		Key: key, MessageID: messageID("report", key, now.UTC().Format(time.RFC3339Nano)), Chat: chat, ThreadName: r.ThreadName,
+		Parts: r.Texts(), ProjectDir: r.ProjectDir, SessionID: r.SessionID, Kind: r.What(),
+		Urgent: r.Type.Urgent(), Low: r.Type.Low(), CreatedAt: now.UTC(),
+	}
+	m.ThreadKey = r.Thread()
+	return m
+}
+
+// Thread is the key of the thread that a report goes to; "" when it is named, or begins one of its own.
+func (r Report) Thread() string {
+	if r.ThreadKey == "" && r.ThreadName == "" && r.SessionID != "" {
+		return "session-" + r.SessionID
+	}
+	return r.ThreadKey
+}
+
+// What is the name that rules know a report by.
+func (r Report) What() string { return cmp.Or(r.Kind, string(r.Type)) }
+
+// key is equal for what counts as the same report. Outside a session everything counts on its own.
+func (r Report) key(now time.Time) string {
+	switch {
+	case r.Once != "":
+		return messageID("once", r.Once)
+	case r.SessionID == "":
+		return messageID("report", uuid.NewString())
+	}
+	return messageID("said", r.SessionID, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text, r.ThreadKey, r.ThreadName)
+}
+
+// heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what cannot wait.
+func heldUntil(cfg *state.Config, rule state.ReportRule, urgent bool, now time.Time) time.Time {
+	at := time.Time{}
+	if rule == state.ReportDigest {
+		at = now.Truncate(cfg.DigestEvery).Add(cfg.DigestEvery)
+	}
+	if !urgent {
+		if end, quiet := cfg.Quiet.Until(cmpTime(at, now)); quiet {
+			at = end
+		}
+	}
+	return at
+}
+
+// cmpTime is a, else b.
+func cmpTime(a, b time.Time) time.Time {
+	if a.IsZero() {
+		return b
+	}
+	return a
+}
+
+// chatOf is where a configuration posts to, as far as it says so without running a command; "" when one has to be asked.
+func chatOf(cfg *state.Config) (string, error) {
+	if cfg.WebhookURL == "" {
+		if cfg.WebhookCommand != "" {
+			return "", nil
+		}
+		return "", errors.Join(append([]error{state.ErrNoWebhook}, cfg.Problems...)...)
+	}
+	hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
+	if err != nil {
+		return "", fmt.Errorf("webhook: %w", err)
+	}
+	return hook.Chat(), nil
+}

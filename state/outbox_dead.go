@@ -1,0 +1,56 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// deadAge is how long a message that cannot be sent is kept.
+const deadAge = 30 * 24 * time.Hour
+
+func (o Outbox) deadDir() string { return filepath.Join(o.Dir, "dead") }
+
+// Park puts a message aside that Chat will never take as it is, with the reason.
+func (o Outbox) Park(m *Outgoing, why string) error {
+	m.LastError = why
+	if err := mkdir(o.deadDir()); err != nil {
+		return err
+	}
+	if err := o.Rewrite(m); err != nil {
+		return err
+	}
+	o.NotTried(m)
+	return os.Rename(m.Path, filepath.Join(o.deadDir(), filepath.Base(m.Path)))
+}
+
+// Dead are the messages that were put aside, oldest first.
+func (o Outbox) Dead() []*Outgoing {
+	ms, _ := Outbox{Dir: o.deadDir()}.Waiting()
+	return ms
+}
+
+// Revive puts dead messages back into the queue, after a person changed what they failed for. It returns how many.
+func (o Outbox) Revive() (n int, err error) {
+	for _, m := range o.Dead() {
+		m.Tries, m.LastError, m.NotBefore = 0, "", time.Time{}
+		if err := o.Rewrite(m); err != nil {
+			return n, err
+		}
+		if err := os.Rename(m.Path, filepath.Join(o.Dir, filepath.Base(m.Path))); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func removeOld(dir, prefix string, now time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), prefix) && now.Sub(info.ModTime()) > MaxAge {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

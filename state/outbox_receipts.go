@@ -1,0 +1,140 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Receipt is what is remembered, for a day, of a message that left the outbox: so that it is not put again, and for the
+// one who waits for it.
+type Receipt struct {
+	MessageID  string    `json:"message_id"`
+	CreatedAt  time.Time `json:"created_at"`
+	Into       string    `json:"into,omitempty"` // it was merged into the message of that key, which may still wait
+	Name       string    `json:"name,omitempty"` // spaces/S/messages/M, where Chat said it
+	ThreadName string    `json:"thread_name,omitempty"`
+	Sent       bool      `json:"sent,omitempty"`
+}
+
+// Receipt is the receipt of a key, if its message left the outbox.
+func (o Outbox) Receipt(key string) (Receipt, bool) {
+	var r Receipt
+	b, err := os.ReadFile(o.receiptPath(key))
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return Receipt{}, false
+	}
+	return r, true
+}
+
+// Arrived follows a message into those that it was merged into; ok says that Chat has it.
+func (o Outbox) Arrived(key string) (r Receipt, ok bool) {
+	for range 4 {
+		if r, ok = o.Receipt(key); !ok || r.Sent {
+			return r, ok
+		}
+		key = r.Into
+	}
+	return Receipt{}, false
+}
+
+// Names are the messages of the last day that are known to be ours, as Chat names them.
+func (o Outbox) Names() map[string]bool {
+	names := map[string]bool{}
+	files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
+	for _, f := range files {
+		var r Receipt
+		if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && r.Name != "" {
+			names[r.Name] = true
+		}
+	}
+	return names
+}
+
+// Sent takes a message out that Chat has. The receipt comes first: at every moment one of the two is there.
+func (o Outbox) Sent(m *Outgoing, r Receipt) error {
+	r.MessageID, r.CreatedAt, r.Sent = m.MessageID, m.CreatedAt, true
+	if err := o.receive(m.Key, r); err != nil {
+		return err
+	}
+	if err := os.Remove(m.Path); err != nil && !missing(err) {
+		return err
+	}
+	o.NotTried(m)
+	return nil
+}
+
+func (o Outbox) receive(key string, r Receipt) error {
+	if err := mkdir(filepath.Dir(o.receiptPath(key))); err != nil {
+		return err
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return replaceFile(o.receiptPath(key), b)
+}
+
+func (o Outbox) receiptPath(key string) string {
+	return filepath.Join(o.Dir, ".sent", safeName(key)+".json")
+}
+
+// Try notes that a message is about to be sent, and reports whether for the first time: should the process be killed now,
+// the next one knows that it may have arrived. It is not synced: after a power cut Chat's own memory of the message id
+// has to do.
+func (o Outbox) Try(m *Outgoing) (first bool, err error) {
+	path := o.tryPath(m)
+	create := func() error {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	if err = create(); missing(err) {
+		if err = mkdir(filepath.Dir(path)); err == nil {
+			err = create()
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return true, err
+}
+
+// Tried is when a message was first about to be sent; zero when never.
+func (o Outbox) Tried(m *Outgoing) time.Time {
+	info, err := os.Stat(o.tryPath(m))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// NotTried notes that no try arrived.
+func (o Outbox) NotTried(m *Outgoing) { os.Remove(o.tryPath(m)) }
+
+func (o Outbox) tryPath(m *Outgoing) string {
+	return filepath.Join(o.Dir, ".tried", filepath.Base(m.Path))
+}
+
+// Sweep forgets the receipts of the days before the last, and what only they needed.
+func (o Outbox) Sweep(now time.Time) {
+	for _, dir := range []string{".sent", ".tried"} {
+		entries, _ := os.ReadDir(filepath.Join(o.Dir, dir))
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || now.Sub(info.ModTime()) <= MaxAge {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(o.Dir, e.Name())); missing(err) {
+				os.Remove(filepath.Join(o.Dir, dir, e.Name()))
+			}
+		}
+	}
+	removeOld(o.Dir, ".new-", now) // of processes that were killed while they wrote
+	removeOld(o.deadDir(), "", now.Add(MaxAge-deadAge))
+}

@@ -1,0 +1,96 @@
+package state
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReportSettings(t *testing.T) {
+	home, project := t.TempDir(), t.TempDir()
+	write := func(path, s string) {
+		t.Helper()
+		if err := mkdir(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(path, []byte(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(project, ".claude", "gchat-hooks.json"), `{
+		"reports": {"heartbeat": "off", "progress_update": "nonsense"}, "quiet_hours": {"from": "25:00", "to": "7"}}`)
+	write(filepath.Join(home, ".config", "gchat-hooks", "config.json"), `{
+		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
+		"notifications": {"idle_prompt": "on", "auth_success": "maybe", "idle": null, "deploy": {"type": "error", "prefix": "[Deploy]"}},
+		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20, "digest_every": "30m"}`)
+	c := LoadConfig(func(name string) string { return map[string]string{"HOME": home}[name] }, project)
+	if got := c.ReportRule("heartbeat"); got != ReportOff {
+		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
+	}
+	if got := c.ReportRule("subagent_done", "progress_update"); got != ReportDigest {
+		t.Errorf("subagent_done: %q", got)
+	}
+	if got := c.ReportRule("error"); got != "" {
+		t.Errorf("error: %q", got)
+	}
+	if !c.Notifications["idle"].Off || c.Notifications["idle_prompt"].Off || c.Notifications["deploy"] != (NotificationRoute{Type: "error", Prefix: "[Deploy]"}) {
+		t.Errorf("notifications: %+v", c.Notifications)
+	}
+	if c.Quiet == nil || c.Quiet.From != 22*60+30 || c.Quiet.Zone.String() != "Asia/Kathmandu" {
+		t.Errorf("quiet hours: %+v", c.Quiet)
+	}
+	if c.WritesPerMinute != 20 || c.DigestEvery != 30*time.Minute || c.WebhookURL == "" {
+		t.Errorf("%d a minute, every %s, %q", c.WritesPerMinute, c.DigestEvery, c.WebhookURL)
+	}
+	// What is wrong is said, and takes nothing else along.
+	var said []string
+	for _, err := range c.Problems {
+		said = append(said, err.Error())
+	}
+	for _, want := range []string{"reports: progress_update: it takes on, off or digest", "quiet_hours: \"25:00\" is not a time of day", "notifications: auth_success"} {
+		if !strings.Contains(strings.Join(said, "\n"), want) {
+			t.Errorf("nothing says %q in %q", want, said)
+		}
+	}
+}
+
+func TestQuietHours(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := &QuietHours{From: 22 * 60, To: 7 * 60, Zone: berlin}
+	lunch := &QuietHours{From: 12 * 60, To: 13*60 + 30, Zone: berlin}
+	for _, tt := range []struct {
+		name, now, until string
+		q                *QuietHours
+	}{
+		{"none", "2026-11-21T23:00:00+01:00", "", nil},
+		{"before the night", "2026-11-21T21:59:59+01:00", "", night},
+		{"its first minute", "2026-11-21T22:00:00+01:00", "2026-11-22T07:00:00+01:00", night},
+		{"after midnight", "2026-11-22T00:10:00+01:00", "2026-11-22T07:00:00+01:00", night},
+		{"its last second", "2026-11-22T06:59:59+01:00", "2026-11-22T07:00:00+01:00", night},
+		{"in the morning", "2026-11-22T07:00:00+01:00", "", night},
+		{"asked in another zone", "2026-11-21T22:30:00Z", "2026-11-22T07:00:00+01:00", night},
+		{"the last day of a year", "2026-12-31T23:30:00+01:00", "2027-01-01T07:00:00+01:00", night},
+		{"clocks go forward", "2026-03-28T23:30:00+01:00", "2026-03-29T07:00:00+02:00", night},
+		{"clocks go back", "2026-10-24T23:30:00+02:00", "2026-10-25T07:00:00+01:00", night},
+		{"within a day", "2026-11-21T12:30:00+01:00", "2026-11-21T13:30:00+01:00", lunch},
+		{"after lunch", "2026-11-21T13:30:00+01:00", "", lunch},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now, err := time.Parse(time.RFC3339, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, quiet := tt.q.Until(now)
+			if quiet != (tt.until != "") {
+				t.Fatalf("quiet: %v", quiet)
+			}
+			if quiet && end.Format(time.RFC3339) != tt.until {
+				t.Errorf("until %s, want %s", end.Format(time.RFC3339), tt.until)
+			}
+		})
+	}
+}
