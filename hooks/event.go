@@ -28,10 +28,21 @@ type Event struct {
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
+
+	raw []byte
+}
+
+// read reads further members into v. They are not in Event, since a member of theirs that changes its type in some
+// version must not keep the other hooks from reading the event.
+func (e *Event) read(v any) error {
+	if err := json.Unmarshal(e.raw, v); err != nil {
+		return fmt.Errorf("hook event: %w", err)
+	}
+	return nil
 }
 
 func decode(b []byte) (*Event, error) {
-	e := &Event{}
+	e := &Event{raw: b}
 	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("hook event: %w", err)
 	}

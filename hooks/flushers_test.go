@@ -19,7 +19,8 @@ func flushers(userHome string) (pids []int) {
 		}
 		cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if strings.HasPrefix(string(cmd), program+"\x00flush") && strings.Contains(string(env), "XDG_STATE_HOME="+userHome+"\x00") {
+		exe, _ := os.Readlink(dir + "/exe")
+		if exe == program && strings.HasPrefix(string(cmd), "gchat-hooks\x00flush") && strings.Contains(string(env), "XDG_STATE_HOME="+userHome+"\x00") {
 			pids = append(pids, pid)
 		}
 	}

@@ -40,8 +40,10 @@ type Hook struct {
 
 // jobs are the hooks by name. Each handles its own events and ignores the others in silence.
 var jobs = map[string]func(*Hook, context.Context, *Event) error{
-	"gchat-ask-user-forward":  (*Hook).forward,
-	"gchat-ask-user-answered": (*Hook).answered,
+	"gchat-ask-user-forward":      (*Hook).forward,
+	"gchat-ask-user-answered":     (*Hook).answered,
+	"gchat-notification-dispatch": (*Hook).notification,
+	"gchat-session-event":         (*Hook).sessionEvent,
 }
 
 // Names are the hooks' names, sorted.

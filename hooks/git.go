@@ -1,0 +1,124 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	gitQuick  = 300 * time.Millisecond // for a hook
+	gitBound  = 5 * time.Second        // for the flusher
+	maxGitOut = 1 << 20                // bytes of one answer that are kept
+)
+
+// inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
+func inGit(dir string) bool {
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return false
+		}
+		dir = up
+	}
+}
+
+// git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
+// signatures, asks nobody, fetches nothing, and is gone with its children at ctx's end.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = gitQuick
+	out := &capped{left: maxGitOut}
+	cmd.Stdout = out
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.ToValidUTF8(out.kept.String(), "\uFFFD"), nil
+}
+
+// capped keeps the first bytes that are written to it.
+type capped struct {
+	kept bytes.Buffer // not embedded: its ReadFrom would take everything
+	left int
+}
+
+func (c *capped) Write(b []byte) (int, error) {
+	n, _ := c.kept.Write(b[:min(len(b), c.left)])
+	c.left -= n
+	return len(b), nil
+}
+
+// headOf is the branch and the commit that dir is at; "" for what git does not say.
+func headOf(ctx context.Context, dir string) (branch, commit string) {
+	if !inGit(dir) {
+		return "", ""
+	}
+	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+	if err != nil { // before the first commit
+		return "", ""
+	}
+	commit, branch, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	return branch, commit
+}
+
+// changes is what became of a working tree since a commit.
+type changes struct {
+	branch   string
+	commits  int
+	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
+	files    []string // committed or not
+	subjects []string // of the commits, the newest first
+}
+
+// commitID keeps anything else from being read as an option or a range.
+var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40,64}$`) })
+
+// changesSince asks git what happened; what it does not answer is left out. ok is false outside git.
+func changesSince(ctx context.Context, dir, commit string) (c changes, ok bool) {
+	if !inGit(dir) {
+		return c, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitBound)
+	defer cancel()
+	c.branch, _ = headOf(ctx, dir)
+	if !commitID().MatchString(commit) {
+		return c, c.branch != ""
+	}
+	since := commit + "..HEAD"
+	if out, err := git(ctx, dir, "rev-list", "--count", since); err == nil {
+		c.commits, _ = strconv.Atoi(strings.TrimSpace(out))
+	}
+	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
+	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
+		c.stat = strings.TrimSpace(out)
+	}
+	if out, err := git(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...); err == nil && out != "" {
+		c.files = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	}
+	if c.commits > 0 {
+		if out, err := git(ctx, dir, "log", "-z", "--format=%s", "-n", "5", since, "--"); err == nil && out != "" {
+			c.subjects = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+		}
+	}
+	return c, true
+}

@@ -1,0 +1,57 @@
+package hooks
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// FuzzNotice is for whatever notification comes: it is read without a panic, and its message begins with our header and
+// nobody else's.
+func FuzzNotice(f *testing.F) {
+	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
+		for _, b := range payloads(f, pattern) {
+			f.Add(b)
+		}
+	}
+	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":"2026-02-21T10:45:00Z"}}`))
+	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"error","title":{},"body":["<users/all>"]}}`))
+	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decode(b)
+		if err != nil {
+			return
+		}
+		n, err := readNotice(e)
+		if err != nil {
+			return
+		}
+		to, ok := routeOf(&state.Config{}, n.kind)
+		if !ok {
+			return
+		}
+		n.transcript = "" // whatever file it names
+		about, text := (&Hook{}).noticeText(n, to)
+		for _, part := range (gchat.Report{Type: to.typ, Prefix: to.prefix, Session: "name", About: about, Text: text}).Texts() {
+			if !strings.HasPrefix(part, to.prefix+" name") {
+				t.Errorf("header of %q", part)
+			}
+			if strings.Contains(part, "<users/") {
+				t.Errorf("a mention: %q", part)
+			}
+		}
+	})
+}
+
+func TestWordsTakeAnything(t *testing.T) {
+	var in struct{ A, B, C, D, E words }
+	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
+		t.Errorf("%+v", in)
+	}
+}

@@ -1,0 +1,149 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
+const tailBytes = 512 << 10
+
+// entry is a line of a transcript, as far as we read it. Claude Code calls the format its own affair and changes it: what
+// is not understood is passed over.
+type entry struct {
+	Type        string `json:"type"`
+	IsSidechain bool   `json:"isSidechain"` // a subagent's, in versions that write them into the same file
+	IsMeta      bool   `json:"isMeta"`
+	Timestamp   words  `json:"timestamp"` // RFC 3339
+	Message     struct {
+		ID      words           `json:"id"` // the same in all lines of one message
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+}
+
+// block is a part of a message.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+}
+
+// readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
+// goes on after it.
+func readEntry(line []byte) (e entry, blocks []block, ok bool) {
+	_ = json.Unmarshal(line, &e)
+	if e.Type == "" {
+		return e, nil, false
+	}
+	_ = json.Unmarshal(e.Message.Content, &blocks) // content can be plain text
+	return e, blocks, true
+}
+
+// openRegular opens a file that somebody else names. It neither waits (a FIFO does) nor follows a link at its end, and
+// takes nothing but a regular file.
+func openRegular(path string) (f *os.File, size int64, err error) {
+	if !filepath.IsAbs(path) {
+		return nil, 0, fmt.Errorf("open %s: not an absolute path", filepath.Base(path))
+	}
+	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: not a regular file", filepath.Base(path))
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// filesIn names at most so many entries of a folder; what is no folder has none.
+func filesIn(dir string, most int) []string {
+	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(most)
+	return names
+}
+
+var errNoTranscript = errors.New("not a transcript: its name does not end in .jsonl")
+
+// openTranscript opens a session's transcript.
+func openTranscript(path string) (*os.File, int64, error) {
+	if !strings.HasSuffix(path, ".jsonl") {
+		return nil, 0, errNoTranscript
+	}
+	return openRegular(path)
+}
+
+// pendingCalls are the last tool calls of a transcript that have no result yet, at most three.
+func pendingCalls(path string) ([]toolCall, error) {
+	f, size, err := openTranscript(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	begin := max(0, size-tailBytes)
+	tail := make([]byte, size-begin)
+	n, err := f.ReadAt(tail, begin)
+	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
+		return nil, err
+	}
+	if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
+		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	}
+	return pendingIn(tail), nil
+}
+
+// pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all
+// results; or to what the person said last: a call before that has no result because it was broken off.
+func pendingIn(tail []byte) (calls []toolCall) {
+	done := map[string]bool{}
+	last := words("")
+	for len(tail) > 0 && len(calls) < 3 {
+		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
+		tail = tail[:max(0, len(tail)-len(line)-1)]
+		e, blocks, ok := readEntry(line)
+		if !ok {
+			continue
+		}
+		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" {
+			if last != "" && last != e.Message.ID {
+				break
+			}
+			last = e.Message.ID
+		}
+		results := 0
+		for _, b := range slices.Backward(blocks) {
+			switch {
+			case e.Type == "user" && b.Type == "tool_result":
+				done[b.ToolUseID] = true
+				results++
+			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
+				done[b.ID] = true
+				calls = append(calls, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
+			}
+		}
+		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
+			break
+		}
+	}
+	calls = calls[:min(3, len(calls))]
+	slices.Reverse(calls)
+	return calls
+}

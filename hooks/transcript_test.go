@@ -1,0 +1,414 @@
+package hooks
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// assistantLine is a line of a transcript with tool calls, as Claude Code 2.1.329 writes them.
+func assistantLine(t testing.TB, at time.Time, content ...map[string]any) string {
+	return entryLine(t, "assistant", at, content)
+}
+
+func entryLine(t testing.TB, kind string, at time.Time, content any) string {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{
+		"type": kind, "isSidechain": false, "timestamp": at.UTC().Format("2006-01-02T15:04:05.000Z"), "uuid": "u",
+		"message": map[string]any{"role": kind, "content": content},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b) + "\n"
+}
+
+func call(id, name string, input any) map[string]any {
+	return map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}
+}
+
+func result(id string) []map[string]any {
+	return []map[string]any{{"type": "tool_result", "tool_use_id": id, "content": "done"}}
+}
+
+func transcript(t testing.TB, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "session.jsonl")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func names(calls []toolCall) (got string) {
+	for _, c := range calls {
+		got += c.Name + ":" + c.ID + " "
+	}
+	return strings.TrimSpace(got)
+}
+
+func TestPendingCalls(t *testing.T) {
+	now := time.Now()
+	bash := func(id string) string {
+		return assistantLine(t, now, call(id, "Bash", map[string]any{"command": "ls"}))
+	}
+	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
+	said := func(text string) string { return entryLine(t, "user", now, text) }
+	for name, c := range map[string]struct{ lines, want string }{
+		"nothing":               {"", ""},
+		"one":                   {said("go") + bash("1"), "Bash:1"},
+		"no newline at the end": {strings.TrimSpace(said("go") + bash("1")), "Bash:1"},
+		"done":                  {said("go") + bash("1") + done("1"), ""},
+		"one of two":            {said("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
+		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil), call("2", "Edit", nil)),
+			"Read:1 Edit:2"},
+		"at most three":       {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
+		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D", nil)), "B:2 C:3 D:4"},
+		"broken off before":   {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
+		"a call of the message before": {`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"1","name":"A"}]}}` + "\n" +
+			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
+			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`, "B:2 C:3"},
+		"the person spoke last":      {bash("1") + said("stop"), ""},
+		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
+		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
+		"members of other types":     {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
+		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
+		"a call without an id":       {assistantLine(t, now, call("", "Bash", nil)), ""},
+		"a result that Claude wrote": {bash("1") + assistantLine(t, now, result("1")...), "Bash:1"},
+		"a note of Claude Code's": {bash("1") + strings.Replace(said("<system-reminder>"), `"isSidechain":false`, `"isMeta":true`, 1),
+			"Bash:1"},
+		"other lines after": {bash("1") + `{"type":"progress","data":{}}` + "\n" + `{"type":"file-history-snapshot"}` + "\n", "Bash:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, err := pendingCalls(transcript(t, c.lines))
+			if got := names(calls); got != c.want || err != nil {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// In the recorded transcripts the question waits in one and is answered in the other.
+func TestPendingCallsOfEveryVersion(t *testing.T) {
+	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
+			path, _ := filepath.Abs(filepath.Join("testdata", version, "transcripts", file))
+			calls, err := pendingCalls(path)
+			if err != nil || len(calls) != want {
+				t.Errorf("%s %s: %v, %v; want %d", version, file, calls, err, want)
+			}
+			for _, c := range calls {
+				const want = "AskUserQuestion:\n```\nWhich DB?\n1. Postgres\n2. SQLite\nWhich features?\n1. Auth\n2. Billing\n3. Search\n```"
+				if got := c.text(); got != want {
+					t.Errorf("%s: %q", version, got)
+				}
+			}
+		}
+	}
+}
+
+// Only the end is read, and the line that its beginning cuts is passed over.
+func TestPendingCallsOfALongTranscript(t *testing.T) {
+	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) + strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
+	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
+	if got := names(calls); got != "Bash:late" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	big := assistantLine(t, time.Now(), call("big", "Write", map[string]any{"content": strings.Repeat("x", 2*tailBytes)}))
+	if calls, err := pendingCalls(transcript(t, big)); len(calls) != 0 || err != nil {
+		t.Errorf("of a line that is longer than what is read: %q, %v", names(calls), err)
+	}
+}
+
+func TestTranscriptsThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := syscall.Mkfifo(path("fifo.jsonl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range [][2]string{{"/dev/zero", "zero.jsonl"}, {path("real.jsonl"), "link.jsonl"}} {
+		if err := os.Symlink(link[0], path(link[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"real.jsonl", "secrets.txt"} {
+		if err := os.WriteFile(path(name), []byte(assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(path("folder.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path("s"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path("s/subagents"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if did := tallyOf(t.Context(), path("s.jsonl"), time.Time{}); len(did.tools) > 0 {
+		t.Errorf("counted %v", did.tools)
+	}
+	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl", "absent.jsonl", "secrets.txt"} {
+		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
+			t.Errorf("%s was read: %v", name, calls)
+		}
+		if did := tallyOf(t.Context(), path(name), time.Time{}); len(did.tools) > 0 {
+			t.Errorf("%s was counted: %v", name, did.tools)
+		}
+	}
+	if _, err := pendingCalls("real.jsonl"); err == nil {
+		t.Error("a path that is not absolute was read")
+	}
+	if calls, err := pendingCalls(path("real.jsonl")); len(calls) != 1 {
+		t.Errorf("the real one was not read: %v", err)
+	}
+}
+
+func TestCallText(t *testing.T) {
+	for name, c := range map[string]struct {
+		tool  string
+		input string
+		want  string
+	}{
+		"command":         {"Bash", `{"command":"touch a.txt","description":"make a"}`, "Bash: `touch a.txt`"},
+		"several lines":   {"Bash", `{"command":"a\nb"}`, "Bash:\n```\na\nb\n```"},
+		"backtick":        {"Bash", "{\"command\":\"echo `id`\"}", "Bash:\n```\necho `id`\n```"},
+		"fence":           {"Bash", "{\"command\":\"a\\n```\\n<users/all>\"}", "Bash:\n```\na\n'''\n<users/all>\n```"},
+		"file":            {"Edit", `{"file_path":"/home/dev/x.go","old_string":"a"}`, "Edit: `/home/dev/x.go`"},
+		"page":            {"WebFetch", `{"url":"https://example.com/","prompt":"p"}`, "WebFetch: `https://example.com/`"},
+		"another tool":    {"mcp__server__tool", `{"a": [1, 2]}`, "`mcp__server__tool`: `{\"a\":[1,2]}`"},
+		"nothing to show": {"ExitPlanMode", `{}`, "ExitPlanMode"},
+		"plan":            {"ExitPlanMode", `{"plan":"# Do\n1. it"}`, "ExitPlanMode:\n```\n# Do\n1. it\n```"},
+		"not an object":   {"Bash", `"ls"`, "Bash: `\"ls\"`"},
+		"no input":        {"Bash", ``, "Bash"},
+		"odd member":      {"Bash", `{"command":["ls","-l"]}`, "Bash: `[\"ls\",\"-l\"]`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (toolCall{Name: c.tool, Input: json.RawMessage(c.input)}).text(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	long := toolCall{Name: "Bash", Input: json.RawMessage(`{"command":"` + strings.Repeat("ü", 5000) + `"}`)}.text()
+	if len(long) > shownBytes+50 || !strings.HasSuffix(long, "…`") {
+		t.Errorf("%d bytes, ending %q", len(long), long[len(long)-10:])
+	}
+}
+
+func TestTally(t *testing.T) {
+	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	before, after := start.Add(-time.Hour), start.Add(time.Minute)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.jsonl")
+	main := assistantLine(t, before, call("0", "Bash", nil)) +
+		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) +
+		assistantLine(t, after, call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) + // once more, as a resumed session has it
+		entryLine(t, "user", after, `I am the "assistant"`) +
+		"half {\"assistant\"" + "\n" + strings.Repeat("x", maxLine+10) + `"assistant"` + "\n" +
+		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after, call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
+	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sub := assistantLine(t, after, call("4", "Read", nil), map[string]any{"type": "text", "text": "a subagent's words"})
+	if err := os.MkdirAll(filepath.Join(dir, "s", "subagents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "s", "subagents", "agent-1.jsonl"), []byte(sub), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	did := tallyOf(t.Context(), path, start)
+	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" || did.cut {
+		t.Errorf("tools %s, cut %v", got, did.cut)
+	}
+	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.lastWords != "Done." {
+		t.Errorf("files %s, last words %q", got, did.lastWords)
+	}
+	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
+		t.Errorf("from an unknown start on: %v", did.tools)
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"}, {"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
+		{"0123456789\n", "0123456789"},
+	} {
+		if got := shorten(c.in, 11, 3); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go", "__init__.py": "`__init__.py`", "*x*": "`*x*`",
+		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "", "日本_語": "`日本_語`", "&lt;": "`&lt;`",
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestPromises(t *testing.T) {
+	project := t.TempDir()
+	dir := filepath.Join(project, ".claude", "completion-state", "promises")
+	if got := promises(project); got != "" {
+		t.Errorf("without any: %q", got)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := promises(project); got != "" {
+		t.Errorf("of an empty folder: %q", got)
+	}
+	for name, content := range map[string]string{
+		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`, "4.json": `{"status":`, "5.json": `{"status":7}`,
+		"6.json": `{"status":"<users/all>\n` + strings.Repeat("x", 100) + `"}`, "notes.txt": "x", ".7.json": `{"status":"verified"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := "3 unreadable, 2 verified, 1 `<users/all> " + strings.Repeat("x", 28) + "…`, 1 pending"
+	if got := promises(project); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 59*time.Second + 999*time.Millisecond: "59 s", time.Minute: "1 min", 59*time.Minute + 59*time.Second: "59 min",
+		time.Hour: "1 h", 72 * time.Minute: "1 h 12 min", 27*time.Hour + 5*time.Minute: "27 h 5 min", -time.Second: "",
+	} {
+		if got := duration(d, true); got != want {
+			t.Errorf("%s: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+// A repository can name programs for git to start, and hold names that act elsewhere.
+func TestGitOfAHostileRepository(t *testing.T) {
+	repo := newRepository(t)
+	_, start := headOf(t.Context(), repo)
+	ran := filepath.Join(t.TempDir(), "ran")
+	evil := filepath.Join(t.TempDir(), "evil")
+	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil}, {"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
+		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
+		runGit(t, repo, "config", kv[0], kv[1])
+	}
+	for name, content := range map[string]string{".gitattributes": "* diff=x\n", "<users!all> *bold*": "x", "new\nline": "x"} {
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
+	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
+	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
+	_ = os.Remove(ran)
+	c, ok := changesSince(t.Context(), repo, start)
+	if !ok || c.branch != "`<users/all>`" || c.commits != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
+		t.Errorf("got %+v, %v", c, ok)
+	}
+	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
+		t.Errorf("subjects %q", c.subjects)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("git started a program that the repository names")
+	}
+	if c, _ := changesSince(t.Context(), repo, "--output="+ran); c.commits != 0 || len(c.files) != 0 {
+		t.Errorf("an option passed for a commit: %+v", c)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("git wrote a file that a ledger names")
+	}
+}
+
+func TestGitThatHangs(t *testing.T) {
+	repo := newRepository(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin, "pid")+"; wait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	hook := &Hook{Env: os.Getenv}
+	l := hook.begin(t.Context(), &Event{SessionID: "s", CWD: repo}, sessionNews{}, "startup")
+	if l.Commit != "" || l.Branch != "" {
+		t.Errorf("got %q %q", l.Branch, l.Commit)
+	}
+	pid, err := os.ReadFile(filepath.Join(bin, "pid"))
+	if err != nil {
+		t.Skip("the shell was ended before it had a child")
+	}
+	gone := func() bool {
+		b, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		return err != nil || strings.Contains(string(b), ") Z ")
+	}
+	for deadline := time.Now().Add(30 * time.Second); !gone(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("git's child was left behind")
+		}
+	}
+}
+
+func newRepository(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-qb", "main")
+	runGit(t, dir, "config", "user.name", "Dev")
+	runGit(t, dir, "config", "user.email", "dev@example.com")
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-qm", "first")
+	return dir
+}
+
+func runGit(t testing.TB, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+}
+
+// FuzzTranscriptTail is for whatever stands in a transcript: no panic, and what is shown stays within its bounds and its
+// code spans.
+func FuzzTranscriptTail(f *testing.F) {
+	for _, b := range payloads(f, "2.1.*/transcripts/*.jsonl") {
+		f.Add(b)
+	}
+	f.Add([]byte(assistantLine(f, time.Now(), call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
+	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"AskUserQuestion","input":{"questions":[{}]}}]}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		calls := pendingIn(b)
+		if len(calls) > 3 {
+			t.Fatalf("%d calls", len(calls))
+		}
+		for _, c := range calls {
+			text := c.text()
+			if len(text) > 2*shownBytes || strings.Count(text, "```")%2 != 0 {
+				t.Errorf("shown: %q", text)
+			}
+			if !strings.Contains(text, "```") && strings.Count(text, "`")%2 != 0 {
+				t.Errorf("an open code span: %q", text)
+			}
+		}
+		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
+		did.add(b, true)
+	})
+}
