@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,11 +19,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/hooks"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
 func main() {
+	began := time.Now()
 	self, _ := os.Executable()
 	// Hooks are decided before any CLI library runs: that one prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
@@ -34,14 +35,42 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
-	if err := commands(self, os.Stdin, os.Stdout, os.Stderr).RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "gchat-hooks: error:", err)
+	app := commands(self, began, os.Stdin, os.Stdout, os.Stderr)
+	if err := app.RunContext(ctx, arguments(os.Args, app)); err != nil {
+		calledAs := filepath.Base(os.Args[0])
+		fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
 		var hinted interface{ Hint() string }
-		if errors.As(err, &hinted) {
-			fmt.Fprintln(os.Stderr, "gchat-hooks: hint:", hinted.Hint())
+		if errors.As(err, &hinted) && hinted.Hint() != "" {
+			fmt.Fprintf(os.Stderr, "%s: hint: %s\n", calledAs, hinted.Hint())
 		}
 		os.Exit(exitCode(err))
 	}
+}
+
+// calledAs are the commands that have a name of their own, as a symlink and as a first word.
+var calledAs = map[string]string{"gchat-send": "send"}
+
+// arguments are the command line as the library wants it: the command first, its flags before its words.
+func arguments(args []string, app *cli.App) []string {
+	rest := args[1:]
+	if name, ok := calledAs[filepath.Base(args[0])]; ok {
+		rest = append([]string{name}, rest...)
+	} else if len(rest) > 0 && calledAs[rest[0]] != "" {
+		rest = append([]string{calledAs[rest[0]]}, rest[1:]...)
+	}
+	if len(rest) > 0 && rest[0] == "send" {
+		c := app.Command("send")
+		rest = append([]string{"send"}, flagsFirst(rest[1:], func(name string) (value, known bool) {
+			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {
+				if slices.Contains(f.Names(), name) {
+					_, isBool := f.(*cli.BoolFlag)
+					return !isBool, true
+				}
+			}
+			return false, false
+		})...)
+	}
+	return append([]string{"gchat-hooks"}, rest...)
 }
 
 // hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as
@@ -60,7 +89,7 @@ func hookName(args []string) (name string, ok bool) {
 }
 
 // commands is what gchat-hooks does for people, by its first word.
-func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
 	app := &cli.App{
 		Name:      "gchat-hooks",
@@ -118,16 +147,58 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				},
 			},
 			{
+				Name:      "send",
+				HelpName:  "gchat-send",
+				Usage:     "send a message to the space",
+				ArgsUsage: "MESSAGE (or - to read it from standard input)",
+				Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
+					"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
+					"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
+					"Piped:   make 2>&1 | tail -20 | gchat-send --type error -\n" +
+					"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
+					&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
+					&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread spaces/S/threads/T"},
+					&cli.StringFlag{Name: "session", Usage: "`NAME` in the header (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
+					&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
+					&cli.BoolFlag{Name: "quiet", Usage: "print nothing; the exit code tells"},
+					&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
+					&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
+					&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
+					&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
+				},
+				Action: func(c *cli.Context) error {
+					s := send{
+						self: self, env: os.Getenv, in: stdin, out: stdout, began: began, kind: c.String("type"), title: c.String("title"),
+						threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
+						quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"), queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
+					}
+					return s.run(c.Context, c.Args().Slice())
+				},
+			},
+			{
 				Name:  "flush",
 				Usage: "send what is waiting, then end",
-				Flags: []cli.Flag{&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "end after `DURATION` at the latest"}},
+				Flags: []cli.Flag{
+					&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "end after `DURATION` at the latest"},
+					&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
+					&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: end if another one runs, wait for what is held back"},
+				},
 				Action: func(c *cli.Context) error {
+					f := flush{env: os.Getenv, out: stdout}
+					if c.Bool("detached") {
+						return f.detached(c.Context)
+					}
 					ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 					defer cancel()
-					p := &poller.Poller{Env: os.Getenv, Log: state.NewLog(os.Getenv, "flush")}
-					p.Flush(ctx)
-					return nil
+					return f.run(ctx, c.Bool("dead"))
 				},
+			},
+			{
+				Name:   "status",
+				Usage:  "show what waits for Google Chat, and what was put aside",
+				Action: func(*cli.Context) error { return status(os.Getenv, stdout) },
 			},
 			{
 				Name:      "hook",
@@ -142,7 +213,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	for _, c := range app.Commands {
 		c.OnUsageError = wrong // else the library prints the error to stdout
 		c.Before = func(ctx *cli.Context) error {
-			if ctx.Args().Present() && ctx.Command.Name != "hook" {
+			if ctx.Args().Present() && ctx.Command.Name != "hook" && ctx.Command.Name != "send" {
 				return usageError{fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
 			return nil
@@ -162,11 +233,13 @@ func version() string {
 // usageError is a mistake on the command line.
 type usageError struct{ error }
 
-func (usageError) Hint() string { return "gchat-hooks help" }
+func (usageError) Hint() string  { return "gchat-hooks help" }
+func (usageError) ExitCode() int { return exitUsage }
 
 func exitCode(err error) int {
-	if errors.As(err, new(usageError)) {
-		return 4
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
 	}
 	return 1
 }

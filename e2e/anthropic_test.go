@@ -49,6 +49,7 @@ func (a *anthropic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	req := readRequest(r.Method, r.URL.Path, body)
+	req.At = time.Now()
 	reply := a.take(req)
 	switch {
 	case r.Method != http.MethodPost, !strings.HasPrefix(r.URL.Path, "/v1/messages"):
@@ -74,6 +75,9 @@ func (a *anthropic) take(req request) turn {
 	a.changed = make(chan struct{})
 	if !req.Main {
 		return turn{say("ok")}
+	}
+	if words, ok := req.dictated(); ok {
+		return turn{say(words)}
 	}
 	if a.played >= len(a.script) {
 		return turn{say("All done.")}
@@ -105,6 +109,21 @@ func (a *anthropic) Wait(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("the model stand-in waited %v for %s", patience, what)
 		}
 	}
+}
+
+// span is the time from the first to the last request of the conversation.
+func (a *anthropic) span() time.Duration {
+	var first, last time.Time
+	for _, req := range a.Requests() {
+		if !req.Main {
+			continue
+		}
+		if first.IsZero() {
+			first = req.At
+		}
+		last = req.At
+	}
+	return last.Sub(first)
 }
 
 func message(model string) map[string]any {

@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ var program = sync.OnceValues(func() (string, error) {
 type bridge struct {
 	*session
 	chat *space.Space
+	gate *gate
 }
 
 // all are the events that the README has a person register, all known to 2.1.45.
@@ -35,22 +37,47 @@ var all = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPrompt
 // connect starts a session that asks through the embedded space; cfg.Hooks is filled for the given events.
 func connect(t *testing.T, c claude, cfg config, events ...string) *bridge {
 	t.Helper()
-	requireIsolation(t)
+	cfg.Hooks = asking(t, events...)
+	return bridged(t, c, cfg)
+}
+
+// asking are the hooks of questions, for the given events.
+func asking(t testing.TB, events ...string) hooks {
+	t.Helper()
+	exe := built(t)
+	all := hooks{}
+	for _, event := range events {
+		h := hook{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}
+		switch event {
+		case "PreToolUse", "PermissionRequest":
+			h = hook{Matcher: "AskUserQuestion", Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}
+		case "PostToolUse":
+			h.Matcher = "AskUserQuestion"
+		}
+		all[event] = []hook{h}
+	}
+	return all
+}
+
+func built(t testing.TB) string {
+	t.Helper()
 	exe, err := program()
 	if err != nil {
 		t.Fatal("build gchat-hooks:", err)
 	}
+	return exe
+}
+
+// bridged starts a session with an embedded space of its own.
+func bridged(t *testing.T, c claude, cfg config) *bridge {
+	t.Helper()
+	requireIsolation(t)
 	chat, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = space.Serve(t.Context(), ln, chat) }()
-	b := &bridge{chat: chat}
+	b := &bridge{chat: chat, gate: newGate()}
+	server := httptest.NewServer(b.gate.before(chat.Handler()))
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, m := range chat.Messages() {
@@ -61,25 +88,55 @@ func connect(t *testing.T, c claude, cfg config, events ...string) *bridge {
 				t.Logf("log of the hooks:\n%s", log)
 			}
 		}
-		<-served
+		b.gate.open()
+		server.CloseClientConnections()
+		server.Close()
 		chat.Close()
 	})
-	base := "http://" + ln.Addr().String()
-	cfg.Env = append(cfg.Env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(base), "GCHAT_API_ENDPOINT="+chat.APIEndpoint(base),
+	cfg.Env = append(cfg.Env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT="+chat.APIEndpoint(server.URL),
 		"GCHAT_ALLOWED_USERS="+space.Human, "GCHAT_POLLER_INTERVAL=0.2")
-	cfg.Hooks = hooks{}
-	for _, event := range events {
-		h := hook{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}
-		switch event {
-		case "PreToolUse", "PermissionRequest":
-			h = hook{Matcher: "AskUserQuestion", Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}
-		case "PostToolUse":
-			h.Matcher = "AskUserQuestion"
-		}
-		cfg.Hooks[event] = []hook{h}
-	}
 	b.session = start(t, c, cfg)
 	return b
+}
+
+// A gate holds back every post to Chat while it is shut: Chat hangs.
+type gate struct {
+	mu     sync.Mutex
+	opened chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{opened: make(chan struct{})}
+	close(g.opened)
+	return g
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = make(chan struct{})
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.opened:
+	default:
+		close(g.opened)
+	}
+}
+
+func (g *gate) before(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		opened := g.opened
+		g.mu.Unlock()
+		if r.Method == http.MethodPost {
+			<-opened
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // await waits for a message of the space that begins so and holds every one of the parts.

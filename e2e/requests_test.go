@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A request is one that Claude Code made to the model.
 type request struct {
 	Method, Path string
 	Body         json.RawMessage
+	At           time.Time
 	Main         bool // it offers AskUserQuestion or Bash: the conversation itself
 
 	Model    string
@@ -64,6 +66,18 @@ func readRequest(method, path string, body []byte) request {
 		return t.Name == "AskUserQuestion" || t.Name == "Bash"
 	})
 	return req
+}
+
+// dictation begins the prompt of a subagent whose reply the prompt says: several at once take no turn of the script.
+const dictation = "Reply with exactly: "
+
+// dictated is the reply that a subagent's prompt says.
+func (r request) dictated() (words string, ok bool) {
+	if len(r.Messages) == 0 {
+		return "", false
+	}
+	_, words, ok = strings.Cut(r.Messages[0].Content.Text(), dictation)
+	return words, ok
 }
 
 // Requests returns every request so far, oldest first.

@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reporting are the hooks of reports, as far as a version knows their events.
+func reporting(t testing.TB, c claude) hooks {
+	exe := built(t)
+	h := hooks{}
+	add := func(name string, events ...string) {
+		for _, event := range events {
+			h[event] = []hook{{Command: exe + " hook " + name, Timeout: 10}}
+		}
+	}
+	add("gchat-session-event", "SessionStart", "Stop", "SessionEnd")
+	add("gchat-notification-dispatch", "Notification", "SubagentStop")
+	if c.Version != oldest { // which starts no hook at all when it meets an event that it does not know
+		add("gchat-notification-dispatch", "StopFailure")
+	}
+	return h
+}
+
+// subagent is a call of the tool that starts one.
+func subagent(c claude, says string) block {
+	input := map[string]any{"description": "help", "prompt": dictation + says, "subagent_type": "general-purpose"}
+	if c.Version == oldest {
+		return call("Task", input)
+	}
+	input["run_in_background"] = false
+	return call("Agent", input)
+}
+
+// helped is a turn with a subagent. Newer versions run it in the background: the model is told that it was begun, pauses,
+// and hears of its end as of a message.
+func helped(c claude, says string) []turn {
+	script := []turn{{say("I will have help."), subagent(c, says)}}
+	if c.Version != oldest {
+		script = append(script, turn{say("I wait for it.")})
+	}
+	return script
+}
+
+// repository makes the project a git repository with one commit, and says that the start of a session is to be told.
+func repository(t *testing.T) func(home, project string) {
+	return func(_, project string) {
+		writeFile(t, filepath.Join(project, ".claude", "gchat-hooks.json"), map[string]any{"reports": map[string]string{"session_start": "on"}})
+		git(t, project, "init", "-q", "-b", "main")
+		git(t, project, "commit", "-q", "--allow-empty", "-m", "begin")
+	}
+}
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func TestASessionReports(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := bridged(t, c, config{
+			Hooks: reporting(t, c), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: repository(t),
+			Script: append(helped(c, "The *sub* work."), turn{say("The **work** is done. <users/all>")}),
+		})
+		begun := b.await("[Session Start] orch-epic4 | ", "main")
+		b.Prompt("go ahead")
+		b.WaitScreen("is done.")
+		sub := b.await("[Subagent Done] orch-epic4\ngeneral-purpose completed task")
+		b.Quit()
+		ended := b.await("[Session End] orch-epic4 | ", "Duration: ", "Turns: 1", "The *work* is done. ‹users/all>")
+		if !strings.Contains(ended.Text, "Agent 1") && !strings.Contains(ended.Text, "Task 1") {
+			t.Errorf("the tools are missing: %q", ended.Text)
+		}
+		if begun.Thread.Name != sub.Thread.Name || sub.Thread.Name != ended.Thread.Name {
+			t.Errorf("one session in three threads: %s, %s, %s", begun.Thread.Name, sub.Thread.Name, ended.Thread.Name)
+		}
+		if n := len(b.chat.Messages()); n != 3 {
+			t.Errorf("%d messages, want 3", n)
+		}
+	})
+}
+
+func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := bridged(t, c, config{
+			Hooks:  reporting(t, c),
+			Script: []turn{{say("Now the folder."), call("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanks},
+		})
+		b.Prompt("go ahead")
+		b.await("[Permission] ", "Claude needs your permission", "Bash", "mkdir -p out/of/reach")
+	})
+}
+
+// The question says it already: a second message about the same dialog is noise.
+func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		rec := newRecorder(t)
+		h := asking(t, all...)
+		for event, entries := range reporting(t, c) {
+			h[event] = append(h[event], entries...)
+		}
+		h["Notification"] = append(h["Notification"], rec.On("Notification")["Notification"]...)
+		b := bridged(t, c, config{Hooks: h, Script: []turn{{ask(deploy)}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]")
+		rec.Wait(t, "Notification")
+		b.reply(q, "2")
+		b.told(1, "Rolling deployment")
+		b.await("[Answered]")
+		b.Quit()
+		b.await("[Session End]")
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, "[Permission]") {
+				t.Errorf("said twice: %q", m.Text)
+			}
+		}
+	})
+}
+
+// While Chat hangs a session goes on to its end. What it reported arrives when Chat is back, once and in order.
+func TestAHangingChatHoldsNobodyUp(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := bridged(t, c, config{Hooks: reporting(t, c), Prepare: repository(t), Script: twentyEvents(c)})
+		b.gate.shut()
+		b.Prompt("go ahead")
+		b.WaitScreen("All twenty are done.")
+		b.Quit()
+		b.WaitExit()
+		for _, m := range b.chat.Messages() {
+			if !strings.HasPrefix(m.Text, "[Session Start]") {
+				t.Errorf("while Chat hangs there is %q", m.Text)
+			}
+		}
+		b.gate.open()
+		b.await("[Session End]", "Turns: 1")
+		if got := strings.Count(b.texts(), "general-purpose completed task"); got != 20 {
+			t.Errorf("%d of 20 subagents reported:\n%s", got, b.texts())
+		}
+		last := 0
+		for n := range 20 {
+			at := strings.Index(b.texts(), fmt.Sprintf("sub %02d is done", n))
+			if at < last {
+				t.Errorf("subagent %d is out of order", n)
+			}
+			last = at
+		}
+	})
+}
+
+// twentyEvents is a turn with twenty hook events, one after another.
+func twentyEvents(c claude) (script []turn) {
+	for n := range 20 {
+		script = append(script, turn{subagent(c, fmt.Sprintf("sub %02d is done", n))})
+	}
+	return append(script, turn{say("All twenty are done.")})
+}
+
+func (b *bridge) texts() string {
+	var all []string
+	for _, m := range b.chat.Messages() {
+		all = append(all, m.Text)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestTwentyEventsWhileChatHangs measures, and asserts nothing: how much longer a turn with twenty hook events takes with
+// our hooks while Chat hangs than without any. It runs when asked for, in a quiet room.
+func TestTwentyEventsWhileChatHangs(t *testing.T) {
+	if os.Getenv("GCHAT_E2E_MEASURE") == "" {
+		t.Skip("set GCHAT_E2E_MEASURE=1 to measure")
+	}
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		var with, without []time.Duration
+		for range 5 {
+			without = append(without, turnTime(t, c, nil))
+			with = append(with, turnTime(t, c, reporting(t, c)))
+		}
+		t.Logf("without hooks %v", without)
+		t.Logf("with hooks    %v", with)
+		d := mean(with) - mean(without)
+		t.Logf("a turn of 20 events: %v without, %v with: %v an event", mean(without), mean(with), d/20)
+	})
+}
+
+func turnTime(t *testing.T, c claude, h hooks) (took time.Duration) {
+	t.Run("turn", func(t *testing.T) {
+		b := bridged(t, c, config{Hooks: h, Script: twentyEvents(c)})
+		b.gate.shut()
+		b.Prompt("go ahead")
+		b.WaitScreen("All twenty are done.")
+		took = b.API.span()
+	})
+	return took
+}
+
+func mean(ds []time.Duration) (sum time.Duration) {
+	for _, d := range ds {
+		sum += d
+	}
+	return sum / time.Duration(len(ds))
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+const (
+	// sendBound is how long gchat-send tries itself, from its start: the one who calls it waits.
+	sendBound = 1800 * time.Millisecond
+	// maxMessage bounds a message, in bytes: more is a file and no message. It makes 16 parts.
+	maxMessage = 500_000
+	// maxThreadKey is Chat's own limit, in characters.
+	maxThreadKey = 4000
+)
+
+// send is gchat-send: one message from a person, a script or Claude itself.
+type send struct {
+	self                   string
+	env                    state.Getenv
+	in                     io.Reader
+	out                    io.Writer
+	began                  time.Time
+	kind, title            string
+	threadKey, threadName  string
+	session                string // "" finds it
+	quiet, dryRun, asJSON  bool
+	queueOnly, withoutDisk bool
+}
+
+// sendError is why gchat-send ends with another code than 0.
+type sendError struct {
+	error
+	hint string
+	code int
+}
+
+func (e sendError) Hint() string  { return e.hint }
+func (e sendError) ExitCode() int { return e.code }
+func (e sendError) Unwrap() error { return e.error }
+
+// Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
+const (
+	exitNoWebhook    = 1
+	exitNotDelivered = 2
+	exitUsage        = 4
+)
+
+func (s *send) run(ctx context.Context, args []string) error {
+	report, err := s.report(ctx, args)
+	if err != nil {
+		return usageError{err}
+	}
+	if s.dryRun {
+		for _, text := range report.Texts() {
+			post := gchat.Post{Text: text, ThreadName: report.ThreadName, ThreadKey: report.Thread()}
+			fmt.Fprintf(s.out, "%s\n", post.Body())
+		}
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, s.began.Add(sendBound))
+	defer cancel()
+	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send")}
+	hook, err := p.Webhook(ctx, report.ProjectDir)
+	if err != nil {
+		return sendError{err, noWebhookHint(err), exitNoWebhook}
+	}
+	if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
+		return usageError{fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space)}
+	}
+	if s.withoutDisk {
+		return s.post(ctx, p, report)
+	}
+	out, err := p.PutReport(report)
+	switch {
+	case err != nil:
+		return sendError{fmt.Errorf("message not kept: %w", err), "free the disk or mend the state folder; --no-queue sends without it", exitNotDelivered}
+	case out.Off:
+		return s.say("not sent: the configuration has "+report.What()+" off", result{Off: true})
+	case !out.HeldUntil.IsZero():
+		s.wake()
+		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: &out.HeldUntil})
+	case s.queueOnly:
+		s.wake()
+		return s.say("queued", result{Queued: true})
+	}
+	return s.deliver(ctx, p, out)
+}
+
+// report reads the message and the flags. Its errors are the caller's mistakes.
+func (s *send) report(ctx context.Context, args []string) (poller.Report, error) {
+	text := strings.Join(args, " ")
+	if len(args) == 1 && args[0] == "-" {
+		b, err := io.ReadAll(io.LimitReader(s.in, maxMessage+1))
+		if err != nil {
+			return poller.Report{}, fmt.Errorf("read message: %w", err)
+		}
+		text = strings.TrimRight(string(b), "\n")
+	}
+	t := gchat.ReportType(s.kind)
+	var all []string
+	for _, t := range gchat.ReportTypes() {
+		all = append(all, string(t))
+	}
+	switch {
+	case !t.Known():
+		return poller.Report{}, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(all, ", "))
+	case strings.TrimSpace(text) == "":
+		return poller.Report{}, errors.New("no message")
+	case len(text) > maxMessage:
+		return poller.Report{}, fmt.Errorf("the message is longer than %d bytes", maxMessage)
+	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0):
+		return poller.Report{}, errors.New("the message holds a NUL byte: it is no text")
+	case !utf8.ValidString(text + s.title + s.session + s.threadKey):
+		return poller.Report{}, errors.New("the message is not valid UTF-8")
+	case s.threadKey != "" && s.threadName != "":
+		return poller.Report{}, errors.New("--thread-key and --thread-name exclude each other")
+	case utf8.RuneCountInString(s.threadKey) > maxThreadKey:
+		return poller.Report{}, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
+	case s.threadName != "" && !gchat.IsThreadName(s.threadName):
+		return poller.Report{}, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", s.threadName)
+	case s.queueOnly && s.withoutDisk:
+		return poller.Report{}, errors.New("--queue and --no-queue exclude each other")
+	}
+	project, err := filepath.Abs(state.ProjectDir(s.env))
+	if err != nil {
+		return poller.Report{}, err
+	}
+	r := poller.Report{
+		Report:     gchat.Report{Type: t, At: time.Now(), Title: s.title, Text: text},
+		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), s.session, s.env("CLAUDE_SESSION_ID")),
+		ProjectDir: project, ThreadKey: s.threadKey, ThreadName: s.threadName,
+	}
+	if t != gchat.Plain {
+		r.Session = s.sessionName(ctx)
+	}
+	return r, nil
+}
+
+// sessionName is what the header calls the session: as given, as launch scripts set it, the tmux session, its pane, or the
+// project's folder.
+func (s *send) sessionName(ctx context.Context) string {
+	name := cmp.Or(s.session, s.env("CLAUDE_SESSION_ID"))
+	if name == "" {
+		name, _ = inject.SessionOf(ctx, s.env("TMUX"), s.env("TMUX_PANE"))
+	}
+	if name = cmp.Or(name, s.env("TMUX_PANE")); name != "" {
+		return name
+	}
+	if id := s.env("CLAUDE_CODE_SESSION_ID"); id != "" {
+		return poller.SessionName(s.env, id, "")
+	}
+	dir, err := filepath.Abs(state.ProjectDir(s.env))
+	if err != nil {
+		dir = "."
+	}
+	return filepath.Base(dir)
+}
+
+// deliver sends what waits until our message is there, or the time is up.
+func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome) error {
+	defer func() {
+		if p.Left() {
+			s.wake() // to whoever stays
+		}
+	}()
+	fate := poller.Fate{}
+	for {
+		left := p.SendUntil(ctx, func() bool { return p.FateOf(out.Message).Known() })
+		fate = p.FateOf(out.Message)
+		if fate.Known() || ctx.Err() != nil || left.Again.After(s.began.Add(sendBound)) {
+			break
+		}
+		wait := max(time.Until(left.Again), 5*time.Millisecond) // else another process has it in its hands
+		if left.Again.IsZero() {
+			wait = 5 * time.Millisecond
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case fate.Arrived:
+		word := "sent"
+		if out.Repeated {
+			word = "already sent, less than a minute ago"
+		}
+		return s.say(word, result{Name: fate.Name, ThreadName: fate.ThreadName, Repeated: out.Repeated})
+	case fate.Refused != "":
+		return sendError{fmt.Errorf("not delivered: %s", fate.Refused), "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered}
+	}
+	why := cmp.Or(fate.LastError, "it has not been its turn within two seconds")
+	return sendError{fmt.Errorf("not delivered yet: %s", why), "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered}
+}
+
+// post sends without the outbox: once, now or never.
+func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) error {
+	posted, err := p.PostNow(ctx, r)
+	if err != nil {
+		return sendError{fmt.Errorf("not delivered, and not kept: %w", err), "without --no-queue it would stay in the outbox until it is", exitNotDelivered}
+	}
+	return s.say("sent", result{Name: posted.Name, ThreadName: posted.ThreadName})
+}
+
+func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
+
+// result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
+type result struct {
+	Name       string     `json:"name,omitempty"`
+	ThreadName string     `json:"thread_name,omitempty"`
+	Thread     *thread    `json:"thread,omitempty"`
+	Repeated   bool       `json:"repeated,omitempty"`
+	Queued     bool       `json:"queued,omitempty"`
+	HeldUntil  *time.Time `json:"held_until,omitempty"`
+	Off        bool       `json:"off,omitempty"`
+}
+
+type thread struct {
+	Name string `json:"name"`
+}
+
+func (s *send) say(words string, r result) error {
+	switch {
+	case s.quiet:
+	case s.asJSON:
+		if r.ThreadName != "" {
+			r.Thread = &thread{r.ThreadName}
+		}
+		return json.NewEncoder(s.out).Encode(r)
+	default:
+		fmt.Fprintln(s.out, strings.TrimSpace(words+" "+r.Name))
+	}
+	return nil
+}
+
+func noWebhookHint(err error) string {
+	if errors.Is(err, state.ErrNoWebhook) {
+		return "set GOOGLE_CHAT_WEBHOOK_URL, or webhook_url in ~/.config/gchat-hooks/config.json; without Google: `gchat-hooks space`"
+	}
+	return gchat.Hint(err)
+}
+
+// flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
+// as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
+func flagsFirst(args []string, takesValue func(flag string) (value, known bool)) []string {
+	var flags, words []string
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			words = append(words, args[i+1:]...)
+			break
+		}
+		name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		value, known := false, false
+		if strings.HasPrefix(a, "-") && a != "-" {
+			value, known = takesValue(name)
+		}
+		switch {
+		case !known && (len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")):
+			words = append(words, a) // "- item one" and "-5 degrees" are messages
+		case value && !joined && i+1 < len(args):
+			flags = append(flags, a, args[i+1])
+			i++
+		default:
+			flags = append(flags, a)
+		}
+	}
+	return append(append(flags, "--"), words...)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// status tells a person what waits for Google Chat, what stops it, and what was put aside.
+func status(env state.Getenv, out io.Writer) error {
+	box := state.OutboxIn(state.UserState(env))
+	waiting, bad := box.Waiting()
+	held, oldest := 0, time.Time{}
+	for _, m := range waiting {
+		if m.Tries == 0 && time.Now().Before(m.NotBefore) {
+			held++
+		} else if oldest.IsZero() {
+			oldest = m.CreatedAt
+		}
+	}
+	if n := len(waiting) - held; n > 0 {
+		fmt.Fprintf(out, "outbox: %d to be sent, the oldest since %s\n", n, oldest.Local().Format(time.DateTime))
+	} else {
+		fmt.Fprintln(out, "outbox: nothing to be sent")
+	}
+	if held > 0 {
+		fmt.Fprintf(out, "held back: %d, for a digest\n", held)
+	}
+	for _, p := range box.Pauses() {
+		fmt.Fprintf(out, "paused: %s since %s: %s\n", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
+	}
+	for _, m := range waiting {
+		if m.Tries > 0 {
+			fmt.Fprintf(out, "waiting: %s, tried %d times: %s\n", about(m), m.Tries, m.LastError)
+		}
+	}
+	for _, err := range bad {
+		fmt.Fprintln(out, "set aside:", err)
+	}
+	dead := box.Dead()
+	for _, m := range dead {
+		fmt.Fprintf(out, "dead: %s: %s\n", about(m), m.LastError)
+	}
+	if len(dead) > 0 {
+		fmt.Fprintln(out, "gchat-hooks flush --dead tries the dead ones again")
+	}
+	return nil
+}
+
+// about names a message in a line: when, what, and how it begins.
+func about(m *state.Outgoing) string {
+	beginning := ""
+	if len(m.Parts) > 0 {
+		beginning = gchat.Cut(gchat.Line(m.Parts[min(m.PartsSent, len(m.Parts)-1)]), 80)
+	}
+	return fmt.Sprintf("%s %s %q", m.CreatedAt.Local().Format(time.DateTime), m.Kind, beginning)
+}
