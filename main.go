@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func hookName(args []string) (name string, ok bool) {
 
 // commands is what gchat-hooks does for people, by its first word.
 func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{error: err} }
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
@@ -103,7 +104,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 		OnUsageError:   wrong,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usageError{fmt.Errorf("no such command: %s", c.Args().First())}
+				return usageError{error: fmt.Errorf("no such command: %s", c.Args().First())}
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -121,7 +122,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 				},
 				Action: func(c *cli.Context) error {
 					if c.IsSet("answer") && c.String("answer") == "" {
-						return usageError{errors.New("--answer takes a text")}
+						return usageError{error: errors.New("--answer takes a text")}
 					}
 					d := demo{self: self, out: stdout, answer: c.String("answer"), listen: c.String("listen")}
 					if c.Bool("claude") {
@@ -148,9 +149,8 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 			},
 			{
 				Name:      "send",
-				HelpName:  "gchat-send",
 				Usage:     "send a message to the space",
-				ArgsUsage: "MESSAGE (or - to read it from standard input)",
+				UsageText: "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
 				Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
 					"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
 					"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
@@ -159,7 +159,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
 					&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
-					&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread spaces/S/threads/T"},
+					&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
 					&cli.StringFlag{Name: "session", Usage: "`NAME` in the header (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
 					&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
 					&cli.BoolFlag{Name: "quiet", Usage: "print nothing; the exit code tells"},
@@ -205,7 +205,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 				Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
 				ArgsUsage: "NAME",
 				Action: func(*cli.Context) error {
-					return usageError{fmt.Errorf("hook takes a name: %s", strings.Join(hooks.Names(), ", "))}
+					return usageError{error: fmt.Errorf("hook takes a name: %s", strings.Join(hooks.Names(), ", "))}
 				},
 			},
 		},
@@ -214,7 +214,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 		c.OnUsageError = wrong // else the library prints the error to stdout
 		c.Before = func(ctx *cli.Context) error {
 			if ctx.Args().Present() && ctx.Command.Name != "hook" && ctx.Command.Name != "send" {
-				return usageError{fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
+				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
 			return nil
 		}
@@ -231,10 +231,13 @@ func version() string {
 }
 
 // usageError is a mistake on the command line.
-type usageError struct{ error }
+type usageError struct {
+	error
+	hint string // the command that tells more
+}
 
-func (usageError) Hint() string  { return "gchat-hooks help" }
-func (usageError) ExitCode() int { return exitUsage }
+func (e usageError) Hint() string { return cmp.Or(e.hint, "gchat-hooks help") }
+func (usageError) ExitCode() int  { return exitUsage }
 
 func exitCode(err error) int {
 	var coded interface{ ExitCode() int }

@@ -62,7 +62,7 @@ const (
 func (s *send) run(ctx context.Context, args []string) error {
 	report, err := s.report(ctx, args)
 	if err != nil {
-		return usageError{err}
+		return usageError{err, "gchat-send --help"}
 	}
 	if s.dryRun {
 		for _, text := range report.Texts() {
@@ -79,7 +79,7 @@ func (s *send) run(ctx context.Context, args []string) error {
 		return sendError{err, noWebhookHint(err), exitNoWebhook}
 	}
 	if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
-		return usageError{fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space)}
+		return usageError{fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help"}
 	}
 	if s.withoutDisk {
 		return s.post(ctx, p, report)

@@ -141,17 +141,16 @@ func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 			}
 		}
 		b.gate.open()
-		b.await("[Session End]", "Turns: 1")
-		if got := strings.Count(b.texts(), "general-purpose completed task"); got != 20 {
-			t.Errorf("%d of 20 subagents reported:\n%s", got, b.texts())
+		b.await("[Session End]", "Turns: ")
+		if c.Version == oldest {
+			// It tells no last words, and their transcript is mostly a moment late: twenty equal messages are said once.
+			b.await("[Subagent Done] claude\ngeneral-purpose completed task")
+			return
 		}
-		last := 0
 		for n := range 20 {
-			at := strings.Index(b.texts(), fmt.Sprintf("sub %02d is done", n))
-			if at < last {
-				t.Errorf("subagent %d is out of order", n)
+			if got := strings.Count(b.texts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)); got != 1 {
+				t.Errorf("subagent %d is reported %d times", n, got)
 			}
-			last = at
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 // text may begin with one of them, or with what looks like it.
 var ownPrefixes = [...]string{
 	"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Session]", "[Error]",
-	"[Subagent Done]", "[Task Done]", "[Permission]", "[Digest]", "[AskUserQuestion]", "[Answered]", "[Cancelled]",
+	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]", "[Cancelled]",
 	"[Not used]", "[Not read]", "[Kept]",
 }
 

@@ -19,6 +19,7 @@ const (
 	gitQuick  = 300 * time.Millisecond // for a hook
 	gitBound  = 5 * time.Second        // for the flusher
 	maxGitOut = 1 << 20                // bytes of one answer that are kept
+	maxNew    = 10_000                 // of new files
 )
 
 // inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
@@ -93,8 +94,9 @@ type changes struct {
 // commitID keeps anything else from being read as an option or a range.
 var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40,64}$`) })
 
-// changesSince asks git what happened; what it does not answer is left out. ok is false outside git.
-func changesSince(ctx context.Context, dir, commit string) (c changes, ok bool) {
+// changesSince asks git what happened since a commit and its time; what it does not answer is left out. ok is false
+// outside git.
+func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes, ok bool) {
 	if !inGit(dir) {
 		return c, false
 	}
@@ -114,6 +116,14 @@ func changesSince(ctx context.Context, dir, commit string) (c changes, ok bool) 
 	}
 	if out, err := git(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...); err == nil && out != "" {
 		c.files = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	}
+	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
+	if out, err := git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude"); err == nil && out != "" {
+		for _, f := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
+			if info, err := os.Lstat(filepath.Join(dir, f)); err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
+				c.files = append(c.files, f)
+			}
+		}
 	}
 	if c.commits > 0 {
 		if out, err := git(ctx, dir, "log", "-z", "--format=%s", "-n", "5", since, "--"); err == nil && out != "" {

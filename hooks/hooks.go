@@ -86,7 +86,7 @@ func (h *Hook) Run() {
 		}
 		if err := jobs[h.Name](h, ctx, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
-				Str("hint", hint(err)).Msg("hook failed; the dialog is left to the person")
+				Str("hint", hint(err)).Msg("hook failed; the session goes on without it")
 		}
 	}()
 	select {

@@ -70,8 +70,10 @@ func readNotice(e *Event) (n notice, err error) {
 		Transcript   words           `json:"transcript_path"`
 		Agent        words           `json:"agent_type"`
 		LastWords    words           `json:"last_assistant_message"`
-		Error        words           `json:"error"`
-		Details      words           `json:"error_details"`
+		// where 2.1.45, which does not tell the last words, has them
+		AgentTranscript words `json:"agent_transcript_path"`
+		Error           words `json:"error"`
+		Details         words `json:"error_details"`
 	}
 	if err := e.read(&in); err != nil {
 		return n, err
@@ -95,16 +97,16 @@ func readNotice(e *Event) (n notice, err error) {
 		if in.Agent == "" && last == "" {
 			return n, nil
 		}
-		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last}
+		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last, transcript: string(in.AgentTranscript)}
 	case "StopFailure":
 		what := cmp.Or(shorten(string(in.Details), shownBytes, shownLines), last)
-		n = notice{kind: "error", body: strings.Join(slicesOf(string(in.Error), what), ": ")}
+		n = notice{kind: "error", body: strings.Join(nonEmpty(string(in.Error), what), ": ")}
 	}
 	return n, nil
 }
 
-// slicesOf are those of the texts that say something.
-func slicesOf(texts ...string) (said []string) {
+// nonEmpty are those of the texts that say something.
+func nonEmpty(texts ...string) (said []string) {
 	for _, t := range texts {
 		if t != "" {
 			said = append(said, t)
@@ -172,6 +174,13 @@ func (h *Hook) asks(e *Event) bool {
 func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
+		if n.body == "" && n.transcript != "" {
+			tail, err := tailOf(n.transcript)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				h.log.Error().Err(err).Msg("transcript not read; the message does not say what the subagent said")
+			}
+			n.body = shorten(lastWordsIn(tail), shownBytes, shownLines)
+		}
 		if n.agent != "" {
 			return n.agent + " completed task", n.body
 		}

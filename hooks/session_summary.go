@@ -13,6 +13,9 @@ import (
 	"gchat-hooks/state"
 )
 
+// oldEnd is when nobody wants to hear of an end any more.
+const oldEnd = 7 * 24 * time.Hour
+
 // ReportEnded reports the sessions that have ended: it composes each summary, puts it into the outbox and takes the
 // session out. The flusher calls it, since a SessionEnd hook has no time for git. Killed anywhere it is called again, and
 // each end is reported once. left says that ctx ended before it was done.
@@ -52,7 +55,7 @@ func reaches(cfg *state.Config, chat string) bool {
 }
 
 func reportEnd(ctx context.Context, p *poller.Poller, cfg *state.Config, l *state.Ledger) error {
-	if cfg.ReportRule(string(gchat.SessionEnded)) == state.ReportOff || time.Since(l.EndedAt) > state.MaxAge {
+	if cfg.ReportRule(string(gchat.SessionEnded)) == state.ReportOff || time.Since(l.EndedAt) > oldEnd {
 		return nil // nobody wants it, or any more
 	}
 	text := summary(ctx, l)
@@ -72,7 +75,7 @@ func summary(ctx context.Context, l *state.Ledger) string {
 	if l.Source == state.Unknown {
 		since = time.Time{}
 	}
-	git, inGit := changesSince(ctx, cmp.Or(l.CWD, l.ProjectDir), l.Commit)
+	git, inGit := changesSince(ctx, cmp.Or(l.CWD, l.ProjectDir), l.Commit, l.StartedAt)
 	did := tallyOf(ctx, l.TranscriptPath, since)
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	if tools != "" && did.cut {
@@ -94,7 +97,7 @@ func summary(ctx context.Context, l *state.Ledger) string {
 		"Duration", duration(l.EndedAt.Sub(since), !since.IsZero()),
 		"Turns", count(l.Turns),
 		"Tools", tools,
-		"Branch", strings.Join(slicesOf(plain(flat(branch, 100)), counted(git.commits, "commit"), git.stat), ", "),
+		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(git.commits, "commit"), git.stat), ", "),
 		"Files", fileList(files, l.ProjectDir),
 		"Commits", subjectLines(git.subjects),
 		"Promises", promises(l.ProjectDir),

@@ -93,6 +93,12 @@ func openTranscript(path string) (*os.File, int64, error) {
 
 // pendingCalls are the last tool calls of a transcript that have no result yet, at most three.
 func pendingCalls(path string) ([]toolCall, error) {
+	tail, err := tailOf(path)
+	return pendingIn(tail), err
+}
+
+// tailOf reads the last lines of a transcript.
+func tailOf(path string) ([]byte, error) {
 	f, size, err := openTranscript(path)
 	if err != nil {
 		return nil, err
@@ -107,7 +113,26 @@ func pendingCalls(path string) ([]toolCall, error) {
 	if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
 		_, tail, _ = bytes.Cut(tail, []byte("\n"))
 	}
-	return pendingIn(tail), nil
+	return tail, nil
+}
+
+// lastWordsIn is the last that Claude said in a transcript's tail; "" when the person, or a tool, had the last word.
+func lastWordsIn(tail []byte) string {
+	for len(tail) > 0 {
+		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
+		tail = tail[:max(0, len(tail)-len(line)-1)]
+		e, blocks, ok := readEntry(line)
+		if !ok || e.Type != "assistant" && e.Type != "user" {
+			continue
+		}
+		for _, b := range slices.Backward(blocks) {
+			if e.Type == "assistant" && b.Type == "text" {
+				return b.Text
+			}
+		}
+		return ""
+	}
+	return ""
 }
 
 // pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all

@@ -297,6 +297,18 @@ func TestDuration(t *testing.T) {
 }
 
 // A repository can name programs for git to start, and hold names that act elsewhere.
+func TestLastWords(t *testing.T) {
+	said := `{"type":"assistant","isSidechain":true,"message":{"content":[{"type":"text","text":"first"},{"type":"text","text":"the end"}]}}` + "\n"
+	asked := `{"type":"user","message":{"content":"go on"}}` + "\n"
+	for tail, want := range map[string]string{
+		"": "", said: "the end", said + `{"type":"system"}` + "\n{torn": "the end", said + asked: "", asked + said: "the end",
+	} {
+		if got := lastWordsIn([]byte(tail)); got != want {
+			t.Errorf("%q: %q, want %q", tail, got, want)
+		}
+	}
+}
+
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
 	_, start := headOf(t.Context(), repo)
@@ -318,9 +330,22 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
-	c, ok := changesSince(t.Context(), repo, start)
+	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
 	if !ok || c.branch != "`<users/all>`" || c.commits != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v, %v", c, ok)
+	}
+	old := filepath.Join(repo, "was there before")
+	for _, f := range []string{old, filepath.Join(repo, "new and never added")} {
+		if err := os.WriteFile(f, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 || c.files[3] != "new and never added" {
+		t.Errorf("files %q", c.files)
 	}
 	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
 		t.Errorf("subjects %q", c.subjects)
@@ -328,7 +353,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c, _ := changesSince(t.Context(), repo, "--output="+ran); c.commits != 0 || len(c.files) != 0 {
+	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); c.commits != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {

@@ -123,7 +123,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 			t.Errorf("%s printed %q", event, out)
 		}
 	}
-	if log := w.log(); !strings.Contains(log, "the dialog is left to the person") {
+	if log := w.log(); !strings.Contains(log, "the session goes on without it") {
 		t.Errorf("log: %s", log)
 	}
 	w.env["XDG_STATE_HOME"] = filepath.Join(w.dir, "user")
