@@ -43,6 +43,9 @@ func (f flush) run(ctx context.Context, dead bool) error {
 	if !left.Again.IsZero() {
 		return sendError{fmt.Errorf("not all is sent yet"), "`gchat-hooks status` says what waits, and why", exitNotDelivered}
 	}
+	if n := len(state.OutboxIn(state.UserState(f.env)).Dead()); dead && n > 0 {
+		return sendError{fmt.Errorf("%d refused again", n), "`gchat-hooks status` says why", exitNotDelivered}
+	}
 	return nil
 }
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat/space"
-	"gchat-hooks/state"
 )
 
 // TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
@@ -128,6 +127,9 @@ const (
 	broken
 	storedThenBroken
 	storedThenCut
+	malformed
+	forbidden
+	gone
 )
 
 // machine is one person's machine, and the Chat that it sends to.
@@ -138,6 +140,7 @@ type machine struct {
 	space        *space.Space
 	stumble      func(*rand.Rand) fault
 	forgetIDs    bool
+	hold         chan struct{} // nil, or what posts wait for: Chat hangs
 	perMinute    int
 
 	mu      sync.Mutex
@@ -154,7 +157,7 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	t.Logf("seed %d", seed)
 	m := &machine{TB: t, dir: t.TempDir(), perMinute: perMinute, random: rand.New(rand.NewPCG(seed, 1)), running: map[*exec.Cmd]bool{}}
 	m.program = filepath.Join(m.dir, "gchat-send")
-	if out, err := exec.Command("go", "build", "-o", m.program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", m.program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	var err error
@@ -187,11 +190,14 @@ func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.posts.Add(1)
+	if m.hold != nil {
+		<-m.hold
+	}
 	m.mu.Lock()
 	m.at = append(m.at, time.Now())
 	f := m.stumble(m.random)
 	m.mu.Unlock()
-	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, broken: 500, storedThenBroken: 503}[f]
+	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, broken: 500, storedThenBroken: 503, malformed: 400, forbidden: 403, gone: 404}[f]
 	if f == none {
 		m.space.Handler().ServeHTTP(w, r)
 		return
@@ -269,15 +275,14 @@ func (m *machine) kill() {
 }
 
 // flush sends what is left, with nobody killing it.
-func (m *machine) flush() {
+func (m *machine) flush(flags ...string) {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, m.program, "--timeout", "150s")
-	cmd.Args[0], cmd.Env = "gchat-hooks", m.env
-	cmd.Args = append([]string{"gchat-hooks", "flush"}, cmd.Args[1:]...)
+	cmd := exec.CommandContext(ctx, m.program)
+	cmd.Args, cmd.Env = append([]string{"gchat-hooks", "flush", "--timeout", "150s"}, flags...), m.env
 	if out, err := cmd.CombinedOutput(); err != nil {
-		box := state.OutboxIn(filepath.Join(m.dir, "state", "gchat-hooks"))
+		box := m.outbox()
 		waiting, _ := box.Waiting()
 		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.Dead()))
 	}

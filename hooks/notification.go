@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
@@ -58,6 +60,7 @@ type notice struct {
 	body       string
 	agent      string
 	transcript string
+	session    string // as the first design calls it: its id is a readable name
 }
 
 // readNotice reads the events that something is told by; kind is "" when this one tells nothing.
@@ -91,6 +94,9 @@ func readNotice(e *Event) (n notice, err error) {
 			}
 			_ = json.Unmarshal(in.Notification, &first) // absent, or in a form that nobody knows: no kind
 			n.kind, n.title, n.body, n.agent = string(first.Kind), string(first.Title), string(first.Body), string(first.Agent)
+			if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
+				n.session = e.SessionID
+			}
 		}
 	case "SubagentStop":
 		// 2.1.45 has helpers of its own after every turn; they have neither type nor words.
@@ -135,7 +141,8 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil // the question itself says it already, and better
 	}
 	about, text := h.noticeText(n, to)
-	return h.put(e, poller.Report{Report: gchat.Report{Type: to.typ, Prefix: to.prefix, About: about, Text: text}, Kind: to.kind})
+	name := cmp.Or(h.Env("CLAUDE_SESSION_ID"), n.session)
+	return h.put(e, poller.Report{Report: gchat.Report{Type: to.typ, Prefix: to.prefix, Session: name, About: about, Text: text}, Kind: to.kind})
 }
 
 func (h *Hook) logProblems(cfg *state.Config) {
@@ -146,7 +153,10 @@ func (h *Hook) logProblems(cfg *state.Config) {
 
 // put has a report of this event's session sent.
 func (h *Hook) put(e *Event, r poller.Report) error {
-	r.Session, r.SessionID, r.ProjectDir = h.asker(e).Name, e.SessionID, absolute(state.ProjectDir(h.Env))
+	if r.Session == "" {
+		r.Session = h.asker(e).Name
+	}
+	r.SessionID, r.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
 	out, err := h.poller.PutReport(r)
 	if out.Put {
 		h.wake()

@@ -337,3 +337,12 @@ func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 		t.Errorf("the log has %d errors, want one for each hook: %s", n, w.log())
 	}
 }
+
+// The first design's sessions are called by their id, which is a readable name.
+func TestFirstFormNamesItsSession(t *testing.T) {
+	w := newWorld(t)
+	if out := w.run(notify, firstForm(t, "error", "Oops", "Disk is full.", "")); out != "" {
+		t.Errorf("printed %q", out)
+	}
+	w.wantMessages("[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full.")
+}
