@@ -18,7 +18,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"gchat-hooks": main, "gchat-send": main})
+	testscript.Main(cleaned{m}, map[string]func(){"gchat-hooks": main, "gchat-send": main})
+}
+
+// cleaned runs the tests and removes the program that they built.
+type cleaned struct{ *testing.M }
+
+func (c cleaned) Run() int {
+	code := c.M.Run()
+	if dir, err := builtProgram(); err == nil {
+		os.RemoveAll(dir)
+	}
+	return code
 }
 
 // TestCommands runs what a person types, as processes: each script in testdata is a small story. Those that send have a

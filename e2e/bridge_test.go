@@ -19,7 +19,8 @@ import (
 // program builds gchat-hooks, once for all tests.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), "gchat-hooks")
-	build := exec.Command("go", "build", "-o", path, "gchat-hooks")
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", path, "gchat-hooks")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	return path, build.Run()
 })

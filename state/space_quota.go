@@ -71,11 +71,12 @@ func (q Quota) Failed() (n int) {
 
 // Worked ends what failures began.
 func (q Quota) Worked() {
-	q.update(func(r *quotaRecord) bool {
-		was := r.Failures > 0 || r.Paused != nil || !r.NotBefore.IsZero()
-		r.Failures, r.Paused, r.NotBefore = 0, nil, time.Time{}
-		return was
-	})
+	if r := q.read(); r.Failures > 0 || r.Paused != nil || !r.NotBefore.IsZero() { // mostly there is nothing to end
+		q.update(func(r *quotaRecord) bool {
+			r.Failures, r.Paused, r.NotBefore = 0, nil, time.Time{}
+			return true
+		})
+	}
 }
 
 // Pause notes that a person has to mend something. It reports whether that is news.
