@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
 	"gchat-hooks/hooks"
@@ -13,8 +13,8 @@ import (
 
 // flush sends what is waiting.
 type flush struct {
-	env state.Getenv
-	out io.Writer
+	self string
+	env  state.Getenv
 }
 
 func (f flush) poller() *poller.Poller {
@@ -23,34 +23,32 @@ func (f flush) poller() *poller.Poller {
 	return p
 }
 
-// run is for a person: until the queue is empty or the time is up, whoever else sends meanwhile. What is held back for a
-// digest stays.
+// run is for a person: until the queue is empty or the time is up. What is held back for a digest stays.
 func (f flush) run(ctx context.Context, dead bool) error {
-	p := f.poller()
+	box := state.OutboxIn(state.UserState(f.env))
 	if dead {
-		if _, err := state.OutboxIn(state.UserState(f.env)).Revive(); err != nil {
+		if _, err := box.Revive(time.Now()); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
-	left := p.Flush(ctx, 0)
-	for ctx.Err() == nil && !left.Again.IsZero() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(max(time.Until(left.Again), 10*time.Millisecond)):
-			left = p.Flush(ctx, 0)
-		}
+	left := f.poller().Flush(ctx)
+	if !box.Empty() {
+		_ = poller.StartFlusher(f.env, f.self) // what hooks leave from now on needs somebody too
 	}
-	if !left.Again.IsZero() {
-		return sendError{fmt.Errorf("not all is sent yet"), "`gchat-hooks status` says what waits, and why", exitNotDelivered}
-	}
-	if n := len(state.OutboxIn(state.UserState(f.env)).Dead()); dead && n > 0 {
-		return sendError{fmt.Errorf("%d refused again", n), "`gchat-hooks status` says why", exitNotDelivered}
+	waiting, _ := box.Waiting()
+	stuck := slices.DeleteFunc(waiting, func(m *state.Outgoing) bool { return m.Tries == 0 && time.Now().Before(m.NotBefore) })
+	switch refused := len(box.Dead()); {
+	case !left.Again.IsZero():
+		return sendError{fmt.Errorf("not all is sent yet: %d wait", len(stuck)), "`gchat-hooks status` says what waits, and why", exitNotDelivered}
+	case len(stuck) > 0 && left.HeldUntil.IsZero():
+		return sendError{fmt.Errorf("%d wait for a webhook that is not configured here", len(stuck)), "`gchat-hooks status` names it", exitNotDelivered}
+	case dead && refused > 0:
+		return sendError{fmt.Errorf("%d refused again", refused), "`gchat-hooks status` says why", exitNotDelivered}
 	}
 	return nil
 }
 
 // detached is for hooks: nobody waits for it, so it can.
-func (f flush) detached(ctx context.Context) error {
-	f.poller().Flush(ctx, poller.FlushPatience)
-	return nil
+func (f flush) detached(ctx context.Context) {
+	f.poller().FlushDetached(ctx, poller.FlushPatience)
 }

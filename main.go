@@ -24,7 +24,6 @@ import (
 )
 
 func main() {
-	began := time.Now()
 	self, _ := os.Executable()
 	// Hooks are decided before any CLI library runs: that one prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
@@ -36,7 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
-	app := commands(self, began, os.Stdin, os.Stdout, os.Stderr)
+	app := commands(self, os.Stdin, os.Stdout, os.Stderr)
 	if err := app.RunContext(ctx, arguments(os.Args, app)); err != nil {
 		calledAs := filepath.Base(os.Args[0])
 		fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
@@ -90,7 +89,7 @@ func hookName(args []string) (name string, ok bool) {
 }
 
 // commands is what gchat-hooks does for people, by its first word.
-func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{error: err} }
 	app := &cli.App{
 		Name:      "gchat-hooks",
@@ -148,9 +147,10 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 				},
 			},
 			{
-				Name:      "send",
-				Usage:     "send a message to the space",
-				UsageText: "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
+				Name:            "send",
+				HideHelpCommand: true, // "help" is a message like any other
+				Usage:           "send a message to the space",
+				UsageText:       "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
 				Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
 					"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
 					"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
@@ -170,7 +170,7 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 				},
 				Action: func(c *cli.Context) error {
 					s := send{
-						self: self, env: os.Getenv, in: stdin, out: stdout, began: began, kind: c.String("type"), title: c.String("title"),
+						self: self, env: os.Getenv, in: stdin, out: stdout, kind: c.String("type"), title: c.String("title"),
 						threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
 						quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"), queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
 					}
@@ -186,9 +186,10 @@ func commands(self string, began time.Time, stdin io.Reader, stdout, stderr io.W
 					&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: end if another one runs, wait for what is held back"},
 				},
 				Action: func(c *cli.Context) error {
-					f := flush{env: os.Getenv, out: stdout}
+					f := flush{self: self, env: os.Getenv}
 					if c.Bool("detached") {
-						return f.detached(c.Context)
+						f.detached(c.Context)
+						return nil
 					}
 					ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 					defer cancel()

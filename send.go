@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -71,16 +73,21 @@ func (s *send) run(ctx context.Context, args []string) error {
 		}
 		return nil
 	}
+	// From here on: what is piped into us may take its time.
+	s.began = time.Now()
 	ctx, cancel := context.WithDeadline(ctx, s.began.Add(sendBound))
 	defer cancel()
 	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send")}
 	hook, err := p.Webhook(ctx, report.ProjectDir)
-	if err != nil {
+	switch {
+	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
 		return sendError{err, noWebhookHint(err), exitNoWebhook}
-	}
-	if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
-		return usageError{fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help"}
-	}
+	case err == nil:
+		report.Chat = hook.Chat()
+		if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
+			return usageError{fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help"}
+		}
+	} // else a command could not tell the webhook: the message is kept for when it can
 	if s.withoutDisk {
 		return s.post(ctx, p, report)
 	}
@@ -147,6 +154,9 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 	if t != gchat.Plain {
 		r.Session = s.sessionName(ctx)
 	}
+	if len(r.Texts()) == 0 {
+		return poller.Report{}, errors.New("no message: nothing in it can be seen")
+	}
 	return r, nil
 }
 
@@ -179,8 +189,8 @@ func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome
 	}()
 	fate := poller.Fate{}
 	for {
-		left := p.SendUntil(ctx, func() bool { return p.FateOf(out.Message).Known() })
-		fate = p.FateOf(out.Message)
+		left := p.SendUntil(ctx, out.Message.Chat, func() bool { return p.FateOf(out).Known() })
+		fate = p.FateOf(out)
 		if fate.Known() || ctx.Err() != nil || left.Again.After(s.began.Add(sendBound)) {
 			break
 		}
@@ -211,7 +221,7 @@ func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome
 func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) error {
 	posted, err := p.PostNow(ctx, r)
 	if err != nil {
-		return sendError{fmt.Errorf("not delivered, and not kept: %w", err), "without --no-queue it would stay in the outbox until it is", exitNotDelivered}
+		return sendError{fmt.Errorf("not delivered, and not kept: %s", p.Log.Clean(err.Error())), "without --no-queue it would stay in the outbox until it is", exitNotDelivered}
 	}
 	return s.say("sent", result{Name: posted.Name, ThreadName: posted.ThreadName})
 }
@@ -254,6 +264,8 @@ func noWebhookHint(err error) string {
 	return gchat.Hint(err)
 }
 
+var longFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z-]*(=.*)?$`) })
+
 // flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
 // as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
 func flagsFirst(args []string, takesValue func(flag string) (value, known bool)) []string {
@@ -270,8 +282,8 @@ func flagsFirst(args []string, takesValue func(flag string) (value, known bool))
 			value, known = takesValue(name)
 		}
 		switch {
-		case !known && (len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")):
-			words = append(words, a) // "- item one" and "-5 degrees" are messages
+		case !known && !longFlag().MatchString(a) && (len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")):
+			words = append(words, a) // "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send
 		case value && !joined && i+1 < len(args):
 			flags = append(flags, a, args[i+1])
 			i++

@@ -42,7 +42,8 @@ var ErrNotWebhook = errors.New("not a Chat webhook URL")
 // AlreadyExists says that Chat has a message with that id: an earlier try had arrived.
 func AlreadyExists(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && e.HTTP == http.StatusConflict
+	// 409 is ABORTED too, which asks for another try.
+	return errors.As(err, &e) && e.HTTP == http.StatusConflict && (e.Status == "ALREADY_EXISTS" || e.Status == "")
 }
 
 // AuthFailure says that Chat knows who calls and does not let them, or does not know them. A key that is cut off is
@@ -64,7 +65,21 @@ func TooMany(err error) bool {
 // Refused says that Chat will not take this message, whoever sends it again: it is malformed, or its space is gone.
 func Refused(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && (e.HTTP == http.StatusBadRequest && !e.badKey() || e.HTTP == http.StatusNotFound)
+	if !errors.As(err, &e) || e.badKey() {
+		return false
+	}
+	switch e.HTTP {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict,
+		http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.HTTP >= 400 && e.HTTP < 500
+}
+
+// Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.
+func Answered(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.HTTP != http.StatusProxyAuthRequired
 }
 
 // Overloaded says that Chat wants to be left alone for a while: 429 or 5xx.

@@ -47,7 +47,18 @@ type Message struct {
 }
 
 // Reader lists the messages of spaces through the Chat API.
-type Reader struct{ svc *chat.Service }
+type Reader struct {
+	svc   *chat.Service
+	ahead *time.Duration
+}
+
+// Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
+func (r *Reader) Ahead() (d time.Duration, ok bool) {
+	if r.ahead == nil {
+		return 0, false
+	}
+	return *r.ahead, true
+}
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file; "" finds
@@ -137,6 +148,10 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		got, err := call.Context(ctx).Do()
 		if err != nil {
 			return false, listError(err)
+		}
+		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
+			ahead := time.Until(now)
+			r.ahead = &ahead
 		}
 		var ms []Message
 		for _, m := range got.Messages {

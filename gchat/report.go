@@ -72,7 +72,19 @@ const longestField = 1000
 // Texts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
 // foreign in it is neutral. A plain report that says nothing has no text.
 func (r Report) Texts() []string {
-	header, distance := r.header(), "\n\n"
+	header, distance, text := r.pieces()
+	return splitBelow(header, distance, text, MaxText)
+}
+
+// Whole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
+// report that says nothing.
+func (r Report) Whole() string {
+	header, distance, text := r.pieces()
+	return strings.TrimSuffix(strings.TrimPrefix(header+distance+text, "\n\n"), distance)
+}
+
+func (r Report) pieces() (header, distance, text string) {
+	header, distance = r.header(), "\n\n"
 	var lines []line
 	if about := field(r.About); about != "" {
 		lines, distance = append(lines, line{text: about}), "\n"
@@ -82,7 +94,7 @@ func (r Report) Texts() []string {
 		lines = append(lines, line{text: "*" + title + "*"})
 	}
 	lines = append(lines, r.lines()...)
-	return splitBelow(header, distance, settle(lines), MaxText)
+	return header, distance, settle(lines)
 }
 
 // header is "[Done] name | time", with what of it there is.

@@ -312,3 +312,19 @@ func FuzzReport(f *testing.F) {
 		sound(t, Report{Type: Plain, Text: text})
 	})
 }
+
+func TestWholeIsTheOnlyText(t *testing.T) {
+	for _, r := range []Report{
+		{Type: Plain, Text: "one\n\ntwo"}, {Type: Plain, Text: " \n"}, {Type: TaskCompletion, Session: "s"}, {Type: Failure, Session: "s", About: "a", Text: "b"},
+		{Type: BlockedAlert, Session: "s", Title: "t", Text: "b"}, {Type: ProgressUpdate, Session: "s", About: "a"},
+	} {
+		texts := append(r.Texts(), "")
+		if got := r.Whole(); got != texts[0] {
+			t.Errorf("%+v: %q, want %q", r, got, texts[0])
+		}
+	}
+	long := Report{Type: Plain, Text: strings.Repeat("word ", 20000)}
+	if got := long.Whole(); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
+		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
+	}
+}

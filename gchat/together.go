@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// Together makes one text of several that waited, or several when one would be too long. A digest says how many they are.
-func Together(texts []string, digest bool) []string {
-	all := strings.Join(texts, "\n\n")
-	if !digest {
-		return []string{all}
-	}
-	header := fmt.Sprintf("[Digest] %d messages", len(texts))
-	if len(texts) == 1 {
+// Together makes one text of several that waited.
+func Together(texts []string) string { return strings.Join(texts, "\n\n") }
+
+// Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
+func Digest(texts []string, messages int) []string {
+	header := fmt.Sprintf("[Digest] %d messages", messages)
+	if messages == 1 {
 		header = "[Digest] 1 message"
 	}
-	return SplitText(header, all, MaxText)
+	return SplitText(header, Together(texts), MaxText)
 }

@@ -141,7 +141,7 @@ func (h *Hook) turnEnd(ctx context.Context, e *Event, news sessionNews, _ *state
 // sessionEnd writes down that the session has ended. All hooks of this event share a second and a half: git and the
 // transcript are the flusher's.
 func (h *Hook) sessionEnd(_ context.Context, e *Event, news sessionNews, cfg *state.Config) error {
-	chat, err := chatOf(cfg)
+	chat, err := poller.ChatOf(cfg)
 	if err != nil {
 		return err
 	}
@@ -158,16 +158,4 @@ func (h *Hook) sessionEnd(_ context.Context, e *Event, news sessionNews, cfg *st
 	})
 	h.wake() // also when another install had told it: it may have been killed since
 	return err
-}
-
-// chatOf is where a configuration's reports go; "" when a command has to be asked.
-func chatOf(cfg *state.Config) (string, error) {
-	if cfg.WebhookURL == "" {
-		return "", nil
-	}
-	hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
-	if err != nil {
-		return "", err
-	}
-	return hook.Chat(), nil
 }

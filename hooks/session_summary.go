@@ -50,13 +50,17 @@ func reaches(cfg *state.Config, chat string) bool {
 	if chat == "" {
 		return cfg.WebhookURL == "" && cfg.WebhookCommand != ""
 	}
-	at, err := chatOf(cfg)
+	at, err := poller.ChatOf(cfg)
 	return err == nil && at == chat
 }
 
 func reportEnd(ctx context.Context, p *poller.Poller, cfg *state.Config, l *state.Ledger) error {
-	if cfg.ReportRule(string(gchat.SessionEnded)) == state.ReportOff || time.Since(l.EndedAt) > oldEnd {
-		return nil // nobody wants it, or any more
+	if cfg.ReportRule(string(gchat.SessionEnded)) == state.ReportOff {
+		return nil
+	}
+	if time.Since(l.EndedAt) > oldEnd {
+		p.Log.Warn().Str("session", l.SessionID).Time("ended", l.EndedAt).Msg("end of session not reported: it is too long ago")
+		return nil
 	}
 	text := summary(ctx, l)
 	if ctx.Err() != nil {

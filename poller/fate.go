@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/state"
 )
 
 // Fate is what became of a message that was put into the outbox; the zero value while it waits.
@@ -20,10 +19,14 @@ type Fate struct {
 // Known says that the message waits no more.
 func (f Fate) Known() bool { return f.Arrived || f.Refused != "" }
 
-// FateOf tells what became of a message, whoever sent it.
-func (p *Poller) FateOf(m *state.Outgoing) Fate {
-	box := p.outbox()
-	if r, ok := box.Arrived(m.Key); ok {
+// FateOf tells what became of a message, whoever sent it. Of a repetition it is the fate of what was said first.
+func (p *Poller) FateOf(o Outcome) Fate {
+	box, m := p.outbox(), o.Message
+	id := m.MessageID
+	if o.Repeated {
+		id = ""
+	}
+	if r, ok := box.Arrived(m.Key, id); ok {
 		return Fate{Arrived: true, Name: r.Name, ThreadName: r.ThreadName}
 	}
 	if m.Path == "" {
@@ -41,7 +44,7 @@ func (p *Poller) FateOf(m *state.Outgoing) Fate {
 		return Fate{Refused: err.Error()}
 	}
 	for _, d := range box.Dead() {
-		if d.Key == m.Key {
+		if d.MessageID == m.MessageID {
 			return Fate{Refused: d.LastError}
 		}
 	}
@@ -64,7 +67,7 @@ func (p *Poller) PostNow(ctx context.Context, r Report) (first gchat.Posted, err
 	quota := p.outbox().Quota(hook.Chat())
 	for m := r.outgoing(hook.Chat(), p.now()); m.PartsSent < len(m.Parts); m.PartsSent++ {
 		for {
-			wait := quota.Take(p.now(), perWrite(cfg), burst)
+			wait := quota.Take(p.now(), perWrite(cfg), burst, false)
 			if wait == 0 {
 				break
 			}
@@ -75,7 +78,7 @@ func (p *Poller) PostNow(ctx context.Context, r Report) (first gchat.Posted, err
 		}
 		done, err := hook.Post(ctx, gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)})
 		if gchat.TooMany(err) {
-			quota.Block(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
+			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
 		}
 		if err != nil {
 			return first, err

@@ -23,24 +23,31 @@ const (
 	FlushPatience = time.Hour
 )
 
-// Flush sends what is waiting: messages, and questions that no hook posts. It ends when there is nothing left that this
-// process could send, when another flusher is at it, or with ctx. With patience it also waits for what is held back until
-// a time, and gives up when nothing was sent for that long. It reports what is left.
-func (p *Poller) Flush(ctx context.Context, patience time.Duration) (left Left) {
-	for {
+// Flush sends what is waiting, now: messages, and questions that no hook posts. It ends when nothing is left that this
+// process could send, or with ctx. What is held back stays.
+func (p *Poller) Flush(ctx context.Context) (left Left) { return p.flush(ctx, 0, nil) }
+
+// FlushDetached is Flush as hooks have it done: by one process for each environment, that also waits for what is held back,
+// and gives up when nothing was sent for as long as its patience.
+func (p *Poller) FlushDetached(ctx context.Context, patience time.Duration) (left Left) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	poked := state.Watch(ctx, pokePath(p.Env))
+	for try := 0; ; try++ {
 		lock, err := state.TryLock(flusherLock(p.Env))
 		if err != nil {
-			return Left{Again: p.now().Add(100 * time.Millisecond)}
+			if try > 0 {
+				return left
+			}
+			sleep(ctx, 10*time.Millisecond) // a hook may just be looking whether somebody holds it
+			continue
 		}
-		left = p.flush(ctx, patience)
+		left = p.flush(ctx, patience, poked)
 		lock.Unlock()
 		// A hook that saw our lock relied on us: look once more after letting go.
-		waiting, _ := p.unposted(&state.Scan{})
-		composing := p.Compose != nil && p.Compose(ctx)
-		if ctx.Err() != nil || left.GaveUp || len(waiting) == 0 && !composing && !p.due(ctx, left.HeldUntil) {
+		if ctx.Err() != nil || len(poked) == 0 && (left.GaveUp || !p.due(ctx, left.HeldUntil)) {
 			return left
 		}
-		sleep(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -51,7 +58,10 @@ func flusherLock(env state.Getenv) string {
 	for _, name := range state.Variables() {
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
-	fmt.Fprint(h, state.ProjectDir(env))
+	// A command for the webhook, and questions of projects that have none, are each project's own affair.
+	if dir := state.ProjectDir(env); state.LoadConfig(env, dir).WebhookURL == "" {
+		fmt.Fprint(h, dir)
+	}
 	return filepath.Join(state.UserState(env), "flusher-"+hex.EncodeToString(h.Sum(nil)[:6])+".lock")
 }
 
@@ -60,34 +70,44 @@ func pokePath(env state.Getenv) string {
 	return strings.TrimSuffix(flusherLock(env), ".lock") + ".poke"
 }
 
-// due says whether the outbox holds a message that this process could send, other than those held until then.
+// due says whether something is left that this process could send, other than what is held until then.
 func (p *Poller) due(ctx context.Context, held time.Time) bool {
+	if waiting, _ := p.unposted(&state.Scan{}); len(waiting) > 0 || p.Compose != nil && p.Compose(ctx) {
+		return true
+	}
 	s := p.sender(nil)
 	return slices.ContainsFunc(s.lanes(), func(l []state.Queued) bool {
-		m := s.letter(ctx, l[0].Path)
-		return m != nil && m.hook != nil && (held.IsZero() || m.NotBefore.Before(held))
-	})
+		return slices.ContainsFunc(l, func(q state.Queued) bool {
+			m := s.letter(ctx, q.Path)
+			return m != nil && m.hook != nil && (held.IsZero() || m.NotBefore.Before(held) && m.quiet.Before(held))
+		})
+	}) || !s.left.Again.IsZero()
 }
 
 // Left says whether the outbox holds messages.
 func (p *Poller) Left() bool { return !p.outbox().Empty() }
 
-func (p *Poller) flush(ctx context.Context, patience time.Duration) (left Left) {
+func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan struct{}) (left Left) {
 	scan := &state.Scan{}
 	failures, notBefore := map[string]int{}, map[string]time.Time{}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	poked := state.Watch(ctx, pokePath(p.Env))
-	for until := p.now().Add(patience); ; {
+	until, busyFor := p.now().Add(patience), busy
+	for {
 		select {
 		case <-poked: // by what this pass will see
 		default:
 		}
+		left = p.Send(ctx) // before composing, which takes its time
 		composing := p.Compose != nil && p.Compose(ctx)
+		sent := left.Sent
 		left = p.Send(ctx)
-		next := left.Again
-		if left.Sent > 0 {
+		if left.Sent += sent; left.Sent > 0 {
 			until = p.now().Add(patience)
+		}
+		next := left.Again
+		if busyFor = min(2*busyFor, time.Second); !left.Busy {
+			busyFor = busy
+		} else if at := p.now().Add(busyFor); next.Before(at) {
+			next = at // whoever sends takes ours along, most probably
 		}
 		if composing {
 			next = sooner(next, p.now().Add(time.Second))
@@ -112,7 +132,11 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration) (left Left) 
 				notBefore[q.Path] = p.now().Add(pause)
 			}
 		}
-		if next.IsZero() {
+		left.Again = next
+		switch {
+		case ctx.Err() != nil:
+			return left
+		case next.IsZero():
 			p.sweep(ctx, all)
 			if len(poked) > 0 {
 				continue // somebody left something while we were sending
@@ -120,27 +144,27 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration) (left Left) 
 			if patience == 0 || left.HeldUntil.IsZero() {
 				return left
 			}
-			until = left.HeldUntil.Add(patience)
-		} else if patience > 0 && p.now().After(until) {
+		case patience > 0 && p.now().After(until) && left.HeldUntil.IsZero() && len(poked) == 0:
 			left.GaveUp = true
 			return left
 		}
-		if ctx.Err() != nil {
-			return left
+		if p.pause(ctx, sooner(next, left.HeldUntil), poked) {
+			until = p.now().Add(patience)
 		}
-		p.pause(ctx, sooner(next, left.HeldUntil), poked)
 	}
 }
 
-// pause waits until then or a poke. It looks at the clock every five minutes: timers stand still while a laptop sleeps.
-func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct{}) {
+// pause waits until then or a poke, and reports which. It looks at the clock every five minutes: timers stand still while a laptop sleeps.
+func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct{}) (poke bool) {
 	t := time.NewTimer(min(max(until.Sub(p.now()), time.Millisecond), 5*time.Minute))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-t.C:
 	case <-poked:
+		return true
 	}
+	return false
 }
 
 // unposted are the questions that are not in their space. It also returns all that it looked at.
@@ -174,6 +198,7 @@ func (p *Poller) reaches(q *state.Question) bool {
 func (p *Poller) sweep(ctx context.Context, all []*state.Question) {
 	p.CloseGone(all)
 	p.outbox().Sweep(p.now())
+	p.parkOld()
 	for _, q := range all {
 		if p.now().Sub(q.AskedAt) < state.MaxAge {
 			continue

@@ -58,7 +58,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return q, errElsewhere
 	}
 	quota := p.outbox().Quota(hook.Chat())
-	if wait := quota.Take(p.now(), perWrite(cfg), questionBurst); wait > 0 {
+	if wait := quota.Take(p.now(), perWrite(cfg), questionBurst, true); wait > 0 {
 		return q, &QuotaError{wait}
 	}
 	before := q.PostTried
@@ -84,12 +84,15 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 				q = after
 			}
 		}
+		if gchat.AuthFailure(err) {
+			p.forgetCommand(cfg)
+		}
 		if gchat.TooMany(err) {
-			quota.Block(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
+			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
 		}
 		return p.notPosted(q, err, err)
 	}
-	quota.Worked()
+	quota.Worked(hook.ID(), q.ProjectDir, p.now())
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
 		q.PostError, q.Unwaited = "", !waited
@@ -156,6 +159,13 @@ func (p *Poller) webhook(ctx context.Context, cfg *state.Config) (*gchat.Webhook
 	}
 	p.Log.Hide(raw)
 	return gchat.ConfiguredWebhook(cfg, raw)
+}
+
+// forgetCommand has the command asked again that printed a webhook which does not work: a secret may have been changed.
+func (p *Poller) forgetCommand(cfg *state.Config) {
+	if cfg.WebhookCommand != "" {
+		p.printed.Delete(cfg.WebhookCommand)
+	}
 }
 
 // lookUp finds the message that an earlier try created. Where messages cannot be read its thread stays unknown.

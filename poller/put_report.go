@@ -19,6 +19,7 @@ type Report struct {
 	SessionID  string           // Claude Code's; its thread is session-{SessionID}. "" outside a session
 	ProjectDir string           // absolute: whose configuration it is sent with
 	Default    state.ReportRule // what holds when nothing is configured; "" is on
+	Chat       string           // where it goes, when the caller found that out already
 	ThreadKey  string           // in place of the session's thread
 	ThreadName string           // spaces/S/threads/T, before any key
 	Once       string           // names what is reported once a day, however often it is put; "" goes by its words
@@ -44,22 +45,29 @@ func (p *Poller) PutReport(r Report) (Outcome, error) {
 	if rule == state.ReportOff {
 		return Outcome{Off: true}, nil
 	}
-	chat, err := chatOf(cfg)
-	if err != nil {
-		return Outcome{}, err
+	if r.Chat == "" {
+		var err error
+		if r.Chat, err = ChatOf(cfg); err != nil {
+			return Outcome{}, err
+		}
 	}
-	m := r.outgoing(chat, p.now())
+	m := r.outgoing(r.Chat, p.now())
+	if r.Chat == "" {
+		m.Command = commandID(cfg)
+	}
 	out := Outcome{Message: m}
 	if out.HeldUntil = heldUntil(cfg, rule, m.Urgent, p.now()); !out.HeldUntil.IsZero() {
 		m.NotBefore = out.HeldUntil.UTC()
 		if r.ThreadKey == "" && r.ThreadName == "" {
 			m.Digest, m.ThreadKey, m.ThreadName = true, "digest-"+out.HeldUntil.Format(time.DateOnly), ""
+			m.Parts = []string{r.Whole()} // the digest is cut where it is too long
 		}
 	}
 	within := repeatWithin
 	if r.Once != "" {
 		within = state.MaxAge
 	}
+	var err error
 	out.Put, err = p.outbox().Put(m, within)
 	if err != nil {
 		return out, err
@@ -124,8 +132,8 @@ func cmpTime(a, b time.Time) time.Time {
 	return a
 }
 
-// chatOf is where a configuration posts to, as far as it says so without running a command; "" when one has to be asked.
-func chatOf(cfg *state.Config) (string, error) {
+// ChatOf is where a configuration posts to, as far as it says so without running a command; "" when one has to be asked.
+func ChatOf(cfg *state.Config) (string, error) {
 	if cfg.WebhookURL == "" {
 		if cfg.WebhookCommand != "" {
 			return "", nil

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,42 +10,43 @@ import (
 	"gchat-hooks/state"
 )
 
-// notSent decides what becomes of a message that could not be sent, and when its chat may be tried again: zero when only
-// this message has to wait.
-func (s *sender) notSent(quota state.Quota, m *letter, err error) (again time.Time) {
-	why, hint := s.Log.Clean(err.Error()), gchat.Hint(err)
+// notSent decides what becomes of a message that could not be sent, and when its chat may be tried again: now, after the
+// other chats had their turn; zero when it may go on at once. err is what could not be written down.
+func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.Time, err error) {
+	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", m.hook.Chat()).Int("tries", m.Tries+1)
-	defer delete(s.loaded, m.Path)
 	now, every := s.now(), perWrite(m.cfg)
 	switch {
-	case gchat.AuthFailure(err):
-		p := state.Pause{Chat: m.hook.Chat(), Since: now.UTC(), Why: why + "; " + hint, Webhook: m.hook.ID()}
-		if quota.Pause(p) {
-			log.Msg("nothing is sent to this space until somebody mends it; one message tries now and then")
-			s.tell(m, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
+	case gchat.AuthFailure(cause):
+		s.forgetCommand(m.cfg)
+		session := s.sessionOf(m)
+		p := state.Pause{Chat: m.hook.Chat(), Project: m.ProjectDir, Since: now.UTC(), NotBefore: now.Add(authPause).UTC(), Why: why + "; " + hint, Told: session != ""}
+		news, tell := quota.Pause(m.hook.ID(), p)
+		if news {
+			log.Msg("nothing goes through this webhook until somebody mends it; one message tries now and then")
 		}
-		again = now.Add(authPause)
-		quota.Block(again)
-		s.failed(m, why, time.Time{})
-	case gchat.Refused(err):
+		if tell {
+			s.tell(session, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
+		}
+		return now, s.failed(m, why, time.Time{})
+	case gchat.Refused(cause):
 		log.Msg("message put aside: Chat will not take it")
-		s.park(m, why+"; "+hint)
-		s.tell(m, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+". `gchat-hooks status` shows it.")
-	case gchat.TooMany(err):
-		again = now.Add(max(gchat.RetryAfter(err), backoff(every, quota.Failed())))
-		quota.Block(again)
+		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+". `gchat-hooks status` shows it.")
+		return time.Time{}, s.box.Park(m.Outgoing, why+"; "+hint)
+	case gchat.TooMany(cause):
 		log.Msg("the space has had enough for now; the message waits")
-		s.failed(m, why, time.Time{})
-	case !gchat.MayHaveArrived(err): // Chat is out of reach, for all messages
-		again = now.Add(backoff(max(every, time.Second), quota.Failed()))
-		quota.Block(again)
-		log.Msg("message not sent; it stays in the outbox")
-		s.failed(m, why, time.Time{})
-	default:
+		again = now.Add(max(gchat.RetryAfter(cause), backoff(every, quota.Failed())))
+		quota.TooMany(again)
+		return again, s.failed(m, why, time.Time{})
+	case gchat.Answered(cause): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it stays in the outbox")
-		s.failed(m, why, now.Add(max(gchat.RetryAfter(err), backoff(every, m.Tries+1))))
+		return now, s.failed(m, why, now.Add(max(gchat.RetryAfter(cause), backoff(every, m.Tries+1))))
 	}
-	return again
+	// Out of reach, for all messages: a hanging Chat would take ten seconds for each.
+	log.Msg("message not sent; it stays in the outbox")
+	again = now.Add(backoff(every, quota.Failed()))
+	quota.OutOfReach(again)
+	return again, s.failed(m, why, time.Time{})
 }
 
 // backoff is the pause after the n-th failure in a row.
@@ -52,24 +54,52 @@ func backoff(first time.Duration, n int) time.Duration {
 	return min(first<<min(max(n-1, 0), 9), mostBackup)
 }
 
-func (s *sender) failed(m *letter, why string, next time.Time) {
+func (s *sender) failed(m *letter, why string, next time.Time) error {
 	m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, next
-	if err := s.box.Rewrite(m.Outgoing); err != nil {
-		s.Log.Error().Err(err).Msg("outbox not written")
+	return s.box.Rewrite(m.Outgoing)
+}
+
+// tooOld is how long a message waits for its space before it is put aside.
+const tooOld = 7 * 24 * time.Hour
+
+// parkOld puts aside what nobody could send, whichever environment it was for.
+func (p *Poller) parkOld() {
+	box := p.outbox()
+	waiting, _ := box.Waiting()
+	for _, m := range waiting {
+		if p.now().Sub(m.CreatedAt) <= tooOld || p.now().Sub(m.NotBefore) <= tooOld {
+			continue
+		}
+		why := m.LastError
+		if why == "" {
+			why = "no process had a webhook for " + cmp.Or(m.Chat, "it")
+		}
+		if lock, err := box.LockSender(m.Chat); err == nil {
+			if err := box.Park(m, "it waited for seven days: "+why); err != nil {
+				p.Log.Error().Err(err).Msg("message not put aside")
+			}
+			lock.Unlock()
+		}
 	}
 }
 
-func (s *sender) park(m *letter, why string) {
-	delete(s.loaded, m.Path)
-	if err := s.box.Park(m.Outgoing, why); err != nil {
-		s.Log.Error().Err(err).Msg("message not put aside")
+// sessionOf is a session that waits for the same webhook as m: its own, or another one's.
+func (s *sender) sessionOf(m *letter) string {
+	if m.SessionID != "" {
+		return m.SessionID
 	}
+	for _, l := range s.loaded {
+		if l != nil && l.hook != nil && l.hook.ID() == m.hook.ID() && l.SessionID != "" {
+			return l.SessionID
+		}
+	}
+	return ""
 }
 
 // tell leaves a sentence for the person at the session's terminal.
-func (s *sender) tell(m *letter, sentence string) {
-	if m.SessionID != "" {
-		_ = state.AddNotice(s.user(), m.SessionID, sentence)
+func (s *sender) tell(session, sentence string) {
+	if session != "" {
+		_ = state.AddNotice(s.user(), session, sentence)
 	}
 }
 

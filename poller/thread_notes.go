@@ -12,9 +12,12 @@ import (
 func note(q *state.Question, about, text string) *state.Outgoing {
 	return &state.Outgoing{
 		MessageID: messageID("note", q.QuestionID, about), Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
-		Parts: []string{text}, ProjectDir: q.ProjectDir, SessionID: q.SessionID, Kind: "note", Urgent: true,
+		Parts: []string{text}, ProjectDir: q.ProjectDir, SessionID: q.SessionID, Kind: noteKind, Urgent: true,
 	}
 }
+
+// noteKind marks notes in the outbox; no rule knows it.
+const noteKind = "note"
 
 // put writes a note down to be sent; nil is none. A note that cannot be written is logged: it is no reason to lose
 // the question's own step.

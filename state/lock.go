@@ -50,11 +50,13 @@ func Held(path string) bool {
 }
 
 // lockSoon takes the lock at path within lockWait.
-func lockSoon(path string) (*Lock, error) {
+func lockSoon(path string) (*Lock, error) { return lockWithin(path, lockWait) }
+
+func lockWithin(path string, wait time.Duration) (*Lock, error) {
 	if err := mkdir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	f := flock.New(path, flock.SetPermissions(0o600))
 	got, err := f.TryLockContext(ctx, time.Millisecond)

@@ -26,7 +26,8 @@ type Outgoing struct {
 	ThreadKey  string    `json:"thread_key,omitempty"`
 	Parts      []string  `json:"parts"` // its texts: one message each, in this order
 	PartsSent  int       `json:"parts_sent,omitempty"`
-	ProjectDir string    `json:"project_dir"` // whose configuration knows the webhook
+	ProjectDir string    `json:"project_dir"`       // whose configuration knows the webhook
+	Command    string    `json:"command,omitempty"` // where Chat is "": a hash of the command that prints the webhook
 	SessionID  string    `json:"session_id,omitempty"`
 	Kind       string    `json:"kind,omitempty"`   // of report
 	Urgent     bool      `json:"urgent,omitempty"` // goes before what is not
@@ -43,8 +44,10 @@ type Outgoing struct {
 
 // Merged names a message that went into another one.
 type Merged struct {
-	Key  string `json:"key"`
-	File string `json:"file"`
+	Key       string    `json:"key"`
+	MessageID string    `json:"message_id"`
+	CreatedAt time.Time `json:"created_at"`
+	File      string    `json:"file"`
 }
 
 // Thread is what a message's order is kept in: its thread, as far as it is named; "" for messages that begin their own.
@@ -67,7 +70,13 @@ type Queued struct {
 // laneChat is how many characters of a lane are the chat's hash.
 const laneChat = 6
 
-func lane(m *Outgoing) string { return hashName(m.Chat)[:laneChat] + hashName(m.Thread())[:8] }
+func lane(m *Outgoing) string {
+	thread := m.Thread()
+	if m.Chat == "" { // each command's messages go their own way
+		thread += "\x00" + m.ProjectDir
+	}
+	return hashName(m.Chat)[:laneChat] + hashName(thread)[:8]
+}
 
 // OnlyTo says, without reading it, that the message is for that chat.
 func (q Queued) OnlyTo(chat string) bool { return strings.HasPrefix(q.Lane, hashName(chat)[:laneChat]) }
@@ -99,34 +108,46 @@ func (o Outbox) Put(m *Outgoing, again time.Duration) (put bool, err error) {
 	return true, syncDir(o.Dir)
 }
 
+// placeWait bounds how long a message waits for others that are put. Only a stopped process holds them up that long, and
+// then a repetition that is not noticed is better than a report that is lost.
+const placeWait = 250 * time.Millisecond
+
 // place gives the message its file in one step, after all that are there.
 func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error) {
-	l, err := lockSoon(filepath.Join(o.Dir, ".put"))
-	if err != nil {
+	l, err := lockWithin(filepath.Join(o.Dir, ".put"), placeWait)
+	if err == nil {
+		defer l.Unlock()
+	} else if !errors.Is(err, ErrLocked) {
 		return false, err
 	}
-	defer l.Unlock()
 	waiting, err := o.queue()
 	if err != nil {
 		return false, err
 	}
 	key, at := safeName(m.Key), m.CreatedAt.UnixNano()
-	// What waits first, then what was sent: a sender notes the one before it removes the other.
+	// What waits first, then what was sent: a sender notes the one before it removes the other. A clock that was set back
+	// makes everything of before look new.
 	for _, q := range waiting {
-		if q.Key == key && m.CreatedAt.Sub(q.At) < again {
+		if q.Key == key && m.CreatedAt.Sub(q.At).Abs() < again {
 			return false, nil
 		}
-		at = max(at, q.At.UnixNano()+1) // also when the clock was set back
+		at = max(at, q.At.UnixNano()+1)
 	}
-	if r, ok := o.Receipt(m.Key); ok && m.CreatedAt.Sub(r.CreatedAt) < again {
+	if r, ok := o.Receipt(m.Key); ok && m.CreatedAt.Sub(r.CreatedAt).Abs() < again {
 		return false, nil
 	}
-	path := filepath.Join(o.Dir, fmt.Sprintf("%019d-%s-%s.json", at, lane(m), key))
-	if err := os.Link(tmp, path); err != nil {
-		return false, fmt.Errorf("put message: %w", err)
+	for range 100 {
+		path := filepath.Join(o.Dir, fmt.Sprintf("%019d-%s-%s.json", at, lane(m), key))
+		if err = os.Link(tmp, path); err == nil {
+			m.Path = path
+			return true, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		at++ // without the lock
 	}
-	m.Path = path
-	return true, nil
+	return false, fmt.Errorf("put message: %w", err)
 }
 
 // Queue is what waits, by lane, each in its order. It reads file names only.
@@ -229,7 +250,7 @@ func (o Outbox) Merge(m *Outgoing, others []*Outgoing, parts []string) error {
 	was := *m
 	m.Parts, m.Merged = parts, slices.Clone(m.Merged)
 	for _, other := range others {
-		m.Merged = append(m.Merged, Merged{Key: other.Key, File: filepath.Base(other.Path)})
+		m.Merged = append(m.Merged, Merged{other.Key, other.MessageID, other.CreatedAt, filepath.Base(other.Path)})
 	}
 	if err := o.Rewrite(m); err != nil {
 		*m = was
@@ -245,7 +266,8 @@ func (o Outbox) Absorb(m *Outgoing) error {
 		if _, err := os.Stat(path); missing(err) {
 			continue
 		}
-		if err := o.receive(other.Key, Receipt{MessageID: m.MessageID, CreatedAt: m.CreatedAt, Into: m.Key}); err != nil {
+		r := Receipt{MessageID: other.MessageID, CreatedAt: other.CreatedAt, Into: m.Key, IntoID: m.MessageID}
+		if err := o.receive(other.Key, r); err != nil {
 			return err
 		}
 		if err := os.Remove(path); err != nil && !missing(err) {

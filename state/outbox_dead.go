@@ -14,6 +14,9 @@ func (o Outbox) deadDir() string { return filepath.Join(o.Dir, "dead") }
 
 // Park puts a message aside that Chat will never take as it is, with the reason.
 func (o Outbox) Park(m *Outgoing, why string) error {
+	if err := o.Absorb(m); err != nil {
+		return err
+	}
 	m.LastError = why
 	if err := mkdir(o.deadDir()); err != nil {
 		return err
@@ -32,9 +35,9 @@ func (o Outbox) Dead() []*Outgoing {
 }
 
 // Revive puts dead messages back into the queue, after a person changed what they failed for. It returns how many.
-func (o Outbox) Revive() (n int, err error) {
+func (o Outbox) Revive(now time.Time) (n int, err error) {
 	for _, m := range o.Dead() {
-		m.Tries, m.LastError, m.NotBefore = 0, "", time.Time{}
+		m.Tries, m.LastError, m.NotBefore = 0, "", now // else the old ones would be too old again
 		if err := o.Rewrite(m); err != nil {
 			return n, err
 		}

@@ -10,13 +10,15 @@ import (
 )
 
 // Receipt is what is remembered, for a day, of a message that left the outbox: so that it is not put again, and for the
-// one who waits for it.
+// one who waits for it. It is found by the message's key; a later message of the same key has it overwritten.
 type Receipt struct {
 	MessageID  string    `json:"message_id"`
 	CreatedAt  time.Time `json:"created_at"`
-	Into       string    `json:"into,omitempty"` // it was merged into the message of that key, which may still wait
-	Name       string    `json:"name,omitempty"` // spaces/S/messages/M, where Chat said it
+	Into       string    `json:"into,omitempty"`    // it was merged into the message of that key, which may still wait,
+	IntoID     string    `json:"into_id,omitempty"` // and that id
+	Name       string    `json:"name,omitempty"`    // spaces/S/messages/M, where Chat said it
 	ThreadName string    `json:"thread_name,omitempty"`
+	ThreadKey  string    `json:"thread_key,omitempty"`
 	Sent       bool      `json:"sent,omitempty"`
 }
 
@@ -30,41 +32,64 @@ func (o Outbox) Receipt(key string) (Receipt, bool) {
 	return r, true
 }
 
-// Arrived follows a message into those that it was merged into; ok says that Chat has it.
-func (o Outbox) Arrived(key string) (r Receipt, ok bool) {
+// Arrived is the receipt of a message that Chat has, also inside another one. id is its MessageID; "" takes whichever
+// was last put under the key.
+func (o Outbox) Arrived(key, id string) (r Receipt, ok bool) {
 	for range 4 {
-		if r, ok = o.Receipt(key); !ok || r.Sent {
-			return r, ok
+		if r, ok = o.Receipt(key); !ok || id != "" && r.MessageID != id {
+			return Receipt{}, false
 		}
-		key = r.Into
+		if r.Sent {
+			return r, true
+		}
+		key, id = r.Into, r.IntoID
 	}
 	return Receipt{}, false
 }
 
-// Names are the messages of the last day that are known to be ours, as Chat names them.
-func (o Outbox) Names() map[string]bool {
-	names := map[string]bool{}
+// Known are the messages of the last day that are known to be ours, as Chat names them, and the threads that they are in
+// by their keys.
+func (o Outbox) Known() (names map[string]bool, threads map[string]string) {
+	names, threads = map[string]bool{}, map[string]string{}
 	files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
 	for _, f := range files {
 		var r Receipt
-		if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && r.Name != "" {
+		if b, err := os.ReadFile(f); err != nil || json.Unmarshal(b, &r) != nil {
+			continue
+		}
+		if r.Name != "" {
 			names[r.Name] = true
 		}
+		if r.ThreadKey != "" && r.ThreadName != "" {
+			threads[r.ThreadKey] = r.ThreadName
+		}
 	}
-	return names
+	return names, threads
 }
 
 // Sent takes a message out that Chat has. The receipt comes first: at every moment one of the two is there.
 func (o Outbox) Sent(m *Outgoing, r Receipt) error {
-	r.MessageID, r.CreatedAt, r.Sent = m.MessageID, m.CreatedAt, true
+	r.MessageID, r.CreatedAt, r.ThreadKey, r.Sent = m.MessageID, m.CreatedAt, m.ThreadKey, true
 	if err := o.receive(m.Key, r); err != nil {
 		return err
 	}
+	return o.remove(m)
+}
+
+func (o Outbox) remove(m *Outgoing) error {
 	if err := os.Remove(m.Path); err != nil && !missing(err) {
 		return err
 	}
 	o.NotTried(m)
 	return nil
+}
+
+// Settle removes a message whose sender was killed between its receipt and this. It reports whether it was one.
+func (o Outbox) Settle(m *Outgoing) (bool, error) {
+	if r, ok := o.Receipt(m.Key); !ok || !r.Sent || r.MessageID != m.MessageID {
+		return false, nil
+	}
+	return true, o.remove(m)
 }
 
 func (o Outbox) receive(key string, r Receipt) error {

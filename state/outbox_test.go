@@ -67,7 +67,8 @@ func TestOutboxKnowsWhatItWasGivenBefore(t *testing.T) {
 	if say(59 * time.Second) {
 		t.Error("the same was put again after it was sent")
 	}
-	if r, ok := box.Arrived(m.Key); !ok || r.Name != "spaces/A/messages/M" || !box.Names()["spaces/A/messages/M"] {
+	known, _ := box.Known()
+	if r, ok := box.Arrived(m.Key, "client-1"); !ok || r.Name != "spaces/A/messages/M" || !known["spaces/A/messages/M"] {
 		t.Errorf("receipt: %+v, %v", r, ok)
 	}
 	if !say(time.Minute) {
@@ -92,7 +93,7 @@ func TestOutboxMergesWhateverStepIsCut(t *testing.T) {
 	}
 	// Killed right after the first step: the texts are in a, and b and c still wait.
 	ms[0].Parts, ms[0].Merged = []string{"a\n\nb\n\nc"}, []Merged{
-		{Key: "client-b", File: filepath.Base(ms[1].Path)}, {Key: "client-c", File: "../" + filepath.Base(ms[2].Path)}}
+		{"client-b", "client-b", asked, filepath.Base(ms[1].Path)}, {"client-c", "client-c", asked, "../" + filepath.Base(ms[2].Path)}}
 	if err := box.Rewrite(ms[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestOutboxMergesWhateverStepIsCut(t *testing.T) {
 	if left, _ := box.Waiting(); len(left) != 1 || left[0].Parts[0] != "a\n\nb\n\nc" {
 		t.Fatalf("waiting: %v", ids(left))
 	}
-	if _, ok := box.Arrived("client-c"); ok {
+	if _, ok := box.Arrived("client-c", "client-c"); ok {
 		t.Error("c arrived before the message that it is in")
 	}
 	if mustPut(t, box, outgoing("client-c", asked, "x"), time.Minute) {
@@ -115,7 +116,7 @@ func TestOutboxMergesWhateverStepIsCut(t *testing.T) {
 	if err := box.Sent(head, Receipt{Name: "spaces/A/messages/M"}); err != nil {
 		t.Fatal(err)
 	}
-	if r, ok := box.Arrived("client-c"); !ok || r.Name != "spaces/A/messages/M" {
+	if r, ok := box.Arrived("client-c", "client-c"); !ok || r.Name != "spaces/A/messages/M" {
 		t.Errorf("c: %+v, %v", r, ok)
 	}
 }
@@ -131,7 +132,7 @@ func TestOutboxParksAndRevives(t *testing.T) {
 	if ms, _ := box.Waiting(); len(ms) != 1 || len(box.Dead()) != 1 || box.Dead()[0].LastError != "chat answered 404" {
 		t.Fatalf("waiting %v, dead %v", ids(ms), ids(box.Dead()))
 	}
-	if n, err := box.Revive(); n != 1 || err != nil {
+	if n, err := box.Revive(asked); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if ms, _ := box.Waiting(); !slices.Equal(ids(ms), []string{"client-a", "client-b"}) || ms[0].LastError != "" {
@@ -192,32 +193,39 @@ func TestQuota(t *testing.T) {
 	q := OutboxIn(t.TempDir()).Quota("chat.example/spaces/A")
 	now, sent := asked, 0
 	for range 10 {
-		if q.Take(now, time.Second, 10) == 0 {
+		if q.Take(now, time.Second, 10, false) == 0 {
 			sent++
 		}
 	}
-	if wait := q.Take(now, time.Second, 10); sent != 10 || wait != time.Second {
+	if wait := q.Take(now, time.Second, 10, false); sent != 10 || wait != time.Second {
 		t.Fatalf("%d at once, then wait %s", sent, wait)
 	}
-	if wait := q.Take(now, time.Second, 13); wait != 0 {
+	if wait := q.Take(now, time.Second, 13, true); wait != 0 {
 		t.Errorf("a question waits %s behind a flood of reports", wait)
 	}
 	// One a second on average, however often it is asked.
 	for range 6000 {
 		now = now.Add(10 * time.Millisecond)
-		if q.Take(now, time.Second, 10) == 0 {
+		if q.Take(now, time.Second, 10, false) == 0 {
 			sent++
 		}
 	}
 	if sent != 10+59 {
 		t.Errorf("%d in a minute, want 69: ten at once, one went to a question", sent)
 	}
-	q.Block(now.Add(30 * time.Second))
-	if wait := q.Take(now, time.Second, 13); wait != 30*time.Second {
+	q.TooMany(now.Add(30 * time.Second))
+	if wait := q.Take(now, time.Second, 13, true); wait != 30*time.Second {
 		t.Errorf("left alone for %s, want 30s", wait)
 	}
-	if wait := q.Take(now.Add(-48*time.Hour), time.Second, 10); wait != 0 {
-		t.Errorf("a clock that was set back by two days stops everything for %s", wait)
+	for _, back := range []time.Duration{time.Hour, 48 * time.Hour} {
+		q.Worked("w", "/another", now)
+		if wait := q.Take(now.Add(-back), time.Second, 10, false); wait > 0 {
+			t.Errorf("a clock that was set back by %s stops everything for %s", back, wait)
+		}
+	}
+	q.OutOfReach(now.Add(time.Minute))
+	if q.Take(now, time.Second, 10, false) != time.Minute || q.Take(now, time.Second, 13, true) != 0 {
+		t.Error("while Chat is out of reach reports wait and questions try")
 	}
 }
 
@@ -229,7 +237,7 @@ func TestQuotaIsShared(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				if box.Quota("c").Take(asked, time.Second, 10) == 0 {
+				if box.Quota("c").Take(asked, time.Second, 10, false) == 0 {
 					mu.Lock()
 					taken++
 					mu.Unlock()
@@ -241,25 +249,95 @@ func TestQuotaIsShared(t *testing.T) {
 	if taken != 10 {
 		t.Errorf("%d taken at the same moment, want 10", taken)
 	}
-	if box.Quota("another").Take(asked, time.Second, 10) != 0 {
+	if box.Quota("another").Take(asked, time.Second, 10, false) != 0 {
 		t.Error("another space has an allowance of its own")
 	}
 }
 
 func TestPauseIsSaidOnceForAWebhook(t *testing.T) {
-	box := OutboxIn(t.TempDir())
-	q := box.Quota("c")
-	if !q.Pause(Pause{Chat: "c", Since: asked, Why: "403", Webhook: "one"}) || q.Pause(Pause{Chat: "c", Since: asked.Add(time.Hour), Why: "403", Webhook: "one"}) {
-		t.Error("a pause is news once")
+	q := OutboxIn(t.TempDir()).Quota("c")
+	box := Outbox{filepath.Dir(filepath.Dir(q.path))}
+	pause := func(webhook string, at time.Time, told bool) (bool, bool) {
+		return q.Pause(webhook, Pause{Chat: "c", Project: "/shop", Since: at, NotBefore: at.Add(time.Minute), Why: "403", Told: told})
+	}
+	if news, tell := pause("one", asked, false); !news || tell {
+		t.Error("a pause is news, also when nobody is there to be told")
+	}
+	if news, tell := pause("one", asked.Add(time.Hour), true); news || !tell {
+		t.Error("the first session's person is told")
+	}
+	if news, tell := pause("one", asked.Add(2*time.Hour), true); news || tell {
+		t.Error("and no other")
 	}
 	if ps := box.Pauses(); len(ps) != 1 || !ps[0].Since.Equal(asked) {
 		t.Errorf("%+v", ps)
 	}
-	q.Block(asked.Add(time.Minute))
-	if q.Mended("one"); q.Take(asked, time.Second, 10) == 0 {
-		t.Error("the same webhook does not end a pause")
+	now := asked.Add(2 * time.Hour)
+	if until := q.PausedUntil(now); len(until) != 1 || until["one"].Sub(now) != time.Minute {
+		t.Errorf("paused: %v; the space's other webhooks are not", until)
 	}
-	if q.Mended("two"); q.Take(asked, time.Second, 10) != 0 || len(box.Pauses()) != 0 {
-		t.Error("a new webhook URL ends the pause")
+	q.Worked("two", "/another", now)
+	if len(box.Pauses()) != 1 {
+		t.Error("another webhook that works ends the pause of one that is tried")
+	}
+	q.Worked("two", "/another", now.Add(time.Hour))
+	if len(box.Pauses()) != 0 {
+		t.Error("a webhook that nobody tries any more is shown for ever")
+	}
+	pause("one", now, true)
+	q.Worked("new", "/shop", now)
+	if len(box.Pauses()) != 0 {
+		t.Error("a project's new webhook works, and the old one is still shown")
+	}
+	pause("one", now, true)
+	q.Worked("one", "/another", now)
+	if len(box.Pauses()) != 0 {
+		t.Error("success ends the pause")
+	}
+}
+
+func TestQuotaBesideAStoppedProcess(t *testing.T) {
+	q := OutboxIn(t.TempDir()).Quota("c")
+	q.TooMany(asked.Add(time.Minute))
+	l, err := lockSoon(q.path + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wait := q.Take(asked, time.Second, 10, false); wait != time.Minute {
+		t.Errorf("left alone for %s, want a minute", wait)
+	}
+	q.Worked("w", "/another", asked)
+	l.Unlock()
+	if wait := q.Take(asked, time.Second, 10, false); wait != time.Minute {
+		t.Errorf("then left alone for %s, want a minute: nothing may be written without the lock", wait)
+	}
+}
+
+func TestPutBesideAStoppedProcess(t *testing.T) {
+	box := OutboxIn(t.TempDir())
+	l, err := lockSoon(filepath.Join(box.Dir, ".put"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	mustPut(t, box, outgoing("client-a", asked, "x"), time.Minute)
+	mustPut(t, box, outgoing("client-b", asked, "x"), time.Minute)
+	if ms, _ := box.Waiting(); len(ms) != 2 {
+		t.Errorf("waiting: %v", ids(ms))
+	}
+}
+
+func TestSettleEndsWhatASenderBegan(t *testing.T) {
+	box := OutboxIn(t.TempDir())
+	m := outgoing("client-a", asked, "x")
+	mustPut(t, box, m, 0)
+	if done, err := box.Settle(m); done || err != nil {
+		t.Fatal(done, err)
+	}
+	if err := box.receive(m.Key, Receipt{MessageID: m.MessageID, Sent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := box.Settle(m); !done || err != nil || !box.Empty() {
+		t.Error("a message with a receipt waits on", err)
 	}
 }

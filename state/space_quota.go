@@ -2,6 +2,8 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,42 +13,54 @@ import (
 // alone. It is kept in the outbox and is no promise: where the disk fails it lets everything through.
 type Quota struct{ path string }
 
-// quotaRecord is its file. next is the time at which the allowance for one write after another would be used up (a token
+// quotaRecord is its file. Next is the time at which the allowance for one write after another would be used up (a token
 // bucket in one number).
 type quotaRecord struct {
-	Chat      string    `json:"chat"`
-	Next      time.Time `json:"next,omitzero"`
-	NotBefore time.Time `json:"not_before,omitzero"`
-	Failures  int       `json:"failures,omitempty"` // one after another
-	Paused    *Pause    `json:"paused,omitempty"`
+	Next      time.Time        `json:"next,omitzero"`
+	NotBefore time.Time        `json:"not_before,omitzero"` // Chat said "too many": for all
+	Down      time.Time        `json:"down,omitzero"`       // Chat is out of reach: for what is no question
+	Failures  int              `json:"failures,omitempty"`  // one after another
+	Paused    map[string]Pause `json:"paused,omitempty"`    // by webhook: a space can have several, and one of them be wrong
 }
 
-// Pause is why nothing is sent to a space until a person mends something. Every now and then one message tries.
+// Pause is why nothing goes through a webhook until a person mends something. Every now and then one message tries.
 type Pause struct {
-	Chat    string    `json:"chat"`
-	Since   time.Time `json:"since"`
-	Why     string    `json:"why"`
-	Webhook string    `json:"webhook"` // a hash of the URL: another one ends the pause
+	Chat      string    `json:"chat"`
+	Project   string    `json:"project"` // whose messages it stops
+	Since     time.Time `json:"since"`
+	NotBefore time.Time `json:"not_before"`
+	Why       string    `json:"why"`
+	Told      bool      `json:"told,omitempty"` // a session's person was told
 }
 
-// maxLeftAlone bounds how long a space is left alone; what says more comes from a clock that was set back.
-const maxLeftAlone = time.Hour
+const (
+	// maxLeftAlone bounds how long a space is left alone; what says more comes from a clock that was set back.
+	maxLeftAlone = time.Hour
+	// quotaWait bounds how long a sender waits for the file. Only a stopped process holds it that long.
+	quotaWait = 100 * time.Millisecond
+	// staleAfter is when a pause that nobody tries any more is another webhook's past.
+	staleAfter = 10 * time.Minute
+)
 
 // Quota is the allowance for a chat, host/spaces/S.
 func (o Outbox) Quota(chat string) Quota {
 	return Quota{filepath.Join(o.Dir, ".quota", hashName(chat)+".json")}
 }
 
-// Take takes one write, when every is the time per write on average and burst how many may come at once. It returns how
-// long to wait instead, when there is none.
-func (q Quota) Take(now time.Time, every time.Duration, burst int) (wait time.Duration) {
+// Take takes one write, when every is the time per write on average and burst how many may come at once. A question also
+// goes while Chat was out of reach just now: somebody waits for it. It returns how long to wait instead, when there is none.
+func (q Quota) Take(now time.Time, every time.Duration, burst int, question bool) (wait time.Duration) {
 	q.update(func(r *quotaRecord) bool {
-		if wait = r.NotBefore.Sub(now); wait > 0 && wait <= maxLeftAlone {
+		until := r.NotBefore
+		if !question && r.Down.After(until) {
+			until = r.Down
+		}
+		if wait = until.Sub(now); wait > 0 && wait <= maxLeftAlone {
 			return false
 		}
 		most := time.Duration(burst) * every
 		ahead := r.Next.Sub(now)
-		if ahead < 0 || ahead > 2*most+maxLeftAlone {
+		if ahead < 0 || ahead > 2*most {
 			ahead = 0
 		}
 		if wait = ahead + every - most; wait > 0 {
@@ -58,53 +72,74 @@ func (q Quota) Take(now time.Time, every time.Duration, burst int) (wait time.Du
 	return max(wait, 0)
 }
 
-// Block leaves the space alone until then.
-func (q Quota) Block(until time.Time) {
+// TooMany leaves the space alone until then.
+func (q Quota) TooMany(until time.Time) {
 	q.update(func(r *quotaRecord) bool { r.NotBefore = until; return true })
+}
+
+// OutOfReach leaves the space to questions until then.
+func (q Quota) OutOfReach(until time.Time) {
+	q.update(func(r *quotaRecord) bool { r.Down = until; return true })
 }
 
 // Failed counts a failure, and returns how many came one after another.
 func (q Quota) Failed() (n int) {
+	n = 1
 	q.update(func(r *quotaRecord) bool { r.Failures++; n = r.Failures; return true })
 	return n
 }
 
-// Worked ends what failures began.
-func (q Quota) Worked() {
-	if r := q.read(); r.Failures > 0 || r.Paused != nil || !r.NotBefore.IsZero() { // mostly there is nothing to end
-		q.update(func(r *quotaRecord) bool {
-			r.Failures, r.Paused, r.NotBefore = 0, nil, time.Time{}
-			return true
+// Worked ends what failures began: the webhook that a project has works.
+func (q Quota) Worked(webhook, project string, now time.Time) {
+	change := func(r *quotaRecord) bool {
+		was := r.Failures > 0 || !r.NotBefore.IsZero() || !r.Down.IsZero()
+		r.Failures, r.NotBefore, r.Down = 0, time.Time{}, time.Time{}
+		n := len(r.Paused)
+		maps.DeleteFunc(r.Paused, func(id string, p Pause) bool {
+			return id == webhook || p.Project == project || now.Sub(p.NotBefore) > staleAfter
 		})
+		return was || len(r.Paused) != n
+	}
+	if r := q.read(); change(&r) { // mostly there is nothing to end
+		q.update(change)
 	}
 }
 
-// Pause notes that a person has to mend something. It reports whether that is news.
-func (q Quota) Pause(p Pause) (news bool) {
+// Pause notes that a person has to mend a webhook. It reports whether that is news, and whether p.Told, that somebody will
+// be told now, is.
+func (q Quota) Pause(webhook string, p Pause) (news, tell bool) {
 	q.update(func(r *quotaRecord) bool {
-		news = r.Paused == nil || r.Paused.Webhook != p.Webhook
-		if !news {
-			p.Since = r.Paused.Since
+		was, known := r.Paused[webhook]
+		news, tell = !known, p.Told && !was.Told
+		if known {
+			p.Since, p.Told = was.Since, p.Told || was.Told
 		}
-		r.Chat, r.Paused = p.Chat, &p
+		if r.Paused == nil {
+			r.Paused = map[string]Pause{}
+		}
+		r.Paused[webhook] = p
 		return true
 	})
-	return news
+	return news, tell
 }
 
-// Mended ends a pause that was another webhook's: a person changed something.
-func (q Quota) Mended(webhook string) {
-	if r := q.read(); r.Paused != nil && r.Paused.Webhook != webhook {
-		q.Worked()
+// PausedUntil is when a webhook may be tried again, by webhook.
+func (q Quota) PausedUntil(now time.Time) map[string]time.Time {
+	until := map[string]time.Time{}
+	for id, p := range q.read().Paused {
+		if wait := p.NotBefore.Sub(now); wait > 0 && wait <= maxLeftAlone {
+			until[id] = p.NotBefore
+		}
 	}
+	return until
 }
 
-// Pauses are the spaces that wait for a person.
+// Pauses are the webhooks that wait for a person.
 func (o Outbox) Pauses() (ps []Pause) {
 	files, _ := filepath.Glob(filepath.Join(o.Dir, ".quota", "*.json"))
 	for _, f := range files {
-		if r := (Quota{f}).read(); r.Paused != nil {
-			ps = append(ps, *r.Paused)
+		for _, p := range (Quota{f}).read().Paused {
+			ps = append(ps, p)
 		}
 	}
 	return ps
@@ -118,13 +153,14 @@ func (q Quota) read() (r quotaRecord) {
 	return r
 }
 
+// update changes the record under its lock. While somebody sits on the lock the record decides as it is, and stays so.
 func (q Quota) update(change func(*quotaRecord) bool) {
-	r := quotaRecord{}
-	if l, err := lockSoon(q.path + ".lock"); err == nil {
+	l, err := lockWithin(q.path+".lock", quotaWait)
+	if err == nil {
 		defer l.Unlock()
-		r = q.read()
 	}
-	if !change(&r) {
+	r := q.read()
+	if !change(&r) || errors.Is(err, ErrLocked) {
 		return
 	}
 	if b, err := json.Marshal(r); err == nil {

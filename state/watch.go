@@ -69,7 +69,7 @@ func watchByLooking(ctx context.Context, path string, tell func()) {
 		case <-tick.C:
 		}
 		is, err := os.Stat(path)
-		if (err == nil) != (was != nil) || err == nil && !os.SameFile(was, is) {
+		if (err == nil) != (was != nil) || err == nil && (!os.SameFile(was, is) || !was.ModTime().Equal(is.ModTime())) {
 			tell()
 		}
 		if was = is; err != nil {
