@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -13,11 +16,14 @@ import (
 func status(env state.Getenv, out io.Writer) error {
 	box := state.OutboxIn(state.UserState(env))
 	waiting, bad := box.Waiting()
-	held, oldest := 0, time.Time{}
+	held, oldest, chats := 0, time.Time{}, map[string]int{}
 	for _, m := range waiting {
 		if m.Tries == 0 && time.Now().Before(m.NotBefore) {
 			held++
-		} else if oldest.IsZero() {
+			continue
+		}
+		chats[cmp.Or(m.Chat, "the space that a command names")]++
+		if oldest.IsZero() {
 			oldest = m.CreatedAt
 		}
 	}
@@ -25,6 +31,9 @@ func status(env state.Getenv, out io.Writer) error {
 		fmt.Fprintf(out, "outbox: %d to be sent, the oldest since %s\n", n, oldest.Local().Format(time.DateTime))
 	} else {
 		fmt.Fprintln(out, "outbox: nothing to be sent")
+	}
+	for _, chat := range slices.Sorted(maps.Keys(chats)) { // one that no webhook leads to any more shows here
+		fmt.Fprintf(out, "  to %s: %d\n", chat, chats[chat])
 	}
 	if held > 0 {
 		fmt.Fprintf(out, "held back: %d, for a digest\n", held)

@@ -147,7 +147,7 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 				continue
 			}
 			// PreToolUse would have written a new question down, so this is the old one's event once more.
-			if q.ToolUseID != "" && (q.PromptID != "" && q.PromptID == e.PromptID || q.PromptID == "" && time.Since(q.AskedAt) < doubled) {
+			if q.ToolUseID != "" && (q.PromptID != "" && q.PromptID == string(e.PromptID) || q.PromptID == "" && time.Since(q.AskedAt) < doubled) {
 				taken = true
 			}
 		}
@@ -188,7 +188,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane,
 		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
-		Chat: h.asked.chat, Space: h.asked.space, PromptID: e.PromptID, ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
+		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
 	}, nil
 }
 

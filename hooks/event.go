@@ -23,7 +23,7 @@ type Event struct {
 	HookEventName string          `json:"hook_event_name"`
 	SessionID     string          `json:"session_id"`
 	CWD           string          `json:"cwd"`
-	PromptID      string          `json:"prompt_id"`
+	PromptID      words           `json:"prompt_id"`
 	ToolName      string          `json:"tool_name"`
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`

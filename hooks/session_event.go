@@ -130,9 +130,9 @@ func (h *Hook) turnEnd(ctx context.Context, e *Event, news sessionNews, _ *state
 		if said := shorten(string(news.LastWords), keptWords, 4*shownLines); said != "" {
 			l.LastWords = said
 		}
-		if len(news.Tasks) == 0 && (e.PromptID == "" || e.PromptID != l.LastPromptID) {
+		if len(news.Tasks) == 0 && (e.PromptID == "" || string(e.PromptID) != l.LastPromptID) {
 			l.Turns++
-			l.LastPromptID = e.PromptID
+			l.LastPromptID = string(e.PromptID)
 		}
 		return nil
 	})
