@@ -90,11 +90,12 @@ func hookName(args []string) (name string, ok bool) {
 
 // commands is what gchat-hooks does for people, by its first word.
 func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(stdout, c.App.Name, version()) }
 	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{error: err} }
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
-		Version:   version(),
+		Version:   "-", // asked for only when it is printed
 		Reader:    stdin,
 		Writer:    stdout,
 		ErrWriter: stderr,

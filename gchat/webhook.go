@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -39,7 +39,7 @@ var webhookPath = lazy(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 // HTML-escaped URL (&amp;) is mended. space is the configured one, "" for the URL's own; with it, the URL may be of
 // another form (a gateway's). The error is ErrNotWebhook and does not quote the URL.
 func ParseWebhook(raw, space string) (*Webhook, error) {
-	u, err := url.Parse(html.UnescapeString(strings.Trim(strings.TrimSpace(raw), `"'`)))
+	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
 	if err != nil || !allowedBase(u) {
 		return nil, ErrNotWebhook
 	}
@@ -134,8 +134,14 @@ var (
 // IsThreadName says whether a text has the form spaces/S/threads/T.
 func IsThreadName(s string) bool { return threadName().MatchString(s) }
 
-// noRedirects is shared: a hook posts to one host.
-var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// noRedirects is shared: a process posts to one host, mostly once. HTTP/2 would only cost it time.
+var noRedirects = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	},
+}
 
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.

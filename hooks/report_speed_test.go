@@ -2,7 +2,9 @@ package hooks_test
 
 import (
 	"net/http"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -92,4 +94,31 @@ func longTranscript() string {
 		long = append(long, `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+string(result)+`"}]}}`+"\n"...)
 	}
 	return string(long) + `{"type":"assistant","message":{"id":"msg_last","content":[{"type":"tool_use","id":"last","name":"Bash","input":{"command":"make"}}]}}` + "\n"
+}
+
+// BenchmarkBesidePythonNotification runs our hook and the Python hook of the first design in turn, with a notification that
+// is suppressed and with one that is sent. The other posts before it returns; ours has it done.
+func BenchmarkBesidePythonNotification(b *testing.B) {
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // not a version manager's shim
+	if err != nil {
+		b.Skip("needs python3: ", err)
+	}
+	w := benchWorld(b)
+	suppressed := firstForm(b, "idle", "Idle", "Waiting.", "")
+	var ours, py, oursSent, pySent []time.Duration
+	for i := 0; b.Loop(); i++ {
+		sent := firstForm(b, "subagent_complete", "Subagent finished", "Number "+strconv.Itoa(i), "tester")
+		ours = append(ours, once(b, w.environ(), suppressed, program, "hook", notify))
+		py = append(py, once(b, w.environ(), suppressed, strings.TrimSpace(string(python)), "../bench/notification.py"))
+		oursSent = append(oursSent, once(b, w.environ(), sent, program, "hook", notify))
+		w.stopFlushers()
+		pySent = append(pySent, once(b, w.environ(), sent, strings.TrimSpace(string(python)), "../bench/notification.py"))
+	}
+	report(b, "suppressed", ours)
+	report(b, "python-suppressed", py)
+	report(b, "sent", oursSent)
+	report(b, "python-sent", pySent)
+	b.ReportMetric(ms(median(py))/ms(median(ours)), "python/ours-suppressed")
+	b.ReportMetric(ms(median(pySent))/ms(median(oursSent)), "python/ours-sent")
+	b.ReportMetric(0, "ns/op")
 }
