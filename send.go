@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -228,68 +225,9 @@ func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) erro
 
 func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
 
-// result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
-type result struct {
-	Name       string     `json:"name,omitempty"`
-	ThreadName string     `json:"thread_name,omitempty"`
-	Thread     *thread    `json:"thread,omitempty"`
-	Repeated   bool       `json:"repeated,omitempty"`
-	Queued     bool       `json:"queued,omitempty"`
-	HeldUntil  *time.Time `json:"held_until,omitempty"`
-	Off        bool       `json:"off,omitempty"`
-}
-
-type thread struct {
-	Name string `json:"name"`
-}
-
-func (s *send) say(words string, r result) error {
-	switch {
-	case s.quiet:
-	case s.asJSON:
-		if r.ThreadName != "" {
-			r.Thread = &thread{r.ThreadName}
-		}
-		return json.NewEncoder(s.out).Encode(r)
-	default:
-		fmt.Fprintln(s.out, strings.TrimSpace(words+" "+r.Name))
-	}
-	return nil
-}
-
 func noWebhookHint(err error) string {
 	if errors.Is(err, state.ErrNoWebhook) {
 		return "set GOOGLE_CHAT_WEBHOOK_URL, or webhook_url in ~/.config/gchat-hooks/config.json; without Google: `gchat-hooks space`"
 	}
 	return gchat.Hint(err)
-}
-
-var longFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z-]*(=.*)?$`) })
-
-// flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
-// as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
-func flagsFirst(args []string, takesValue func(flag string) (value, known bool)) []string {
-	var flags, words []string
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
-			words = append(words, args[i+1:]...)
-			break
-		}
-		name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		value, known := false, false
-		if strings.HasPrefix(a, "-") && a != "-" {
-			value, known = takesValue(name)
-		}
-		switch {
-		case !known && !longFlag().MatchString(a) && (len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")):
-			words = append(words, a) // "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send
-		case value && !joined && i+1 < len(args):
-			flags = append(flags, a, args[i+1])
-			i++
-		default:
-			flags = append(flags, a)
-		}
-	}
-	return append(append(flags, "--"), words...)
 }

@@ -10,9 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -42,14 +39,6 @@ type Outgoing struct {
 	Path string `json:"-"`
 }
 
-// Merged names a message that went into another one.
-type Merged struct {
-	Key       string    `json:"key"`
-	MessageID string    `json:"message_id"`
-	CreatedAt time.Time `json:"created_at"`
-	File      string    `json:"file"`
-}
-
 // Thread is what a message's order is kept in: its thread, as far as it is named; "" for messages that begin their own.
 func (m *Outgoing) Thread() string { return cmp.Or(m.ThreadKey, m.ThreadName) }
 
@@ -58,32 +47,6 @@ type Outbox struct{ Dir string }
 
 // OutboxIn is the outbox of a user state folder.
 func OutboxIn(userState string) Outbox { return Outbox{Dir: filepath.Join(userState, "outbox")} }
-
-// Queued is a message's place in the outbox, as its file name tells.
-type Queued struct {
-	Path string
-	Lane string // messages of one lane go in order: hashes of chat and thread
-	Key  string // as a file name
-	At   time.Time
-}
-
-// laneChat is how many characters of a lane are the chat's hash.
-const laneChat = 6
-
-func lane(m *Outgoing) string {
-	thread := m.Thread()
-	if m.Chat == "" { // each command's messages go their own way
-		thread += "\x00" + m.ProjectDir
-	}
-	return hashName(m.Chat)[:laneChat] + hashName(thread)[:8]
-}
-
-// OnlyTo says, without reading it, that the message is for that chat.
-func (q Queued) OnlyTo(chat string) bool { return strings.HasPrefix(q.Lane, hashName(chat)[:laneChat]) }
-
-// NeverTo says, without reading it, that the message is for another chat than that. One that was put before a command was
-// asked for the webhook may go anywhere.
-func (q Queued) NeverTo(chat string) bool { return !q.OnlyTo(chat) && !q.OnlyTo("") }
 
 // Put writes a message down to be sent, unless one of the same Key was put less than again before it and waits or was
 // sent: then it is the same one, and put is false. An error means that nothing was written.
@@ -150,91 +113,6 @@ func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error
 	return false, fmt.Errorf("put message: %w", err)
 }
 
-// Queue is what waits, by lane, each in its order. It reads file names only.
-func (o Outbox) Queue() ([][]Queued, error) {
-	all, err := o.queue()
-	if err != nil {
-		return nil, err
-	}
-	var lanes [][]Queued
-	at := map[string]int{}
-	for _, q := range all {
-		i, ok := at[q.Lane]
-		if !ok {
-			i = len(lanes)
-			at[q.Lane], lanes = i, append(lanes, nil)
-		}
-		lanes[i] = append(lanes[i], q)
-	}
-	return lanes, nil
-}
-
-func (o Outbox) queue() (all []Queued, err error) {
-	entries, err := os.ReadDir(o.Dir) // sorted: the oldest first
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read outbox: %w", err)
-	}
-	for _, e := range entries {
-		name, isMessage := strings.CutSuffix(e.Name(), ".json")
-		parts := strings.SplitN(name, "-", 3)
-		if !isMessage || strings.HasPrefix(name, ".") || len(parts) != 3 {
-			continue
-		}
-		nanos, err := strconv.ParseInt(parts[0], 10, 64)
-		if err != nil {
-			continue
-		}
-		all = append(all, Queued{Path: filepath.Join(o.Dir, e.Name()), Lane: parts[1], Key: parts[2], At: time.Unix(0, nanos)})
-	}
-	return all, nil
-}
-
-var errNoText = errors.New("no text")
-
-// Load reads a waiting message; nil when it waits no more. What does not parse is moved aside and returned as *Corrupt.
-func (o Outbox) Load(path string) (*Outgoing, error) {
-	b, err := os.ReadFile(path)
-	if missing(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read message: %w", err)
-	}
-	m := &Outgoing{}
-	if err = json.Unmarshal(b, m); err == nil && len(m.Parts) == 0 {
-		err = errNoText
-	}
-	if err != nil {
-		return nil, setAside(path, err)
-	}
-	m.Path = path
-	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))
-	return m, nil
-}
-
-// Waiting are all messages to be sent, oldest first, and what did not parse.
-func (o Outbox) Waiting() (ms []*Outgoing, bad []error) {
-	all, err := o.queue()
-	if err != nil {
-		return nil, []error{err}
-	}
-	for _, q := range all {
-		m, err := o.Load(q.Path)
-		if err != nil {
-			bad = append(bad, err)
-		} else if m != nil {
-			ms = append(ms, m)
-		}
-	}
-	return ms, bad
-}
-
-// Empty says that no message waits.
-func (o Outbox) Empty() bool {
-	all, err := o.queue()
-	return err == nil && len(all) == 0
-}
-
 // Rewrite writes down what changed about a waiting message. The caller holds the chat's sender lock.
 func (o Outbox) Rewrite(m *Outgoing) error {
 	b, err := json.Marshal(m)
@@ -242,39 +120,6 @@ func (o Outbox) Rewrite(m *Outgoing) error {
 		return err
 	}
 	return writeFile(m.Path, append(b, '\n'))
-}
-
-// Merge makes one message of m and those that wait behind it, with these texts. Killed at any line it is either not done,
-// or Absorb ends it.
-func (o Outbox) Merge(m *Outgoing, others []*Outgoing, parts []string) error {
-	was := *m
-	m.Parts, m.Merged = parts, slices.Clone(m.Merged)
-	for _, other := range others {
-		m.Merged = append(m.Merged, Merged{other.Key, other.MessageID, other.CreatedAt, filepath.Base(other.Path)})
-	}
-	if err := o.Rewrite(m); err != nil {
-		*m = was
-		return err
-	}
-	return o.Absorb(m)
-}
-
-// Absorb removes the messages that m holds the texts of. It must be done before m is sent.
-func (o Outbox) Absorb(m *Outgoing) error {
-	for _, other := range m.Merged {
-		path := filepath.Join(o.Dir, filepath.Base(other.File))
-		if _, err := os.Stat(path); missing(err) {
-			continue
-		}
-		r := Receipt{MessageID: other.MessageID, CreatedAt: other.CreatedAt, Into: m.Key, IntoID: m.MessageID}
-		if err := o.receive(other.Key, r); err != nil {
-			return err
-		}
-		if err := os.Remove(path); err != nil && !missing(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 // LockSender makes the caller the one process that sends to a chat; ErrLocked when there is one.
