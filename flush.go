@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type flush struct {
 	self string
 	env  state.Getenv
+	out  io.Writer
 }
 
 func (f flush) poller() *poller.Poller {
@@ -24,19 +26,26 @@ func (f flush) poller() *poller.Poller {
 }
 
 // run is for a person: until the queue is empty or the time is up. What is held back for a digest stays.
-func (f flush) run(ctx context.Context, dead bool) error {
+func (f flush) run(ctx context.Context, dead, held bool) error {
 	box := state.OutboxIn(state.UserState(f.env))
 	if dead {
 		if _, err := box.Revive(time.Now()); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
-	left := f.poller().Flush(ctx)
+	p := f.poller()
+	if p.Probe = true; held {
+		if err := box.Release(time.Now()); err != nil {
+			return fmt.Errorf("held messages: %w", err)
+		}
+		p.Loud = true
+	}
+	left := p.Flush(ctx)
 	if !box.Empty() {
 		_ = poller.StartFlusher(f.env, f.self) // what hooks leave from now on needs somebody too
 	}
 	waiting, _ := box.Waiting()
-	stuck := slices.DeleteFunc(waiting, func(m *state.Outgoing) bool { return m.Tries == 0 && time.Now().Before(m.NotBefore) })
+	stuck := slices.DeleteFunc(slices.Clone(waiting), func(m *state.Outgoing) bool { return m.Tries == 0 && time.Now().Before(m.NotBefore) })
 	switch refused := len(box.Dead()); {
 	case !left.Again.IsZero():
 		return sendError{fmt.Errorf("not all is sent yet: %d wait", len(stuck)), "`gchat-hooks status` says what waits, and why", exitNotDelivered}
@@ -44,6 +53,9 @@ func (f flush) run(ctx context.Context, dead bool) error {
 		return sendError{fmt.Errorf("%d wait for a webhook that is not configured here", len(stuck)), "`gchat-hooks status` names it", exitNotDelivered}
 	case dead && refused > 0:
 		return sendError{fmt.Errorf("%d refused again", refused), "`gchat-hooks status` says why", exitNotDelivered}
+	}
+	if !left.HeldUntil.IsZero() {
+		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", len(waiting), left.HeldUntil.Local().Format("Mon 15:04"))
 	}
 	return nil
 }

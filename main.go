@@ -134,7 +134,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			{
 				Name:        "space",
 				Usage:       "run the embedded space: Google Chat's API and a page, on this machine",
-				Description: "Use it without Google:   gchat-hooks space --listen 127.0.0.1:8765 --data ~/.local/share/gchat-hooks/space",
+				Description: "Use it without Google:   gchat-hooks space --listen 127.0.0.1:8765",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS`; beyond loopback a token is demanded"},
 					&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
@@ -150,20 +150,21 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			{
 				Name:            "send",
 				HideHelpCommand: true, // "help" is a message like any other
-				Usage:           "send a message to the space",
+				Usage:           "send a message to the space (also as gchat-send)",
 				UsageText:       "gchat-send [OPTIONS] MESSAGE\ngchat-send [OPTIONS] -        reads the message from standard input",
 				Description: "Plain:   gchat-send \"Hello from Claude Code\"\n" +
 					"Typed:   gchat-send --type task_completion \"Epic 3 completed. 12/12 subtasks validated.\"\n" +
 					"Reply:   gchat-send --thread-key ask-user-12345 \"Follow-up to the question\"\n" +
-					"Piped:   make 2>&1 | tail -20 | gchat-send --type error -\n" +
+					"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
 					"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
 					&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
 					&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
-					&cli.StringFlag{Name: "session", Usage: "`NAME` in the header (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
+					&cli.StringFlag{Name: "session", Usage: "`NAME` of the session, in the header; its messages share a thread (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
 					&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
-					&cli.BoolFlag{Name: "quiet", Usage: "print nothing; the exit code tells"},
+					&cli.BoolFlag{Name: "code", Usage: "the message is a program's output: shown as it stands, not read as Markdown"},
+					&cli.BoolFlag{Name: "quiet", Usage: "print nothing when all goes well; the exit code tells"},
 					&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 					&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 					&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},
@@ -171,9 +172,9 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				},
 				Action: func(c *cli.Context) error {
 					s := send{
-						self: self, env: os.Getenv, in: stdin, out: stdout, kind: c.String("type"), title: c.String("title"),
+						self: self, env: os.Getenv, in: stdin, out: stdout, errOut: stderr, kind: c.String("type"), title: c.String("title"),
 						threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
-						quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"), queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
+						quiet: c.Bool("quiet"), code: c.Bool("code"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"), queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
 					}
 					return s.run(c.Context, c.Args().Slice())
 				},
@@ -184,17 +185,18 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Flags: []cli.Flag{
 					&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "end after `DURATION` at the latest"},
 					&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
+					&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
 					&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: end if another one runs, wait for what is held back"},
 				},
 				Action: func(c *cli.Context) error {
-					f := flush{self: self, env: os.Getenv}
+					f := flush{self: self, env: os.Getenv, out: stdout}
 					if c.Bool("detached") {
 						f.detached(c.Context)
 						return nil
 					}
 					ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 					defer cancel()
-					return f.run(ctx, c.Bool("dead"))
+					return f.run(ctx, c.Bool("dead"), c.Bool("held"))
 				},
 			},
 			{
@@ -213,7 +215,9 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError = wrong // else the library prints the error to stdout
+		c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // else the library prints the error to stdout
+			return usageError{err, "gchat-hooks " + ctx.Command.Name + " --help"}
+		}
 		c.Before = func(ctx *cli.Context) error {
 			if ctx.Args().Present() && ctx.Command.Name != "hook" && ctx.Command.Name != "send" {
 				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}

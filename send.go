@@ -31,12 +31,13 @@ type send struct {
 	self                   string
 	env                    state.Getenv
 	in                     io.Reader
-	out                    io.Writer
+	out, errOut            io.Writer
 	began                  time.Time
 	kind, title            string
 	threadKey, threadName  string
 	session                string // "" finds it
 	quiet, dryRun, asJSON  bool
+	code                   bool // the message is no Markdown but a program's output
 	queueOnly, withoutDisk bool
 }
 
@@ -74,7 +75,10 @@ func (s *send) run(ctx context.Context, args []string) error {
 	s.began = time.Now()
 	ctx, cancel := context.WithDeadline(ctx, s.began.Add(sendBound))
 	defer cancel()
-	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send")}
+	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send"), Probe: true}
+	for _, problem := range state.LoadConfig(s.env, report.ProjectDir).Problems {
+		s.warn(p.Log.Clean(problem.Error()))
+	}
 	hook, err := p.Webhook(ctx, report.ProjectDir)
 	switch {
 	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
@@ -123,7 +127,7 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 	case !t.Known():
 		return poller.Report{}, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(all, ", "))
 	case strings.TrimSpace(text) == "":
-		return poller.Report{}, errors.New("no message")
+		return poller.Report{}, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
 		return poller.Report{}, fmt.Errorf("the message is longer than %d bytes", maxMessage)
 	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0):
@@ -142,6 +146,9 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 	project, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {
 		return poller.Report{}, err
+	}
+	if s.code {
+		text = gchat.CodeBlock(text)
 	}
 	r := poller.Report{
 		Report:     gchat.Report{Type: t, At: time.Now(), Title: s.title, Text: text},
@@ -222,6 +229,9 @@ func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) erro
 	}
 	return s.say("sent", result{Name: posted.Name, ThreadName: posted.ThreadName})
 }
+
+// warn says what is wrong and does not stop us.
+func (s *send) warn(words string) { fmt.Fprintln(s.errOut, "gchat-send: warning:", words) }
 
 func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
 

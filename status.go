@@ -16,10 +16,12 @@ import (
 func status(env state.Getenv, out io.Writer) error {
 	box := state.OutboxIn(state.UserState(env))
 	waiting, bad := box.Waiting()
-	held, oldest, chats := 0, time.Time{}, map[string]int{}
+	held, until, oldest, chats := 0, time.Time{}, time.Time{}, map[string]int{}
 	for _, m := range waiting {
 		if m.Tries == 0 && time.Now().Before(m.NotBefore) {
-			held++
+			if held++; until.IsZero() || m.NotBefore.Before(until) {
+				until = m.NotBefore
+			}
 			continue
 		}
 		chats[cmp.Or(m.Chat, "the space that a command names")]++
@@ -36,7 +38,7 @@ func status(env state.Getenv, out io.Writer) error {
 		fmt.Fprintf(out, "  to %s: %d\n", chat, chats[chat])
 	}
 	if held > 0 {
-		fmt.Fprintf(out, "held back: %d, for a digest\n", held)
+		fmt.Fprintf(out, "held back: %d, until %s; gchat-hooks flush --held sends them now\n", held, until.Local().Format("Mon 15:04"))
 	}
 	for _, p := range box.Pauses() {
 		fmt.Fprintf(out, "paused: %s since %s: %s\n", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
@@ -48,6 +50,9 @@ func status(env state.Getenv, out io.Writer) error {
 	}
 	for _, err := range bad {
 		fmt.Fprintln(out, "set aside:", err)
+	}
+	for _, err := range state.LoadConfig(env, state.ProjectDir(env)).Problems {
+		fmt.Fprintln(out, "configuration:", err)
 	}
 	dead := box.Dead()
 	for _, m := range dead {

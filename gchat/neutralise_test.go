@@ -28,7 +28,7 @@ func TestLine(t *testing.T) {
 		{"three fences", "```a```b```c", "```a```b'''c"},
 		{"four backticks", "````", "`'''"},
 		{"a fence out of hidden pieces", "``\u200b`x", "'''x"},
-		{"controls", "a\x00b\x1b[31mc\x7fd\u0085e", "ab[31mcde"},
+		{"controls", "a\x00b\x1b[31mc\x7fd\u0085e", "abcde"}, // a terminal's colour goes as a whole
 		{"bidi", "a\u202Eb\u2066c\u200Fd\u061Ce", "abcde"},
 		{"tags", "a\U000E0041\U000E007Fb", "ab"},
 		{"byte order mark", "\uFEFFa\u2060b", "ab"},

@@ -328,3 +328,10 @@ func TestWholeIsTheOnlyText(t *testing.T) {
 		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
 	}
 }
+
+func TestCodeBlockShowsTextAsItStands(t *testing.T) {
+	got := Report{Type: Plain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")}.Texts()
+	if want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

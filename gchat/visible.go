@@ -18,8 +18,14 @@ const (
 
 // visible drops what a reader cannot see, and gives every kind of line break as \n.
 func visible(s string) string {
+	if strings.ContainsRune(s, '\x1b') { // a program's colours
+		s = terminalControl().ReplaceAllString(s, "")
+	}
 	return fuse(dropInvisible(strings.ReplaceAll(s, "\r\n", "\n")))
 }
+
+// terminalControl are ECMA-48's control sequences and operating system commands.
+var terminalControl = lazy("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))")
 
 func dropInvisible(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -38,3 +38,17 @@ func TestVisible(t *testing.T) {
 		})
 	}
 }
+
+func TestVisibleDropsATerminalsControls(t *testing.T) {
+	for in, want := range map[string]string{
+		"\x1b[31mred\x1b[0m":                                "red",
+		"\x1b[1;38;5;9mx\x1b[K":                             "x",
+		"\x1b]8;;https://evil.example\x1b\\label\x1b]8;;\a": "label",
+		"<\x1b[0musers/all>":                                "<users/all>", // what makes it harmless comes after
+		"\x1b[":                                             "[",
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

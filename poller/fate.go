@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -33,7 +34,7 @@ func (p *Poller) FateOf(o Outcome) Fate {
 		return Fate{} // it was put by another process, which knows where it is
 	}
 	if now, err := box.Load(m.Path); now != nil {
-		f := Fate{LastError: now.LastError}
+		f := Fate{LastError: cmp.Or(now.LastError, box.Quota(now.Chat).Why(p.now()))}
 		for _, pause := range box.Pauses() {
 			if pause.Chat == now.Chat {
 				f.LastError = pause.Why
@@ -67,18 +68,18 @@ func (p *Poller) PostNow(ctx context.Context, r Report) (first gchat.Posted, err
 	quota := p.outbox().Quota(hook.Chat())
 	for m := r.outgoing(hook.Chat(), p.now()); m.PartsSent < len(m.Parts); m.PartsSent++ {
 		for {
-			wait := quota.Take(p.now(), perWrite(cfg), burst, false)
+			wait := quota.Take(p.now(), perWrite(cfg), burst, true)
 			if wait == 0 {
 				break
 			}
 			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-				return first, &QuotaError{wait}
+				return first, &QuotaError{wait, quota.Why(p.now())}
 			}
 			sleep(ctx, wait)
 		}
 		done, err := hook.Post(ctx, gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)})
 		if gchat.TooMany(err) {
-			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
+			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))), p.Log.Clean(err.Error()))
 		}
 		if err != nil {
 			return first, err

@@ -44,7 +44,7 @@ func (s *sender) letter(ctx context.Context, path string) *letter {
 	if hook := way.hook; hook != nil && hook.Chat() != m.Chat && (m.Chat != "" || m.Command != commandID(way.cfg)) {
 		l.hook = nil
 	}
-	if !m.Urgent && m.Kind != noteKind {
+	if !m.Urgent && m.Kind != noteKind && !s.Loud {
 		// What was put before the quiet hours and could not be sent is held in them all the same.
 		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet {
 			l.quiet = end

@@ -23,6 +23,11 @@ type Poller struct {
 	// could not be done yet.
 	Compose func(context.Context) (left bool)
 
+	// Probe, where a person asks, tries each message once whatever earlier failures say. What Chat asked for is kept to.
+	Probe bool
+	Loud  bool // does not mind the quiet hours
+
+	probed  sync.Map // messages that were tried so, by path
 	printed sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
 }
 

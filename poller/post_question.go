@@ -59,7 +59,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 	}
 	quota := p.outbox().Quota(hook.Chat())
 	if wait := quota.Take(p.now(), perWrite(cfg), questionBurst, true); wait > 0 {
-		return q, &QuotaError{wait}
+		return q, &QuotaError{wait, quota.Why(p.now())}
 	}
 	before := q.PostTried
 	if !before || q.Chat != hook.Chat() {
@@ -88,7 +88,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 			p.forgetCommand(cfg)
 		}
 		if gchat.TooMany(err) {
-			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))))
+			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))), p.Log.Clean(err.Error()))
 		}
 		return p.notPosted(q, err, err)
 	}

@@ -36,7 +36,7 @@ func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.
 	case gchat.TooMany(cause):
 		log.Msg("the space has had enough for now; the message waits")
 		again = now.Add(max(gchat.RetryAfter(cause), backoff(every, quota.Failed())))
-		quota.TooMany(again)
+		quota.TooMany(again, why)
 		return again, s.failed(m, why, time.Time{})
 	case gchat.Answered(cause): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it stays in the outbox")
@@ -45,7 +45,7 @@ func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.
 	// Out of reach, for all messages: a hanging Chat would take ten seconds for each.
 	log.Msg("message not sent; it stays in the outbox")
 	again = now.Add(backoff(every, quota.Failed()))
-	quota.OutOfReach(again)
+	quota.OutOfReach(again, why)
 	return again, s.failed(m, why, time.Time{})
 }
 
@@ -104,10 +104,14 @@ func (s *sender) tell(session, sentence string) {
 }
 
 // QuotaError says that the space's allowance is used up for the moment.
-type QuotaError struct{ Wait time.Duration }
+type QuotaError struct {
+	Wait time.Duration
+	Why  string // Chat wants, or has, to be left alone; "" when the allowance is used up
+}
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("the space's allowance is used up for %s", e.Wait.Round(time.Millisecond))
+	why := cmp.Or(e.Why, "the space's allowance is used up")
+	return fmt.Sprintf("%s; the next try is in %s", why, e.Wait.Round(time.Second))
 }
 
 // waitOf is how long a QuotaError asks to wait; 0 for other errors.

@@ -136,7 +136,7 @@ func (s *sender) toChat(ctx context.Context, chat string) {
 		m := s.letter(ctx, lane[0].Path)
 		done, err := s.box.Settle(m.Outgoing)
 		if err == nil && !done {
-			if wait := quota.Take(s.now(), perWrite(m.cfg), burst, false); wait > 0 {
+			if wait := quota.Take(s.now(), perWrite(m.cfg), burst, s.probes(m)); wait > 0 {
 				s.again(s.now().Add(wait))
 				return
 			}
@@ -177,13 +177,14 @@ func (s *sender) first(ctx context.Context, chat string, paused map[string]time.
 				continue
 			}
 			until, isPaused := paused[m.hook.ID()]
+			probing := s.probes(m)
 			switch wait := m.NotBefore.Sub(s.now()); {
-			case isPaused:
+			case isPaused && !probing:
 				next = sooner(next, until)
 				break within
 			case wait > 0 && m.Tries == 0:
 				held = sooner(held, m.NotBefore)
-			case wait > 0 && wait <= maxRetry:
+			case wait > 0 && wait <= maxRetry && !probing:
 				next = sooner(next, m.NotBefore)
 				break within
 			case !m.quiet.IsZero():
@@ -199,12 +200,19 @@ func (s *sender) first(ctx context.Context, chat string, paused map[string]time.
 	return lane, next, held
 }
 
+// probes says whether a message is to be tried whatever earlier failures say.
+func (s *sender) probes(m *letter) bool {
+	_, done := s.probed.Load(m.Path)
+	return s.Probe && !done
+}
+
 // maxRetry is the longest that a message that failed waits; what says more comes from a clock that was set back.
 const maxRetry = time.Hour
 
 // send tries one message, a part of it. It returns when its chat may be tried again, zero for at once, and what could not
 // be written down.
 func (s *sender) send(ctx context.Context, quota state.Quota, m *letter) (again time.Time, err error) {
+	s.probed.Store(m.Path, true)
 	if tried := s.box.Tried(m.Outgoing); !tried.IsZero() {
 		if name, ok := s.lookFor(ctx, m, tried); ok {
 			return time.Time{}, s.sentPart(m, name)

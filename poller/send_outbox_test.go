@@ -31,6 +31,7 @@ type office struct {
 	fault  func(text string, w http.ResponseWriter) (handled bool) // nil: none
 	store  bool                                                    // a faulty answer comes after the message was stored
 	idless bool                                                    // Chat knows nothing of message ids
+	ids    []string                                                // of the posts
 }
 
 func newOffice(t *testing.T) *office {
@@ -66,7 +67,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var m struct{ Text string }
 	_ = json.Unmarshal(body, &m)
-	o.posts = append(o.posts, m.Text)
+	o.posts, o.ids = append(o.posts, m.Text), append(o.ids, r.URL.Query().Get("messageId")+r.URL.Query().Get("requestId"))
 	if o.fault != nil {
 		answer := httptest.NewRecorder()
 		if o.fault(m.Text, answer) {
@@ -471,4 +472,72 @@ func writeConfig(t *testing.T, o *office, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestEveryTryCarriesTheSameID(t *testing.T) {
+	o := newOffice(t)
+	o.fault = refuse(500)
+	o.report("a", "one")
+	for range 3 {
+		o.clock = o.pass().Again
+	}
+	if len(o.ids) != 3 || len(o.ids[0]) < 20 || o.ids[0] != o.ids[1] || o.ids[1] != o.ids[2] {
+		t.Errorf("ids %q", o.ids)
+	}
+	o.report("a", "two")
+	o.fault = nil
+	o.pass()
+	if last := o.ids[len(o.ids)-1]; last == o.ids[0] {
+		t.Errorf("another message has the same id, %q", last)
+	}
+}
+
+func TestSendEndsAMergeThatWasCut(t *testing.T) {
+	o := newOffice(t)
+	first, second := o.report("a", "one", progress).Message, o.report("a", "two", progress).Message
+	// Killed right after the texts were put together: the second still waits as well.
+	first.Parts = []string{"one and two"}
+	first.Merged = []state.Merged{{Key: second.Key, MessageID: second.MessageID, CreatedAt: second.CreatedAt, File: filepath.Base(second.Path)}}
+	if err := o.outbox().Rewrite(first); err != nil {
+		t.Fatal(err)
+	}
+	o.pass()
+	o.want("one and two")
+}
+
+func TestOutOfReachIsTriedByOneMessageOnly(t *testing.T) {
+	o := newOffice(t)
+	tries := 0
+	hotel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tries++; fmt.Fprint(w, "please log in") }))
+	defer hotel.Close()
+	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = hotel.URL + "/v1/spaces/local/messages?key=k"
+	for _, session := range []string{"a", "b", "c"} {
+		o.report(session, session)
+	}
+	left := o.pass()
+	if tries != 1 || !left.Again.After(o.clock) {
+		t.Errorf("%d tries, left %+v", tries, left)
+	}
+	// For a person who asks it is tried again, before its time.
+	o.Probe = true
+	if o.pass(); tries != 1+1 {
+		t.Errorf("%d tries when a person asks, want one more", tries)
+	}
+	if f := o.FateOf(o.report("d", "d")); f.LastError == "" {
+		t.Error("nobody is told why a message waits that was not tried")
+	}
+}
+
+// What failed is tried at once when a person asks, however long it would have waited.
+func TestAPersonWhoAsksNeedNotWait(t *testing.T) {
+	o := newOffice(t)
+	o.fault = refuse(503)
+	o.report("a", "one")
+	for range 6 {
+		o.clock = o.pass().Again
+	}
+	o.pass()
+	o.fault, o.Poller = nil, &Poller{Env: o.Env, Log: o.Log, Now: o.Now, Probe: true}
+	o.pass()
+	o.want("one")
 }

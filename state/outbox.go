@@ -124,7 +124,11 @@ func (o Outbox) Rewrite(m *Outgoing) error {
 
 // LockSender makes the caller the one process that sends to a chat; ErrLocked when there is one.
 func (o Outbox) LockSender(chat string) (*Lock, error) {
-	return TryLock(filepath.Join(o.Dir, ".sender-"+hashName(chat)))
+	return TryLock(o.senderLock(chat))
+}
+
+func (o Outbox) senderLock(chat string) string {
+	return filepath.Join(o.Dir, ".sender-"+hashName(chat))
 }
 
 func hashName(s string) string {

@@ -49,6 +49,27 @@ func (o Outbox) Revive(now time.Time) (n int, err error) {
 	return n, nil
 }
 
+// Release lets go of what is held back for a digest.
+func (o Outbox) Release(now time.Time) error {
+	ms, _ := o.Waiting()
+	for _, m := range ms {
+		if m.Tries > 0 || !now.Before(m.NotBefore) {
+			continue
+		}
+		lock, err := lockSoon(o.senderLock(m.Chat))
+		if err != nil {
+			return err
+		}
+		m.NotBefore = now
+		err = o.Rewrite(m)
+		lock.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func removeOld(dir, prefix string, now time.Time) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

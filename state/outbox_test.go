@@ -213,7 +213,7 @@ func TestQuota(t *testing.T) {
 	if sent != 10+59 {
 		t.Errorf("%d in a minute, want 69: ten at once, one went to a question", sent)
 	}
-	q.TooMany(now.Add(30 * time.Second))
+	q.TooMany(now.Add(30*time.Second), "no")
 	if wait := q.Take(now, time.Second, 13, true); wait != 30*time.Second {
 		t.Errorf("left alone for %s, want 30s", wait)
 	}
@@ -223,7 +223,7 @@ func TestQuota(t *testing.T) {
 			t.Errorf("a clock that was set back by %s stops everything for %s", back, wait)
 		}
 	}
-	q.OutOfReach(now.Add(time.Minute))
+	q.OutOfReach(now.Add(time.Minute), "no")
 	if q.Take(now, time.Second, 10, false) != time.Minute || q.Take(now, time.Second, 13, true) != 0 {
 		t.Error("while Chat is out of reach reports wait and questions try")
 	}
@@ -298,7 +298,7 @@ func TestPauseIsSaidOnceForAWebhook(t *testing.T) {
 
 func TestQuotaBesideAStoppedProcess(t *testing.T) {
 	q := OutboxIn(t.TempDir()).Quota("c")
-	q.TooMany(asked.Add(time.Minute))
+	q.TooMany(asked.Add(time.Minute), "no")
 	l, err := lockSoon(q.path + ".lock")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ type quotaRecord struct {
 	Next      time.Time        `json:"next,omitzero"`
 	NotBefore time.Time        `json:"not_before,omitzero"` // Chat said "too many": for all
 	Down      time.Time        `json:"down,omitzero"`       // Chat is out of reach: for what is no question
+	Why       string           `json:"why,omitempty"`       // it is left alone
 	Failures  int              `json:"failures,omitempty"`  // one after another
 	Paused    map[string]Pause `json:"paused,omitempty"`    // by webhook: a space can have several, and one of them be wrong
 }
@@ -47,12 +48,13 @@ func (o Outbox) Quota(chat string) Quota {
 	return Quota{filepath.Join(o.Dir, ".quota", hashName(chat)+".json")}
 }
 
-// Take takes one write, when every is the time per write on average and burst how many may come at once. A question also
-// goes while Chat was out of reach just now: somebody waits for it. It returns how long to wait instead, when there is none.
-func (q Quota) Take(now time.Time, every time.Duration, burst int, question bool) (wait time.Duration) {
+// Take takes one write, when every is the time per write on average and burst how many may come at once. What somebody
+// waits for, a question for one, also goes while Chat was out of reach just now. It returns how long to wait instead, when
+// there is none.
+func (q Quota) Take(now time.Time, every time.Duration, burst int, awaited bool) (wait time.Duration) {
 	q.update(func(r *quotaRecord) bool {
 		until := r.NotBefore
-		if !question && r.Down.After(until) {
+		if !awaited && r.Down.After(until) {
 			until = r.Down
 		}
 		if wait = until.Sub(now); wait > 0 && wait <= maxLeftAlone {
@@ -73,13 +75,21 @@ func (q Quota) Take(now time.Time, every time.Duration, burst int, question bool
 }
 
 // TooMany leaves the space alone until then.
-func (q Quota) TooMany(until time.Time) {
-	q.update(func(r *quotaRecord) bool { r.NotBefore = until; return true })
+func (q Quota) TooMany(until time.Time, why string) {
+	q.update(func(r *quotaRecord) bool { r.NotBefore, r.Why = until, why; return true })
 }
 
 // OutOfReach leaves the space to questions until then.
-func (q Quota) OutOfReach(until time.Time) {
-	q.update(func(r *quotaRecord) bool { r.Down = until; return true })
+func (q Quota) OutOfReach(until time.Time, why string) {
+	q.update(func(r *quotaRecord) bool { r.Down, r.Why = until, why; return true })
+}
+
+// Why is why the space is left alone; "" when it is not.
+func (q Quota) Why(now time.Time) string {
+	if r := q.read(); now.Before(r.NotBefore) || now.Before(r.Down) {
+		return r.Why
+	}
+	return ""
 }
 
 // Failed counts a failure, and returns how many came one after another.
