@@ -519,7 +519,7 @@ func TestOutOfReachIsTriedByOneMessageOnly(t *testing.T) {
 		t.Errorf("%d tries, left %+v", tries, left)
 	}
 	// For a person who asks it is tried again, before its time.
-	o.Probe = true
+	o.Poller = &Poller{Env: o.Env, Log: o.Log, Now: o.Now, Probe: true}
 	if o.pass(); tries != 1+1 {
 		t.Errorf("%d tries when a person asks, want one more", tries)
 	}
