@@ -508,7 +508,12 @@ func TestSendEndsAMergeThatWasCut(t *testing.T) {
 func TestOutOfReachIsTriedByOneMessageOnly(t *testing.T) {
 	o := newOffice(t)
 	tries := 0
-	hotel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tries++; fmt.Fprint(w, "please log in") }))
+	hotel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			tries++
+		}
+		fmt.Fprint(w, "please log in")
+	}))
 	defer hotel.Close()
 	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = hotel.URL + "/v1/spaces/local/messages?key=k"
 	for _, session := range []string{"a", "b", "c"} {
