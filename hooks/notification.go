@@ -154,7 +154,7 @@ func (h *Hook) logProblems(cfg *state.Config) {
 // put has a report of this event's session sent.
 func (h *Hook) put(e *Event, r poller.Report) error {
 	if r.Session == "" {
-		r.Session = h.asker(e).Name
+		r.Session = h.sessionName(e)
 	}
 	r.SessionID, r.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
 	out, err := h.poller.PutReport(r)
@@ -162,6 +162,18 @@ func (h *Hook) put(e *Event, r poller.Report) error {
 		h.wake()
 	}
 	return err
+}
+
+// sessionName is what people call the session. Its ledger knows it from the start; else tmux is asked, which takes as long
+// as all the rest of a report.
+func (h *Hook) sessionName(e *Event) string {
+	if name := h.Env("CLAUDE_SESSION_ID"); name != "" {
+		return name
+	}
+	if l, err := h.ledgers().Load(e.SessionID); err == nil && l.SessionName != "" {
+		return l.SessionName
+	}
+	return h.asker(e).Name
 }
 
 // asks says whether the session has a question open.

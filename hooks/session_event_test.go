@@ -400,3 +400,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 	}
 }
+
+// Asking tmux takes as long as all the rest of a report: the ledger knows the name.
+func TestReportsTakeTheNameFromTheLedger(t *testing.T) {
+	w := newWorld(t)
+	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
+	w.run(sessionHook, recorded(t, "killed-01-SessionStart", "session_id", "one"))
+	delete(w.env, "CLAUDE_SESSION_ID")
+	w.run(notify, recorded(t, "plan-12-SubagentStop", "session_id", "one"))
+	w.awaitMessage("[Subagent Done] orch-epic4\n")
+}
