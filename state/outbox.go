@@ -59,6 +59,9 @@ func (o Outbox) Put(m *Outgoing, again time.Duration) (put bool, err error) {
 	if err := mkdir(o.Dir); err != nil {
 		return false, err
 	}
+	if _, repeated, err := o.before(m, again); err != nil || repeated {
+		return false, err // found out without a wait for the disk; place looks once more
+	}
 	// The bytes reach the disk before the lock: others put at the same moment.
 	tmp, err := syncedTemp(o.Dir, append(b, '\n'))
 	if err != nil {
@@ -83,22 +86,11 @@ func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error
 	} else if !errors.Is(err, ErrLocked) {
 		return false, err
 	}
-	waiting, err := o.queue()
-	if err != nil {
+	at, repeated, err := o.before(m, again)
+	if err != nil || repeated {
 		return false, err
 	}
-	key, at := safeName(m.Key), m.CreatedAt.UnixNano()
-	// What waits first, then what was sent: a sender notes the one before it removes the other. A clock that was set back
-	// makes everything of before look new.
-	for _, q := range waiting {
-		if q.Key == key && m.CreatedAt.Sub(q.At).Abs() < again {
-			return false, nil
-		}
-		at = max(at, q.At.UnixNano()+1)
-	}
-	if r, ok := o.Receipt(m.Key); ok && m.CreatedAt.Sub(r.CreatedAt).Abs() < again {
-		return false, nil
-	}
+	key := safeName(m.Key)
 	for range 100 {
 		path := filepath.Join(o.Dir, fmt.Sprintf("%019d-%s-%s.json", at, lane(m), key))
 		if err = os.Link(tmp, path); err == nil {
@@ -120,6 +112,25 @@ func (o Outbox) Rewrite(m *Outgoing) error {
 		return err
 	}
 	return writeFile(m.Path, append(b, '\n'))
+}
+
+// before looks at what was put before: at is the time, in ns, that m's place is to have, after all that waits.
+func (o Outbox) before(m *Outgoing, again time.Duration) (at int64, repeated bool, err error) {
+	waiting, err := o.queue()
+	if err != nil {
+		return 0, false, err
+	}
+	key, at := safeName(m.Key), m.CreatedAt.UnixNano()
+	// What waits first, then what was sent: a sender notes the one before it removes the other. A clock that was set back
+	// makes everything of before look new.
+	for _, q := range waiting {
+		if q.Key == key && m.CreatedAt.Sub(q.At).Abs() < again {
+			return 0, true, nil
+		}
+		at = max(at, q.At.UnixNano()+1)
+	}
+	r, ok := o.Receipt(m.Key)
+	return at, ok && m.CreatedAt.Sub(r.CreatedAt).Abs() < again, nil
 }
 
 // LockSender makes the caller the one process that sends to a chat; ErrLocked when there is one.
