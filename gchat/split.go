@@ -125,7 +125,7 @@ func cutInLine(text string, room int) int {
 	for n > 0 && text[n-1] == '`' && text[n] == '`' {
 		n--
 	}
-	if start := strings.LastIndex(text[:n], "<http"); start >= 0 {
+	if start := strings.LastIndexByte(text[:n], '<'); start >= 0 && strings.HasPrefix(text[start:], "<http") {
 		if end := strings.IndexAny(text[start:], ">\n"); end >= 0 && start+end >= n && text[start+end] == '>' {
 			n = start
 		}
