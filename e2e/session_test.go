@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -169,7 +170,7 @@ func (s *session) close(root string) {
 		if err != nil {
 			screen = err.Error()
 		}
-		s.t.Logf("Claude Code %s, screen:\n%s\n%s", s.Claude.Version, screen, s.API.tail(5))
+		s.t.Logf("Claude Code %s, screen:\n%s\n%s\n%s", s.Claude.Version, screen, s.API.tail(5), s.transcripts())
 	}
 	s.tmux.run("kill-server")
 	if killed := sweep(sessionVar+"="+s.mark, 2*time.Second); len(killed) > 0 {
@@ -181,6 +182,24 @@ func (s *session) close(root string) {
 	if err := os.RemoveAll(root); err != nil {
 		s.t.Errorf("remove session folder: %v", err)
 	}
+}
+
+// transcripts are the ends of what the session wrote about itself: hooks read it, and it can be late.
+func (s *session) transcripts() string {
+	var b strings.Builder
+	files, _ := filepath.Glob(filepath.Join(s.Home, ".claude", "projects", "*", "*.jsonl"))
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			raw = []byte(err.Error())
+		}
+		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		fmt.Fprintf(&b, "%s, %d lines:\n", filepath.Base(file), len(lines))
+		for _, line := range lines[max(0, len(lines)-8):] {
+			fmt.Fprintf(&b, "   %.600s\n", line)
+		}
+	}
+	return b.String()
 }
 
 // A Claude Code starting up takes a core for a second or two. Tests take a seat

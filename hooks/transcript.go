@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
@@ -91,10 +92,36 @@ func openTranscript(path string) (*os.File, int64, error) {
 	return openRegular(path)
 }
 
+const (
+	// transcriptLag is how long a transcript may lag behind the dialog on the screen: Claude Code writes it in the
+	// background, and on a busy machine the notification can be earlier. Nobody waits for the hook meanwhile: the dialog
+	// waits for a person.
+	transcriptLag = 500 * time.Millisecond
+	// justNow is how old the last entry of a transcript that lags can be: a model may think for minutes.
+	justNow = 10 * time.Minute
+)
+
 // pendingCalls are the last tool calls of a transcript that have no result yet, at most three.
 func pendingCalls(path string) ([]toolCall, error) {
-	tail, err := tailOf(path)
-	return pendingIn(tail), err
+	for end := time.Now().Add(transcriptLag); ; time.Sleep(10 * time.Millisecond) {
+		tail, err := tailOf(path)
+		if calls := pendingIn(tail); len(calls) > 0 || err != nil || time.Now().After(end) || !lags(tail, time.Now()) {
+			return calls, err
+		}
+	}
+}
+
+// lags says whether a transcript without a pending call may still get one: it was written to a moment ago.
+func lags(tail []byte, now time.Time) bool {
+	for len(tail) > 0 {
+		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
+		tail = tail[:max(0, len(tail)-len(line)-1)]
+		if e, _, ok := readEntry(line); ok && e.Timestamp != "" {
+			at, err := time.Parse(time.RFC3339, string(e.Timestamp))
+			return err == nil && now.Sub(at).Abs() < justNow
+		}
+	}
+	return false
 }
 
 // tailOf reads the last lines of a transcript.

@@ -54,7 +54,7 @@ func names(calls []toolCall) (got string) {
 }
 
 func TestPendingCalls(t *testing.T) {
-	now := time.Now()
+	now := time.Now().Add(-time.Hour) // what is old is not waited for
 	bash := func(id string) string {
 		return assistantLine(t, now, call(id, "Bash", map[string]any{"command": "ls"}))
 	}
@@ -91,6 +91,44 @@ func TestPendingCalls(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// Claude Code writes its transcript in the background: the call can come after the notification.
+func TestPendingCallThatIsWrittenLate(t *testing.T) {
+	said := entryLine(t, "user", time.Now(), "go")
+	path := transcript(t, said)
+	written := make(chan error, 1)
+	go func() {
+		time.Sleep(30 * time.Millisecond)
+		written <- os.WriteFile(path, []byte(said+assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600)
+	}()
+	calls, err := pendingCalls(path)
+	if got := names(calls); got != "Bash:1" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTranscriptsThatLag(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		lines string
+		want  bool
+	}{
+		"nothing":               {"", false},
+		"a moment ago":          {entryLine(t, "user", now, "go"), true},
+		"ten hours ago":         {entryLine(t, "user", now.Add(-10*time.Hour), "go"), false},
+		"another clock's":       {entryLine(t, "user", now.Add(10*time.Hour), "go"), false},
+		"the last counts":       {entryLine(t, "user", now.Add(-time.Hour), "go") + entryLine(t, "user", now, "on"), true},
+		"a line without a time": {entryLine(t, "user", now, "go") + `{"type":"mode"}` + "\n", true},
+		"no time":               {`{"type":"user","timestamp":"soon"}`, false},
+	} {
+		if got := lags([]byte(c.lines), now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 
