@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
@@ -23,7 +22,9 @@ type entry struct {
 	Type        string `json:"type"`
 	IsSidechain bool   `json:"isSidechain"` // a subagent's, in versions that write them into the same file
 	IsMeta      bool   `json:"isMeta"`
-	Timestamp   words  `json:"timestamp"` // RFC 3339
+	UUID        words  `json:"uuid"`
+	Parent      words  `json:"parentUuid"` // the entry that this one follows
+	Timestamp   words  `json:"timestamp"`  // RFC 3339
 	Message     struct {
 		ID      words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
@@ -92,36 +93,10 @@ func openTranscript(path string) (*os.File, int64, error) {
 	return openRegular(path)
 }
 
-const (
-	// transcriptLag is how long a transcript may lag behind the dialog on the screen: Claude Code writes it in the
-	// background, and on a busy machine the notification can be earlier. Nobody waits for the hook meanwhile: the dialog
-	// waits for a person.
-	transcriptLag = 500 * time.Millisecond
-	// justNow is how old the last entry of a transcript that lags can be: a model may think for minutes.
-	justNow = 10 * time.Minute
-)
-
 // pendingCalls are the last tool calls of a transcript that have no result yet, at most three.
 func pendingCalls(path string) ([]toolCall, error) {
-	for end := time.Now().Add(transcriptLag); ; time.Sleep(10 * time.Millisecond) {
-		tail, err := tailOf(path)
-		if calls := pendingIn(tail); len(calls) > 0 || err != nil || time.Now().After(end) || !lags(tail, time.Now()) {
-			return calls, err
-		}
-	}
-}
-
-// lags says whether a transcript without a pending call may still get one: it was written to a moment ago.
-func lags(tail []byte, now time.Time) bool {
-	for len(tail) > 0 {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
-		if e, _, ok := readEntry(line); ok && e.Timestamp != "" {
-			at, err := time.Parse(time.RFC3339, string(e.Timestamp))
-			return err == nil && now.Sub(at).Abs() < justNow
-		}
-	}
-	return false
+	tail, err := tailOf(path)
+	return pendingIn(tail), err
 }
 
 // tailOf reads the last lines of a transcript.
@@ -192,10 +167,42 @@ func pendingIn(tail []byte) (calls []toolCall) {
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
+			if len(calls) == 0 {
+				calls = callsAfter(e.UUID, tail, done)
+			}
 			break
 		}
 	}
 	calls = calls[:min(3, len(calls))]
 	slices.Reverse(calls)
+	return calls
+}
+
+// outOfPlace is how many lines before a prompt can be of what follows it.
+const outOfPlace = 20
+
+// callsAfter are the calls that follow a prompt although they stand before it, the last first: 2.1.45 sometimes writes
+// the prompt after what Claude said to it.
+func callsAfter(prompt words, before []byte, done map[string]bool) (calls []toolCall) {
+	if prompt == "" {
+		return nil
+	}
+	after := map[words]bool{prompt: true}
+	lines := bytes.Split(bytes.TrimSpace(before), []byte("\n"))
+	for _, line := range lines[max(0, len(lines)-outOfPlace):] {
+		e, blocks, ok := readEntry(line)
+		if !ok || !after[e.Parent] {
+			continue
+		}
+		after[e.UUID] = true
+		for _, b := range blocks {
+			switch {
+			case e.Type == "user" && b.Type == "tool_result":
+				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
+			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
+				calls = slices.Insert(calls, 0, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
+			}
+		}
+	}
 	return calls
 }

@@ -54,12 +54,15 @@ func names(calls []toolCall) (got string) {
 }
 
 func TestPendingCalls(t *testing.T) {
-	now := time.Now().Add(-time.Hour) // what is old is not waited for
+	now := time.Now()
 	bash := func(id string) string {
 		return assistantLine(t, now, call(id, "Bash", map[string]any{"command": "ls"}))
 	}
 	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
 	said := func(text string) string { return entryLine(t, "user", now, text) }
+	out := func(uuid, parent, line string) string { // of its place
+		return strings.Replace(line, `"uuid":"u"`, `"uuid":"`+uuid+`","parentUuid":"`+parent+`"`, 1)
+	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"nothing":               {"", ""},
 		"one":                   {said("go") + bash("1"), "Bash:1"},
@@ -75,6 +78,11 @@ func TestPendingCalls(t *testing.T) {
 			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
 			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`, "B:2 C:3"},
 		"the person spoke last":      {bash("1") + said("stop"), ""},
+		"the prompt is written last": {out("a", "p", bash("1")) + out("p", "", said("go")), "Bash:1"},
+		"two lines before its prompt": {out("a", "p", assistantLine(t, now, map[string]any{"type": "text", "text": "Now."})) +
+			out("b", "a", bash("1")) + out("p", "", said("go")), "Bash:1"},
+		"the prompt last, and done":  {out("a", "p", bash("1")) + out("b", "a", done("1")) + out("p", "", said("go")), ""},
+		"another prompt's":           {out("a", "x", bash("1")) + out("p", "", said("go")), ""},
 		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
 		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
 		"members of other types":     {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
@@ -91,44 +99,6 @@ func TestPendingCalls(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
-	}
-}
-
-// Claude Code writes its transcript in the background: the call can come after the notification.
-func TestPendingCallThatIsWrittenLate(t *testing.T) {
-	said := entryLine(t, "user", time.Now(), "go")
-	path := transcript(t, said)
-	written := make(chan error, 1)
-	go func() {
-		time.Sleep(30 * time.Millisecond)
-		written <- os.WriteFile(path, []byte(said+assistantLine(t, time.Now(), call("1", "Bash", nil))), 0o600)
-	}()
-	calls, err := pendingCalls(path)
-	if got := names(calls); got != "Bash:1" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestTranscriptsThatLag(t *testing.T) {
-	now := time.Now()
-	for name, c := range map[string]struct {
-		lines string
-		want  bool
-	}{
-		"nothing":               {"", false},
-		"a moment ago":          {entryLine(t, "user", now, "go"), true},
-		"ten hours ago":         {entryLine(t, "user", now.Add(-10*time.Hour), "go"), false},
-		"another clock's":       {entryLine(t, "user", now.Add(10*time.Hour), "go"), false},
-		"the last counts":       {entryLine(t, "user", now.Add(-time.Hour), "go") + entryLine(t, "user", now, "on"), true},
-		"a line without a time": {entryLine(t, "user", now, "go") + `{"type":"mode"}` + "\n", true},
-		"no time":               {`{"type":"user","timestamp":"soon"}`, false},
-	} {
-		if got := lags([]byte(c.lines), now); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }
 
