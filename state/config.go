@@ -175,15 +175,24 @@ func (c *Config) duration(where, s string, otherwise time.Duration) time.Duratio
 	if s == "" {
 		return otherwise
 	}
+	d, err := ParseInterval(s)
+	if err != nil {
+		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
+		return otherwise
+	}
+	return d
+}
+
+// ParseInterval reads seconds (10, 0.5) or a duration (10s, 1m).
+func ParseInterval(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if seconds, ferr := strconv.ParseFloat(s, 64); ferr == nil && seconds < 1e9 {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || d < 10*time.Millisecond {
-		c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes seconds (10) or a duration (10s)", where, s))
-		return otherwise
+		return 0, fmt.Errorf("%q: it takes seconds (10) or a duration (10s)", s)
 	}
-	return d
+	return d, nil
 }
 
 // ErrNoWebhook says that no place of the configuration names a webhook.

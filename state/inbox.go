@@ -23,13 +23,23 @@ type Inbox struct {
 	// begin anew. Resume is zero when the last pass came to its end.
 	From   time.Time `json:"from,omitzero"`
 	Resume time.Time `json:"resume,omitzero"`
+	// Trouble is why replies cannot be read at present; nil when they can.
+	Trouble *ReadTrouble `json:"trouble,omitempty"`
+	Chat    string       `json:"chat"` // host/spaces/S
 
 	path string
 }
 
+// ReadTrouble is what keeps a space from being read.
+type ReadTrouble struct {
+	Since    time.Time `json:"since"`
+	Why      string    `json:"why"` // without secrets
+	Degraded bool      `json:"degraded"`
+}
+
 // OpenInbox reads how far a space was read. A file that does not parse is moved aside and the space is read afresh.
 func OpenInbox(userState, chat string) (*Inbox, error) {
-	in := &Inbox{Covered: map[string]bool{}, path: filepath.Join(userState, "inbox", safeName(chat)+".json")}
+	in := &Inbox{Covered: map[string]bool{}, Chat: chat, path: filepath.Join(userState, "inbox", safeName(chat)+".json")}
 	b, err := os.ReadFile(in.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return in, nil
@@ -38,12 +48,25 @@ func OpenInbox(userState, chat string) (*Inbox, error) {
 		return in, fmt.Errorf("read inbox: %w", err)
 	}
 	if err := json.Unmarshal(b, in); err != nil {
-		return &Inbox{Covered: map[string]bool{}, path: in.path}, setAside(in.path, err)
+		return &Inbox{Covered: map[string]bool{}, Chat: chat, path: in.path}, setAside(in.path, err)
 	}
 	if in.Covered == nil {
 		in.Covered = map[string]bool{}
 	}
+	in.Chat = chat
 	return in, nil
+}
+
+// TroubledInboxes are the spaces that cannot be read at present.
+func TroubledInboxes(userState string) (troubled []*Inbox) {
+	files, _ := filepath.Glob(filepath.Join(userState, "inbox", "*.json"))
+	for _, file := range files {
+		in := &Inbox{}
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, in) == nil && in.Trouble != nil {
+			troubled = append(troubled, in)
+		}
+	}
+	return troubled
 }
 
 // Save writes how far the space was read. It comes after the replies are in the questions' files: the other way round
@@ -66,5 +89,6 @@ func LockLeader(userState, chat string) (*Lock, error) {
 
 // Equal says whether the two say the same.
 func (in *Inbox) Equal(other *Inbox) bool {
-	return in.Watermark.Equal(other.Watermark) && in.From.Equal(other.From) && in.Resume.Equal(other.Resume) && maps.Equal(in.Covered, other.Covered)
+	return in.Watermark.Equal(other.Watermark) && in.From.Equal(other.From) && in.Resume.Equal(other.Resume) && maps.Equal(in.Covered, other.Covered) &&
+		(in.Trouble == other.Trouble || in.Trouble != nil && other.Trouble != nil && *in.Trouble == *other.Trouble)
 }

@@ -21,6 +21,8 @@ type Log struct {
 	path string
 	mu   sync.Mutex
 	file *os.File
+
+	opened os.FileInfo // of file
 }
 
 // NewLog is the log of one process; job is the name that it runs under.
@@ -40,16 +42,28 @@ func LogPath(env Getenv) string {
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A daemon lives long: the file may have grown meanwhile, or be another process's old one by now.
+	info, err := os.Stat(l.path)
+	if large := err == nil && info.Size() > maxLog; large || l.file != nil && (err != nil || !os.SameFile(info, l.opened)) {
+		if large {
+			// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
+			_ = os.Rename(l.path, l.path+".1")
+		}
+		if l.file != nil {
+			l.file.Close()
+			l.file = nil
+		}
+	}
 	if l.file == nil {
 		if mkdir(filepath.Dir(l.path)) != nil {
 			return len(line), nil
 		}
-		if info, err := os.Stat(l.path); err == nil && info.Size() > maxLog {
-			// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
-			_ = os.Rename(l.path, l.path+".1")
-		}
 		f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
+			return len(line), nil
+		}
+		if l.opened, err = f.Stat(); err != nil {
+			f.Close()
 			return len(line), nil
 		}
 		l.file = f

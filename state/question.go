@@ -105,6 +105,17 @@ type Reply struct {
 	Verdict     Verdict   `json:"verdict,omitempty"`
 }
 
+// Typing is the daemon's account of the keys that it sent for a question. It is written before each key.
+type Typing struct {
+	At     time.Time `json:"at"`               // of the last key
+	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
+	Last   string    `json:"last"`             // the last key; a text only by its length
+	Commit bool      `json:"commit,omitempty"` // the last key was the one that submits
+	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the daemon was killed in it, or is at it
+	Result string    `json:"result,omitempty"` // injected, clean or dirty
+	Why    string    `json:"why,omitempty"`    // for a person
+}
+
 // Question is one AskUserQuestion call that was put to a person, as it stands in its file. The first block is the
 // format that other programs read; the second is ours. Fields that this version does not know survive a rewrite.
 type Question struct {
@@ -134,6 +145,8 @@ type Question struct {
 	ClaudePID       int               `json:"claude_pid,omitempty"`
 	ClaudeStart     string            `json:"claude_start,omitempty"` // start time of that process, so that a reused pid is not taken for it
 	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
+	TmuxSocket      string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
+	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the daemon did not find it (inject)
 	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it goes, or is
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
@@ -145,10 +158,11 @@ type Question struct {
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
 	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
+	Typing          *Typing           `json:"typing,omitempty"`           // what the daemon typed (inject)
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, age
+	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age
 
 	Path string `json:"-"` // where it is on disk
 

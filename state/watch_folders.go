@@ -1,0 +1,87 @@
+package state
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// FolderWatch tells of changes to the questions, and to the replies put there by hand, of many projects.
+type FolderWatch struct {
+	Changed <-chan struct{} // several changes may be told once
+
+	watcher *fsnotify.Watcher // nil when the kernel has no watch left
+	watched map[string]bool
+}
+
+// WatchFolders begins a watch that ends with ctx. It covers nothing before Cover.
+func WatchFolders(ctx context.Context) *FolderWatch {
+	changed := make(chan struct{}, 1)
+	f := &FolderWatch{Changed: changed, watched: map[string]bool{}}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return f
+	}
+	f.watcher = w
+	go func() {
+		defer w.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				name := filepath.Base(e.Name)
+				if strings.HasPrefix(name, ".") || name == lastPollFile || name == pidFile || e.Op == fsnotify.Chmod {
+					continue // temporary files, locks, and what the daemon itself writes
+				}
+			case _, ok := <-w.Errors: // events were dropped: look
+				if !ok {
+					return
+				}
+			}
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return f
+}
+
+// Cover watches these projects' folders from now on, and no others. It reports whether all of them are: what is not has to
+// be looked at. Folders that do not exist yet are covered by the one above them.
+func (f *FolderWatch) Cover(projectStates []string) (all bool) {
+	if f.watcher == nil {
+		return false
+	}
+	want := map[string]bool{}
+	for _, dir := range projectStates {
+		questions, queue := QuestionsIn(dir).Dir, filepath.Join(dir, "user-input-queue")
+		for _, d := range []string{questions, queue} {
+			if exists(d) {
+				want[d] = true
+			} else if exists(dir) {
+				want[dir] = true
+			}
+		}
+	}
+	all = true
+	for d := range want {
+		// A folder that was removed and made again has lost its watch; adding one that is there changes nothing.
+		if err := f.watcher.Add(d); err != nil {
+			all = false
+		}
+	}
+	for d := range f.watched {
+		if !want[d] {
+			_ = f.watcher.Remove(d)
+		}
+	}
+	f.watched = want
+	return all
+}
