@@ -1,4 +1,4 @@
-// Package inject speaks tmux: panes, sessions, captures. Nothing here types yet; the daemon's injection will.
+// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them, and types into the one that is meant.
 package inject
 
 import (

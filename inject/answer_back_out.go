@@ -1,0 +1,254 @@
+package inject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// backOut ends an answer that cannot go on, and takes back what it left where each step can be seen to work. What was
+// handed to another page of the dialog cannot be taken back.
+func (h *hand) backOut(ctx context.Context, cause error) Outcome {
+	if h.out.Keys == 0 {
+		return h.ended(Unchanged, cause)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	h.backing = true
+	h.lastTyped = time.Now().Add(24 * time.Hour) // somebody typing is why it ends; what is left must go all the same
+	left, err := h.takeBack(ctx)
+	var gone closed
+	if errors.As(err, &gone) { // it says more than what was noticed first
+		cause, err = gone, nil
+	}
+	switch {
+	case err != nil:
+		return h.ended(Dirty, fmt.Errorf("%w; %s (%w)", cause, left, err))
+	case left != "":
+		return h.ended(Dirty, fmt.Errorf("%w; %s", cause, left))
+	}
+	return h.ended(Unchanged, cause)
+}
+
+// takeBack returns what it had to leave, for a person, "" for nothing.
+func (h *hand) takeBack(ctx context.Context) (left string, err error) {
+	const ticked = "a part of the answer stands in the dialog and was not submitted"
+	if err := h.calm(ctx); err != nil {
+		return "it is not known what of the answer arrived", err
+	}
+	if h.screen.Kind == Review && h.gave == 1 && len(h.acts) == 1 {
+		if err := h.tap(ctx, KeyLeft, func(s Screen) bool { return asks(s, h.page.act.prompt) == "" }); err != nil {
+			return ticked, err
+		}
+		h.gave = 0
+	}
+	switch {
+	case asks(h.screen, h.page.act.prompt) == "":
+		if h.gave > 0 {
+			return fmt.Sprintf("%d of its %d questions are answered in the dialog, and nothing was submitted", h.gave, len(h.acts)), nil
+		}
+		if err := h.undo(ctx); err != nil {
+			return ticked, err
+		}
+		return "", nil
+	case h.screen.Kind == Review || h.open(min(h.gave, len(h.acts)-1)).differs(h.screen) == "":
+		return ticked, nil
+	case h.screen.Kind == Unknown && h.closing:
+		return "the answer may have been submitted", nil
+	case h.screen.Kind == Unknown:
+		return "the dialog cannot be seen any more: " + h.screen.Why, nil
+	}
+	mixed := h.gave > 0 || h.page.text != "" || h.page.notes != "" || len(h.ours()) > 0
+	if err := h.takeStray(ctx); err != nil {
+		return fmt.Sprintf("%q may stand in the input box", cutText(h.last, 60)), err
+	}
+	switch {
+	case mixed:
+		return "Claude may have been told a part of it", closed("the dialog was closed in the terminal while the answer was being typed")
+	case h.unseen && !h.strayed && h.last != "":
+		return "or it was our key that closed it", closed("the question was answered or left in the terminal")
+	}
+	return "", closed("the question was answered or left in the terminal")
+}
+
+// calm waits until the screen says something definite, twice the same.
+func (h *hand) calm(ctx context.Context) error {
+	before := ""
+	for deadline := time.Now().Add(or(h.t.Patience, keyPatience)); ; {
+		if err := h.look(ctx); err != nil {
+			return err
+		}
+		if h.raw == before && h.screen.Kind != Unknown || time.Now().After(deadline) {
+			return nil
+		}
+		before = h.raw
+		if err := pause(ctx, nextLook); err != nil {
+			return err
+		}
+	}
+}
+
+// ours are the rows that we ticked.
+func (h *hand) ours() []int {
+	var rows []int
+	for n, on := range h.page.ticks {
+		if on {
+			rows = append(rows, n)
+		}
+	}
+	return rows
+}
+
+// undo empties the field that we typed into and takes our ticks away.
+func (h *hand) undo(ctx context.Context) error {
+	field := h.page.act.field()
+	switch {
+	case h.page.noting && h.screen.Noting:
+		if err := h.erase(ctx, h.page.notes+h.last, func(s Screen) (string, bool) { return notesText(s), s.Noting }); err != nil {
+			return err
+		}
+		if err := h.tap(ctx, KeyEscape, func(s Screen) bool { return s.Kind == Question && !s.Noting }); err != nil {
+			return err
+		}
+	case h.page.notes != "" && !emptyNotes(h.screen.Notes):
+		return errors.New("the notes stand in the dialog")
+	case fieldText(h.screen) != "" && cursorRow(h.screen) == field && strings.Contains(squeeze(fieldText(h.screen)), squeeze(h.page.text)):
+		if h.page.text != "" || h.last == fieldText(h.screen) {
+			if err := h.erase(ctx, fieldText(h.screen), func(s Screen) (string, bool) { return fieldText(s), cursorRow(s) == field }); err != nil {
+				return err
+			}
+		}
+	case h.page.text != "" && fieldText(h.screen) != "":
+		return errors.New("the text stands in the dialog")
+	}
+	if len(h.page.ticks) > 0 && cursorRow(h.screen) == field {
+		if err := h.tap(ctx, KeyUp, func(s Screen) bool { return cursorRow(s) == field-1 }); err != nil {
+			return err
+		}
+	}
+	for _, n := range h.ours() {
+		if !isTicked(h.screen, n) {
+			continue
+		}
+		if err := h.tap(ctx, KeyDigit(n), func(s Screen) bool { return s.Kind == Question && !isTicked(s, n) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isTicked(s Screen, number int) bool {
+	for _, r := range s.Rows {
+		if r.Number == number && r.Ticked {
+			return true
+		}
+	}
+	return false
+}
+
+func fieldText(s Screen) string {
+	for _, r := range s.Rows {
+		if r.Kind == OtherRow {
+			return r.Text
+		}
+	}
+	return ""
+}
+
+func notesText(s Screen) string {
+	if emptyNotes(s.Notes) {
+		return ""
+	}
+	return s.Notes
+}
+
+// strayText is what the input box shows for a text that was pasted into it.
+var strayPaste = regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+
+// takeStray looks for a moment whether the last key or text stands alone in the input box: then the dialog had closed
+// before it came. It is taken back when the box holds exactly that.
+func (h *hand) takeStray(ctx context.Context) error {
+	for deadline := time.Now().Add(strayTime); ; {
+		if h.last != "" && h.screen.Kind == Draft {
+			switch {
+			case Same(h.screen.Draft, h.last), len(h.last) > 1 && strayPaste.MatchString(h.screen.Draft):
+				h.strayed = true
+				return h.erase(ctx, h.screen.Draft, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
+			case strings.HasSuffix(squeeze(h.screen.Draft), squeeze(h.last)):
+				h.strayed = true
+				return errors.New("there is more in the box")
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil
+		}
+		if err := pause(ctx, nextLook/2); err != nil {
+			return err
+		}
+		if err := h.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// erase empties a field by C-u (a line of the screen) and BackSpace, as long as what is left is the beginning of what was
+// there.
+func (h *hand) erase(ctx context.Context, text string, shown func(Screen) (string, bool)) error {
+	lost := 0
+	for range 600 {
+		now, there := shown(h.screen)
+		switch {
+		case !there:
+			return errors.New("it changed in the terminal")
+		case now == "":
+			return nil
+		case lost > 2:
+			return errors.New("it does not go away")
+		}
+		k := KeyBackSpace
+		if utf8.RuneCountInString(now) > 1 && lost%2 == 0 {
+			k = KeyClear
+		}
+		shorter := func(s Screen) bool {
+			rest, there := shown(s)
+			return there && rest != now && (rest == "" || Begins(rest, now))
+		}
+		err := h.tap(ctx, k, shorter)
+		switch {
+		case errors.Is(err, errNoEffect):
+			lost++
+		case err != nil:
+			return err
+		default:
+			lost = 0
+		}
+	}
+	return errors.New("it is too long")
+}
+
+// tap sends a key that takes something back.
+func (h *hand) tap(ctx context.Context, k Key, worked func(Screen) bool) error {
+	was := h.raw
+	s := key(k)
+	s.leaves = ""
+	s.before = func(Screen) string {
+		if h.raw != was {
+			return "the screen changed in the terminal"
+		}
+		return ""
+	}
+	s.after = func(s Screen) (seen, string) {
+		switch {
+		case worked(s):
+			return done, ""
+		case h.raw == was:
+			return notYet, ""
+		}
+		return unlike, "the screen changed in the terminal"
+	}
+	return h.send(ctx, s)
+}

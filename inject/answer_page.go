@@ -1,0 +1,150 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// page is how a question's page must look: the question, and what was done to it so far.
+type page struct {
+	act    act
+	index  int // of the question
+	of     int // questions
+	cursor int // the number of the row it stands on; 0 is any row but the field for own words
+	ticks  map[int]bool
+	text   string // in the field for own words
+	noting bool   // the keys go to the field for notes
+	notes  string
+}
+
+// differs says, for a person, what about the screen is not as it must be; "" when nothing is.
+func (g page) differs(s Screen) string {
+	if why := asks(s, g.act.prompt); why != "" {
+		return why
+	}
+	if g.of > 1 && s.Tabs != nil && len(s.Tabs) != g.of+1 {
+		return "another dialog is open"
+	}
+	for i, tab := range s.Tabs {
+		if i != g.index && !tab.Submit && tab.Answered != (i < g.index) {
+			return "another of its questions was changed in the terminal"
+		}
+	}
+	if s.Preview && (s.Noting != g.noting || !g.noted(s)) {
+		return "its notes were changed in the terminal"
+	}
+	for _, r := range s.Rows {
+		if why := g.rowDiffers(r); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (g page) rowDiffers(r Row) string {
+	field := r.Kind == OtherRow
+	switch {
+	case g.act.prompt.MultiSelect && (field || r.Kind == OptionRow) && r.Ticked != g.ticks[r.Number]:
+		return fmt.Sprintf("%q was changed in the terminal", cutText(r.Label, 40))
+	case field && !shows(r, g.text):
+		return "somebody typed into it in the terminal"
+	case r.Cursor && g.cursor == 0 && field, r.Cursor && g.cursor != 0 && r.Number != g.cursor, !r.Cursor && g.cursor != 0 && r.Number == g.cursor && r.Kind != SubmitRow:
+		return "its cursor was moved in the terminal"
+	}
+	return ""
+}
+
+// noted says whether the field for notes shows what it must; empty, it shows a placeholder or a key.
+func (g page) noted(s Screen) bool {
+	if g.notes == "" {
+		return emptyNotes(s.Notes)
+	}
+	return Same(s.Notes, g.notes)
+}
+
+func emptyNotes(shown string) bool {
+	return shown == "" || strings.HasPrefix(shown, "press n") || strings.HasPrefix(shown, "Add notes on this")
+}
+
+// shows says whether the field for own words holds text. Of a long one only a part is on the screen.
+func shows(r Row, text string) bool {
+	if Same(r.Text, text) {
+		return true
+	}
+	return r.Cut && r.Text != "" && text != "" && strings.Contains(squeeze(text), strings.TrimSuffix(squeeze(r.Text), "…"))
+}
+
+// asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
+// pane, what is on the screen must fit.
+func asks(s Screen, p state.Prompt) string {
+	switch {
+	case s.Kind != Question:
+		return notTheDialog(s)
+	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question):
+		return "another question is open"
+	case !s.Cut && !Same(s.Question, p.Question):
+		return "another question is open"
+	case s.Multi != p.MultiSelect && !s.Below:
+		return "another dialog with that question is open"
+	}
+	options := 0
+	for _, r := range s.Rows {
+		switch {
+		case r.Kind == OptionRow && (r.Number < 1 || r.Number > len(p.Options)):
+			return "the question is open with other options"
+		case r.Kind == OptionRow && !Same(r.Label, p.Options[r.Number-1].Label) && !(r.Cut && Begins(r.Label, p.Options[r.Number-1].Label)):
+			return "the question is open with other options"
+		case r.Kind == OtherRow && r.Number != len(p.Options)+1:
+			return "the question is open with other options"
+		case r.Kind == OptionRow:
+			options++
+		}
+	}
+	if options < len(p.Options) && !s.Above && !s.Below {
+		return "the question is open with other options"
+	}
+	return ""
+}
+
+// notTheDialog says what is on the screen instead of a question.
+func notTheDialog(s Screen) string {
+	switch s.Kind {
+	case Prompt, Draft:
+		return "the question is not open any more"
+	case Permission:
+		return "another dialog is open"
+	case Review:
+		return "somebody has answered it in the terminal up to the last page"
+	case Question:
+		return "another question is open"
+	}
+	return "the pane shows " + s.Why
+}
+
+// reviewDiffers says, for a person, what about the review page is not as meant. An answer that is not on the screen was
+// seen on its own page.
+func reviewDiffers(s Screen, acts []act) string {
+	if s.Kind != Review {
+		return notTheDialog(s)
+	}
+	if s.Missing || len(s.Answers) > len(acts) || !s.Cut && len(s.Answers) < len(acts) {
+		return "the review page does not list the answers that were given"
+	}
+	skipped := len(acts) - len(s.Answers)
+	for i, r := range s.Answers {
+		a := acts[skipped+i]
+		if !Same(r.Question, a.prompt.Question) || !reviewSame(r.Answer, a) {
+			return fmt.Sprintf("the review page shows %q for %q", cutText(r.Answer, 60), cutText(r.Question, 60))
+		}
+	}
+	return ""
+}
+
+func reviewSame(shown string, a act) bool {
+	if len(a.numbers) == 0 && a.text == "" { // nothing but notes
+		return true
+	}
+	return Same(shown, a.reviewed())
+}

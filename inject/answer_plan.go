@@ -1,0 +1,134 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+// act is how one prompt is answered at the keyboard.
+type act struct {
+	prompt  state.Prompt
+	numbers []int  // of the options that are chosen, as the dialog numbers them, ascending
+	text    string // the person's own words
+	notes   string // a remark beside the choice
+}
+
+// plan is what is to be done, page by page. removed says that control characters were taken out of a text.
+func plan(choices []Choice) (acts []act, removed bool, err error) {
+	if len(choices) == 0 {
+		return nil, false, errors.New("there is nothing to answer")
+	}
+	for _, c := range choices {
+		a := act{prompt: c.Prompt}
+		var cut [2]bool
+		a.text, cut[0] = typeable(c.Answer.Text)
+		a.notes, cut[1] = typeable(c.Answer.Notes)
+		removed = removed || cut[0] || cut[1]
+		if err := a.choose(c.Answer.Labels); err != nil {
+			return nil, removed, err
+		}
+		if len(a.numbers) == 0 && a.text == "" {
+			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", cutText(c.Prompt.Question, 60))
+		}
+		acts = append(acts, a)
+	}
+	return acts, removed, nil
+}
+
+// typeable is a text as it is typed: without what a terminal would obey, and without white space at its ends, which
+// Claude Code takes off as well.
+func typeable(text string) (string, bool) {
+	clean, removed := Clean(text)
+	return strings.TrimSpace(clean), removed
+}
+
+// choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
+func (a *act) choose(labels []string) error {
+	const digits = 9 - 2 // "Type something" and "Chat about this" have numbers too
+	if len(a.prompt.Options) > digits {
+		return fmt.Errorf("%d options are more than the dialog can have", len(a.prompt.Options))
+	}
+	if len(labels) > 1 && !a.prompt.MultiSelect {
+		return fmt.Errorf("%q takes one choice, not %d", cutText(a.prompt.Question, 60), len(labels))
+	}
+	for _, label := range labels {
+		i := slices.IndexFunc(a.prompt.Options, func(o state.Option) bool { return o.Label == label })
+		if i < 0 {
+			return fmt.Errorf("%q is not an option of %q", cutText(label, 40), cutText(a.prompt.Question, 60))
+		}
+		if !slices.Contains(a.numbers, i+1) {
+			a.numbers = append(a.numbers, i+1)
+		}
+	}
+	slices.Sort(a.numbers)
+	return nil
+}
+
+// drawn is the act on the page as it is drawn. A remark has a place only beside options with previews; a single choice
+// with previews has none for own words but its field for notes; and where own words are typed, a choice and a remark go
+// with them, so that nothing of what the person said is lost.
+func (a act) drawn(preview bool) act {
+	switch {
+	case a.prompt.MultiSelect:
+		a.text, a.notes = dashed(a.text, a.notes), ""
+	case preview && a.text != "":
+		a.notes, a.text, a.numbers = a.words(), "", nil
+	case !preview && (a.text != "" || a.notes != ""):
+		a.text, a.notes, a.numbers = a.words(), "", nil
+	}
+	return a
+}
+
+// words are choice, own words and remark in one text.
+func (a act) words() string { return dashed(joinWords(a.labels(), a.text), a.notes) }
+
+func (a act) labels() []string {
+	var labels []string
+	for _, n := range a.numbers {
+		labels = append(labels, a.prompt.Options[n-1].Label)
+	}
+	return labels
+}
+
+// reviewed is how the review page shows the answer.
+func (a act) reviewed() string { return joinWords(a.labels(), a.text) }
+
+func joinWords(labels []string, text string) string {
+	return state.Answer{Labels: labels, Text: text}.Value()
+}
+
+func dashed(text, remark string) string {
+	if text == "" || remark == "" {
+		return text + remark
+	}
+	return text + " – " + remark
+}
+
+// field is the number of the row for own words.
+func (a act) field() int { return len(a.prompt.Options) + 1 }
+
+// typed is the text as it goes into a field. 2.1.329 takes a backslash before Enter for "the text goes on", and to 2.1.45 a
+// single digit in the empty field is a choice.
+func typed(text string) string {
+	if strings.HasSuffix(text, `\`) || len(text) == 1 && digit(text[0]) {
+		return text + " "
+	}
+	return text
+}
+
+// firstPart is the little of a text that is typed to see whether it arrives where it should.
+func firstPart(text string) (first, rest string) {
+	_, n := utf8.DecodeRuneInString(text)
+	if digit(text[0]) {
+		_, m := utf8.DecodeRuneInString(text[n:])
+		n += m
+	}
+	return text[:n], text[n:]
+}
+
+func digit(b byte) bool { return b >= '0' && b <= '9' }

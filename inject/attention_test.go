@@ -1,0 +1,70 @@
+package inject
+
+import (
+	"testing"
+	"time"
+)
+
+// A person is a real client of one server in a pane of another, which plays the terminal.
+func TestLastTypedIsAPersonsDoing(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t, "exec cat")
+	other := w.session("other", "exec cat")
+	last := func(p Pane) time.Time {
+		t.Helper()
+		at, err := w.LastTyped(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := last(p); !at.IsZero() {
+		t.Errorf("nobody is attached, and typed at %v", at)
+	}
+
+	desk, person := newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -t =main")
+	until(t, "somebody is attached", func() bool { return !last(p).IsZero() })
+	if at := last(other); !at.IsZero() {
+		t.Errorf("attached to another session: %v", at)
+	}
+	past := func(base time.Time) bool { return time.Now().Unix() > base.Unix()+1 } // tmux counts whole seconds
+	until(t, "the answers of the terminal are over", func() bool { return past(last(p)) })
+
+	base := last(p)
+	until(t, "we have typed for a while", func() bool {
+		for _, err := range []error{w.Type(t.Context(), p.ID, "ours"), w.Key(t.Context(), p.ID, KeyEnter), w.Paste(t.Context(), p.ID, "ours")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return past(base)
+	})
+	if at := last(p); !at.Equal(base) {
+		t.Errorf("our own keys count: %v, was %v", at, base)
+	}
+	until(t, "a person's key counts", func() bool {
+		if err := desk.Key(t.Context(), person.ID, KeyNotes); err != nil {
+			t.Fatal(err)
+		}
+		return last(p).After(base)
+	})
+
+	// A second session with the same window shows the pane too.
+	w.tmux("new-session", "-d", "-t", "=other", "-s", "twin")
+	w.tmux("switch-client", "-c", w.tmux("list-clients", "-F", "#{client_name}"), "-t", "=twin")
+	if at := last(other); at.IsZero() {
+		t.Error("a client of the same window's other session does not count")
+	}
+	if at := last(p); !at.IsZero() {
+		t.Errorf("it went to another session: %v", at)
+	}
+}
+
+func TestWhoOnlyWatchesTypesNothing(t *testing.T) {
+	w, p := newWorld(t, "exec cat")
+	newWorld(t, "unset TMUX; exec tmux -u -S "+w.Socket+" attach -r -t =main")
+	until(t, "somebody is attached", func() bool { return w.tmux("list-clients") != "" })
+	if at, err := w.LastTyped(t.Context(), p); err != nil || !at.IsZero() {
+		t.Errorf("%v, %v", at, err)
+	}
+}

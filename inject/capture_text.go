@@ -1,0 +1,246 @@
+package inject
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws a placeholder dim or, like
+// the rows' numbers and descriptions, in the theme's grey; the place where a person types is one inverse cell.
+type ink struct {
+	fg, bg    string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
+	bold, dim bool
+	inverse   bool
+}
+
+// cell is one character with what combines with it.
+type cell struct {
+	text  string
+	width int // columns
+	ink   ink
+}
+
+func (c cell) blank() bool { return strings.TrimSpace(c.text) == "" }
+
+// line is one line of a pane, without the blanks at its end.
+type line struct {
+	cells  []cell
+	text   string
+	typing bool // a cell is inverse, perhaps a blank one behind the text: the keys go here
+}
+
+func newLine(cells []cell) line {
+	end := len(cells)
+	for end > 0 && cells[end-1].blank() {
+		end--
+	}
+	var b strings.Builder
+	for _, c := range cells[:end] {
+		b.WriteString(c.text)
+	}
+	typing := false
+	for _, c := range cells {
+		typing = typing || c.ink.inverse
+	}
+	return line{cells[:end:end], b.String(), typing}
+}
+
+func (l line) blank() bool { return len(l.cells) == 0 }
+
+// indent counts the columns before the text.
+func (l line) indent() int {
+	n := 0
+	for _, c := range l.cells {
+		if !c.blank() {
+			break
+		}
+		n += c.width
+	}
+	return n
+}
+
+func (l line) width() int {
+	n := 0
+	for _, c := range l.cells {
+		n += c.width
+	}
+	return n
+}
+
+// from is the line's text beginning at a column.
+func (l line) from(column int) line {
+	at := 0
+	for i, c := range l.cells {
+		if at >= column {
+			return newLine(l.cells[i:])
+		}
+		at += c.width
+	}
+	return line{}
+}
+
+// before is the line's text up to a column.
+func (l line) before(column int) line {
+	at := 0
+	for i, c := range l.cells {
+		at += c.width
+		if at > column {
+			return newLine(l.cells[:i])
+		}
+	}
+	return l
+}
+
+// at is the character at a column; "" behind the end, and in the right half of a wide one.
+func (l line) at(column int) string {
+	n := 0
+	for _, c := range l.cells {
+		if n == column {
+			return c.text
+		}
+		n += c.width
+	}
+	return ""
+}
+
+// drawn says whether all of the line's text that is not under the typing mark is drawn as ok wants it; a line without
+// any such text is not.
+func (l line) drawn(ok func(ink) bool) bool {
+	seen := false
+	for _, c := range l.cells {
+		if c.blank() || c.ink.inverse {
+			continue
+		}
+		if !ok(c.ink) {
+			return false
+		}
+		seen = true
+	}
+	return seen
+}
+
+// rule says whether the line is a rule over the whole pane, as above a dialog and around the input box.
+func (l line) rule() bool {
+	return len(l.cells) >= 8 && strings.Trim(l.text, "─") == ""
+}
+
+// readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it.
+func readCapture(capture string) []line {
+	var (
+		lines []line
+		cells []cell
+		now   ink
+	)
+	for len(capture) > 0 {
+		if capture[0] == '\x1b' {
+			capture = skipEscape(capture, &now)
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(capture)
+		text := capture[:size]
+		capture = capture[size:]
+		switch {
+		case r == '\n':
+			lines, cells = append(lines, newLine(cells)), nil
+		case r == '\t': // tmux stores no tabs; a saved screen may
+			cells = append(cells, cell{" ", 1, now})
+		case r < ' ' || r == 0x7f:
+		case runeWidth(r) == 0 || joins(cells):
+			if len(cells) > 0 {
+				cells[len(cells)-1].text += text
+			}
+		default:
+			cells = append(cells, cell{text, runeWidth(r), now})
+		}
+	}
+	if len(cells) > 0 {
+		lines = append(lines, newLine(cells))
+	}
+	for len(lines) > 0 && lines[len(lines)-1].blank() {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+// joins says whether the next character belongs to the last cell: tmux keeps what a zero width joiner joins in one.
+func joins(cells []cell) bool {
+	return len(cells) > 0 && strings.HasSuffix(cells[len(cells)-1].text, "\u200d")
+}
+
+// skipEscape reads one escape sequence. Only SGR means something here; the others are hyperlinks (OSC 8) and what a
+// program might have left.
+func skipEscape(s string, now *ink) string {
+	if len(s) < 2 {
+		return ""
+	}
+	switch s[1] {
+	case '[':
+		end := strings.IndexFunc(s[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
+		if end < 0 {
+			return ""
+		}
+		if s[2+end] == 'm' {
+			now.apply(s[2 : 2+end])
+		}
+		return s[2+end+1:]
+	case ']':
+		bell, st := strings.IndexByte(s, '\a'), strings.Index(s, "\x1b\\")
+		switch {
+		case st >= 0 && (bell < 0 || st < bell):
+			return s[st+2:]
+		case bell >= 0:
+			return s[bell+1:]
+		}
+		return ""
+	}
+	return s[2:]
+}
+
+func (k *ink) apply(parameters string) {
+	ps := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
+	if len(ps) == 0 {
+		*k = ink{}
+	}
+	for i := 0; i < len(ps); i++ {
+		n, err := strconv.Atoi(ps[i])
+		if err != nil {
+			return
+		}
+		switch {
+		case n == 0:
+			*k = ink{}
+		case n == 1:
+			k.bold = true
+		case n == 2:
+			k.dim = true
+		case n == 7:
+			k.inverse = true
+		case n == 22:
+			k.bold, k.dim = false, false
+		case n == 27:
+			k.inverse = false
+		case n == 38 || n == 48:
+			rest := min(len(ps)-i, 3) // 38;5;N
+			if i+1 < len(ps) && ps[i+1] == "2" {
+				rest = min(len(ps)-i, 5) // 38;2;R;G;B
+			}
+			k.colour(n == 38, strings.Join(ps[i:i+rest], ";"))
+			i += rest - 1
+		case n == 39 || n == 49:
+			k.colour(n == 39, "")
+		case n >= 30 && n <= 37 || n >= 90 && n <= 97:
+			k.colour(true, ps[i])
+		case n >= 40 && n <= 47 || n >= 100 && n <= 107:
+			k.colour(false, ps[i])
+		}
+	}
+}
+
+func (k *ink) colour(text bool, c string) {
+	if text {
+		k.fg = c
+	} else {
+		k.bg = c
+	}
+}

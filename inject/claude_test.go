@@ -1,0 +1,260 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// program puts a program that does nothing under another name, as the kernel and ps see it.
+func (w world) program(name string) string {
+	w.t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := os.ReadFile(sleep)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, b, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// below waits for a program in the tree of the pane and returns its pid.
+func (w world) below(p Pane, name string) (pid int) {
+	w.t.Helper()
+	until(w.t, name+" runs in the pane", func() bool {
+		all, err := processes()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, c := range below(p.PID, all) {
+			if filepath.Base(c.name) == name && !c.dead {
+				pid = c.pid
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+func TestClaudeHasTheKeyboard(t *testing.T) {
+	for name, command := range map[string]string{
+		"alone":          `exec ./claude 600`,
+		"in a shell":     `./claude 600; :`,
+		"deep":           `sh -c 'sh -c "env A=b sh -c \"./claude 600; :\"; :"; :'; :`,
+		"job of a shell": `set -m; sh -c './claude 600; :'; :`,
+		"in a pipe":      `./claude 600 | cat`,
+		"beside others":  `set -m; sleep 600 & ./claude 600; :`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first := newWorld(t, "exec sleep 600")
+			w.program("claude")
+			p := w.session("claude", command)
+			pid := w.below(p, "claude")
+			until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
+			start := StartOf(pid)
+			for _, start := range []string{"", start} {
+				if got, err := p.Claude(pid, start); err != nil || got != pid {
+					t.Errorf("asked for: %d, %v; want %d", got, err, pid)
+				}
+			}
+			if _, err := p.Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
+				t.Errorf("another process of the same number: %v", err)
+			}
+			if _, err := first.Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
+				t.Errorf("another pane: %v", err)
+			}
+			if _, err := first.Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), fmt.Sprintf("the pane runs sleep (pid %d)", first.PID)) {
+				t.Errorf("another program: %v", err)
+			}
+		})
+	}
+}
+
+func TestClaudeIsThereButNotTypedTo(t *testing.T) {
+	for _, c := range []struct {
+		name, command string
+		stop          bool
+		says          string
+	}{
+		{"in the background", `set -m; ./claude 600 & ./editor 600; :`, false, "in the background, the pane runs editor"},
+		{"stopped behind", `set -m; ./claude 600 & ./editor 600; :`, true, "is stopped (Ctrl-Z), the pane runs editor"},
+		{"stopped in front", `./claude 600 & ./editor 600; :`, true, "is stopped (Ctrl-Z)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, _ := newWorld(t, "exec sleep 600")
+			w.program("claude")
+			w.program("editor")
+			p := w.session("claude", c.command)
+			pid := w.below(p, "claude")
+			w.below(p, "editor")
+			if c.stop {
+				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, want := range []int{0, pid} {
+				until(t, "it says why", func() bool {
+					got, err := p.Claude(want, "")
+					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
+				})
+			}
+			if !Running(pid) {
+				t.Error("a stopped process counts as ended")
+			}
+		})
+	}
+}
+
+// Ctrl-Z and fg in a shell of a person's.
+func TestClaudeAfterCtrlZ(t *testing.T) {
+	needs(t, "bash")
+	w, _ := newWorld(t, "exec sleep 600")
+	w.program("claude")
+	p := w.session("claude", "exec bash --norc --noprofile -i")
+	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
+	pid := w.below(p, "claude")
+	until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
+	w.tmux("send-keys", "-t", p.ID, "C-z")
+	until(t, "it is stopped", func() bool {
+		_, err := p.Claude(0, "")
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("Claude Code is stopped (Ctrl-Z), the pane runs bash (pid %d)", p.PID))
+	})
+	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
+	until(t, "it has the keyboard again", func() bool { got, _ := p.Claude(pid, ""); return got == pid })
+	w.tmux("send-keys", "-t", p.ID, "C-c")
+	until(t, "it has ended", func() bool {
+		_, err := p.Claude(pid, "")
+		return err != nil && strings.Contains(err.Error(), "has ended, the pane runs bash")
+	})
+	if Running(pid) || StartOf(pid) != "" {
+		t.Error("an ended process is there")
+	}
+}
+
+// A program between the pane and Claude Code may open a terminal of its own.
+func TestClaudeInATerminalWithin(t *testing.T) {
+	needs(t, "script")
+	for name, c := range map[string]struct {
+		command string
+		typed   bool
+	}{
+		"in front": {`exec script -qec ./in-claude /dev/null`, true},
+		"behind":   {`set -m; script -qec ./in-claude /dev/null </dev/null >/dev/null & exec ./editor 600`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newWorld(t, "exec sleep 600")
+			w.program("claude")
+			w.program("editor")
+			if err := os.WriteFile(filepath.Join(w.dir, "in-claude"), []byte("#!/bin/sh\n./claude 600; :\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p := w.session("claude", c.command)
+			pid := w.below(p, "claude")
+			for _, want := range []int{0, pid} {
+				if c.typed {
+					until(t, "it has the keyboard", func() bool { got, _ := p.Claude(want, ""); return got == pid })
+				} else if got, err := p.Claude(want, ""); err == nil {
+					t.Errorf("keys are said to reach %d", got)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatTheNpmPackageStarts(t *testing.T) {
+	args := func(argv ...string) func(int) []string { return func(int) []string { return argv } }
+	for name, c := range map[string]struct {
+		p    process
+		argv []string
+		want bool
+	}{
+		"its title":           {process{name: "claude"}, nil, true},
+		"path by ps":          {process{name: "/opt/homebrew/bin/claude"}, nil, true},
+		"its first second":    {process{name: "node"}, []string{"node", "/x/node_modules/@anthropic-ai/claude-code/cli.js", "-c"}, true},
+		"the link":            {process{name: "node"}, []string{"node", "/usr/local/bin/claude"}, true},
+		"with options":        {process{name: "node"}, []string{"node", "--no-warnings", "/x/claude-code/cli.js"}, true},
+		"by version on macOS": {process{name: "2.1.329"}, []string{"claude", "--continue"}, true},
+		"other node":          {process{name: "node"}, []string{"node", "server.js", "claude"}, false},
+		"other folder":        {process{name: "node"}, []string{"node", "/x/not-claude-code/cli.js"}, false},
+		"other version":       {process{name: "2.1.329"}, []string{"./2.1.329"}, false},
+		"editor of its name":  {process{name: "vim"}, []string{"vim", "claude"}, false},
+		"claude-squad":        {process{name: "claude-squad"}, nil, false},
+		"no argv":             {process{name: "node"}, nil, false},
+		"no name":             {process{}, nil, false},
+		"zombie":              {process{name: "claude", dead: true}, nil, false},
+	} {
+		if got := c.p.isClaude(args(c.argv...)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// While the table is read, numbers are given out again, and a parent can seem to be its own grandchild.
+func TestTheProcessTreeEnds(t *testing.T) {
+	ring := map[int]process{
+		10: {pid: 10, parent: 12, group: 10, foreground: 11, terminal: "1", name: "sh"},
+		11: {pid: 11, parent: 10, group: 11, foreground: 11, terminal: "2", name: "claude"},
+		12: {pid: 12, parent: 11, group: 11, foreground: 11, terminal: "3", name: "claude"},
+		13: {pid: 13, parent: 13, name: "x"},
+	}
+	for root, want := range map[int]int{10: 3, 11: 3, 13: 1, 99: 0} {
+		if got := below(root, ring); len(got) != want {
+			t.Errorf("%d: %+v", root, got)
+		}
+	}
+	for _, p := range ring {
+		for _, root := range ring {
+			typedTo(p, root, ring)
+		}
+	}
+	for p, want := range map[process]bool{
+		{group: 5, foreground: 5, terminal: "1"}:             true,
+		{group: 5, foreground: 5, terminal: "1", dead: true}: false,
+		{group: 5, foreground: 6, terminal: "1"}:             false,
+		{group: -1, foreground: -1, terminal: "1"}:           false,
+		{group: 5, foreground: 5}:                            false,
+	} {
+		if got := p.hasKeyboard(); got != want {
+			t.Errorf("%+v: %v", p, got)
+		}
+	}
+}
+
+func TestRunningAndStart(t *testing.T) {
+	if !Running(os.Getpid()) || StartOf(os.Getpid()) == "" || StartOf(os.Getpid()) != StartOf(os.Getpid()) {
+		t.Error("this process is not there")
+	}
+	for _, pid := range []int{0, -1, 1 << 30} {
+		if Running(pid) || StartOf(pid) != "" {
+			t.Errorf("%d is there", pid)
+		}
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an ended child counts as ended before its parent asks", func() bool { return !Running(cmd.Process.Pid) })
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("it was not a zombie: %v", err)
+	}
+	_ = cmd.Wait()
+	if p := (Pane{ID: "%0", PID: 1 << 30}); true {
+		for _, want := range []int{0, os.Getpid()} {
+			if _, err := p.Claude(want, ""); !errors.Is(err, ErrNoClaude) {
+				t.Errorf("%s: %v", strconv.Itoa(want), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package inject
+
+import (
+	"strings"
+	"testing"
+)
+
+// Whatever a pane shows, it is read without a panic and what is read holds together.
+func FuzzReadScreen(f *testing.F) {
+	for _, v := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		for _, capture := range recorded(f, v) {
+			f.Add(capture)
+		}
+	}
+	for _, capture := range []string{screenOf(good), screenOf(box), "❯ 1. \x1b[", ruleLine + "\n❯\n" + ruleLine, "\x1b[38;2;1;2m❯1.[ ]\u200d", "⚠️\u200b1.\n"} {
+		f.Add(capture)
+	}
+	f.Fuzz(func(t *testing.T, capture string) {
+		s := ReadScreen(capture)
+		cursors, options, last := 0, 0, 0
+		for _, r := range s.Rows {
+			if r.Cursor {
+				cursors++
+			}
+			if r.Kind == OptionRow || r.Kind == OtherRow {
+				options++
+			}
+			if r.Number != 0 && last != 0 && r.Number != last+1 && !s.Below {
+				t.Errorf("row %d after row %d", r.Number, last)
+			}
+			if r.Number != 0 {
+				last = r.Number
+			}
+			if r.Text != "" && r.Kind != OtherRow {
+				t.Errorf("a text in a row of kind %s", r.Kind)
+			}
+			if r.Ticked && !s.Multi {
+				t.Error("a tick in a single choice")
+			}
+			if strings.ContainsAny(r.Label+r.Description+r.Text, "\n\x1b") {
+				t.Errorf("control characters in %q", r.Label)
+			}
+		}
+		switch s.Kind {
+		case Unknown:
+			if s.Why == "" || len(s.Rows) > 0 || s.Question != "" {
+				t.Errorf("unknown, with %q, %d rows, question %q", s.Why, len(s.Rows), s.Question)
+			}
+		case Question:
+			if cursors > 1 || len(s.Rows) < 1 || options == 0 && !s.Above && !s.Below || s.Question == "" && !s.Cut {
+				t.Errorf("%d cursors, %d options, question %q, cut %v", cursors, options, s.Question, s.Cut)
+			}
+		case Review, Permission:
+			if cursors != 1 {
+				t.Errorf("%s with %d cursors", s.Kind, cursors)
+			}
+		case Draft:
+			if s.Draft == "" {
+				t.Error("a draft without text")
+			}
+		case Prompt:
+			if s.Draft != "" {
+				t.Errorf("an empty box with %q", s.Draft)
+			}
+		}
+	})
+}

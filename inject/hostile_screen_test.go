@@ -1,0 +1,165 @@
+package inject
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var (
+	ruleLine = strings.Repeat("─", 60)
+
+	// good is a dialog that is read; the hostile screens are near misses of it.
+	good = []string{
+		"❯ go ahead",
+		ruleLine,
+		" ☐ Colour",
+		"",
+		"Which colour?",
+		"",
+		"❯ 1. Red",
+		"     warm",
+		"  2. Blue",
+		"     cold",
+		"  3. Type something.",
+		ruleLine,
+		"  4. Chat about this",
+		"",
+		"Enter to select · ↑/↓ to navigate · Esc to cancel",
+	}
+	box = []string{ruleLine, "❯ ", ruleLine, "  ? for shortcuts"}
+)
+
+func screenOf(parts ...[]string) string {
+	var all []string
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return strings.Join(all, "\n") + "\n\n\n"
+}
+
+// with is good with one line replaced, or taken away where it is "-".
+func with(line, by string) []string {
+	var out []string
+	for _, l := range good {
+		switch {
+		case l != line:
+			out = append(out, l)
+		case by != "-":
+			out = append(out, strings.Split(by, "\n")...)
+		}
+	}
+	return out
+}
+
+func TestTheGoodDialogIsRead(t *testing.T) {
+	for name, lines := range map[string][]string{"good": good, "box": box} {
+		if s := ReadScreen(screenOf(lines)); s.Kind == Unknown {
+			t.Errorf("%s: unknown: %s", name, s.Why)
+		}
+	}
+}
+
+// What must not be taken for a dialog, nor for an empty input box.
+func TestHostileScreens(t *testing.T) {
+	indent := func(lines []string) []string {
+		var out []string
+		for _, l := range lines {
+			out = append(out, "  "+l)
+		}
+		return out
+	}
+	quoted := append([]string{"● The screen was:", ""}, indent(good)...)
+	tests := map[string]struct {
+		screen string
+		kind   Kind
+		why    string // a part of it
+	}{
+		"nothing":                        {"", Unknown, "empty"},
+		"blank lines":                    {"\n\n \n", Unknown, "empty"},
+		"a shell":                        {"$ ls\nx y\n$ ", Unknown, "shell"},
+		"a shell with a fancy prompt":    {"~/x main ✗\n❯ ", Unknown, "shell"},
+		"a shell between rules":          {ruleLine + "\n❯ \n" + ruleLine + "\n~/x $ ", Unknown, "shell"},
+		"a shell with an indent":         {ruleLine + "\n❯ \n" + ruleLine + "\n  ? for shortcuts\n  user@host $", Unknown, "shell"},
+		"killed, 2.1.45":                 {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
+		"killed, later versions":         {ruleLine + "\n❯ Killed\nclaude exited: 137" + ruleLine[:90] + "\n# ? for shortcuts", Unknown, ""},
+		"vim on a saved screen":          {screenOf(good) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
+		"less on a saved screen":         {screenOf(good) + ":", Unknown, ""},
+		"cat of a saved screen":          {screenOf(good) + "user@host:~$ ", Unknown, "shell"},
+		"a quotation above the box":      {screenOf(quoted, []string{""}, box), Prompt, ""},
+		"a dialog above the box":         {screenOf(good, []string{""}, box), Prompt, ""},
+		"a quotation at the end":         {screenOf(quoted), Unknown, ""},
+		"no hint":                        {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "-")), Unknown, ""},
+		"half a hint":                    {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to select · ↑/↓ to na")), Unknown, ""},
+		"another hint":                   {screenOf(with("Enter to select · ↑/↓ to navigate · Esc to cancel", "Enter to confirm · Esc to exit")), Unknown, ""},
+		"no rule above":                  {screenOf([]string{"$ fake-dialog", " ☐ Colour"}, good[3:]), Question, ""}, // told by its question: it is cut
+		"no rule below":                  {screenOf(good[:11], good[12:]), Unknown, ""},
+		"a rule of another width":        {screenOf([]string{ruleLine + "──"}, good[2:]), Unknown, ""},
+		"no chip":                        {screenOf(with(" ☐ Colour", "-")), Unknown, ""},
+		"no chat row":                    {screenOf(with("  4. Chat about this", "  4. Something else")), Unknown, ""},
+		"no cursor":                      {screenOf(with("❯ 1. Red", "  1. Red")), Unknown, "cursor"},
+		"two cursors":                    {screenOf(with("  2. Blue", "❯ 2. Blue")), Unknown, "cursor"},
+		"a number twice":                 {screenOf(with("  2. Blue", "  1. Blue")), Unknown, "two ways"},
+		"a number left out":              {screenOf(with("  2. Blue", "  -")), Unknown, "two ways"},
+		"the last number is another":     {screenOf(with("  4. Chat about this", "  3. Chat about this")), Unknown, ""},
+		"no question":                    {screenOf(with("Which colour?", "-")), Unknown, "half drawn"},
+		"a row half drawn":               {screenOf(with("  3. Type something.", "  3")), Unknown, ""},
+		"a description out of its place": {screenOf(with("     warm", "  warm")), Unknown, "two ways"},
+		"text between rows and hint":     {screenOf(with("  4. Chat about this", "  4. Chat about this\n\nSomething")), Unknown, ""},
+		"a box without its upper rule":   {screenOf(box[1:]), Unknown, ""},
+		"a box without its lower rule":   {screenOf(box[:2]), Unknown, ""},
+		"a box with a line in it":        {screenOf([]string{ruleLine, "❯ ", "x", ruleLine}), Unknown, ""},
+		"a box of two widths":            {screenOf([]string{ruleLine + "─"}, box[1:]), Unknown, ""},
+		"a box and a long list":          {screenOf(box, []string{strings.Repeat("  line\n", 20)}), Unknown, ""},
+		"a box that runs shell":          {screenOf([]string{ruleLine, "! ", ruleLine, "  ! for shell mode"}), Draft, ""},
+		"a box with its list":            {screenOf([]string{ruleLine, "❯ /mo", ruleLine, "/model     Set the model", "/mobile    Show a code"}), Unknown, "list"},
+		"a search":                       {screenOf([]string{ruleLine, "❯ ", ruleLine, "  search prompts: "}), Unknown, "search"},
+		"a menu":                         {screenOf([]string{ruleLine, " Select model", "", " ❯ 1. Default", "   2. Opus", "", " Enter to confirm · Esc to exit"}), Unknown, "Select model"},
+		"a menu that a program draws":    {"Pick one\n❯ 1. Yes\n  2. No", Unknown, ""},
+		"a permission, quoted":           {screenOf([]string{"  Do you want to proceed?", "  ❯ 1. Yes", "    2. No", "", "  Esc to cancel"}, box), Prompt, ""},
+		"a permission above a shell":     {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},
+		"a review above a shell":         {screenOf([]string{"Review your answers", "", " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel", "$ "}), Unknown, "shell"},
+		"a review without its title":     {screenOf([]string{ruleLine, " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, ""},
+		"a review with two arrows":       {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, "two ways"},
+		"the rows of a review only":      {"❯ 1. Submit answers\n  2. Cancel", Unknown, ""},
+		"an escape sequence cut short":   {"\x1b[38;5", Unknown, "empty"},
+		"a hyperlink without an end":     {"\x1b]8;;http://x", Unknown, "empty"},
+		"a program's own boxes":          {"┌──────┐\n│ ❯ ok │\n└──────┘", Unknown, ""},
+		"Claude Code's transcript":       {screenOf(good, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
+		"an installer's own question":    {"? Which colour? (Use arrow keys)\n❯ Red\n  Blue", Unknown, ""},
+		"a table above a coloured edge":  {screenOf(good[:5], []string{"", "| 1. | 2. |"}), Unknown, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := ReadScreen(tt.screen)
+			if s.Kind != tt.kind || !strings.Contains(s.Why, tt.why) {
+				t.Errorf("is read as %q (%s), want %q (…%s…):\n%s", s.Kind, s.Why, tt.kind, tt.why, tt.screen)
+			}
+			if s.Kind == Unknown && s.Why == "" {
+				t.Error("no reason")
+			}
+		})
+	}
+}
+
+// One recorded dialog after another with one line of it taken away: what is still a question has all its rows in order.
+func TestDialogsWithALineMissing(t *testing.T) {
+	for _, name := range []string{"2.1.45/multi-02-open", "2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it", "2.1.45/single-06-type-ship-it"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := ReadScreen(string(raw))
+		lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
+		for i := range lines {
+			s := ReadScreen(strings.Join(append(append([]string(nil), lines[:i]...), lines[i+1:]...), "\n"))
+			if s.Kind != Question {
+				continue
+			}
+			if len(s.Rows) != len(whole.Rows) {
+				t.Errorf("%s without line %d has %d rows:\n%s", name, i+1, len(s.Rows), printScreen(s))
+			}
+		}
+	}
+}

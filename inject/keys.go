@@ -1,0 +1,111 @@
+package inject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
+type Key string
+
+// The keys that Claude Code's screens ask for (facts: A5), and C-u, which empties its input box.
+const (
+	KeyUp        Key = "Up"
+	KeyDown      Key = "Down"
+	KeyLeft      Key = "Left"
+	KeyRight     Key = "Right"
+	KeyEnter     Key = "Enter"
+	KeySpace     Key = "Space"
+	KeyEscape    Key = "Escape"
+	KeyTab       Key = "Tab"
+	KeyBackTab   Key = "BTab"
+	KeyBackSpace Key = "BSpace"
+	KeyNotes     Key = "n"   // on an option with a preview: add notes
+	KeyClear     Key = "C-u" // from the cursor to the beginning of the line
+)
+
+// KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be pressed.
+func KeyDigit(n int) Key {
+	if n < 1 || n > 9 {
+		return ""
+	}
+	return Key(strconv.Itoa(n))
+}
+
+func (k Key) known() bool {
+	switch k {
+	case KeyUp, KeyDown, KeyLeft, KeyRight, KeyEnter, KeySpace, KeyEscape, KeyTab, KeyBackTab, KeyBackSpace, KeyNotes, KeyClear:
+		return true
+	}
+	return len(k) == 1 && k[0] >= '1' && k[0] <= '9'
+}
+
+// Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.
+func (s Server) Key(ctx context.Context, pane string, key Key) error {
+	if !key.known() {
+		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
+	}
+	if err := s.hand(ctx, pane, "send-keys -t "+pane+" "+string(key)); err != nil {
+		return fmt.Errorf("press %s: %w", key, err)
+	}
+	return nil
+}
+
+// typedAtOnce is how many bytes one call types: a call's arguments must stay below 16 kB (MAX_IMSGSIZE), and a byte
+// takes three there.
+const typedAtOnce = 1024
+
+// Type types one line of text, byte for byte: it goes as numbers (send-keys -H), for as words tmux 3.3a would drop a ";"
+// at their end. Text that Clean would change, or with a line break, is refused: a line break would submit it.
+func (s Server) Type(ctx context.Context, pane, text string) error {
+	if err := mustBeClean(text); err != nil {
+		return fmt.Errorf("type text: %w", err)
+	}
+	if strings.Contains(text, "\n") {
+		return errors.New("type text: it has more than one line")
+	}
+	for text != "" {
+		n := min(len(text), typedAtOnce)
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		var hex strings.Builder
+		for _, b := range []byte(text[:n]) {
+			fmt.Fprintf(&hex, " %02x", b)
+		}
+		if err := s.hand(ctx, pane, "send-keys -H -t "+pane+hex.String()); err != nil {
+			return fmt.Errorf("type text: %w", err)
+		}
+		text = text[n:]
+	}
+	return nil
+}
+
+func mustBeClean(text string) error {
+	if clean, _ := Clean(text); clean != text {
+		return errors.New("it has control characters or is not UTF-8")
+	}
+	return nil
+}
+
+// hand runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
+// a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that nobody can
+// scroll in between. command holds nothing but our own words, the pane's id and hex digits.
+func (s Server) hand(ctx context.Context, pane, command string) error {
+	if !paneID.MatchString(pane) {
+		return fmt.Errorf("%w: %q", ErrNoPane, pane)
+	}
+	const why = "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off,#{?pane_in_mode,it is scrolled back or in another mode of tmux,}}}"
+	out, err := s.call(ctx, nil, "if-shell", "-F", "-t", pane, why, "display-message -p -t "+pane+` "`+why+`"`, command)
+	if err != nil {
+		return err
+	}
+	if refused := strings.TrimSpace(out); refused != "" {
+		return fmt.Errorf("%w: %s", ErrNoKeys, refused)
+	}
+	return nil
+}

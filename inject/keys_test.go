@@ -1,0 +1,183 @@
+package inject
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// keeper writes down every byte that reaches its terminal, which changes none of them.
+const keeper = `stty raw -echo; printf '\033[?2004h%s' ready; cat >got`
+
+const plainKeeper = `stty raw -echo; printf ready; cat >got`
+
+func (w world) got(want string) {
+	w.t.Helper()
+	var got []byte
+	until(w.t, "all bytes are there", func() bool {
+		got, _ = os.ReadFile(filepath.Join(w.dir, "got"))
+		return len(got) >= len(want)
+	})
+	if string(got) != want {
+		at := 0
+		for at < min(len(got), len(want)) && got[at] == want[at] {
+			at++
+		}
+		w.t.Errorf("the pane got %d bytes, want %d; at %d: %.80q, want %.80q", len(got), len(want), at, got[at:], want[at:])
+	}
+}
+
+var awkward = []string{
+	"C-c", "Enter", ";", "a;", "a\\;", ";;", "$(rm -rf ~)", "{}", "}", "{ kill-server }", `"`, `'`, `it's "so"`, "`x`", "-t", "-l", "--", "-",
+	"#{pane_id}", "#(touch x)", "%1", "~", "!", "\\", `\n`, "日本語のテキスト", "👩‍👩‍👧‍👦 🏴󠁧󠁢󠁳󠁣󠁴󠁿 ❤️", " two  blanks ", "0x41", "61 62", "e\u0301",
+}
+
+func TestTypeArrivesByteForByte(t *testing.T) {
+	w, p := newWorld(t, plainKeeper)
+	w.shows(p.ID, "ready")
+	var want strings.Builder
+	texts := append(awkward, strings.Repeat("0123456789", 1000), strings.Repeat("日本語👩‍💻", 500), "")
+	for _, text := range texts {
+		if err := w.Type(t.Context(), p.ID, text); err != nil {
+			t.Fatalf("%.60q: %v", text, err)
+		}
+		want.WriteString(text)
+	}
+	w.got(want.String())
+}
+
+func TestTypeRefuses(t *testing.T) {
+	w, p := newWorld(t, plainKeeper)
+	w.shows(p.ID, "ready")
+	for _, text := range []string{"a\nb", "a\x1b[A", "a\rb", "\x03", "a\xff", "a\tb"} {
+		if err := w.Type(t.Context(), p.ID, text); err == nil {
+			t.Errorf("%q was typed", text)
+		}
+	}
+	for _, pane := range []string{"", "main", "=main:", "%", "%0 -l; kill-server", "%0\n", "%999"} {
+		if err := w.Type(t.Context(), pane, "x"); !errors.Is(err, ErrNoPane) {
+			t.Errorf("pane %q: %v", pane, err)
+		}
+		if err := w.Key(t.Context(), pane, KeyEnter); !errors.Is(err, ErrNoPane) {
+			t.Errorf("pane %q: %v", pane, err)
+		}
+	}
+	if err := w.Type(t.Context(), p.ID, "."); err != nil {
+		t.Fatal(err)
+	}
+	w.got(".")
+}
+
+func TestKeys(t *testing.T) {
+	w, p := newWorld(t, plainKeeper)
+	w.shows(p.ID, "ready")
+	keys := []struct {
+		key  Key
+		want string
+	}{
+		{KeyUp, "\x1b[A"}, {KeyDown, "\x1b[B"}, {KeyRight, "\x1b[C"}, {KeyLeft, "\x1b[D"}, {KeyEnter, "\r"}, {KeySpace, " "}, {KeyTab, "\t"},
+		{KeyBackTab, "\x1b[Z"}, {KeyBackSpace, "\x7f"}, {KeyNotes, "n"}, {KeyClear, "\x15"}, {KeyDigit(1), "1"}, {KeyDigit(9), "9"}, {KeyEscape, "\x1b"},
+	}
+	var want strings.Builder
+	for _, k := range keys {
+		if err := w.Key(t.Context(), p.ID, k.key); err != nil {
+			t.Fatalf("%s: %v", k.key, err)
+		}
+		want.WriteString(k.want)
+	}
+	for _, bad := range []Key{"", "C-c", "C-d", "y", "0", "10", "F1", "-X", "Enter; kill-server", "Up Down", KeyDigit(0), KeyDigit(10)} {
+		if err := w.Key(t.Context(), p.ID, bad); err == nil {
+			t.Errorf("%q was pressed", bad)
+		}
+	}
+	w.got(want.String())
+}
+
+// A pane that keeps its keys gets none, and nothing is left over for later.
+func TestPanesThatTakeNoKeys(t *testing.T) {
+	give := map[string]func(world, Pane) error{
+		"key":   func(w world, p Pane) error { return w.Key(w.t.Context(), p.ID, KeyNotes) },
+		"type":  func(w world, p Pane) error { return w.Type(w.t.Context(), p.ID, "q") }, // q leaves copy mode
+		"paste": func(w world, p Pane) error { return w.Paste(w.t.Context(), p.ID, "text") },
+	}
+	states := []struct {
+		name     string
+		on, off  []string
+		is       func(Pane) bool
+		thenLive bool
+	}{
+		{"scrolled back", []string{"copy-mode"}, []string{"copy-mode", "-q"}, func(p Pane) bool { return p.InMode }, true},
+		{"clock", []string{"clock-mode"}, []string{"copy-mode", "-q"}, func(p Pane) bool { return p.InMode }, true},
+		{"input off", []string{"select-pane", "-d"}, []string{"select-pane", "-e"}, func(p Pane) bool { return p.InputOff }, true},
+		{"dead", []string{"respawn-pane", "-k"}, nil, func(p Pane) bool { return p.Dead }, false},
+	}
+	for _, s := range states {
+		t.Run(s.name, func(t *testing.T) {
+			w, p := newWorld(t, plainKeeper)
+			w.shows(p.ID, "ready")
+			on := append([]string{s.on[0], "-t", p.ID}, s.on[1:]...)
+			if s.name == "dead" {
+				w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
+				on = append(on, "true")
+			}
+			w.tmux(on...)
+			until(t, "the pane is so", func() bool { return s.is(w.pane(p.ID)) })
+			for name, f := range give {
+				if err := f(w, p); !errors.Is(err, ErrNoKeys) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if !s.is(w.pane(p.ID)) {
+				t.Error("the pane is not so any more")
+			}
+			if out := w.tmux("list-buffers"); out != "" {
+				t.Errorf("buffers: %s", out)
+			}
+			if s.thenLive {
+				w.tmux(append([]string{s.off[0], "-t", p.ID}, s.off[1:]...)...)
+				if err := w.Type(t.Context(), p.ID, "."); err != nil {
+					t.Fatal(err)
+				}
+				w.got(".")
+			}
+		})
+	}
+}
+
+func TestPaste(t *testing.T) {
+	for name, c := range map[string]struct{ program, open, close string }{
+		"bracketed": {keeper, "\x1b[200~", "\x1b[201~"},
+		"plain":     {plainKeeper, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p := newWorld(t, c.program)
+			w.shows(p.ID, "ready")
+			w.tmux("set-buffer", "-b", "mine", "a person's")
+			var want strings.Builder
+			for _, text := range append(awkward, "two\nlines;\n", strings.Repeat("line 日本語;\n", 1000), "") {
+				if err := w.Paste(t.Context(), p.ID, text); err != nil {
+					t.Fatalf("%.60q: %v", text, err)
+				}
+				if text != "" {
+					want.WriteString(c.open + text + c.close)
+				}
+			}
+			w.got(want.String())
+			if err := w.Paste(t.Context(), p.ID, "a\x1b[201~b"); err == nil {
+				t.Error("an escape sequence was pasted")
+			}
+			if err := w.Paste(t.Context(), "%999", "text"); !errors.Is(err, ErrNoPane) {
+				t.Errorf("no pane: %v", err)
+			}
+			if got := w.tmux("list-buffers", "-F", "#{buffer_name}"); got != "mine" {
+				t.Errorf("buffers: %q", got)
+			}
+			if got, _ := os.ReadFile(filepath.Join(w.dir, "got")); !bytes.Equal(got, []byte(want.String())) {
+				t.Error("a refused paste left something")
+			}
+		})
+	}
+}

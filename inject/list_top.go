@@ -1,0 +1,79 @@
+package inject
+
+// listTop is where the rows begin: below a blank line. But 2.1.45 has blank lines in the list too, below a label of
+// several lines, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
+// a question can hold numbered lines.
+func listTop(lines []line, multi bool) int {
+	top := runTop(lines, len(lines))
+	for top > 1 {
+		first, found := firstRow(lines[top:], multi)
+		if found && (first.number == 1 || first.mark == "↑") {
+			return top
+		}
+		before := runTop(lines, top-1)
+		earlier, ok := lastRow(lines[before:top-1], multi)
+		if !ok || found && (earlier.number != first.number-1 || earlier.grey.fg != first.grey.fg || earlier.grey.bold != first.grey.bold) {
+			break
+		}
+		top = before
+	}
+	if indented(lines[:top]) {
+		return 0 // the rest of a row whose beginning is not on the screen
+	}
+	return top
+}
+
+// runTop is the first line of those without a blank one, or a rule, between them and end.
+func runTop(lines []line, end int) int {
+	top := end
+	for top > 0 && !lines[top-1].blank() && !lines[top-1].rule() {
+		top--
+	}
+	return top
+}
+
+// underRule is the first line below the last rule.
+func underRule(lines []line) int {
+	top := len(lines)
+	for top > 0 && !lines[top-1].rule() {
+		top--
+	}
+	return top
+}
+
+func unblank(lines []line) []line {
+	var out []line
+	for _, l := range lines {
+		if !l.blank() {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func indented(lines []line) bool {
+	for _, l := range lines {
+		if !l.blank() && l.indent() < 2 {
+			return false
+		}
+	}
+	return true
+}
+
+func firstRow(lines []line, multi bool) (start, bool) {
+	for _, l := range lines {
+		if s, ok := listRow(l, 0, multi); ok {
+			return s, true
+		}
+	}
+	return start{}, false
+}
+
+func lastRow(lines []line, multi bool) (start, bool) {
+	for i := len(lines) - 1; i >= 0; i-- {
+		if s, ok := listRow(lines[i], 0, multi); ok {
+			return s, true
+		}
+	}
+	return start{}, false
+}

@@ -1,0 +1,364 @@
+package inject
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// A screen that Claude Code 2.1.329 drew, held up by a program of its name that writes down every key and changes nothing.
+// What Claude Code does with the keys, e2e shows.
+func (w world) heldUp(screen string) Pane {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "menu", screen+".ansi"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	drawn := bytes.TrimSuffix(b, []byte("\n"))
+	if err := os.WriteFile(filepath.Join(w.dir, screen), drawn, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	cat, err := os.ReadFile("/bin/cat")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "claude"), cat, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", screen, "-x", "110", "-y", "40", "-c", w.dir, "sh", "-c",
+		"cat "+screen+"; stty raw -echo; : >got; ./claude >got; stty sane; echo ended; exec ./claude") // the last one stands for a shell
+	w.below(w.pane(id), "claude")
+	want := ReadScreen(string(b))
+	until(w.t, "the screen is there", func() bool {
+		now, err := w.Capture(w.t.Context(), id)
+		return err == nil && ReadScreen(now).Kind == want.Kind
+	})
+	if want.Kind == Unknown {
+		w.t.Fatalf("%s is not read: %s", screen, want.Why)
+	}
+	return w.pane(id)
+}
+
+func (w world) keys() string {
+	b, _ := os.ReadFile(filepath.Join(w.dir, "got"))
+	return string(b)
+}
+
+// ran is one run of menu-driver.
+func (w world) ran(force bool, session, action string, args ...string) (code int, said string) {
+	w.t.Helper()
+	var out bytes.Buffer
+	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Force: force, Patience: time.Millisecond}
+	err := m.Run(w.t.Context(), session, action, args)
+	if err == nil {
+		return 0, out.String()
+	}
+	var coded interface {
+		ExitCode() int
+		Hint() string
+	}
+	if !errors.As(err, &coded) || coded.Hint() == "" {
+		w.t.Errorf("%s %s %q: no exit code or hint: %v", session, action, args, err)
+		return -1, err.Error()
+	}
+	return coded.ExitCode(), err.Error()
+}
+
+// What is refused sends nothing; what is allowed sends these keys, and, as this program does nothing with them, reports
+// that they had no effect.
+func TestMenuOnEveryScreen(t *testing.T) {
+	const refused, sent = 2, 3
+	type does struct {
+		action string
+		code   int
+		keys   string // what arrives
+		says   string
+	}
+	const paste = "hello" // this program asks for no brackets
+	for screen, table := range map[string][]does{
+		"idle": {
+			{"choose 1", refused, "", "no dialog is open; the screen shows an empty input box"},
+			{"enter", refused, "", "nothing waits for Enter; the screen shows an empty input box"},
+			{"esc", refused, "", "nothing to leave or to interrupt"},
+			{"submit", refused, "", "nothing to submit"},
+			{"type hello", sent, paste, "pasted the text, but the screen still shows an empty input box"},
+			{"clear_then hello", sent, "/clear", "pasted the text"},
+		},
+		"draft": {
+			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
+			{"type hello", refused, "", "already holds a text"},
+			{"clear_then hello", refused, "", "not idle at an empty input box"},
+			{"esc", refused, "", "nothing to leave"},
+			{"enter", sent, "\r", "pressed Enter"},
+			{"submit", sent, "\r", "pressed Enter"},
+		},
+		"single": {
+			{"choose 7", refused, "", "no row is numbered 7"},
+			{"type hello", refused, "", "not on the row"},
+			{"submit", refused, "", "nothing to submit"},
+			{"clear_then hello", refused, "", "not idle"},
+			{"choose 2", sent, "2", "pressed 2, but"},
+			{"choose 4", sent, "\x1b[B", "moved the cursor"},
+			{"enter", sent, "\r", "pressed Enter"},
+			{"esc", sent, "\x1b", "pressed Esc"},
+		},
+		"single-field": {
+			{"choose 2", sent, "\x1b[A", "moved the cursor"}, // a digit would be text
+			{"submit", refused, "", "nothing to submit"},
+			{"type hello", sent, "hello", "typed the text"},
+		},
+		"single-typed": {
+			{"choose 2", refused, "", "would be lost"},
+			{"type hello", refused, "", "already holds a text"},
+			{"submit", sent, "\r", "submitted"},
+		},
+		"multi": {
+			{"type hello", refused, "", "not on the row"},
+			{"choose 2", sent, "2", "pressed 2"},
+			{"submit", sent, "\x1b[B", "moved the cursor"},
+		},
+		"review": {
+			{"type hello", refused, "", "no place for a text"},
+			{"clear_then hello", refused, "", "not idle"},
+			{"choose 3", refused, "", "no row is numbered 3"},
+			{"submit", sent, "1", "pressed 1"},
+			{"choose 2", sent, "2", "pressed 2"},
+		},
+		"permission": {
+			{"type hello", refused, "", "no place for a text"},
+			{"submit", refused, "", "nothing to submit"},
+			{"clear_then hello", refused, "", "not idle"},
+			{"choose 5", refused, "", "no row is numbered 5"},
+			{"choose 2", sent, "2", "pressed 2"},
+			{"enter", sent, "\r", "pressed Enter"},
+			{"esc", sent, "\x1b", "pressed Esc"},
+		},
+	} {
+		t.Run(screen, func(t *testing.T) {
+			t.Parallel()
+			w, _ := newWorld(t, "exec sleep 600")
+			w.heldUp(screen)
+			want := ""
+			for _, d := range table {
+				f := strings.SplitN(d.action, " ", 2)
+				code, said := w.ran(false, screen, f[0], f[1:]...)
+				if code != d.code || !strings.Contains(said, d.says) {
+					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
+				}
+				want += d.keys
+				until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
+			}
+			if err := w.Type(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
+				t.Fatal(err)
+			}
+			w.got(want + ".")
+		})
+	}
+}
+
+func TestMenuGuardsThePane(t *testing.T) {
+	actions := []string{"choose 1", "enter", "esc", "type hello", "submit", "clear_then hello"}
+	for name, c := range map[string]struct {
+		screen string
+		set    func(w world, p Pane)
+		says   string
+		force  bool // also refused when forced
+	}{
+		"another program": {"single", func(w world, p Pane) {
+			w.program("editor")
+			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
+			w.below(w.pane(p.ID), "editor")
+		}, "no Claude Code to type to: the pane runs editor", false},
+		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys", true},
+		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys", true},
+		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane", false},
+		"dead": {"single", func(w world, p Pane) {
+			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
+			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
+			until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
+		}, "has ended", false},
+		"another of ours types": {"single", func(w world, p Pane) {
+			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.t.Cleanup(lock.Unlock)
+		}, "another program of ours is typing", true},
+		"unknown screen": {"single", func(w world, p Pane) {
+			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
+			w.below(w.pane(p.ID), "claude")
+			w.shows(p.ID, "Pick")
+		}, "the screen shows no dialog of Claude Code's", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := newWorld(t, "exec sleep 600")
+			p := w.heldUp(c.screen)
+			c.set(w, p)
+			for _, action := range actions {
+				f := strings.SplitN(action, " ", 2)
+				code, said := w.ran(false, c.screen, f[0], f[1:]...)
+				wrong := !strings.Contains(said, c.says)
+				if name == "scrolled back" || name == "input off" {
+					// Refused by tmux when the first key is sent, or by the screen before that.
+					wrong = wrong && !strings.Contains(said, "the screen shows")
+				}
+				if code != 2 || wrong {
+					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
+				}
+				if c.force {
+					if code, said := w.ran(true, c.screen, f[0], f[1:]...); code != 2 || !strings.Contains(said, c.says) {
+						t.Errorf("%s, forced: exit %d: %s", action, code, said)
+					}
+				}
+			}
+			if got := w.keys(); got != "" {
+				t.Errorf("keys were sent: %q", got)
+			}
+			if code, said := w.ran(false, c.screen, "snapshot"); code != 0 {
+				t.Errorf("snapshot: exit %d: %s", code, said)
+			}
+		})
+	}
+}
+
+func TestMenuForced(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	w.heldUp("idle")
+	want := ""
+	for _, c := range []struct {
+		action string
+		args   []string
+		keys   string
+	}{
+		{"choose", []string{"3"}, "3"}, {"enter", nil, "\r"}, {"esc", nil, "\x1b"}, {"submit", nil, "\r"},
+		{"type", []string{"C-c\x1b[31m Enter;", "$(x)"}, "C-c Enter; $(x)"},
+	} {
+		if code, said := w.ran(true, "idle", c.action, c.args...); code != 0 {
+			t.Errorf("%s %q: exit %d: %s", c.action, c.args, code, said)
+		} else if c.action == "type" != strings.Contains(said, "left out") {
+			t.Errorf("%s %q said %q", c.action, c.args, said)
+		}
+		want += c.keys
+	}
+	w.got(want)
+}
+
+func TestMenuCalledWrongly(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
+		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
+		for _, force := range []bool{false, true} {
+			if code, said := w.ran(force, "main", args[0], args[1:]...); code != 4 {
+				t.Errorf("%q: exit %d: %s", args, code, said)
+			}
+		}
+	}
+	for _, session := range []string{"none", "", "%999", "main:0.0"} {
+		if code, said := w.ran(false, session, "snapshot"); code != 1 {
+			t.Errorf("%q: exit %d: %s", session, code, said)
+		}
+	}
+	w.tmux("kill-server")
+	until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
+	if code, said := w.ran(false, "main", "enter"); code != 1 {
+		t.Errorf("no server: exit %d: %s", code, said)
+	}
+}
+
+func TestMenuFindsThePaneWithClaude(t *testing.T) {
+	w, shell := newWorld(t, "echo the shell; exec sleep 600")
+	w.program("claude")
+	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the first; exec ./claude 600")
+	w.tmux("split-window", "-d", "-t", shell.ID, "-c", w.dir, "sh", "-c", "echo the editor; exec sleep 600")
+	var first Pane
+	until(t, "the first one has the keyboard", func() bool {
+		panes, _ := w.Panes(t.Context())
+		for _, p := range panes {
+			if _, err := p.Claude(0, ""); err == nil {
+				first = p
+			}
+		}
+		return first.ID != ""
+	})
+	w.shows(first.ID, "the first")
+	for _, name := range []string{"main", "mai", first.ID} {
+		if code, said := w.ran(false, name, "snapshot"); code != 0 || said != "the first\n" {
+			t.Errorf("%s: exit %d: %q", name, code, said)
+		}
+	}
+	w.shows(shell.ID, "the shell")
+	if code, said := w.ran(false, shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
+		t.Errorf("by its number: exit %d: %q", code, said)
+	}
+	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
+	until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
+	for _, force := range []bool{false, true} {
+		if code, said := w.ran(force, "main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
+			t.Errorf("two: exit %d: %s", code, said)
+		}
+	}
+	w.tmux("kill-pane", "-t", first.ID)
+	w.tmux("kill-pane", "-t", second)
+	if code, said := w.ran(false, "main", "enter"); code != 2 || !strings.Contains(said, "2 panes, none with Claude Code") {
+		t.Errorf("none: exit %d: %s", code, said)
+	}
+}
+
+func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
+	w, _ := newWorld(t, "echo here; exec sleep 600")
+	p := w.session("only-here", "echo here; exec sleep 600")
+	w.shows(p.ID, "here")
+	env := func(values map[string]string) state.Getenv { return func(name string) string { return values[name] } }
+	var out bytes.Buffer
+	m := Menu{UserState: w.dir, Out: &out, Env: env(map[string]string{"TMUX": w.Socket + ",1,0"})}
+	if err := m.Run(t.Context(), "only-here", "snapshot", nil); err != nil || out.String() != "here\n" {
+		t.Errorf("by $TMUX: %v: %q", err, out.String())
+	}
+	m.Env = env(map[string]string{"TMUX_TMPDIR": w.dir})
+	if err := m.Run(t.Context(), "only-here", "snapshot", nil); !errors.Is(err, ErrNoServer) {
+		t.Errorf("the default one of an empty folder: %v", err)
+	}
+}
+
+func TestPaneLocks(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	l, err := LockPane(dir, Server{socket}, "%1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockPane(dir, Server{filepath.Join(link, "s")}, "%1"); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("the same pane by another path: %v", err)
+	}
+	for _, free := range []struct {
+		s    Server
+		pane string
+	}{{Server{socket}, "%11"}, {Server{filepath.Join(dir, "s2")}, "%1"}} {
+		other, err := LockPane(dir, free.s, free.pane)
+		if err != nil {
+			t.Errorf("%+v: %v", free, err)
+			continue
+		}
+		other.Unlock()
+	}
+	l.Unlock()
+	if l, err = LockPane(dir, Server{socket}, "%1"); err != nil {
+		t.Errorf("let go: %v", err)
+	} else {
+		l.Unlock()
+	}
+}

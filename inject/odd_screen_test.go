@@ -1,0 +1,114 @@
+package inject
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Dialogs that no recording shows, and how they must be read.
+func TestOddDialogs(t *testing.T) {
+	below := []string{ruleLine, "  5. Chat about this", "", "Enter to select · ↑/↓ to navigate · Esc to cancel"}
+	preview := func(first, second string) string {
+		return screenOf([]string{ruleLine, " ☐ Layout", "", "Which layout?", "",
+			"❯ " + first + " Side     ┌──────┐", "  " + second + " Top      │ page │", "              └──────┘", "", "              Notes: press n to add notes", "",
+			ruleLine, "  Chat about this", "", "Enter to select · ↑/↓ to navigate · n to add notes · Esc to cancel"})
+	}
+	tests := map[string]struct {
+		screen string
+		want   string // the first lines of the printed screen
+	}{
+		"a row at the top is missing": {
+			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "  2. Blue", "     cold", "❯ 3. Green", "     fresh", "  4. Type something."}, below),
+			"unknown: a dialog of Claude Code's that is half drawn"},
+		"rows hidden above": {
+			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "↑ 2. Blue", "     cold", "❯ 3. Green", "     fresh", "  4. Type something."}, below),
+			"question above\nheader   Colour\nquestion \"Which colour?\"\n  2. option Blue"},
+		"a numbered question above rows that are hidden above": {
+			screenOf([]string{ruleLine, " ☐ Colour", "", "One of these:", "  1. red", "", "❯ 3. Green", "     fresh", "  4. Type something."}, below),
+			"question above\nheader   Colour\nquestion \"One of these: 1. red\"\n❯ 3. option Green"},
+		"a blank line in the list, as 2.1.45 leaves": {
+			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "❯1. Red", "    all over", "", "     warm", "  2. Blue", "  3. Green", "  4. Type something."}, below),
+			"question\nheader   Colour\nquestion \"Which colour?\"\n❯ 1. option Red — all over warm\n  2. option Blue"},
+		"output in the middle of the list": {
+			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "❯ 1. Red", "done", "  2. Blue", "  3. Green", "  4. Type something."}, below),
+			"unknown: a dialog of Claude Code's whose rows can be read in two ways"},
+		"output in the middle of a multi-select": {
+			screenOf([]string{ruleLine, "←  ☐ Colour  ✔ Submit  →", "", "Which colours?", "", "❯ 1. [ ] Red", "$ ls", "  2. [ ] Blue", "  3. [ ] Green", "  4. [ ] Type something", "     Submit"}, below),
+			"unknown: a dialog of Claude Code's whose rows can be read in two ways"},
+		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\nnotes    \"press n to add notes\"\n❯ 1. option Side\n  2. option Top\n     chat   Chat about this\n"},
+		"a preview without its first":    {preview("2.", "3."), "unknown: a dialog with previews in a pane too small for it"},
+		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog with previews that is"},
+		"a review whose question has a bullet": {
+			screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Which?", " ● Really?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}),
+			"review\ntabs     ☒ Q ✔ Submit\n❯ 1. option Submit answers\n  2. option Cancel\nanswer   \"Which? ● Really?\" → \"A\"\n"},
+		"an empty box while Claude works, told by its hint only": {
+			screenOf([]string{ruleLine, "❯ ", ruleLine, "  esc to interrupt"}),
+			"prompt busy\n"},
+		"a permission with two cursors": {
+			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", " ❯ 1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
+			"unknown: a menu I do not know: Bash command\n"},
+		"a permission": {
+			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", "   1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
+			"permission\n  1. option Yes\n❯ 2. option No\n"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := printScreen(ReadScreen(tt.screen)); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("is read as\n%s\nwant\n%s…\n%s", got, tt.want, tt.screen)
+			}
+		})
+	}
+}
+
+// A later version may call its field by another name. It is then not guessed which row it is.
+func TestTheFieldIsKnownByItsWords(t *testing.T) {
+	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", "screens", version, "single-02-open.ansi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
+		if s := ReadScreen(other); s.Kind != Unknown || !strings.Contains(s.Why, "Say something.") {
+			t.Errorf("%s: %s", version, printScreen(s))
+		}
+	}
+}
+
+func TestCaptureIsTakenApart(t *testing.T) {
+	tests := []struct {
+		name, capture string
+		column        int
+		want          ink
+		text          string
+		width         int
+	}{
+		{"plain", "ab  ", 1, ink{}, "ab", 2},
+		{"dim ends", "\x1b[2ma\x1b[22mb", 1, ink{}, "ab", 2},
+		{"bold ends", "\x1b[1ma\x1b[22mb", 1, ink{}, "ab", 2},
+		{"reset and set in one", "\x1b[1ma\x1b[0;2mb", 1, ink{dim: true}, "ab", 2},
+		{"of 256 colours", "\x1b[38;5;246ma", 0, ink{fg: "38;5;246"}, "a", 1},
+		{"of all colours", "\x1b[38;2;2;7;1ma", 0, ink{fg: "38;2;2;7;1"}, "a", 1},
+		{"of all colours, with colons", "\x1b[48:2:2:7:1ma", 0, ink{bg: "48;2;2;7;1"}, "a", 1},
+		{"of 16 colours", "\x1b[90;41ma\x1b[39mb", 1, ink{bg: "41"}, "ab", 2},
+		{"over the end of a line", "\x1b[7m\na\x1b[27m", 0, ink{inverse: true}, "a", 1},
+		{"a hyperlink", "\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\b", 1, ink{}, "ab", 2},
+		{"a joined emoji", "👩\u200d💻b", 2, ink{}, "👩\u200d💻b", 3},
+		{"a combining accent", "e\u0301b", 1, ink{}, "e\u0301b", 2},
+		{"a wide character", "全b", 2, ink{}, "全b", 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			lines := readCapture(tt.capture)
+			l := lines[len(lines)-1]
+			if l.text != tt.text || l.width() != tt.width {
+				t.Errorf("text %q, %d columns; want %q, %d", l.text, l.width(), tt.text, tt.width)
+			}
+			rest := l.from(tt.column)
+			if rest.blank() || rest.cells[0].ink != tt.want {
+				t.Errorf("column %d: %+v, want %+v", tt.column, rest.cells, tt.want)
+			}
+		})
+	}
+}

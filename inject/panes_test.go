@@ -1,0 +1,196 @@
+package inject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestPanesAsTmuxHasThem(t *testing.T) {
+	w, first := newWorld(t, "sleep 600")
+	w.tmux("split-window", "-d", "-t", first.ID, "sleep 600")
+	other := w.session("orch épic 日本", "exec sleep 600")
+	w.tmux("set-option", "-w", "-t", first.ID, "synchronize-panes", "on")
+	w.tmux("select-pane", "-d", "-t", first.ID)
+	w.tmux("copy-mode", "-t", first.ID)
+
+	panes, err := w.Panes(t.Context())
+	if err != nil || len(panes) != 3 {
+		t.Fatalf("%v, %+v", err, panes)
+	}
+	if !slices.Contains(panes, other) || other.Session != "orch épic 日本" || other.Width != 80 || other.Height != 24 || other.InMode || other.Synchronized || other.InputOff || other.Dead {
+		t.Errorf("%+v is not, or not rightly, in %+v", other, panes)
+	}
+	if got := w.pane(first.ID); !got.InMode || !got.Synchronized || !got.InputOff || got.Session != "main" || !slices.Contains(panes, got) {
+		t.Errorf("%+v", got)
+	}
+	if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", other.PID)); len(comm) > 0 && string(comm) != "sleep\n" {
+		t.Errorf("pid %d is %s", other.PID, comm)
+	}
+	w.tmux("kill-pane", "-t", other.ID)
+	for _, id := range []string{other.ID, "%999", "", "main", "%0;"} {
+		if p, err := w.Pane(t.Context(), id); !errors.Is(err, ErrNoPane) {
+			t.Errorf("pane %q: %+v, %v", id, p, err)
+		}
+		if _, err := w.Capture(t.Context(), id); !errors.Is(err, ErrNoPane) {
+			t.Errorf("capture pane %q: %v", id, err)
+		}
+		if _, err := w.History(t.Context(), id, 10); !errors.Is(err, ErrNoPane) {
+			t.Errorf("history of pane %q: %v", id, err)
+		}
+	}
+}
+
+func TestFindSession(t *testing.T) {
+	w, _ := newWorld(t, "sleep 600")
+	for _, name := range []string{"orch-a", "orch-ab", "orch-b", "épic 日本", "x.y:z", "=eq", "%7"} {
+		w.session(name, "sleep 600")
+	}
+	for name, want := range map[string]string{
+		"main": "main", "ma": "main", "orch-a": "orch-a", "orch-ab": "orch-ab", "orch-b": "orch-b", "épic": "épic 日本",
+		"x.y:z": "x_y_z", "x.y": "x_y_z", "=eq": "=eq", "=": "=eq", "%7": "%7",
+	} {
+		if got, err := w.Find(t.Context(), name); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for name, says := range map[string]string{"orch": "it could be orch-a, orch-ab, orch-b", "": "", "ain": "", "m*": "", "MAIN": "", "{last}": "", "-t": "", "main;": "", "$0": ""} {
+		if got, err := w.Find(t.Context(), name); !errors.Is(err, ErrNoSession) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %q, %v; want %q", name, got, err, says)
+		}
+	}
+}
+
+// A daemon is started with an environment in which tmux is not on the PATH and no letter but ASCII's is known.
+func TestTmuxFromABareEnvironment(t *testing.T) {
+	w, _ := newWorld(t, "printf 'ready 日本\n'; sleep 600")
+	p := w.session("épic", "printf 'ready 日本'; sleep 600")
+	w.shows(p.ID, "ready")
+	if _, err := os.Stat("/usr/bin/tmux"); err == nil {
+		t.Setenv("PATH", "/nonexistent")
+	}
+	for name, value := range map[string]string{"LANG": "C", "LC_ALL": "C", "TERM": "", "HOME": "/nonexistent", "TMUX": filepath.Join(w.dir, "none") + ",1,0", "TMUX_PANE": "%99"} {
+		t.Setenv(name, value)
+	}
+	if got, err := w.Find(t.Context(), "épic"); err != nil || got != "épic" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := w.History(t.Context(), p.ID, 10); err != nil || !strings.Contains(got, "ready 日本") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestTheDefaultServer(t *testing.T) {
+	dir := t.TempDir()
+	env := func(values ...string) func(string) string {
+		return func(name string) string {
+			if name == "TMUX_TMPDIR" && len(values) > 0 {
+				return values[0]
+			}
+			return ""
+		}
+	}
+	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
+	for name, c := range map[string]struct {
+		got  Server
+		want string
+	}{
+		"plain":   {DefaultServer(env()), "/tmp/" + mine},
+		"moved":   {DefaultServer(env(dir)), filepath.Join(dir, mine)},
+		"missing": {DefaultServer(env(filepath.Join(dir, "none"))), "/tmp/" + mine},
+		"$TMUX":   {ServerOf("/tmp/x/default,123,4"), "/tmp/x/default"},
+		"no TMUX": {ServerOf(""), ""},
+	} {
+		if c.got.Socket != c.want {
+			t.Errorf("%s: %q, want %q", name, c.got.Socket, c.want)
+		}
+	}
+	t.Setenv("TMUX_TMPDIR", dir)
+	if _, err := (Server{}).Panes(t.Context()); !errors.Is(err, ErrNoServer) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestServersThatAreNotThere(t *testing.T) {
+	w, p := newWorld(t, "sleep 600")
+	w.tmux("kill-server")
+	until(t, "the server is gone", func() bool { return !Running(p.PID) })
+	plain := filepath.Join(w.dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range []string{w.Socket, filepath.Join(w.dir, "none"), filepath.Join(w.dir, "no", "folder"), plain} {
+		s := Server{socket}
+		_, panes := s.Panes(t.Context())
+		_, pane := s.Pane(t.Context(), p.ID)
+		_, find := s.Find(t.Context(), "main")
+		_, capture := s.Capture(t.Context(), p.ID)
+		_, typed := s.LastTyped(t.Context(), p)
+		for what, err := range map[string]error{"panes": panes, "pane": pane, "find": find, "capture": capture, "typed": typed,
+			"key": s.Key(t.Context(), p.ID, KeyEnter), "type": s.Type(t.Context(), p.ID, "x"), "paste": s.Paste(t.Context(), p.ID, "x")} {
+			if !errors.Is(err, ErrNoServer) {
+				t.Errorf("%s: %s: %v", filepath.Base(socket), what, err)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "none")); err == nil {
+		t.Error("a server was started")
+	}
+}
+
+// A server that does not answer holds a call only for so long, and nothing of the call stays.
+func TestTmuxThatHangs(t *testing.T) {
+	w, p := newWorld(t, "sleep 600")
+	var server int
+	fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &server)
+	if server <= 1 {
+		t.Fatal("no pid of the server")
+	}
+	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) }) // before the server is told to end
+	ended := make(chan error, 3)
+	go func() { _, err := w.Capture(context.Background(), p.ID); ended <- err }()
+	go func() { ended <- w.Paste(context.Background(), p.ID, "text") }()
+	go func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := w.Panes(ctx)
+		ended <- err
+	}()
+	until(t, "every call has ended", func() bool { return len(ended) == 3 })
+	for range 3 {
+		if err := <-ended; err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestCaptureIsTheLiveScreen(t *testing.T) {
+	w, p := newWorld(t, `seq 1 100; printf '\033[31mred\033[0m 日本 👩‍💻'; sleep 600`)
+	w.shows(p.ID, "red")
+	live, err := w.Capture(t.Context(), p.ID)
+	if err != nil || !strings.Contains(live, "\x1b[31mred") || strings.Count(live, "\n") != p.Height || !strings.Contains(live, "日本") {
+		t.Errorf("%v: %q", err, live)
+	}
+	w.tmux("copy-mode", "-t", p.ID)
+	w.tmux("send-keys", "-t", p.ID, "-X", "history-top")
+	if again, err := w.Capture(t.Context(), p.ID); err != nil || again != live {
+		t.Errorf("scrolled back: %v: %q", err, again)
+	}
+	w.tmux("copy-mode", "-q", "-t", p.ID)
+
+	for lines, begin := range map[int]string{3: "99\n100\nred", 101: "1\n2\n", 1000: "1\n2\n"} {
+		got, err := w.History(t.Context(), p.ID, lines)
+		if err != nil || !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, "red 日本 👩‍💻\n") || strings.Count(got, "\n") > lines {
+			t.Errorf("%d lines: %v: %q", lines, err, got)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+)
+
+// printScreen writes a screen down so that a person can compare it with the drawing.
+func printScreen(s Screen) string {
+	var b strings.Builder
+	kind := string(s.Kind)
+	if kind == "" {
+		kind = "unknown: " + s.Why
+	}
+	fmt.Fprintln(&b, kind+flags(s))
+	if s.Draft != "" {
+		fmt.Fprintf(&b, "draft    %q\n", s.Draft)
+	}
+	if s.Tabs != nil {
+		b.WriteString("tabs    ")
+		for _, t := range s.Tabs {
+			mark := "☐"
+			switch {
+			case t.Submit:
+				mark = "✔"
+			case t.Answered:
+				mark = "☒"
+			}
+			if t.Current {
+				mark = "*" + mark
+			}
+			fmt.Fprintf(&b, " %s %s", mark, t.Title)
+		}
+		b.WriteString("\n")
+	}
+	if s.Header != "" {
+		fmt.Fprintln(&b, "header  ", s.Header)
+	}
+	if s.Kind == Question || s.Question != "" {
+		fmt.Fprintf(&b, "question %q\n", s.Question)
+	}
+	if s.Notes != "" {
+		fmt.Fprintf(&b, "notes    %q\n", s.Notes)
+	}
+	for _, r := range s.Rows {
+		fmt.Fprintln(&b, strings.TrimRight(printRow(s, r), " "))
+	}
+	for _, a := range s.Answers {
+		fmt.Fprintf(&b, "answer   %q → %q\n", a.Question, a.Answer)
+	}
+	return b.String()
+}
+
+func flags(s Screen) string {
+	text := ""
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"noting", s.Noting}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}, {"missing", s.Missing}} {
+		if f.set {
+			text += " " + f.name
+		}
+	}
+	return text
+}
+
+func printRow(s Screen, r Row) string {
+	cursor := " "
+	if r.Cursor {
+		cursor = "❯"
+	}
+	number := "  "
+	if r.Number != 0 {
+		number = fmt.Sprintf("%d.", r.Number)
+	}
+	tick := ""
+	if s.Multi && (r.Kind == OptionRow || r.Kind == OtherRow) {
+		tick = "[ ] "
+		if r.Ticked {
+			tick = "[✔] "
+		}
+	}
+	text := r.Label
+	if r.Text != "" {
+		text = fmt.Sprintf("typed %q", r.Text)
+	}
+	if r.Cut {
+		text += " (cut)"
+	}
+	if r.Description != "" {
+		text += " — " + r.Description
+	}
+	return fmt.Sprintf("%s %s %-6s %s%s", cursor, number, r.Kind, tick, text)
+}

@@ -1,0 +1,83 @@
+package inject
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Running says whether a process is there and has not ended.
+func Running(pid int) bool {
+	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	p, _, err := readStat(pid)
+	return err != nil || !p.dead
+}
+
+// StartOf is when the process started, in clock ticks since boot; "" when that cannot be told. Two processes with one
+// pid differ in it.
+func StartOf(pid int) string {
+	_, start, _ := readStat(pid)
+	return start
+}
+
+// processes is the process table, as far as it could be read.
+func processes() (map[int]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := make(map[int]process, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, _, err := readStat(pid); err == nil {
+			all[pid] = p
+		}
+	}
+	return all, nil
+}
+
+// readStat reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.
+func readStat(pid int) (p process, start string, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, "", err
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return p, "", errors.New("no process name")
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 {
+		return p, "", errors.New("too few fields")
+	}
+	number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
+	p = process{pid: pid, parent: number(1), group: number(2), foreground: number(5), terminal: f[4], name: string(b[open+1 : end])}
+	if p.terminal == "0" {
+		p.terminal = ""
+	}
+	p.stopped = f[0] == "T" || f[0] == "t"
+	p.dead = f[0] == "Z" || f[0] == "X"
+	return p, f[19], nil
+}
+
+func argsOf(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+}

@@ -1,0 +1,118 @@
+package inject
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// start is the first line of a numbered row: "❯ 1. [ ] Auth".
+type start struct {
+	mark   string // ❯, or ↑ ↓ where rows are hidden behind this one, or a blank
+	number int
+	column int // where the label begins, or the tick box
+	grey   ink // how the number is drawn, and with it what is said about a label
+}
+
+var rowNumber = regexp.MustCompile(`^(\d{1,2})\.( |$)?`)
+
+// rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
+// another behind the number, but where a text is longer than a line 2.1.45 gives up the first, or both, and 2.1.197 the
+// second: "❯1. Donaudampfschiff…", " 5.ship it, but …", "❯ 1.Lock the table …".
+func rowStart(l line, mark int) (start, bool) {
+	s := start{mark: l.at(mark)}
+	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
+		return start{}, false
+	}
+	number := mark + 1
+	if l.at(number) == " " {
+		number++
+	}
+	rest := l.from(number)
+	m := rowNumber.FindStringSubmatch(rest.text)
+	if m == nil {
+		return start{}, false
+	}
+	s.number, _ = strconv.Atoi(m[1])
+	s.column = number + len(m[0])
+	s.grey = rest.cells[0].ink
+	return s, true
+}
+
+// greyer says whether a line is drawn like the row's number, as descriptions and placeholders are. Where nothing is
+// styled, nothing is.
+func (s start) greyer(l line) bool {
+	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.fg == s.grey.fg && !k.bold })
+}
+
+func (s start) coloured() bool { return s.grey.fg != "" || s.grey.dim }
+
+// listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.45 and 2.1.197 begin descriptions
+// where rows begin in those, so a line there is a row only with a tick box, and with one that is not grey.
+func listRow(l line, mark int, multi bool) (start, bool) {
+	s, ok := rowStart(l, mark)
+	if ok && multi {
+		first := l.from(s.column)
+		ok = tickPattern.MatchString(first.text) && !(s.coloured() && s.greyer(first))
+	}
+	return s, ok
+}
+
+// rowLines is one row as drawn: its first line without mark and number, and the lines that follow.
+type rowLines struct {
+	start
+	tick  string // "[ ] " or "[✔] ", of a row that can be ticked
+	lines []line
+}
+
+// 2.1.197 gives up the blank behind the box where a text is longer than a line.
+var tickPattern = regexp.MustCompile(`^\[([ ✔])\]( |$)?`)
+
+// splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
+// beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
+// row.
+func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLines, ok bool) {
+	for _, l := range lines {
+		if s, isStart := listRow(l, mark, multi); isStart {
+			if len(rows) > 0 && s.number != rows[len(rows)-1].number+1 {
+				return nil, nil, false
+			}
+			first := l.from(s.column)
+			rows = append(rows, rowLines{start: s, lines: []line{first}, tick: tickPattern.FindString(first.text)})
+			continue
+		}
+		if len(rows) == 0 {
+			above = append(above, l)
+			continue
+		}
+		last := &rows[len(rows)-1]
+		if l.at(mark) == "❯" && last.mark == " " {
+			// 2.1.45 draws the mark below the line of a text that it cut: " 5. ship it, but …", "❯".
+			last.mark, l = "❯", l.from(mark+1)
+		} else if !l.blank() && l.indent() < mark+2 || !multi && !l.blank() && l.indent() < mark+3 {
+			return nil, nil, false
+		}
+		last.lines = append(last.lines, l)
+	}
+	return above, rows, true
+}
+
+func (r rowLines) first() string { return r.lines[0].text }
+
+// row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
+func (r rowLines) row(kind RowKind, multi bool) Row {
+	out := Row{Kind: kind, Number: r.number, Cursor: r.mark == "❯"}
+	lines := append([]line(nil), r.lines...)
+	if multi {
+		out.Ticked = strings.HasPrefix(r.tick, "[✔]")
+		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
+	}
+	n := 1
+	for n < len(lines) && r.coloured() && !r.greyer(lines[n]) {
+		n++
+	}
+	out.Label, out.Description = joined(lines[:n]), joined(lines[n:])
+	out.Cut = strings.HasSuffix(out.Label, "…")
+	return out
+}

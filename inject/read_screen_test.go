@@ -1,0 +1,196 @@
+package inject
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/screens/*/want.txt from what is read now; then compare it with the drawings, one by one")
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+func plain(capture string) string { return escapes.ReplaceAllString(capture, "") }
+
+// recorded are the captures of one version of Claude Code, by name: `tmux capture-pane -p -e` of real sessions whose
+// model was scripted. The name says what was asked, in which size of pane (110×40 where none is named), and the key
+// pressed last.
+func recorded(t testing.TB, version string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "screens", version, "*.ansi"))
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d recorded screens of %s: %v", len(files), version, err)
+	}
+	screens := map[string]string{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		screens[strings.TrimSuffix(filepath.Base(file), ".ansi")] = string(raw)
+	}
+	return screens
+}
+
+func versions(t *testing.T, test func(t *testing.T, version string)) {
+	for _, v := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		t.Run(v, func(t *testing.T) { test(t, v) })
+	}
+}
+
+// want.txt holds one printed screen for every capture; it was compared with the drawings by eye.
+func TestReadRecordedScreens(t *testing.T) {
+	versions(t, func(t *testing.T, version string) {
+		screens := recorded(t, version)
+		file := filepath.Join("testdata", "screens", version, "want.txt")
+		if *update {
+			writeWant(t, file, screens)
+			return
+		}
+		want := readWant(t, file)
+		for name, capture := range screens {
+			if got := printScreen(ReadScreen(capture)); got != want[name] {
+				t.Errorf("%s is read as\n%s\nwant\n%s\non the screen:\n%s", name, got, want[name], plain(capture))
+			}
+			delete(want, name)
+		}
+		for name := range want {
+			t.Errorf("no capture %s", name)
+		}
+	})
+}
+
+func writeWant(t *testing.T, file string, screens map[string]string) {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(screens)) {
+		fmt.Fprintf(&b, "== %s\n%s\n", name, printScreen(ReadScreen(screens[name])))
+	}
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readWant(t *testing.T, file string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, section := range strings.Split(string(raw), "== ")[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		want[name] = strings.TrimSuffix(text, "\n")
+	}
+	return want
+}
+
+// Without styles the same is read, but for what only styles show: the current tab, a suggestion in the box, the end of
+// a label, whether notes are being typed. What can then be read in two ways is not read at all.
+func TestPlainCapturesAgree(t *testing.T) {
+	versions(t, func(t *testing.T, version string) {
+		unread := 0
+		screens := recorded(t, version)
+		for name, capture := range screens {
+			styled, bare := ReadScreen(capture), ReadScreen(plain(capture))
+			bold := styled.Preview && strings.Contains(bare.Why, "without one cursor") // 2.1.197 marks a long label by that alone
+			if bold || styled.Kind != Unknown && bare.Kind == Unknown && strings.Contains(bare.Why, "two ways") {
+				unread++
+				continue
+			}
+			if got, want := printScreen(unstyled(bare)), printScreen(unstyled(styled)); got != want {
+				t.Errorf("%s, without styles, is read as\n%s\nwant\n%s", name, got, want)
+			}
+		}
+		if unread*10 > len(screens) {
+			t.Errorf("%d of %d screens are not read without styles", unread, len(screens))
+		}
+	})
+}
+
+func unstyled(s Screen) Screen {
+	s.Noting = false
+	tabs := s.Tabs
+	s.Tabs = nil
+	for _, tab := range tabs {
+		tab.Current = false
+		s.Tabs = append(s.Tabs, tab)
+	}
+	rows := s.Rows
+	s.Rows = nil
+	for _, r := range rows {
+		r.Label, r.Description = squeeze(r.Label+r.Description), ""
+		r.Cut = false
+		if emptyField[r.Text] {
+			r.Text = ""
+		}
+		s.Rows = append(s.Rows, r)
+	}
+	if s.Kind == Draft && (strings.HasPrefix(s.Draft, "Try ") || strings.HasPrefix(s.Draft, "Press ") || strings.HasPrefix(s.Draft, "All done")) {
+		s.Kind, s.Draft = Prompt, ""
+	}
+	return s
+}
+
+// A dialog that any line has come after is no dialog to type into: the line may be a shell's.
+func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
+	after := map[string]string{
+		"a shell":          "\nuser@host:~/x$",
+		"a root shell":     "\n#",
+		"output":           "\nclaude exited: 137\n# ",
+		"a coloured shell": "\n\x1b[32m➜\x1b[39m  x \x1b[34mgit:(\x1b[31mmain\x1b[34m)\x1b[39m",
+		"less":             "\n:",
+		"less at the end":  "\n\x1b[7m(END)",
+		"vim":              "\n~\n~\n~\n\"screen.txt\" 41L, 2034B                                        1,1           All",
+		"a pager's status": "\n\nlines 1-24",
+		"a word":           "\n\n\nx",
+	}
+	versions(t, func(t *testing.T, version string) {
+		for name, capture := range recorded(t, version) {
+			if k := ReadScreen(capture).Kind; k != Question && k != Review && k != Permission {
+				continue
+			}
+			for what, text := range after {
+				if s := ReadScreen(strings.TrimRight(capture, "\n") + "\x1b[0m\n" + text); s.Kind != Unknown {
+					t.Errorf("%s with %s below it is a %s", name, what, s.Kind)
+				} else if s.Why == "" {
+					t.Errorf("%s with %s below it: no reason", name, what)
+				}
+			}
+		}
+	})
+}
+
+// Claude Code draws from the top, so a dialog half drawn lacks its end; one that is scrolled lacks its beginning, and is
+// read as cut or not at all.
+func TestHalfDrawnDialogs(t *testing.T) {
+	versions(t, func(t *testing.T, version string) {
+		for name, capture := range recorded(t, version) {
+			whole := ReadScreen(capture)
+			if whole.Kind != Question && whole.Kind != Review {
+				continue
+			}
+			lines := strings.Split(strings.TrimRight(plain(capture), "\n "), "\n")
+			for n := max(1, len(lines)-20); n < len(lines); n++ {
+				s := ReadScreen(strings.Join(lines[:n], "\n"))
+				switch {
+				case s.Kind == Question, s.Kind == Review, s.Kind == Permission:
+					t.Errorf("%s without its last %d lines is a %s", name, len(lines)-n, s.Kind)
+				case s.Kind == Unknown && s.Why == "":
+					t.Errorf("%s without its last %d lines: no reason", name, len(lines)-n)
+				}
+			}
+			styled := strings.Split(strings.TrimRight(capture, "\n "), "\n")
+			for n := max(1, len(styled)-30); n < len(styled); n += 2 {
+				if s := ReadScreen(strings.Join(styled[n:], "\n")); s.Kind == Question && s.Question != whole.Question && !s.Cut {
+					t.Errorf("%s without its first %d lines has the question %q, want %q", name, n, s.Question, whole.Question)
+				}
+			}
+		}
+	})
+}

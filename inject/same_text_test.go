@@ -1,0 +1,51 @@
+package inject
+
+import "testing"
+
+func TestSame(t *testing.T) {
+	tests := []struct {
+		name, shown, meant string
+		same, begins, ends bool
+	}{
+		{"equal", "Red", "Red", true, true, true},
+		{"wrapped at a space", "a long label that wraps", "a long label that  wraps", true, true, true},
+		{"wrapped inside a word", "Donaudampf schiff", "Donaudampfschiff", true, true, true},
+		{"wrapped between ideographs", "全文検 索", "全文検索", true, true, true},
+		{"paragraphs", "Which **one**? 1. first", "Which **one**?\n\n1. first\n", true, true, true},
+		{"a no-break space", "a\u00a0b", "a b", true, true, true},
+		{"without its emoji selector", "逐步 ⚠ 注意", "逐步 ⚠️ 注意", true, true, true},
+		{"joined emoji", "👩\u200d💻", "👩💻", false, false, false},
+		{"letter case", "red", "Red", false, false, false},
+		{"another", "Red", "Blue", false, false, false},
+		{"a beginning", "Build it", "Build it concurrently", false, true, false},
+		{"a beginning that says so", "Build it con…", "Build it concurrently", false, true, false},
+		{"an ellipsis of its own", "wait…", "wait…", true, true, true},
+		{"an end", "concurrently", "Build it concurrently", false, false, true},
+		{"more than was meant", "Redder", "Red", false, false, false},
+		{"nothing", "", "Red", false, false, false},
+		{"only an ellipsis", "…", "Red", false, false, false},
+		{"nothing and nothing", "", "", true, false, false},
+		{"other marks", "a - b", "a – b", false, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Same(tt.shown, tt.meant); got != tt.same {
+				t.Errorf("Same: %v", got)
+			}
+			if got := Begins(tt.shown, tt.meant); got != tt.begins {
+				t.Errorf("Begins: %v", got)
+			}
+			if got := Ends(tt.shown, tt.meant); got != tt.ends {
+				t.Errorf("Ends: %v", got)
+			}
+		})
+	}
+}
+
+func TestRuneWidth(t *testing.T) {
+	for r, want := range map[rune]int{'a': 1, 'é': 1, '\u0301': 0, '全': 2, '가': 2, '！': 2, '🚀': 2, '✅': 2, '⚠': 1, '\ufe0f': 0, '\u200d': 0, '─': 1, '❯': 1, '☐': 1, '☒': 1, '✔': 1, '✂': 1, '→': 1, '│': 1, '…': 1, '👩': 2} {
+		if got := runeWidth(r); got != want {
+			t.Errorf("%q takes %d columns, want %d", r, got, want)
+		}
+	}
+}

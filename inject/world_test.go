@@ -1,0 +1,93 @@
+package inject
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const patience = 20 * time.Second // how long anything is waited for
+
+// world is a tmux server of the test's own.
+type world struct {
+	t   *testing.T
+	dir string
+	Server
+}
+
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+			t.Fatalf("%s is missing", program)
+		}
+		t.Skipf("needs %s", program)
+	}
+}
+
+// newWorld starts a server with one pane, which runs command in sh.
+func newWorld(t *testing.T, command string) (world, Pane) {
+	t.Helper()
+	needs(t, "tmux")
+	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{t, dir, Server{filepath.Join(dir, "s")}}
+	t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", w.Socket, "kill-server").Run()
+		_ = os.RemoveAll(dir)
+	})
+	return w, w.session("main", command)
+}
+
+// session opens one more session, 80x24.
+func (w world) session(name, command string) Pane {
+	w.t.Helper()
+	id := w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", name, "-x", "80", "-y", "24", "-c", w.dir, "sh", "-c", command)
+	return w.pane(id)
+}
+
+func (w world) pane(id string) Pane {
+	w.t.Helper()
+	p, err := w.Pane(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+func (w world) tmux(args ...string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", w.Socket, "-f", os.DevNull}, args...)...)
+	cmd.Env = append(withoutTmux(os.Environ()), "LANG=C.UTF-8", "PS1=$ ")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after %v: %s", patience, what)
+		}
+	}
+}
+
+func (w world) shows(pane, text string) {
+	w.t.Helper()
+	until(w.t, "the pane shows "+text, func() bool {
+		screen, err := w.Capture(w.t.Context(), pane)
+		return err == nil && strings.Contains(screen, text)
+	})
+}
