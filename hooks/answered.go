@@ -92,7 +92,7 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		h.log.Error().Err(err).Msg("the answer was not understood")
 	}
 	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) { // the terminal was faster
+		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers) { // the terminal was faster
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes
 		}
 	})
@@ -100,6 +100,24 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		h.leave()
 	}
 	return err
+}
+
+// typed says whether these answers are the question's as the daemon types them: a dialog has one field for a choice, own
+// words and a remark.
+func typed(q *state.Question, answers map[string]string) bool {
+	if q.Typing == nil {
+		return false
+	}
+	for _, p := range q.Questions {
+		told := strings.Join(strings.Fields(answers[p.Question]), " ")
+		a := gchat.Decompose(p, q.Answers[p.Question])
+		for _, part := range append(a.Labels, a.Text, q.Notes[p.Question]) {
+			if !strings.Contains(told, strings.Join(strings.Fields(part), " ")) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // closeAll ends the session's open questions after an event that leaves no dialog standing.

@@ -26,7 +26,7 @@ func (h *Hook) mayWait(e *Event) bool {
 		(e.HookEventName == "PermissionRequest" || e.HookEventName == "PreToolUse" && h.mode(e) == state.Hold)
 }
 
-// mode is how this session's questions are answered. Deny and inject mode are not built yet: native serves them.
+// mode is how this session's questions are answered. Deny mode is not built yet: native serves it.
 func (h *Hook) mode(e *Event) state.Mode {
 	if h.asked.mode != "" {
 		return h.asked.mode
@@ -57,7 +57,7 @@ func (h *Hook) asker(e *Event) *poller.Asker {
 }
 
 func served(m state.Mode) state.Mode {
-	if m == state.Deny || m == state.Inject {
+	if m == state.Deny {
 		return state.Native
 	}
 	return m
@@ -84,6 +84,9 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		}
 		defer lock.Unlock()
 		return h.wait(ctx, e, q, toolAllow)
+	}
+	if mode == state.Inject && h.asker(e).TmuxPane != "" {
+		return nil // the daemon types the answer; outside tmux it cannot, and this hook waits after all
 	}
 	q, lock, err := h.findCall(e, mode)
 	if err != nil || q == nil {
@@ -185,7 +188,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	id := uuid.New().String()
 	asker := h.asker(e)
 	return &state.Question{
-		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane,
+		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane, TmuxSocket: asker.TmuxSocket,
 		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
 		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(),

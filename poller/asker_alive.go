@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -14,6 +15,7 @@ type Asker struct {
 	Name        string // what people call it
 	TmuxSession string // "" outside tmux
 	TmuxPane    string // %N
+	TmuxSocket  string // of the tmux server
 	ClaudePID   int    // 0 when unknown
 	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
 }
@@ -22,6 +24,7 @@ type Asker struct {
 // tmux session, else the project's folder with the beginning of the session id.
 func Identify(ctx context.Context, env state.Getenv, sessionID string) Asker {
 	a := Asker{TmuxPane: env("TMUX_PANE")}
+	a.TmuxSocket, _, _ = strings.Cut(env("TMUX"), ",")
 	a.TmuxSession, _ = inject.SessionOf(ctx, env("TMUX"), a.TmuxPane)
 	a.Name = SessionName(env, sessionID, a.TmuxSession)
 	if a.ClaudePID = ClaudePID(env); a.ClaudePID > 0 {

@@ -24,6 +24,11 @@ const (
 // list is one cycle: it lists the space once, hands each person's message to the question whose thread it is in, page
 // by page, and then notes how far it read.
 func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Question) (err error) {
+	if in.mark == nil {
+		if in.mark, err = state.OpenInbox(in.user(), in.chat); err != nil {
+			in.once(err, "inbox watermark")
+		}
+	}
 	if in.reader == nil {
 		endpoint := cfg.APIEndpoint
 		if hook, err := in.webhook(ctx, cfg); err == nil {
@@ -31,11 +36,6 @@ func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Questi
 		}
 		if in.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile); err != nil {
 			return err
-		}
-	}
-	if in.mark == nil {
-		if in.mark, err = state.OpenInbox(in.user(), in.chat); err != nil {
-			in.once(err, "inbox watermark")
 		}
 	}
 	mark := *in.mark

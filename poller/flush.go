@@ -51,11 +51,49 @@ func (p *Poller) FlushDetached(ctx context.Context, patience time.Duration) (lef
 	}
 }
 
+// FlushSteadily is FlushDetached for a process that stays: hooks of the same environment leave their sending to it. It also
+// sends when kick says so, and sweeps what is old.
+func (p *Poller) FlushSteadily(ctx context.Context, kick <-chan struct{}) {
+	const forever = 10 * 365 * 24 * time.Hour
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	poked := make(chan struct{}, 1)
+	touched := state.Watch(ctx, pokePath(p.Env))
+	p.goSafely("pass pokes on", func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-kick:
+			case <-touched:
+			}
+			select {
+			case poked <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for ctx.Err() == nil {
+		lock, err := state.TryLock(flusherLock(p.Env))
+		if err != nil { // a hook's flusher, that ends by itself
+			sleep(ctx, time.Second)
+			continue
+		}
+		for ctx.Err() == nil {
+			p.flush(ctx, forever, poked)
+			p.pause(ctx, p.now().Add(time.Minute), poked)
+		}
+		lock.Unlock()
+	}
+}
+
 // flusherLock is one for each environment that configures differently: a flusher cannot send what only another one's
 // webhook reaches. Mostly there is one.
 func flusherLock(env state.Getenv) string {
 	h := sha256.New()
 	for _, name := range state.Variables() {
+		if strings.HasPrefix(name, "GCHAT_POLLER_") {
+			continue // of the daemon's reading, not of what is sent where
+		}
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
 	// A command for the webhook, and questions of projects that have none, are each project's own affair.
@@ -115,21 +153,23 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 		qs, all := p.unposted(scan)
 		for _, q := range qs {
 			left.Questions++
-			if wait := graceForHook - p.now().Sub(q.AskedAt); wait > 0 {
+			if wait := graceForHook - p.now().Sub(q.AskedAt); wait > 0 && q.Mode != state.Inject { // there no hook will post it
 				next = sooner(next, p.now().Add(min(wait, 250*time.Millisecond)))
 				continue
 			}
 			// While its hook lives, that one posts; should it be killed, it is our turn.
-			if next = sooner(next, p.now().Add(time.Second)); p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
+			if p.now().Before(notBefore[q.Path]) || state.HasWaiter(q) {
+				next = sooner(next, p.now().Add(time.Second))
 				continue
 			}
-			if _, err := p.Post(ctx, q.Path, false); err != nil {
+			if _, err := p.Post(ctx, q.Path, p.daemonWaits(q)); err != nil {
 				pause := waitOf(err)
 				if pause == 0 {
 					failures[q.Path]++
 					pause = min(time.Second<<min(failures[q.Path], 8), mostBackup)
 				}
 				notBefore[q.Path] = p.now().Add(pause)
+				next = sooner(next, p.now().Add(time.Second))
 			}
 		}
 		left.Again = next
@@ -169,7 +209,7 @@ func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct
 
 // unposted are the questions that are not in their space. It also returns all that it looked at.
 func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
-	dirs, err := state.ProjectStates(p.user())
+	dirs, err := p.stateDirs()
 	if err != nil {
 		p.Log.Error().Err(err).Msg("project registry")
 	}
@@ -214,6 +254,11 @@ func (p *Poller) sweep(ctx context.Context, all []*state.Question) {
 		}
 	}
 	p.Send(ctx)
+}
+
+// daemonWaits says whether the daemon is there to read the replies to a question that no hook waits for.
+func (p *Poller) daemonWaits(q *state.Question) bool {
+	return typable(q) && state.DaemonRuns(stateDirOf(q), p.user())
 }
 
 // CloseGone closes the open questions whose Claude Code has ended together with its hook, so that nobody else tells.

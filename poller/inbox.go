@@ -16,8 +16,9 @@ type inbox struct {
 	*Poller
 	chat       string // host/spaces/S
 	space      string
-	projectDir string // whose configuration it reads with
-	stateDir   string // served also where the registry cannot be written
+	projectDir string      // whose configuration it reads with
+	stateDir   string      // served also where the registry cannot be written
+	listed     func(error) // called after every list, where set
 
 	scan    state.Scan
 	reader  *gchat.Reader
@@ -31,11 +32,22 @@ type inbox struct {
 // Lead takes part in listing q's space until ctx ends: it leads whenever nobody else does, with the configuration of
 // q's project.
 func (p *Poller) Lead(ctx context.Context, q *state.Question) {
-	in := &inbox{
-		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: filepath.Dir(filepath.Dir(q.Path)), logged: map[string]bool{},
+	p.newInbox(q).follow(ctx)
+}
+
+func (p *Poller) newInbox(q *state.Question) *inbox {
+	return &inbox{
+		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{},
 	}
+}
+
+// stateDirOf is the state folder that a question is in.
+func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
+
+// follow leads whenever nobody else does, until ctx ends.
+func (in *inbox) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		lock, err := state.LockLeader(p.user(), q.Chat)
+		lock, err := state.LockLeader(in.user(), in.chat)
 		if errors.Is(err, state.ErrLocked) {
 			sleep(ctx, 500*time.Millisecond)
 			continue
@@ -72,10 +84,10 @@ func (in *inbox) lead(ctx context.Context) time.Duration {
 		if open && in.now().Sub(last) >= max(every, pause) {
 			err := in.list(ctx, cfg, qs)
 			last, pause = in.now(), in.trouble.after(err)
-			if err != nil && ctx.Err() == nil {
-				in.report(ctx, err, qs)
+			if ctx.Err() == nil {
+				in.tell(ctx, err, qs)
 				if gchat.AuthFailure(err) {
-					in.reader = nil
+					in.reader, in.projectDir = nil, nextProject(qs, in.projectDir)
 					return pause
 				}
 			}
@@ -90,9 +102,27 @@ func (in *inbox) lead(ctx context.Context) time.Duration {
 	return 0
 }
 
+// nextProject is another project of the open questions, whose credentials may be better; the same where there is none.
+func nextProject(qs []*state.Question, is string) string {
+	var dirs []string
+	for _, q := range qs {
+		if q.Status.Open() && q.ProjectDir != "" {
+			dirs = append(dirs, q.ProjectDir)
+		}
+	}
+	slices.Sort(dirs)
+	if i := slices.IndexFunc(dirs, func(d string) bool { return d > is }); i >= 0 {
+		return dirs[i]
+	}
+	if len(dirs) > 0 {
+		return dirs[0]
+	}
+	return is
+}
+
 // questions are those of this space, of all projects.
 func (in *inbox) questions() []*state.Question {
-	dirs, err := state.ProjectStates(in.user())
+	dirs, err := in.stateDirs()
 	if err != nil {
 		in.once(err, "project registry")
 	}
@@ -114,18 +144,45 @@ func (in *inbox) once(err error, what string) {
 	}
 }
 
-// report says that reading fails: in the log, and once in the open threads when only a person can mend it.
-func (in *inbox) report(ctx context.Context, err error, qs []*state.Question) {
-	in.Log.Error().Str("error", in.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Bool("degraded", in.trouble.degraded()).
-		Msg("replies cannot be read")
-	if in.told || !in.trouble.degraded() && !errors.Is(err, gchat.ErrCredentials) {
+// tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
+// mend it.
+func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
+	if in.listed != nil {
+		in.listed(err)
+	}
+	was := in.mark.Trouble
+	if err == nil {
+		if was != nil {
+			in.Log.Info().Str("chat", in.chat).Time("since", was.Since).Msg("replies are read again")
+			in.told = false
+			in.setTrouble(nil)
+		}
+		return
+	}
+	is := state.ReadTrouble{Since: in.now().UTC(), Why: in.Log.Clean(err.Error()), Degraded: in.trouble.degraded()}
+	if was != nil {
+		is.Since = was.Since
+	}
+	if was == nil || *was != is { // not with every cycle of an outage
+		in.Log.Error().Str("chat", in.chat).Str("error", is.Why).Str("hint", gchat.Hint(err)).Bool("degraded", is.Degraded).
+			Msg("replies cannot be read")
+		in.setTrouble(&is)
+	}
+	if in.told || !is.Degraded && !errors.Is(err, gchat.ErrCredentials) {
 		return
 	}
 	in.told = true
 	for _, q := range qs {
 		if q.Status == state.Pending && q.MessageSent {
-			in.put(note(q, "unread", "[Not read] Replies here cannot be read yet: "+gchat.Line(in.Log.Clean(err.Error()))+". Hint: "+gchat.Hint(err)+". Until then answer in the terminal."))
+			in.put(note(q, "unread", "[Not read] Replies here cannot be read yet: "+gchat.Line(is.Why)+". Hint: "+gchat.Hint(err)+". Until then answer in the terminal."))
 		}
 	}
 	in.Send(ctx)
+}
+
+func (in *inbox) setTrouble(t *state.ReadTrouble) {
+	in.mark.Trouble = t
+	if err := in.mark.Save(); err != nil {
+		in.once(err, "inbox watermark")
+	}
 }

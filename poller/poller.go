@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ type Poller struct {
 	// Compose, where set, writes down what others have to report before each pass of the flusher; it reports whether some
 	// could not be done yet.
 	Compose func(context.Context) (left bool)
+
+	// Dirs are state folders that are served besides those in the registry.
+	Dirs []string
 
 	// Probe, where a person asks, tries each message once whatever earlier failures say. What Chat asked for is kept to.
 	Probe bool
@@ -39,6 +43,17 @@ func (p *Poller) now() time.Time {
 }
 
 func (p *Poller) user() string { return state.UserState(p.Env) }
+
+// stateDirs are the state folders of all projects that are known.
+func (p *Poller) stateDirs() ([]string, error) {
+	dirs, err := state.ProjectStates(p.user())
+	for _, dir := range p.Dirs {
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, err
+}
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
 func (p *Poller) config(projectDir string) *state.Config {

@@ -80,6 +80,8 @@ func closedWhy(q *state.Question) string {
 		"prompt":      "Closed in the terminal: a new prompt was given.",
 		"session_end": "The session ended.",
 		"claude_gone": "The session is gone: Claude Code has ended.",
+		"tmux_gone":   "The session is gone: its tmux session has ended.",
+		"screen":      "The question is no longer on the session's screen.",
 		"age":         "Nobody answered for 24 hours.",
 	}[q.ResolvedBy]
 	if why == "" {

@@ -1,0 +1,238 @@
+package poller
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// Daemon is gchat-response-poller: the one process of a person that stays. It reads the space for all questions, sends what
+// is in the outbox, and types the answers where no hook can give them.
+type Daemon struct {
+	*Poller
+	PendingDirs []string         // folders of questions to type answers for; none: those of all projects that are known
+	DryRun      bool             // do everything but type
+	Out         io.Writer        // what DryRun would have typed; nil for the log alone
+	Hangup      <-chan os.Signal // SIGHUP: the configuration is read afresh
+
+	scan    state.Scan
+	inboxes map[string]*listing // by chat
+	tasks   map[string]*task    // by question's path
+	ended   chan struct{}       // a task came to its end
+	typing  sync.WaitGroup
+	failing sync.Map // chats whose last list failed
+	kick    chan struct{}
+}
+
+// listing is the inbox loop of a space.
+type listing struct {
+	stop context.CancelFunc
+	done <-chan struct{}
+}
+
+// Run serves until ctx ends; then it finishes what it is typing. *state.ErrDaemonRuns when there is a daemon already.
+func (d *Daemon) Run(ctx context.Context) error {
+	seat, err := d.begin()
+	if err != nil {
+		return err
+	}
+	defer seat.Leave()
+	d.kick = make(chan struct{}, 1)
+	watch := state.WatchFolders(ctx)
+	flushed := d.goSafely("flush", func() { d.FlushSteadily(ctx, d.kick) })
+	d.Log.Info().Int("pid", os.Getpid()).Strs("pending_dirs", d.PendingDirs).Bool("dry_run", d.DryRun).Msg("daemon started")
+
+	for polled := (time.Time{}); ctx.Err() == nil; {
+		interval := d.config(state.ProjectDir(d.Env)).PollInterval
+		dirs, err := d.stateDirs()
+		if err != nil {
+			d.Log.Error().Err(err).Msg("project registry")
+		}
+		watched := watch.Cover(dirs)
+		due := d.now().Sub(polled).Abs() >= interval // a clock that was set back must not hold us
+		qs := d.questions(dirs)
+		next := d.cycle(ctx, qs, due)
+		d.follow(ctx, qs)
+		if due {
+			if polled = d.now(); d.reading() {
+				d.noteLastPoll(dirs)
+			}
+		}
+		if next = sooner(next, polled.Add(interval)); !watched {
+			next = sooner(next, d.now().Add(lookAround))
+		}
+		d.await(ctx, watch, next)
+	}
+	for _, l := range d.inboxes {
+		l.stop()
+		<-l.done
+	}
+	d.typing.Wait()
+	<-flushed
+	d.Log.Info().Msg("shutting down")
+	return nil
+}
+
+func (d *Daemon) begin() (*state.DaemonSeat, error) {
+	d.inboxes, d.tasks, d.ended = map[string]*listing{}, map[string]*task{}, make(chan struct{}, 1)
+	seat, err := state.TakeDaemonSeat(d.homes())
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	for _, dir := range d.PendingDirs {
+		d.Dirs = append(d.Dirs, filepath.Dir(dir))
+	}
+	if err := d.check(); err != nil {
+		seat.Leave()
+		return nil, err
+	}
+	return seat, nil
+}
+
+// homes are the folders that this daemon is the only one of: those that it was told to serve, else the person's, and the
+// project's that it was started in, where other programs look for its pid.
+func (d *Daemon) homes() (dirs []string) {
+	for _, dir := range d.PendingDirs {
+		dirs = append(dirs, filepath.Dir(dir))
+	}
+	if len(dirs) == 0 {
+		dirs = []string{d.user()}
+		own, err := filepath.Abs(state.ProjectState(d.Env))
+		if _, serr := os.Stat(own); err == nil && (serr == nil || d.Env("GCHAT_STATE_DIR") != "" || d.Env("CLAUDE_PROJECT_DIR") != "") {
+			dirs = append(dirs, own)
+			d.Dirs = append(d.Dirs, own)
+		}
+	}
+	slices.Sort(dirs) // two daemons take them in the same order
+	return slices.Compact(dirs)
+}
+
+// serves says whether this daemon types for a question.
+func (d *Daemon) serves(q *state.Question) bool {
+	return typable(q) && (len(d.PendingDirs) == 0 || slices.Contains(d.PendingDirs, filepath.Dir(q.Path)))
+}
+
+// await waits for a change, the end of a task, SIGHUP, or that time.
+func (d *Daemon) await(ctx context.Context, watch *state.FolderWatch, until time.Time) {
+	t := time.NewTimer(max(until.Sub(d.now()), time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-d.ended:
+	case <-watch.Changed:
+	case <-d.Hangup:
+		d.printed.Clear() // what webhook_url_command printed
+		for _, l := range d.inboxes {
+			l.stop() // they begin anew, with the credentials as they are now
+			<-l.done
+		}
+		clear(d.inboxes)
+		for _, t := range d.tasks {
+			t.next = time.Time{}
+		}
+		d.Log.Info().Msg("configuration read again")
+	}
+}
+
+// questions are those of all projects that are known, newest first.
+func (d *Daemon) questions(dirs []string) []*state.Question {
+	qs, bad := d.scan.Questions(dirs)
+	for _, err := range bad {
+		d.Log.Error().Err(err).Msg("question set aside")
+	}
+	for i, q := range qs {
+		if q.Mode == "" && q.Status.Open() && d.serves(q) {
+			if whole, err := d.adopt(q); err == nil {
+				qs[i] = whole
+			}
+		}
+	}
+	return qs
+}
+
+// cycle looks at every question once and returns when to come again; zero for no time of its own. due says that a poll
+// interval has passed.
+func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (next time.Time) {
+	view := &tmuxView{own: d.Env("TMUX")}
+	for _, q := range slices.Backward(qs) { // the oldest first, as Claude Code shows their dialogs
+		if q.Status.Open() && d.serves(q) {
+			next = sooner(next, d.attend(ctx, q, view, due))
+		}
+		if toBePosted(q) {
+			d.flushSoon()
+		}
+	}
+	for path, t := range d.tasks {
+		if !t.running.Load() && !slices.ContainsFunc(qs, func(q *state.Question) bool { return q.Path == path && q.Status.Open() }) {
+			delete(d.tasks, path)
+		}
+	}
+	if due {
+		d.CloseGone(qs)
+		d.flushSoon()
+	}
+	return next
+}
+
+// follow has every space listed that an open question is in, and no other.
+func (d *Daemon) follow(ctx context.Context, qs []*state.Question) {
+	open := oneOfEachChat(qs)
+	for chat, l := range d.inboxes {
+		if open[chat] == nil {
+			l.stop()
+			<-l.done
+			delete(d.inboxes, chat)
+			d.failing.Delete(chat)
+		}
+	}
+	for chat, q := range open {
+		if d.inboxes[chat] == nil {
+			ctx, stop := context.WithCancel(ctx)
+			in := d.inboxOf(q)
+			d.inboxes[chat] = &listing{stop, d.goSafely("inbox", func() { in.follow(ctx) })}
+		}
+	}
+}
+
+// inboxOf is the inbox loop of a question's space.
+func (d *Daemon) inboxOf(q *state.Question) *inbox {
+	in := d.newInbox(q)
+	in.listed = func(err error) {
+		if err == nil {
+			d.failing.Delete(q.Chat)
+		} else {
+			d.failing.Store(q.Chat, true)
+		}
+	}
+	return in
+}
+
+// reading says whether every list went well the last time.
+func (d *Daemon) reading() (ok bool) {
+	ok = true
+	d.failing.Range(func(any, any) bool { ok = false; return false })
+	return ok
+}
+
+func (d *Daemon) noteLastPoll(dirs []string) {
+	for _, dir := range slices.Compact(slices.Sorted(slices.Values(append(d.homes(), dirs...)))) {
+		if err := state.NoteLastPoll(dir, d.now()); err != nil {
+			d.Log.Error().Err(err).Msg("last poll not noted")
+		}
+	}
+}
+
+// flushSoon has the outbox and the questions that wait to be posted looked at.
+func (d *Daemon) flushSoon() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
