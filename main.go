@@ -32,13 +32,20 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	app := commands(self, os.Stdin, os.Stdout, os.Stderr)
+	args := arguments(os.Args, app)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	if len(args) > 1 && args[1] == "poller" {
+		ends = ends[:2] // a daemon reads its configuration afresh instead
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
-	app := commands(self, os.Stdin, os.Stdout, os.Stderr)
-	if err := app.RunContext(ctx, arguments(os.Args, app)); err != nil {
+	if err := app.RunContext(ctx, args); err != nil {
 		calledAs := filepath.Base(os.Args[0])
-		fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
+		if !errors.As(err, new(healthError)) { // that was said on stdout
+			fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
+		}
 		var hinted interface{ Hint() string }
 		if errors.As(err, &hinted) && hinted.Hint() != "" {
 			fmt.Fprintf(os.Stderr, "%s: hint: %s\n", calledAs, hinted.Hint())
@@ -48,7 +55,7 @@ func main() {
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
-var calledAs = map[string]string{"gchat-send": "send"}
+var calledAs = map[string]string{"gchat-send": "send", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health"}
 
 // arguments are the command line as the library wants it: the command first, its flags before its words.
 func arguments(args []string, app *cli.App) []string {
@@ -200,6 +207,51 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				},
 			},
 			{
+				Name:  "poller",
+				Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
+				Flags: []cli.Flag{
+					&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable (default: of all projects)"},
+					&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next when nobody answers (default: 10)"},
+					&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
+					&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
+				},
+				Action: func(c *cli.Context) error {
+					if s := c.String("poll-interval"); s != "" {
+						if _, err := state.ParseInterval(s); err != nil {
+							return usageError{error: fmt.Errorf("--poll-interval: %w", err)}
+						}
+					}
+					r := responsePoller{
+						env: os.Getenv, out: stdout, pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
+						dryRun: c.Bool("dry-run"), once: c.Bool("once"),
+					}
+					return r.run(c.Context)
+				},
+				Subcommands: serviceCommands(self, stdout),
+			},
+			{
+				Name:   "health",
+				Usage:  "say whether the daemon polls: 0 it does, 1 too long ago, 2 never (also as health-check.sh)",
+				Action: func(*cli.Context) error { return runHealth(os.Getenv, stdout) },
+			},
+			{
+				Name:            "menu",
+				HideHelpCommand: true, // "help" is a text like any other
+				Usage:           "look at a session's screen and press its keys, checked (also as menu-driver)",
+				UsageText:       "menu-driver [--force] SESSION ACTION",
+				Description: "SESSION is a tmux session, by name or by a beginning that only it has, or a pane, %3.\n" +
+					"Look:    menu-driver orch-epic4 snapshot\n" +
+					"Answer:  menu-driver orch-epic4 choose 2\n" +
+					"Write:   menu-driver orch-epic4 type \"go on with F2.2\", then menu-driver orch-epic4 submit\n" +
+					"Keys:    menu-driver orch-epic4 enter, menu-driver orch-epic4 esc\n" +
+					"Afresh:  menu-driver orch-epic4 clear_then \"read PLAN.md and begin\"\n" +
+					"Exit codes: 0 done, 1 no such session, 2 refused (what is on the screen is said), 4 wrong arguments",
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "whatever is on the screen"}},
+				Action: func(c *cli.Context) error {
+					return runMenu(c.Context, os.Getenv, stdout, c.Bool("force"), c.Args().Slice())
+				},
+			},
+			{
 				Name:   "status",
 				Usage:  "show what waits for Google Chat, and what was put aside",
 				Action: func(*cli.Context) error { return status(os.Getenv, stdout) },
@@ -214,18 +266,48 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			},
 		},
 	}
-	for _, c := range app.Commands {
+	for _, c := range append(app.Commands, app.Command("poller").Subcommands...) {
 		c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // else the library prints the error to stdout
 			return usageError{err, "gchat-hooks " + ctx.Command.Name + " --help"}
 		}
 		c.Before = func(ctx *cli.Context) error {
-			if ctx.Args().Present() && ctx.Command.Name != "hook" && ctx.Command.Name != "send" {
+			words := ctx.Args()
+			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu"}, ctx.Command.Name) {
 				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
 			return nil
 		}
 	}
 	return app
+}
+
+// serviceCommands have the daemon kept running by the system.
+func serviceCommands(self string, stdout io.Writer) (commands []*cli.Command) {
+	flags := map[string][]cli.Flag{
+		"install": {
+			&cli.StringFlag{Name: "poll-interval", Usage: "as the daemon's"},
+			&cli.StringSliceFlag{Name: "pending-dir", Usage: "as the daemon's"},
+		},
+		"logs": {
+			&cli.IntFlag{Name: "lines", Value: 50, Usage: "how `MANY` lines"},
+			&cli.BoolFlag{Name: "follow", Usage: "go on with what is written from now on"},
+			&cli.BoolFlag{Name: "all", Usage: "the hooks' lines, too"},
+		},
+	}
+	for _, c := range [][2]string{
+		{"install", "have the system start the daemon, now and at each login"}, {"uninstall", "stop the daemon and remove its service"},
+		{"start", "start the service"}, {"stop", "stop the service until the next login"},
+		{"status", "say whether the service is installed and running"}, {"logs", "print the daemon's last log lines"},
+	} {
+		commands = append(commands, &cli.Command{Name: c[0], Usage: c[1], Flags: flags[c[0]], Action: func(ctx *cli.Context) error {
+			o := serviceOptions{
+				pollInterval: ctx.String("poll-interval"), pendingDirs: ctx.StringSlice("pending-dir"),
+				lines: ctx.Int("lines"), follow: ctx.Bool("follow"), all: ctx.Bool("all"),
+			}
+			return runService(ctx.Context, c[0], o, os.Getenv, self, os.Args[0], stdout)
+		}})
+	}
+	return commands
 }
 
 // version is what the Go tool knows of this build.

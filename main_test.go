@@ -11,14 +11,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat/space"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(cleaned{m}, map[string]func(){"gchat-hooks": main, "gchat-send": main})
+	testscript.Main(cleaned{m}, map[string]func(){"gchat-hooks": main, "gchat-send": main, "gchat-response-poller": main})
 }
 
 // cleaned runs the tests and removes the program that they built.
@@ -41,7 +43,7 @@ func TestCommands(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
 			e.Setenv("TZ", "UTC")
-			if strings.HasPrefix(filepath.Base(e.WorkDir), "script-send") {
+			if name := filepath.Base(e.WorkDir); strings.HasPrefix(name, "script-send") || strings.HasPrefix(name, "script-poller") {
 				s, err := space.Open(space.Options{})
 				if err != nil {
 					return err
@@ -50,11 +52,12 @@ func TestCommands(t *testing.T) {
 				e.Defer(func() { server.Close(); s.Close() })
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
 				e.Setenv("SERVER", server.URL)
+				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
 				e.Values[spaceKey{}] = s
 			}
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": arrived, "exits": exits, "bytes": writeBytes},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": arrived, "exits": exits, "bytes": writeBytes, "says": says, "asked-now": askedNow, "until": until},
 	})
 }
 
@@ -77,6 +80,49 @@ func arrived(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(args) > 1 && !regexp.MustCompile("(?s)"+args[1]).MatchString(ms[len(ms)-1].Text) {
 		ts.Fatalf("the last message does not match %s:\n%s", args[1], said)
+	}
+}
+
+// says TEXT: a person replies in the thread of the last message.
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value(spaceKey{}).(*space.Space)
+	ms := s.Messages()
+	if neg || len(args) != 1 || len(ms) == 0 {
+		ts.Fatalf("usage: says TEXT, with a message in the space")
+	}
+	_, err := s.Say(&chat.User{Name: space.Human, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name, args[0])
+	ts.Check(err)
+}
+
+// asked-now FILE [AGE]: the question in the file was asked that long ago.
+func askedNow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: asked-now FILE [AGE]")
+	}
+	at := time.Now().UTC()
+	if len(args) > 1 {
+		age, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		at = at.Add(-age)
+	}
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@", at.Format("2006-01-02T15:04:05.000000+00:00"))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// until FILE REGEXP: the file comes to match.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: until FILE REGEXP")
+	}
+	want := regexp.MustCompile(args[1])
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if want.Match(b) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], b)
+		}
 	}
 }
 

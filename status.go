@@ -43,6 +43,14 @@ func status(env state.Getenv, out io.Writer) error {
 	for _, p := range box.Pauses() {
 		fmt.Fprintf(out, "paused: %s since %s: %s\n", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
 	}
+	for _, in := range state.TroubledInboxes(state.UserState(env)) {
+		how := ""
+		if in.Trouble.Degraded {
+			how = " (degraded: it is tried once a minute)"
+		}
+		fmt.Fprintf(out, "replies not read%s: %s since %s: %s\n", how, in.Chat, in.Trouble.Since.Local().Format(time.DateTime), in.Trouble.Why)
+	}
+	daemon(env, out)
 	for _, m := range waiting {
 		if m.Tries > 0 {
 			fmt.Fprintf(out, "waiting: %s, tried %d times: %s\n", about(m), m.Tries, m.LastError)
@@ -62,6 +70,24 @@ func status(env state.Getenv, out io.Writer) error {
 		fmt.Fprintln(out, "gchat-hooks flush --dead tries the dead ones again")
 	}
 	return nil
+}
+
+// daemon says which daemons run for the person and for this project.
+func daemon(env state.Getenv, out io.Writer) {
+	seen := map[int]bool{}
+	for _, dir := range []string{state.ProjectState(env), state.UserState(env)} {
+		if pid := state.DaemonPID(dir); state.DaemonRuns(dir) && !seen[pid] {
+			seen[pid] = true
+			last := "no cycle yet"
+			if at := state.LastPoll(dir); !at.IsZero() {
+				last = "last good cycle " + at.Local().Format(time.DateTime)
+			}
+			fmt.Fprintf(out, "daemon: pid %d, %s\n", pid, last)
+		}
+	}
+	if len(seen) == 0 {
+		fmt.Fprintln(out, "daemon: none runs; hooks do its work, except typing into tmux")
+	}
 }
 
 // about names a message in a line: when, what, and how it begins.

@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// TestTheDaemonIsKilledWhileItTypes kills -9 the daemon at each step of a typed answer that others can see: what it writes
+// (a rename, a sync), and the tmux that it starts and waits for. Another daemon follows. No key is sent twice, and the
+// question ends resolved, or a person was told to look.
+//
+// A few of the steps by default; GCHAT_E2E_KILLS=all takes all of them.
+func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		skip(t, "needs strace to kill at system calls")
+	}
+	var steps []step
+	for call, most := range map[string]int{"renameat,renameat2": 10, "fsync": 16, "waitid,wait4": 20, "clone,clone3,vfork": 24} {
+		for n := 1; n <= most; n++ {
+			steps = append(steps, step{call, n})
+		}
+	}
+	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	if os.Getenv("GCHAT_E2E_KILLS") != "all" {
+		steps = steps[:8]
+	}
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		var script []turn
+		for n := range steps {
+			script = append(script, turn{ask(round(n))}, turn{say(fmt.Sprintf("Noted %d.", n))})
+		}
+		b := typed(t, c, script...)
+		keys := b.loggedTmux()
+		killed, looked := 0, 0
+		for n, at := range steps {
+			b.Prompt(fmt.Sprintf("go on %d", n))
+			died, look := b.killedOnce(n, at, keys)
+			if died {
+				killed++
+			}
+			if look {
+				looked++
+			}
+			b.WaitScreen(fmt.Sprintf("Noted %d.", n))
+		}
+		t.Logf("%d answers typed, the daemon killed in %d of them; %d times a person was told to look", len(steps), killed, looked)
+		if killed == 0 {
+			t.Error("it was never killed: the test does not do what it says")
+		}
+	})
+}
+
+// A step is the n-th of a kind of system call.
+type step struct {
+	call string
+	n    int
+}
+
+func round(n int) question {
+	return question{Question: fmt.Sprintf("Round %d: which approach?", n), Header: "Round",
+		Options: []option{{Label: "Blue-green", Description: "a"}, {Label: "Rolling", Description: "b"}, {Label: "Canary", Description: "c"}}}
+}
+
+// loggedTmux puts a tmux before the real one that writes down what it is called with. It returns the keys sent so far.
+func (b *bridge) loggedTmux() func() []string {
+	b.t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	dir := b.t.TempDir()
+	log := filepath.Join(dir, "log")
+	script := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$*\" >>%s\nexec %s \"$@\"\n", log, tmux)
+	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte(script), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	b.tmux.env = append(b.tmux.env, "PATH="+dir+":"+os.Getenv("PATH"))
+	return func() (keys []string) {
+		raw, _ := os.ReadFile(log)
+		for line := range strings.Lines(string(raw)) {
+			if _, sent, ok := strings.Cut(line, "send-keys"); ok {
+				keys = append(keys, strings.TrimSpace(sent))
+			}
+		}
+		return keys
+	}
+}
+
+// killedOnce has the n-th question answered with "2" while the daemon dies at that step.
+func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked bool) {
+	b.t.Helper()
+	before := len(keys())
+	victim := b.daemon()
+	q := b.await("[AskUserQuestion]", round(n).Question)
+	b.dieAt(victim, at)
+	b.reply(q, "2")
+	name := fmt.Sprintf("round %d (%s %d)", n, at.call, at.n)
+	record := func() *state.Question { return b.questions()[n] }
+	for deadline := time.Now().Add(patience); record().Status != state.Resolved; time.Sleep(glance / 5) {
+		select {
+		case err := <-victim.done:
+			victim.done <- err
+			died = true
+		default:
+		}
+		if died || time.Now().After(deadline) {
+			break
+		}
+	}
+	if !died {
+		victim.cmd.Process.Signal(syscall.SIGTERM)
+		victim.wait()
+	} else {
+		next := b.daemon()
+		for deadline := time.Now().Add(patience); ; time.Sleep(glance / 5) {
+			r := record()
+			if r.Status == state.Resolved {
+				break
+			}
+			if r.InjectionSucceeded != nil && !*r.InjectionSucceeded {
+				looked = true
+				b.await("[Look]", "not typed to its end")
+				b.Choose(round(n).Options[2].Label, "3") // the person does
+				break
+			}
+			if time.Now().After(deadline) {
+				b.t.Fatalf("%s: neither resolved nor reported: %+v", name, r)
+			}
+		}
+		next.cmd.Process.Signal(syscall.SIGTERM)
+		next.wait()
+	}
+	told := b.API.WaitToolResult(b.t, n+1).Text
+	want := `"="Rolling"`
+	if looked {
+		want = `"="Canary"`
+	}
+	if !strings.Contains(told, want) {
+		b.t.Errorf("%s: told %q, want %s", name, told, want)
+	}
+	seen := map[string]bool{}
+	for _, key := range keys()[before:] {
+		if seen[key] {
+			b.t.Errorf("%s: sent twice: %q", name, key)
+		}
+		seen[key] = true
+	}
+	return died, looked
+}
+
+// dieAt has a running daemon killed at that step from now on.
+func (b *bridge) dieAt(d *daemon, at step) {
+	b.t.Helper()
+	strace := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "-p", strconv.Itoa(d.cmd.Process.Pid), "-e", "trace="+at.call,
+		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", at.call, at.n))
+	strace.Env = b.tmux.env
+	says, err := strace.StderrPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := strace.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(says)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "attached") {
+		b.t.Fatalf("strace: %s", lines.Text())
+	}
+	go func() { // it ends with the daemon
+		for lines.Scan() {
+		}
+		strace.Wait()
+	}()
+}

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+var every = []string{newest, middle, oldest}
+
+// typed is a session whose answers the daemon types.
+func typed(t *testing.T, c claude, script ...turn) *bridge {
+	t.Helper()
+	return connect(t, c, config{Env: []string{"GCHAT_ASK_MODE=inject"}, Script: script}, all...)
+}
+
+// A daemon is a gchat-response-poller beside a session, with the session's configuration.
+type daemon struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// daemon starts one; the end of the test ends it.
+func (b *bridge) daemon(args ...string) *daemon {
+	b.t.Helper()
+	cmd := exec.Command(built(b.t), append([]string{"gchat-response-poller"}, args...)...)
+	cmd.Env = append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX())
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Dir = b.Dir
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	d := &daemon{b.t, cmd, make(chan error, 1)}
+	go func() { d.done <- cmd.Wait() }()
+	b.t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			cmd.Process.Signal(syscall.SIGTERM)
+			d.wait()
+		}
+	})
+	return d
+}
+
+// wait waits until the daemon has ended.
+func (d *daemon) wait() error {
+	select {
+	case err := <-d.done:
+		d.done <- err
+		return err
+	case <-time.After(patience):
+		d.cmd.Process.Kill()
+		d.t.Error("the daemon did not end")
+		return <-d.done
+	}
+}
+
+// questions are the session's, as they stand on disk, oldest first.
+func (b *bridge) questions() (qs []*state.Question) {
+	b.t.Helper()
+	files, err := filepath.Glob(filepath.Join(b.Dir, ".claude", "state", "pending-questions", "*.json"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, file := range files {
+		q, err := state.LoadQuestion(file)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		qs = append(qs, q)
+	}
+	return qs
+}
+
+// becomes waits until the session's only question is in that state.
+func (b *bridge) becomes(want string, ok func(*state.Question) bool) *state.Question {
+	b.t.Helper()
+	var last []*state.Question
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		if last = b.questions(); len(last) == 1 && ok(last[0]) {
+			return last[0]
+		}
+	}
+	raw, _ := json.Marshal(last)
+	b.t.Fatalf("the question did not become %s: %s", want, raw)
+	return nil
+}
+
+func TestTypedAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks  []question
+		reply string
+		told  []string
+		says  []string
+	}{
+		"single choice": {[]question{deploy}, "2", []string{`"="Rolling deployment"`}, []string{"Selected: Rolling deployment"}},
+		"multi-select":  {[]question{features}, "1,3", []string{`"="Auth, Search"`}, []string{"Selected: Auth, Search"}},
+		"two questions": {[]question{database, features}, "Q1: sqlite\nQ2: 3, 1", []string{`"Which DB?"="SQLite"`, `"="Auth, Search"`},
+			[]string{"Selected: SQLite", "Selected: Auth, Search"}},
+		"free text": {[]question{deploy}, "neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;",
+			[]string{"neither: use \"$(rm -rf ~)\" & 'wait'; C-c Enter {} 日本語 ✅;"}, []string{"Custom response:", "日本語"}},
+		"a remark": {[]question{deploy}, "2 - but keep the old one", []string{"Rolling deployment", "but keep the old one"}, []string{"Rolling deployment", "but keep the old one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, every, func(t *testing.T, cl claude) {
+				b := typed(t, cl, turn{say("A question."), ask(c.asks...)}, thanks)
+				b.daemon()
+				b.Prompt("go ahead")
+				q := b.await("[AskUserQuestion]", c.asks[0].Question)
+				b.reply(q, c.reply)
+				b.told(1, c.told...)
+				if got := b.await("[Answered]", c.says...); got.Thread.Name != q.Thread.Name {
+					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+				b.WaitScreen("Thanks, understood.")
+				done := b.becomes("resolved by typing", func(q *state.Question) bool {
+					return q.Status == state.Resolved && q.InjectionSucceeded != nil // the hook may close it first
+				})
+				if done.ResolvedBy != "chat" || !done.InjectionAttempted || !*done.InjectionSucceeded {
+					t.Errorf("resolved by %q, attempted %v, succeeded %v", done.ResolvedBy, done.InjectionAttempted, *done.InjectionSucceeded)
+				}
+			})
+		})
+	}
+}
+
+// A session that was started before the hooks: what is known of its question is what another program wrote down.
+func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
+	eachClaude(t, every, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Script: []turn{{ask(features)}, thanks}})
+		b.Prompt("go ahead")
+		b.WaitScreen("Submit")
+		dir := filepath.Join(b.Dir, ".claude", "state", "pending-questions")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		options, err := json.Marshal(features.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := fmt.Sprintf(`{"question_id": "0b5e3c9a-0a57-4a3e-9a11-2f6a4a1f0003", "session_id": "orch-epic4", "tmux_session": "claude", "asked_at": %q,
+			"gchat_thread_key": "ask-user-0b5e3c9a", "gchat_message_sent": false, "gchat_message_name": null, "questions": [{"question": %q, "header": "Features",
+			"options": %s, "multiSelect": true, "option_count": 3}], "status": "pending", "resolved_at": null, "response": null, "response_type": null,
+			"injection_attempted": false, "injection_succeeded": null}`, time.Now().UTC().Format(time.RFC3339), features.Question, options)
+		b.daemon("--pending-dir", dir)
+		path := filepath.Join(dir, "orch-epic4-1.json")
+		if err := os.WriteFile(path+".tmp", []byte(record), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".tmp", path); err != nil {
+			t.Fatal(err)
+		}
+		b.reply(b.await("[AskUserQuestion]", "orch-epic4"), "2, 3")
+		b.told(1, `"="Billing, Search"`)
+		b.await("[Answered]", "Selected: Billing, Search") // which no hook says here
+		b.becomes("resolved", func(q *state.Question) bool { return q.Status == state.Resolved })
+	})
+}
+
+// The hook that waited beside the dialog is gone: the daemon takes its place.
+func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, all...)
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]")
+		for _, p := range marked(sessionVar + "=" + b.mark) {
+			if strings.Contains(p.String(), "gchat-ask-user-forward") {
+				p.Signal(syscall.SIGKILL)
+			}
+			p.Close()
+		}
+		b.noWaiter()
+		b.daemon()
+		b.reply(q, "3")
+		b.told(1, "Canary")
+		b.await("[Answered]", "Selected: Canary")
+	})
+}
+
+// What the daemon would have typed is said, and nothing is typed.
+func TestDryRunTypesNothing(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := typed(t, c, turn{ask(deploy)}, thanks)
+		b.Prompt("go ahead")
+		b.WaitScreen("Rolling deployment")
+		d := b.daemon("--dry-run")
+		b.reply(b.await("[AskUserQuestion]"), "2")
+		b.becomes("answered", func(q *state.Question) bool { return q.Status == state.Answered })
+		time.Sleep(time.Second) // nothing happens; how long that takes, nobody can say
+		if q := b.questions()[0]; q.Status != state.Answered || q.InjectionAttempted {
+			t.Errorf("%s, attempted %v", q.Status, q.InjectionAttempted)
+		}
+		d.cmd.Process.Signal(syscall.SIGTERM)
+		if err := d.wait(); err != nil {
+			t.Error(err)
+		}
+		b.daemon()
+		b.told(1, "Rolling deployment")
+	})
+}

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"gchat-hooks/inject"
+)
+
+// menuDriver drives a session as a person or an agent does.
+type menuDriver struct {
+	*session
+	state string
+	force bool
+}
+
+// code runs one action and returns its exit code and what it said.
+func (m menuDriver) code(action string, args ...string) (int, string) {
+	var out bytes.Buffer
+	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Out: &out, Force: m.force, Patience: patience}
+	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
+	if err == nil {
+		return 0, out.String()
+	}
+	var coded interface{ ExitCode() int }
+	if !errors.As(err, &coded) {
+		m.t.Fatalf("%s %q: no exit code: %v", action, args, err)
+	}
+	return coded.ExitCode(), err.Error()
+}
+
+func (m menuDriver) does(action string, args ...string) {
+	m.t.Helper()
+	if code, said := m.code(action, args...); code != 0 {
+		m.t.Fatalf("%s %q: exit %d: %s", action, args, code, said)
+	}
+}
+
+// refuses checks that an action is refused with these words and leaves the screen as it is.
+func (m menuDriver) refuses(words, action string, args ...string) {
+	m.t.Helper()
+	if code, said := m.code(action, args...); code != 2 || !strings.Contains(said, words) {
+		m.t.Errorf("%s %q: exit %d: %s; want it refused with %q", action, args, code, said, words)
+	}
+}
+
+func (m menuDriver) told(n int, parts ...string) {
+	m.t.Helper()
+	if got := m.API.WaitToolResult(m.t, n); !holdsAll(got.Text, parts) {
+		m.t.Errorf("Claude was told %q, want %q", got.Text, parts)
+	}
+}
+
+func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
+	return menuDriver{session: start(t, c, config{Script: script}), state: t.TempDir()}
+}
+
+func TestMenuDriverAnswers(t *testing.T) {
+	features := question{Question: "Which features?", Header: "Features", MultiSelect: true,
+		Options: []option{{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."}, {Label: "Export", Description: "Take out."}}}
+	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c,
+			turn{ask(deploy)}, turn{ask(deploy)}, turn{ask(features)}, turn{ask(features)}, turn{ask(deploy, features)}, turn{ask(deploy)}, thanks)
+		m.refuses("no dialog is open", "choose", "1")
+		m.refuses("an empty input box", "submit")
+		m.refuses("an empty input box", "enter")
+		m.refuses("an empty input box", "esc")
+		m.does("type", "go", "ahead; C-c 日本 $(x)")
+		m.refuses("already holds a text", "type", "more")
+		m.refuses("nothing to leave", "esc")
+		m.does("submit")
+
+		m.WaitScreen(firstOption)
+		m.refuses("no row is numbered 7", "choose", "7")
+		m.refuses("not on the row", "type", "my own")
+		m.refuses("nothing to submit", "submit")
+		m.does("choose", "2")
+		m.told(1, "Rolling deployment")
+
+		m.WaitScreen(firstOption)
+		m.does("choose", "4")
+		m.does("type", `quick; "$(rm)" Enter 日本 👩‍💻;`)
+		m.refuses("already holds a text", "type", "more")
+		m.refuses("would be lost", "choose", "1")
+		m.does("submit")
+		m.told(2, `quick; "$(rm)" Enter 日本 👩‍💻;`)
+
+		m.WaitScreen("Auth")
+		m.does("choose", "1")
+		m.does("choose", "2")
+		m.does("choose", "1") // taken back
+		m.does("choose", "3")
+		m.does("submit")
+		m.WaitScreen("Review your answers")
+		m.refuses("no place for a text", "type", "more")
+		m.does("submit")
+		m.told(3, "Search, Export")
+
+		m.WaitScreen("Auth")
+		m.does("choose", "4")
+		m.does("type", "dark mode")
+		m.does("choose", "1")
+		m.does("submit")
+		m.WaitScreen("Review your answers")
+		m.does("enter")
+		m.told(4, "Auth", "dark mode")
+
+		m.WaitScreen(firstOption)
+		m.does("choose", "3")
+		m.WaitScreen("Log in.")
+		m.does("choose", "2")
+		m.does("submit")
+		m.WaitScreen("Review your answers")
+		m.does("choose", "1")
+		m.told(5, "Canary", "Search")
+
+		m.WaitScreen(firstOption)
+		m.does("esc")
+		m.WaitIdle()
+		m.Quit()
+		for action, args := range map[string][]string{"choose": {"1"}, "type": {"rm -rf ~"}, "submit": nil, "enter": nil, "esc": nil, "clear_then": {"x"}} {
+			m.refuses("the pane runs sh", action, args...)
+		}
+		if code, said := m.code("snapshot"); code != 0 || !strings.Contains(said, "claude exited: 0") || strings.Contains(said, "\x1b") {
+			t.Errorf("snapshot: exit %d: %q", code, said)
+		}
+	})
+}
+
+func TestMenuDriverChoosesAmongPreviews(t *testing.T) {
+	eachClaude(t, []string{newest, middle}, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c, turn{ask(question{Question: "Which layout?", Header: "Layout", Options: []option{
+			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}})}, thanks)
+		m.Prompt("go ahead")
+		m.WaitScreen("Side bar")
+		m.does("choose", "2")
+		m.told(1, "Top bar")
+	})
+}
+
+// A pane that nobody is attached to may be too small for a dialog: then the rows are looked for.
+func TestMenuDriverInASmallPane(t *testing.T) {
+	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c, turn{ask(deploy)}, turn{ask(deploy)}, thanks)
+		m.command("resize-window", "-t", "=claude:", "-x", "60", "-y", "15")
+		m.Prompt("go ahead")
+		m.WaitScreen(firstOption)
+		m.does("choose", "3")
+		m.told(1, "Canary")
+		m.WaitScreen(firstOption)
+		m.does("choose", "4")
+		m.does("type", "whatever is quick")
+		m.does("submit")
+		m.told(2, "whatever is quick")
+	})
+}
+
+func TestMenuDriverDecidesOnTools(t *testing.T) {
+	bash := func(command string) turn {
+		return turn{call("Bash", map[string]string{"command": command, "description": "Test"})}
+	}
+	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"), bash("touch four; until test -e never; do sleep 1; done"), thanks)
+		m.Prompt("go ahead")
+		m.WaitScreen("Do you want to")
+		m.refuses("no place for a text", "type", "yes")
+		m.does("enter")
+		m.told(1)
+		m.WaitScreenFunc("the dialog", func(screen string) bool { return holdsAll(screen, []string{"touch two", "Do you want to"}) })
+		m.does("choose", "1")
+		m.told(2)
+		m.WaitScreenFunc("the dialog", func(screen string) bool { return holdsAll(screen, []string{"touch three", "Do you want to"}) })
+		m.does("esc")
+		m.WaitIdle()
+		m.Prompt("once more")
+		m.WaitScreenFunc("the dialog", func(screen string) bool { return holdsAll(screen, []string{"test -e never", "Do you want to"}) })
+		m.does("choose", "1")
+		m.WaitScreenFunc("Claude at work", func(screen string) bool { return inputBox.MatchString(screen) && !idle(screen) })
+		m.refuses("not idle", "clear_then", "x")
+		m.does("esc")
+		m.WaitIdle()
+	})
+}
+
+func TestMenuDriverClearsThenSends(t *testing.T) {
+	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c, turn{say("The first conversation.")}, turn{say("The second one.")}, turn{say("The third.")}, turn{say("The fourth.")})
+		m.Prompt("remember the heron")
+		m.WaitScreen("The first conversation.")
+		m.WaitIdle()
+		for _, next := range []struct{ command, reply string }{{"now the second", "The second one."}, {"now the third\nof several\nlines\nof text", "The third."}} {
+			m.does("clear_then", next.command)
+			m.WaitScreen(next.reply)
+			m.WaitIdle()
+		}
+		m.does("clear_then", "/clear") // nothing said in between
+		m.does("clear_then", "now the fourth")
+		m.WaitScreen("The fourth.")
+		all := m.API.Requests()
+		last := string(all[len(all)-1].Body)
+		if !strings.Contains(last, "now the fourth") || strings.Contains(last, "heron") || strings.Contains(last, "now the second") {
+			t.Errorf("the conversation was not cleared: %.2000s", last)
+		}
+		if n := m.API.count("of several"); n != 1 {
+			t.Errorf("the text of several lines came %d times", n)
+		}
+		m.WaitIdle()
+		m.Type("a person's draft")
+		m.WaitScreen("a person's draft")
+		m.refuses("a person's draft", "clear_then", "x")
+		m.refuses("a person's draft", "type", "x")
+	})
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"gchat-hooks/hooks"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// responsePoller is the daemon, as a command.
+type responsePoller struct {
+	env         state.Getenv
+	out         io.Writer
+	pendingDirs []string // none: $GCHAT_POLLER_PENDING_DIR, else those of all projects
+	interval    string   // "": as configured
+	dryRun      bool
+	once        bool
+}
+
+func (r responsePoller) run(ctx context.Context) error {
+	env := r.env
+	if r.interval != "" { // a flag is put into the environment
+		env = func(name string) string {
+			if name == "GCHAT_POLLER_INTERVAL" {
+				return r.interval
+			}
+			return r.env(name)
+		}
+	}
+	dirs := r.pendingDirs
+	if len(dirs) == 0 {
+		dirs = filepath.SplitList(env("GCHAT_POLLER_PENDING_DIR"))
+	}
+	for i, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("pending dir: %w", err)
+		}
+		dirs[i] = abs
+	}
+	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller")}
+	p.Compose = func(ctx context.Context) bool { return hooks.ReportEnded(ctx, p) }
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	d := &poller.Daemon{Poller: p, PendingDirs: dirs, DryRun: r.dryRun, Out: r.out, Hangup: hangup}
+	run := d.Run
+	if r.once {
+		run = d.RunOnce
+	}
+	err := run(ctx)
+	var cannot *poller.Misconfigured
+	if errors.As(err, &cannot) {
+		// Nothing would be better after a restart, and a service manager must not try for ever.
+		p.Log.Error().Str("error", p.Log.Clean(cannot.Error())).Str("hint", cannot.Hint()).Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", p.Log.Clean(cannot.Error()), cannot.Hint())
+		return nil
+	}
+	return err
+}
