@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +46,26 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		})
 	}
 	return len(argv) > 0 && version && filepath.Base(argv[0]) == "claude"
+}
+
+// farthestClaude is how many processes stand at most between a hook and its Claude Code: shells, wrappers.
+const farthestClaude = 6
+
+// ClaudeAbove is the Claude Code that started this process; 0 when there is none. Before 2.1.214 no variable names it.
+func ClaudeAbove() int {
+	of := lookUp()
+	pid := os.Getppid()
+	for range farthestClaude {
+		p, ok := of(pid)
+		if !ok || pid <= 1 {
+			return 0
+		}
+		if p.isClaude(argsOf) {
+			return pid
+		}
+		pid = p.parent
+	}
+	return 0
 }
 
 // below is the tree of a process, the process itself first, then its children, then theirs. The table was read while

@@ -50,6 +50,14 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
+// lookUp finds single processes.
+func lookUp() func(pid int) (process, bool) {
+	return func(pid int) (process, bool) {
+		p, _, err := readStat(pid)
+		return p, err == nil
+	}
+}
+
 // readStat reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.
 func readStat(pid int) (p process, start string, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -28,17 +28,17 @@ func Identify(ctx context.Context, env state.Getenv, sessionID string) Asker {
 	a.TmuxSession, _ = inject.SessionOf(ctx, env("TMUX"), a.TmuxPane)
 	a.Name = SessionName(env, sessionID, a.TmuxSession)
 	if a.ClaudePID = ClaudePID(env); a.ClaudePID > 0 {
-		a.ClaudeStart = startOf(a.ClaudePID)
+		a.ClaudeStart = inject.StartOf(a.ClaudePID)
 	}
 	return a
 }
 
 // ClaudePID is the Claude Code that runs this hook; 0 when it cannot be told.
 func ClaudePID(env state.Getenv) int {
-	if pid, _ := strconv.Atoi(env("CLAUDE_PID")); pid > 1 && running(pid) { // set from 2.1.214 on
+	if pid, _ := strconv.Atoi(env("CLAUDE_PID")); pid > 1 && inject.Running(pid) { // set from 2.1.214 on
 		return pid
 	}
-	return claudeAncestor()
+	return inject.ClaudeAbove()
 }
 
 // SessionName is what people call a session.
@@ -57,5 +57,9 @@ func Gone(q *state.Question) bool {
 	if q.ClaudePID <= 1 {
 		return false
 	}
-	return !running(q.ClaudePID) || q.ClaudeStart != "" && startOf(q.ClaudePID) != q.ClaudeStart
+	if !inject.Running(q.ClaudePID) {
+		return true
+	}
+	start := inject.StartOf(q.ClaudePID) // "" where it cannot be told
+	return q.ClaudeStart != "" && start != "" && start != q.ClaudeStart
 }

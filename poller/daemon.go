@@ -46,7 +46,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.kick = make(chan struct{}, 1)
 	watch := state.WatchFolders(ctx)
 	flushed := d.goSafely("flush", func() { d.FlushSteadily(ctx, d.kick) })
-	d.Log.Info().Int("pid", os.Getpid()).Strs("pending_dirs", d.PendingDirs).Bool("dry_run", d.DryRun).Msg("daemon started")
+	d.Log.Info().Strs("pending_dirs", d.PendingDirs).Bool("dry_run", d.DryRun).Msg("daemon started")
 
 	for polled := (time.Time{}); ctx.Err() == nil; {
 		interval := d.config(state.ProjectDir(d.Env)).PollInterval

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -197,7 +198,7 @@ func TestGoneSeesAReusedPid(t *testing.T) {
 		t.Error("an unknown Claude Code is taken for gone")
 	}
 	me := os.Getpid()
-	q := &state.Question{ClaudePID: me, ClaudeStart: startOf(me)}
+	q := &state.Question{ClaudePID: me, ClaudeStart: inject.StartOf(me)}
 	if Gone(q) {
 		t.Error("a living process is taken for gone")
 	}
