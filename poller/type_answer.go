@@ -67,12 +67,13 @@ func (d *Daemon) deliverTyped(ctx context.Context, t *task, path string) {
 			d.put(note(q, "removed", "[Changed] Control characters in your reply were left out."))
 		}
 		d.confirmTyped(ctx, path)
+	case out.Result == inject.Dirty && d.awaitClosed(ctx, path, confirmBound):
+		// A person answered meanwhile, and the hook said so: nobody has to look.
+		d.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
 	case out.Result == inject.Dirty:
 		d.spoiled(q, out)
 	default:
-		if out.Keys > 0 { // taken back
-			d.endTyping(q, out, nil)
-		}
+		d.endTyping(q, out, nil) // also without a key: one may have been written down and then not sent
 		d.notTyped(t, q, out.Why, out.Gone)
 	}
 }
@@ -109,6 +110,9 @@ func choices(q *state.Question) []inject.Choice {
 
 func (d *Daemon) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if q.Typing == nil && out.Result == inject.Unchanged {
+			return state.ErrUnchanged
+		}
 		if q.Typing == nil {
 			q.Typing = &state.Typing{At: d.now().UTC()}
 		}
