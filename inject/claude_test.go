@@ -75,6 +75,9 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			if _, err := first.Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
 				t.Errorf("another pane: %v", err)
 			}
+			if _, err := first.Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is sleep, not Claude Code") {
+				t.Errorf("no Claude Code by its number: %v", err)
+			}
 			if _, err := first.Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), fmt.Sprintf("the pane runs sleep (pid %d)", first.PID)) {
 				t.Errorf("another program: %v", err)
 			}
@@ -208,8 +211,10 @@ func TestTheProcessTreeEnds(t *testing.T) {
 		11: {pid: 11, parent: 10, group: 11, foreground: 11, terminal: "2", name: "claude"},
 		12: {pid: 12, parent: 11, group: 11, foreground: 11, terminal: "3", name: "claude"},
 		13: {pid: 13, parent: 13, name: "x"},
+		14: {pid: 14, parent: 15, group: 14, foreground: 14, terminal: "4", name: "claude"},
+		15: {pid: 15, parent: 14, group: 14, foreground: 14, terminal: "4", name: "claude"},
 	}
-	for root, want := range map[int]int{10: 3, 11: 3, 13: 1, 99: 0} {
+	for root, want := range map[int]int{10: 3, 11: 3, 13: 1, 14: 2, 99: 0} {
 		if got := below(root, ring); len(got) != want {
 			t.Errorf("%d: %+v", root, got)
 		}

@@ -16,6 +16,10 @@ const (
 	daemonLock   = ".gchat-poller.lock"
 )
 
+// seatWait is how long a seat is waited for: a process that was killed a moment ago can still hold it through a child that
+// it was just starting, and whoever looks whether it is held holds it for an instant.
+const seatWait = 500 * time.Millisecond
+
 // ErrDaemonRuns says that another daemon serves that folder.
 type ErrDaemonRuns struct {
 	Dir string
@@ -41,7 +45,7 @@ type DaemonSeat struct {
 func TakeDaemonSeat(dirs []string) (*DaemonSeat, error) {
 	seat := &DaemonSeat{}
 	for _, dir := range dirs {
-		l, err := takeSoon(filepath.Join(dir, daemonLock))
+		l, err := lockWithin(filepath.Join(dir, daemonLock), seatWait)
 		if err == nil {
 			seat.locks, seat.dirs = append(seat.locks, l), append(seat.dirs, dir)
 			err = writeFile(filepath.Join(dir, pidFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
@@ -55,17 +59,6 @@ func TakeDaemonSeat(dirs []string) (*DaemonSeat, error) {
 		}
 	}
 	return seat, nil
-}
-
-// takeSoon takes the lock at path; whoever only looks whether it is held holds it for an instant.
-func takeSoon(path string) (l *Lock, err error) {
-	for range 5 {
-		if l, err = TryLock(path); !errors.Is(err, ErrLocked) {
-			return l, err
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return l, err
 }
 
 // Leave removes the pid files and lets the seat go.
