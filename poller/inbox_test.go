@@ -1,0 +1,80 @@
+package poller
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// An outage is logged when it begins, when it changes and when it ends, not with every cycle; status shows it meanwhile.
+func TestAnOutageIsSaidOnce(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{})
+	in := d.newInbox(q)
+	var err error
+	if in.mark, err = state.OpenInbox(d.user(), q.Chat); err != nil {
+		t.Fatal(err)
+	}
+	fail := func(err error, times int) {
+		for range times {
+			in.trouble.after(err)
+			in.tell(t.Context(), err, []*state.Question{q})
+		}
+	}
+	fail(errors.New("connection refused"), 360)
+	if bad := state.TroubledInboxes(d.user()); len(bad) != 1 || bad[0].Chat != q.Chat || bad[0].Trouble.Why != "connection refused" || bad[0].Trouble.Degraded {
+		t.Errorf("status shows %+v", bad)
+	}
+	if notes := d.notes(); len(notes) != 0 {
+		t.Errorf("of what passes by itself the thread is told %q", notes)
+	}
+	fail(nil, 3)
+	if bad := state.TroubledInboxes(d.user()); len(bad) != 0 {
+		t.Errorf("status shows %+v", bad)
+	}
+	if got := d.lines("replies"); len(got) != 2 || !strings.Contains(got[0], "cannot be read") || !strings.Contains(got[1], "are read again") {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+// Five refusals are no accident: it is said in the log, in status and, once, in the threads that wait.
+func TestFiveRefusalsAreDegraded(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{})
+	in := d.newInbox(q)
+	var err error
+	if in.mark, err = state.OpenInbox(d.user(), q.Chat); err != nil {
+		t.Fatal(err)
+	}
+	refused := &gchat.APIError{HTTP: http.StatusForbidden, Message: "no scope"}
+	for n := 1; n <= 8; n++ {
+		in.trouble.after(refused)
+		in.tell(t.Context(), refused, []*state.Question{q})
+		bad := state.TroubledInboxes(d.user())
+		if notes := d.notes(); len(bad) != 1 || bad[0].Trouble.Degraded != (n >= 5) || (len(notes) == 1) != (n >= 5) {
+			t.Errorf("after %d refusals: %+v, said %q", n, bad[0].Trouble, notes)
+		}
+	}
+	if notes := d.notes(); !strings.HasPrefix(notes[0], "[Not read] ") || !strings.Contains(notes[0], "Hint: ") {
+		t.Errorf("said: %q", notes)
+	}
+	if got := d.lines("replies cannot be read"); len(got) != 2 || !strings.Contains(got[1], `"degraded":true`) {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+// lines are those of the log that hold the words.
+func (d *desk) lines(words string) (lines []string) {
+	raw, _ := os.ReadFile(state.LogPath(d.Env))
+	for line := range strings.Lines(string(raw)) {
+		if strings.Contains(line, words) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
