@@ -245,7 +245,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 					"Write:   menu-driver orch-epic4 type \"go on with F2.2\", then menu-driver orch-epic4 submit\n" +
 					"Keys:    menu-driver orch-epic4 enter, menu-driver orch-epic4 esc\n" +
 					"Afresh:  menu-driver orch-epic4 clear_then \"read PLAN.md and begin\"\n" +
-					"Exit codes: 0 done, 1 no such session, 2 refused (what is on the screen is said), 4 wrong arguments",
+					"Exit codes: 0 done, 1 no such session, 2 refused (what is on the screen is said), 3 pressed without a visible effect, 4 wrong arguments",
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "whatever is on the screen"}},
 				Action: func(c *cli.Context) error {
 					return runMenu(c.Context, os.Getenv, stdout, c.Bool("force"), c.Args().Slice())
