@@ -22,9 +22,6 @@ const (
 	healthNever = 2 // there was none
 )
 
-// healthFile holds the time of the daemon's last good cycle, as RFC 3339.
-const healthFile = "gchat-poller-last-poll.txt"
-
 // Health says when the daemon last looked for replies, in one line: 0 when that was within twice the poll interval, 1
 // when it is longer ago or cannot be told, 2 when there is no time. It looks into the project's state folder, and where
 // there is no time, into the user's.
@@ -33,7 +30,7 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	var text string
 	err := fs.ErrNotExist
 	for _, dir := range []string{state.ProjectState(env), state.UserState(env)} {
-		if text, err = readHealth(filepath.Join(dir, healthFile)); !errors.Is(err, fs.ErrNotExist) {
+		if text, err = readHealth(filepath.Join(dir, state.LastPollFile)); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}

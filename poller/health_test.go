@@ -34,7 +34,7 @@ func TestHealth(t *testing.T) {
 		"something long":               {strings.Repeat("x", 1<<20), "", `WARN: Health file does not hold a time: "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"`, 1},
 	} {
 		dir := t.TempDir()
-		mustWrite(t, filepath.Join(dir, healthFile), c.text, 0o600)
+		mustWrite(t, filepath.Join(dir, state.LastPollFile), c.text, 0o600)
 		env := map[string]string{"GCHAT_STATE_DIR": dir, "HOME": dir, "CLAUDE_PROJECT_DIR": dir, "GCHAT_POLLER_INTERVAL": c.interval}
 		if line, code := Health(func(n string) string { return env[n] }, noon); line != c.line || code != c.code {
 			t.Errorf("%s: %d, %s", name, code, line)
@@ -52,7 +52,7 @@ func TestHealthLooksIntoTheProjectThenAtTheUser(t *testing.T) {
 		}
 	}
 	write := func(dir string, ago time.Duration) {
-		mustWrite(t, filepath.Join(home, dir, healthFile), noon.Add(-ago).Format(time.RFC3339), 0o600)
+		mustWrite(t, filepath.Join(home, dir, state.LastPollFile), noon.Add(-ago).Format(time.RFC3339), 0o600)
 	}
 	check("nothing anywhere", "WARN: Health file not found — daemon may not have run yet", 2)
 	write(".local/state/gchat-hooks", 3*time.Second)
@@ -67,9 +67,9 @@ func TestHealthLooksIntoTheProjectThenAtTheUser(t *testing.T) {
 	check("a state folder of its own", "OK: Last poll 7s ago", 0)
 	mustWrite(t, filepath.Join(home, ".config/gchat-hooks/config.json"), `{"poll_interval": "2s"}`, 0o600)
 	check("the configured interval", "WARN: Last poll 7s ago (threshold: 4s)", 1)
-	if err := os.Remove(filepath.Join(home, "elsewhere", healthFile)); err != nil {
+	if err := os.Remove(filepath.Join(home, "elsewhere", state.LastPollFile)); err != nil {
 		t.Fatal(err)
 	}
-	os.Mkdir(filepath.Join(home, "elsewhere", healthFile), 0o700)
+	os.Mkdir(filepath.Join(home, "elsewhere", state.LastPollFile), 0o700)
 	check("a folder in its place", "WARN: Health file cannot be read: ", 1)
 }

@@ -120,10 +120,10 @@ func TestServiceOnLaunchd(t *testing.T) {
 		if err := p.Install(ctx, ServiceOptions{PollInterval: "30s"}); err != nil || f.in != "gui/501" || f.pid != 4242 {
 			t.Errorf("an install with another interval: %v, in %q with pid %d", err, f.in, f.pid)
 		}
-		if did := f.did(); did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[len(did)-1], "launchctl bootstrap ") || len(did) != 5 {
+		if did := f.did(); len(did) != 5 || did[0] != "launchctl bootout "+agent || !strings.HasPrefix(did[4], "launchctl bootstrap ") {
 			t.Errorf("reloaded by %q", did)
 		}
-		if i := slices.Index(f.asked, "launchctl enable "+agent); f.asked[i-1] != "launchctl print user/501/com.claude.gchat-response-poller" {
+		if i := slices.Index(f.asked, "launchctl enable "+agent); i < 1 || f.asked[i-1] != "launchctl print user/501/com.claude.gchat-response-poller" {
 			t.Errorf("loaded anew before it was gone: %q", f.asked)
 		}
 		if !strings.Contains(p.read(t), "<string>30s</string>") {

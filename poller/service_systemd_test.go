@@ -146,7 +146,7 @@ func TestServiceOnSystemd(t *testing.T) {
 			t.Errorf("install of what is stopped starts it: %v, did %q", err, f.did())
 		}
 
-		mustWrite(t, filepath.Join(state.UserState(p.Env), healthFile), "x", 0o600)
+		mustWrite(t, filepath.Join(state.UserState(p.Env), state.LastPollFile), "x", 0o600)
 		mustWrite(t, state.LogPath(p.Env), "x", 0o600)
 		if err := p.Uninstall(ctx); err != nil || f.started {
 			t.Errorf("uninstall: %v", err)
@@ -154,7 +154,7 @@ func TestServiceOnSystemd(t *testing.T) {
 		if _, err := os.Stat(path); err == nil {
 			t.Error("the unit is still there")
 		}
-		for _, path := range []string{filepath.Join(state.UserState(p.Env), healthFile), state.LogPath(p.Env)} {
+		for _, path := range []string{filepath.Join(state.UserState(p.Env), state.LastPollFile), state.LogPath(p.Env)} {
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("uninstall removed %s", path)
 			}
@@ -233,8 +233,10 @@ func TestServiceWithoutSystemd(t *testing.T) {
 		if err := p.Uninstall(t.Context()); err != nil {
 			t.Errorf("%s: uninstall: %v", name, err)
 		}
-		if left, _ := filepath.Glob(filepath.Dir(p.file()) + "/*.service"); len(left) > 0 {
-			t.Errorf("%s: left %q", name, left)
+		for _, path := range []string{p.file(), p.wantsLink()} {
+			if _, err := os.Lstat(path); err == nil {
+				t.Errorf("%s: left %s", name, path)
+			}
 		}
 	}
 }
@@ -282,7 +284,7 @@ func TestServiceStatus(t *testing.T) {
 	runByHand(t, p)
 	status("daemon:    started by hand (pid ")
 	status("health:    WARN: Health file not found")
-	mustWrite(t, filepath.Join(state.UserState(p.Env), healthFile), "2026-11-21T11:59:56Z\n", 0o600)
+	mustWrite(t, filepath.Join(state.UserState(p.Env), state.LastPollFile), "2026-11-21T11:59:56Z\n", 0o600)
 	status("health:    OK: Last poll 4s ago (threshold: 20s)\n")
 	mustWrite(t, p.file(), "[Unit]\n", 0o644)
 	status("service:   installed, not running; gchat-hooks poller start\n")

@@ -12,7 +12,7 @@ import (
 // The daemon's files stand in each state folder that it was told to serve, and in the user state when it serves all.
 const (
 	pidFile      = "gchat-poller.pid"
-	lastPollFile = "gchat-poller-last-poll.txt"
+	LastPollFile = "gchat-poller-last-poll.txt" // holds the time of the last good cycle, as RFC 3339
 	daemonLock   = ".gchat-poller.lock"
 )
 
@@ -93,12 +93,12 @@ func NoteLastPoll(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); missing(err) {
 		return nil
 	}
-	return writeFile(filepath.Join(dir, lastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
+	return writeFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
 }
 
 // LastPoll is the time of the daemon's last good cycle; the zero time when there was none.
 func LastPoll(dir string) time.Time {
-	b, _ := os.ReadFile(filepath.Join(dir, lastPollFile))
+	b, _ := os.ReadFile(filepath.Join(dir, LastPollFile))
 	t, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
 	return t
 }

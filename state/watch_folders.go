@@ -36,7 +36,7 @@ func WatchFolders(ctx context.Context) *FolderWatch {
 					return
 				}
 				name := filepath.Base(e.Name)
-				if strings.HasPrefix(name, ".") || name == lastPollFile || name == pidFile || e.Op == fsnotify.Chmod {
+				if strings.HasPrefix(name, ".") || name == LastPollFile || name == pidFile || e.Op == fsnotify.Chmod {
 					continue // temporary files, locks, and what the daemon itself writes
 				}
 			case _, ok := <-w.Errors: // events were dropped: look
