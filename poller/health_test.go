@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 func TestHealth(t *testing.T) {
