@@ -183,7 +183,7 @@ func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (nex
 
 // follow has every space listed that an open question is in, and no other.
 func (d *Daemon) follow(ctx context.Context, qs []*state.Question) {
-	open := oneOfEachChat(qs)
+	open := d.oneOfEachChat(ctx, qs)
 	for chat, l := range d.inboxes {
 		if open[chat] == nil {
 			l.stop()

@@ -28,7 +28,7 @@ func (d *Daemon) RunOnce(ctx context.Context) error {
 	d.cycle(ctx, d.questions(dirs), false) // what was put there by hand counts before what Chat has
 	d.typing.Wait()
 	var failed error
-	for _, q := range oneOfEachChat(d.questions(dirs)) {
+	for _, q := range d.oneOfEachChat(ctx, d.questions(dirs)) {
 		if err := d.listOnce(ctx, q); err != nil {
 			failed = err
 		}
@@ -49,11 +49,22 @@ func (d *Daemon) flushOnce(ctx context.Context) {
 	d.Flush(ctx)
 }
 
-// oneOfEachChat is an open question of each space.
-func oneOfEachChat(qs []*state.Question) map[string]*state.Question {
-	open := map[string]*state.Question{}
+// oneOfEachChat is an open question of each space that this process is configured for. What only a session's own
+// environment leads to is read by that session's hooks: we could but fail, and say in its threads that nobody reads.
+func (d *Daemon) oneOfEachChat(ctx context.Context, qs []*state.Question) map[string]*state.Question {
+	open, leads := map[string]*state.Question{}, map[string]string{} // by project: the space that its configuration leads to
 	for _, q := range qs {
-		if q.Status.Open() && q.Chat != "" && open[q.Chat] == nil {
+		if !q.Status.Open() || q.Chat == "" || open[q.Chat] != nil {
+			continue
+		}
+		chat, known := leads[q.ProjectDir]
+		if !known {
+			if hook, err := d.webhook(ctx, d.config(q.ProjectDir)); err == nil {
+				chat = hook.Chat()
+			}
+			leads[q.ProjectDir] = chat
+		}
+		if chat == q.Chat {
 			open[q.Chat] = q
 		}
 	}

@@ -280,3 +280,15 @@ func BenchmarkCycle(b *testing.B) {
 		d.cycle(b.Context(), d.all(), true)
 	}
 }
+
+// A space that only a session's own environment leads to is left to that session's hooks.
+func TestTheDaemonReadsOnlyWhatItIsConfiguredFor(t *testing.T) {
+	d := newDesk(t)
+	mine := d.asked(state.Question{})
+	theirs := d.asked(state.Question{})
+	theirs.Chat = "chat.googleapis.com/spaces/T"
+	open := d.oneOfEachChat(t.Context(), []*state.Question{mine, theirs})
+	if len(open) != 1 || open[mine.Chat] != mine {
+		t.Errorf("reads %v", open)
+	}
+}
