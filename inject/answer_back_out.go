@@ -19,7 +19,6 @@ func (h *hand) backOut(ctx context.Context, cause error) Outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
 	defer cancel()
 	h.backing = true
-	h.lastTyped = time.Now().Add(24 * time.Hour) // somebody typing is why it ends; what is left must go all the same
 	left, err := h.takeBack(ctx)
 	var gone closed
 	if errors.As(err, &gone) { // it says more than what was noticed first
@@ -41,7 +40,7 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 		return "it is not known what of the answer arrived", err
 	}
 	if h.screen.Kind == Review && h.gave == 1 && len(h.acts) == 1 {
-		if err := h.tap(ctx, KeyLeft, func(s Screen) bool { return asks(s, h.page.act.prompt) == "" }); err != nil {
+		if err := h.tap(ctx, KeyLeft, func(s Screen) bool { return s.Kind == Review }, func(s Screen) bool { return asks(s, h.page.act.prompt) == "" }); err != nil {
 			return ticked, err
 		}
 		h.gave = 0
@@ -62,7 +61,7 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 	case h.screen.Kind == Unknown:
 		return "the dialog cannot be seen any more: " + h.screen.Why, nil
 	}
-	mixed := h.gave > 0 || h.page.text != "" || h.page.notes != "" || len(h.ours()) > 0
+	mixed := h.gave > 0 || h.page.text+h.page.notes != "" || len(h.ours()) > 0
 	if err := h.takeStray(ctx); err != nil {
 		return fmt.Sprintf("%q may stand in the input box", cutText(h.last, 60)), err
 	}
@@ -82,7 +81,7 @@ func (h *hand) calm(ctx context.Context) error {
 		if err := h.look(ctx); err != nil {
 			return err
 		}
-		if h.raw == before && h.screen.Kind != Unknown || time.Now().After(deadline) {
+		if h.raw == before && h.screen.Kind != Unknown || asks(h.screen, h.page.act.prompt) == "" || time.Now().After(deadline) {
 			return nil
 		}
 		before = h.raw
@@ -92,49 +91,77 @@ func (h *hand) calm(ctx context.Context) error {
 	}
 }
 
-// ours are the rows that we ticked.
+// ours are the rows that we ticked, or may have ticked with the last key.
 func (h *hand) ours() []int {
 	var rows []int
-	for n, on := range h.page.ticks {
-		if on {
+	for n := 1; n <= h.page.act.field(); n++ {
+		if h.page.ticks[n] || h.aim.ticks[n] {
 			rows = append(rows, n)
 		}
 	}
 	return rows
 }
 
+// words are what we typed into a field, or may have typed there with the last key, with a little that somebody typed
+// after it; "" when what the field shows is something else.
+func (h *hand) words(shown string) string {
+	const little = 3
+	for _, text := range []string{h.aim.text + h.aim.notes, h.page.text + h.page.notes} {
+		ours, there := squeeze(text), squeeze(shown)
+		if ours != "" && strings.Contains(there, ours) && utf8.RuneCountInString(there) <= utf8.RuneCountInString(ours)+little || Begins(shown, text) {
+			return shown
+		}
+	}
+	return ""
+}
+
 // undo empties the field that we typed into and takes our ticks away.
 func (h *hand) undo(ctx context.Context) error {
 	field := h.page.act.field()
-	switch {
-	case h.page.noting && h.screen.Noting:
-		if err := h.erase(ctx, h.page.notes+h.last, func(s Screen) (string, bool) { return notesText(s), s.Noting }); err != nil {
+	inField := func(s Screen) (string, bool) { return fieldText(s), s.Kind == Question && cursorRow(s) == field }
+	inNotes := func(s Screen) (string, bool) { return notesText(s), s.Kind == Question && s.Noting }
+	if text, there := inNotes(h.screen); there {
+		if text != "" && h.words(text) == "" {
+			return errors.New("somebody typed there")
+		}
+		if err := h.erase(ctx, inNotes); err != nil {
 			return err
 		}
-		if err := h.tap(ctx, KeyEscape, func(s Screen) bool { return s.Kind == Question && !s.Noting }); err != nil {
+		if err := h.tap(ctx, KeyEscape, func(s Screen) bool { return s.Kind == Question && s.Noting }, func(s Screen) bool { return s.Kind == Question && !s.Noting }); err != nil {
 			return err
 		}
-	case h.page.notes != "" && !emptyNotes(h.screen.Notes):
+	} else if text != "" && h.words(text) != "" {
 		return errors.New("the notes stand in the dialog")
-	case fieldText(h.screen) != "" && cursorRow(h.screen) == field && strings.Contains(squeeze(fieldText(h.screen)), squeeze(h.page.text)):
-		if h.page.text != "" || h.last == fieldText(h.screen) {
-			if err := h.erase(ctx, fieldText(h.screen), func(s Screen) (string, bool) { return fieldText(s), cursorRow(s) == field }); err != nil {
-				return err
-			}
+	}
+	text, there := inField(h.screen)
+	switch ours := h.words(text) != ""; {
+	case ours && there:
+		if err := h.erase(ctx, inField); err != nil {
+			return err
 		}
-	case h.page.text != "" && fieldText(h.screen) != "":
+	case ours:
 		return errors.New("the text stands in the dialog")
 	}
-	if len(h.page.ticks) > 0 && cursorRow(h.screen) == field {
-		if err := h.tap(ctx, KeyUp, func(s Screen) bool { return cursorRow(s) == field-1 }); err != nil {
-			return err
-		}
-	}
+	return h.untick(ctx)
+}
+
+// untick takes our ticks away. Digits would be typed into the field, so the cursor leaves it first.
+func (h *hand) untick(ctx context.Context) error {
+	field := h.page.act.field()
 	for _, n := range h.ours() {
 		if !isTicked(h.screen, n) {
 			continue
 		}
-		if err := h.tap(ctx, KeyDigit(n), func(s Screen) bool { return s.Kind == Question && !isTicked(s, n) }); err != nil {
+		if cursorRow(h.screen) == field {
+			on := func(s Screen) bool { return s.Kind == Question && cursorRow(s) == field }
+			if err := h.tap(ctx, KeyUp, on, func(s Screen) bool { return s.Kind == Question && cursorRow(s) == field-1 }); err != nil {
+				return err
+			}
+		}
+		ticked := func(s Screen) bool {
+			return asks(s, h.page.act.prompt) == "" && isTicked(s, n) && cursorRow(s) != field
+		}
+		if err := h.tap(ctx, KeyDigit(n), ticked, func(s Screen) bool { return s.Kind == Question && !isTicked(s, n) }); err != nil {
 			return err
 		}
 	}
@@ -177,7 +204,7 @@ func (h *hand) takeStray(ctx context.Context) error {
 			switch {
 			case Same(h.screen.Draft, h.last), len(h.last) > 1 && strayPaste.MatchString(h.screen.Draft):
 				h.strayed = true
-				return h.erase(ctx, h.screen.Draft, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
+				return h.erase(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
 			case strings.HasSuffix(squeeze(h.screen.Draft), squeeze(h.last)):
 				h.strayed = true
 				return errors.New("there is more in the box")
@@ -197,7 +224,7 @@ func (h *hand) takeStray(ctx context.Context) error {
 
 // erase empties a field by C-u (a line of the screen) and BackSpace, as long as what is left is the beginning of what was
 // there.
-func (h *hand) erase(ctx context.Context, text string, shown func(Screen) (string, bool)) error {
+func (h *hand) erase(ctx context.Context, shown func(Screen) (string, bool)) error {
 	lost := 0
 	for range 600 {
 		now, there := shown(h.screen)
@@ -213,11 +240,15 @@ func (h *hand) erase(ctx context.Context, text string, shown func(Screen) (strin
 		if utf8.RuneCountInString(now) > 1 && lost%2 == 0 {
 			k = KeyClear
 		}
+		same := func(s Screen) bool {
+			text, there := shown(s)
+			return there && text == now
+		}
 		shorter := func(s Screen) bool {
 			rest, there := shown(s)
 			return there && rest != now && (rest == "" || Begins(rest, now))
 		}
-		err := h.tap(ctx, k, shorter)
+		err := h.tap(ctx, k, same, shorter)
 		switch {
 		case errors.Is(err, errNoEffect):
 			lost++
@@ -231,13 +262,12 @@ func (h *hand) erase(ctx context.Context, text string, shown func(Screen) (strin
 }
 
 // tap sends a key that takes something back.
-func (h *hand) tap(ctx context.Context, k Key, worked func(Screen) bool) error {
-	was := h.raw
+func (h *hand) tap(ctx context.Context, k Key, still, worked func(Screen) bool) error {
+	const changed = "the screen changed in the terminal"
 	s := key(k)
-	s.leaves = ""
-	s.before = func(Screen) string {
-		if h.raw != was {
-			return "the screen changed in the terminal"
+	s.before = func(s Screen) string {
+		if !still(s) {
+			return changed
 		}
 		return ""
 	}
@@ -245,10 +275,10 @@ func (h *hand) tap(ctx context.Context, k Key, worked func(Screen) bool) error {
 		switch {
 		case worked(s):
 			return done, ""
-		case h.raw == was:
+		case still(s):
 			return notYet, ""
 		}
-		return unlike, "the screen changed in the terminal"
+		return unlike, changed
 	}
 	return h.send(ctx, s)
 }

@@ -36,7 +36,7 @@ func (h *hand) answer(ctx context.Context) error {
 			}
 		}
 		h.page.act = h.acts[i].drawn(h.previews(i))
-		h.acts[i] = h.page.act
+		h.acts[i], h.aim = h.page.act, h.page
 		if err := h.fill(ctx); err != nil {
 			return err
 		}
@@ -247,6 +247,7 @@ func (h *hand) writePart(ctx context.Context, part string) error {
 
 func (h *hand) change(ctx context.Context, s step, next page) error {
 	now := h.page
+	h.aim = next
 	s.before = now.differs
 	s.after = func(seenNow Screen) (seen, string) {
 		why := next.differs(seenNow)
@@ -268,6 +269,7 @@ func (h *hand) change(ctx context.Context, s step, next page) error {
 // leave presses the key that finishes the page, and waits for what comes after it.
 func (h *hand) leave(ctx context.Context, s step) error {
 	now, next := h.page, h.page.index+1
+	h.aim = h.page
 	s.before = now.differs
 	s.commit = next == len(h.acts) && !h.reviewed()
 	s.after = func(seenNow Screen) (seen, string) {

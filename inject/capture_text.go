@@ -142,7 +142,9 @@ func readCapture(capture string) []line {
 		capture = capture[size:]
 		switch {
 		case r == '\n':
-			lines, cells = append(lines, newLine(cells)), nil
+			l := newLine(cells)
+			l.typing = l.typing || now.inverse // tmux leaves out the blanks at a line's end, but not their style (3.3a)
+			lines, cells = append(lines, l), nil
 		case r == '\t': // tmux stores no tabs; a saved screen may
 			cells = append(cells, cell{" ", 1, now})
 		case r < ' ' || r == 0x7f:

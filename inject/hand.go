@@ -17,6 +17,7 @@ type hand struct {
 
 	lastTyped time.Time // by a person, when it began
 	page      page      // the page that is open, as it must look
+	aim       page      // as it should look after the last key
 	gave      int       // questions whose page was left with our answer
 	closing   bool      // the last key may have handed the answer to Claude
 	unseen    bool      // the effect of the last key was not seen
@@ -86,10 +87,16 @@ const (
 
 // send gives the pane one key or chunk of text: it makes sure of the place and the screen, and waits for the effect.
 func (h *hand) send(ctx context.Context, s step) error {
-	if err := h.mayType(ctx); err != nil {
-		return err
+	if h.t.DryRun { // the place and the first page were looked at; the screen will not change
+		h.out.Steps = append(h.out.Steps, s.name)
+		return nil
 	}
-	if h.t.Before != nil && !h.t.DryRun {
+	if !h.backing { // what takes back must be quick, and looks at the screen all the same
+		if err := h.mayType(ctx); err != nil {
+			return err
+		}
+	}
+	if h.t.Before != nil {
 		if err := h.t.Before(s.name, s.commit); err != nil && !h.backing {
 			return fmt.Errorf("write down the key: %w", err)
 		}
@@ -101,11 +108,11 @@ func (h *hand) send(ctx context.Context, s step) error {
 		return wrong(why)
 	}
 	h.out.Steps = append(h.out.Steps, s.name)
-	if h.t.DryRun {
-		return nil
-	}
 	h.out.Keys++
-	h.last, h.closing, h.unseen = s.leaves, s.commit, true
+	h.unseen = true
+	if !h.backing {
+		h.last, h.closing = s.leaves, s.commit
+	}
 	if err := s.do(ctx, h.at); err != nil {
 		if errors.Is(err, ErrNoKeys) {
 			h.out.Keys--
@@ -124,7 +131,11 @@ var errNoEffect = errors.New("a key had no effect")
 // await polls the screen until the key has had its effect. What is unlike everything expected must be seen twice: a
 // capture can catch a screen half drawn.
 func (h *hand) await(ctx context.Context, after func(Screen) (seen, string)) error {
-	deadline := time.Now().Add(or(h.t.Patience, keyPatience))
+	limit := or(h.t.Patience, keyPatience)
+	if h.backing {
+		limit = min(limit, backPatience)
+	}
+	deadline := time.Now().Add(limit)
 	strange := ""
 	for wait := firstLook; ; wait = min(wait*2, nextLook) {
 		if err := pause(ctx, wait); err != nil {

@@ -74,6 +74,9 @@ const (
 	// strayTime is how long the input box is watched for a key of ours that came after the dialog had closed.
 	strayTime = 250 * time.Millisecond
 
+	// backPatience is keyPatience for a key that takes something back: some of them have nothing to do.
+	backPatience = 600 * time.Millisecond
+
 	// takeBackTime bounds what is done to leave a pane as it was, also when the caller has given up.
 	takeBackTime = 20 * time.Second
 
@@ -121,6 +124,7 @@ func (h *hand) confirm(ctx context.Context) Outcome {
 	h.backing = true
 	err := h.takeStray(ctx)
 	switch {
+	case h.reviewed() && err == nil: // whoever closed the last page: it showed our answers
 	case h.strayed && err != nil:
 		return h.ended(Dirty, fmt.Errorf("the question was answered in the terminal a moment before; %q may stand in the input box (%w)", h.last, err))
 	case h.strayed:

@@ -108,7 +108,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		p.put(closingNote(q))
 		p.Send(ctx)
 	case !waited:
-		p.put(note(q, "unwaited", "[Not read] No hook waits for a reply to this question: answer it in the terminal."))
+		p.put(note(q, "unwaited", unwaitedText(q)))
 		p.Send(ctx)
 	}
 	return q, err

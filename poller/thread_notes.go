@@ -93,6 +93,14 @@ func closedWhy(q *state.Question) string {
 	return why
 }
 
+// unwaitedText says that nobody reads the replies to a question.
+func unwaitedText(q *state.Question) string {
+	if q.Mode == state.Inject {
+		return "[Not read] The daemon that types the answer does not run: start it with `gchat-hooks poller start`, or answer in the terminal."
+	}
+	return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
+}
+
 // refusedText answers the first reply of somebody who may not answer. It names the file first: a hook that waits reads it
 // afresh, while its environment stays as it is.
 func refusedText(r *state.Reply, nobodyAllowed bool) string {
