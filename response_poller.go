@@ -46,7 +46,7 @@ func (r responsePoller) run(ctx context.Context) error {
 		}
 		dirs[i] = abs
 	}
-	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller")}
+	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true}
 	p.Compose = func(ctx context.Context) bool { return hooks.ReportEnded(ctx, p) }
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

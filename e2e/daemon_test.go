@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/state"
 )
@@ -32,9 +36,14 @@ type daemon struct {
 // daemon starts one; the end of the test ends it.
 func (b *bridge) daemon(args ...string) *daemon {
 	b.t.Helper()
+	return b.daemonTo(os.Stdout, args...)
+}
+
+func (b *bridge) daemonTo(out io.Writer, args ...string) *daemon {
+	b.t.Helper()
 	cmd := exec.Command(built(b.t), append([]string{"gchat-response-poller"}, args...)...)
 	cmd.Env = append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir, "TMUX="+b.TMUX())
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.Dir = b.Dir
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
@@ -191,7 +200,8 @@ func TestDryRunTypesNothing(t *testing.T) {
 		b := typed(t, c, turn{ask(deploy)}, thanks)
 		b.Prompt("go ahead")
 		b.WaitScreen("Rolling deployment")
-		d := b.daemon("--dry-run")
+		var said bytes.Buffer
+		d := b.daemonTo(&said, "--dry-run")
 		b.reply(b.await("[AskUserQuestion]"), "2")
 		b.becomes("answered", func(q *state.Question) bool { return q.Status == state.Answered })
 		time.Sleep(time.Second) // nothing happens; how long that takes, nobody can say
@@ -202,7 +212,40 @@ func TestDryRunTypesNothing(t *testing.T) {
 		if err := d.wait(); err != nil {
 			t.Error(err)
 		}
+		if want := "claude, pane " + b.Pane() + ": would type: 2\n"; said.String() != want {
+			t.Errorf("it said %q, want %q", said.String(), want)
+		}
 		b.daemon()
 		b.told(1, "Rolling deployment")
+	})
+}
+
+// Two dialogs queue; the second one's answer waits until its dialog is on the screen, however early it comes.
+func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := typed(t, c, turn{ask(database), ask(deploy)}, thanks)
+		b.daemon()
+		b.Prompt("go ahead")
+		shown, hidden := b.await("[AskUserQuestion]", database.Question), b.await("[AskUserQuestion]", deploy.Question)
+		answers := map[*chat.Message]string{shown: "2", hidden: "3"}
+		if strings.Contains(b.WaitScreen("Esc to cancel"), deploy.Question) { // their hooks race for who comes first
+			shown, hidden = hidden, shown
+		}
+		b.reply(hidden, answers[hidden])
+		waits := b.await("[Waiting]", "another question is open")
+		if waits.Thread.Name != hidden.Thread.Name {
+			t.Errorf("said in %s, asked in %s", waits.Thread.Name, hidden.Thread.Name)
+		}
+		b.reply(shown, answers[shown])
+		b.told(2)
+		texts := ""
+		for _, r := range b.API.ToolResults() {
+			texts += r.Text + "\n"
+		}
+		for _, want := range []string{`"Which DB?"="SQLite"`, `"Which deployment approach should we use?"="Canary"`} {
+			if !strings.Contains(texts, want) {
+				t.Errorf("the model was told %q, which does not hold %q", texts, want)
+			}
+		}
 	})
 }

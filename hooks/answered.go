@@ -103,18 +103,15 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 }
 
 // typed says whether these answers are the question's as the daemon types them: a dialog has one field for a choice, own
-// words and a remark.
+// words and a remark, and white space may change on the way.
 func typed(q *state.Question, answers map[string]string) bool {
 	if q.Typing == nil {
 		return false
 	}
 	for _, p := range q.Questions {
-		told := strings.Join(strings.Fields(answers[p.Question]), " ")
-		a := gchat.Decompose(p, q.Answers[p.Question])
-		for _, part := range append(a.Labels, a.Text, q.Notes[p.Question]) {
-			if !strings.Contains(told, strings.Join(strings.Fields(part), " ")) {
-				return false
-			}
+		told, meant, remark := strings.Fields(answers[p.Question]), q.Answers[p.Question], q.Notes[p.Question]
+		if !slices.Equal(told, strings.Fields(meant)) && (remark == "" || !slices.Equal(told, strings.Fields(meant+" – "+remark))) {
+			return false
 		}
 	}
 	return true

@@ -197,20 +197,23 @@ func notesText(s Screen) string {
 var strayPaste = regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // takeStray looks for a moment whether the last key or text stands alone in the input box: then the dialog had closed
-// before it came. It is taken back when the box holds exactly that.
+// before it came. It is taken back when the box holds exactly that. The moment ends when the conversation shows that the
+// answer is ours.
 func (h *hand) takeStray(ctx context.Context) error {
 	for deadline := time.Now().Add(strayTime); ; {
+		r, there := h.news()
+		ours := there && !r.theirs(h.acts)
 		if h.last != "" && h.screen.Kind == Draft {
 			switch {
 			case Same(h.screen.Draft, h.last), len(h.last) > 1 && strayPaste.MatchString(h.screen.Draft):
 				h.strayed = true
 				return h.erase(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
-			case strings.HasSuffix(squeeze(h.screen.Draft), squeeze(h.last)):
+			case !ours && strings.HasSuffix(squeeze(h.screen.Draft), squeeze(h.last)):
 				h.strayed = true
 				return errors.New("there is more in the box")
 			}
 		}
-		if time.Now().After(deadline) {
+		if ours || there && h.last == "" || time.Now().After(deadline) {
 			return nil
 		}
 		if err := pause(ctx, nextLook/2); err != nil {

@@ -53,6 +53,12 @@ func (h *hand) arrive(ctx context.Context) error {
 		}
 		return err
 	}
+	// A dialog that fills its pane hides what was said before it; it stands there again when the dialog closes.
+	said, err := h.at.Server.History(ctx, h.at.Pane, 400)
+	if err != nil {
+		return missing(err)
+	}
+	h.record = lastRecord(said)
 	return nil
 }
 

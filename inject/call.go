@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +44,8 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socket()}, args...)...)
 	cmd.WaitDelay = callTimeout / 10
+	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that is on its way.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = withoutTmux(os.Environ())
 	cmd.Stdin = stdin
 	var out, errs bytes.Buffer

@@ -24,6 +24,7 @@ type hand struct {
 	backing   bool      // what was typed is being taken back
 	strayed   bool      // it stood in the input box
 	last      string    // what was sent last, as it would stand in the input box; "" for a key that leaves no text
+	record    record    // of an earlier dialog, as it was on the screen when it began
 	raw       string    // the last capture
 	screen    Screen    // and what it shows
 	out       Outcome

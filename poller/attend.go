@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -18,6 +19,8 @@ type task struct {
 	next    time.Time // no try before
 	tries   int       // that changed nothing
 	offs    int       // tries running that found the dialog gone
+	ended   bool      // outcome is how a try of ours ended that could not be written down
+	outcome inject.Outcome
 }
 
 func (d *Daemon) task(path string) *task {
@@ -36,6 +39,10 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 	if t.running.Load() {
 		return time.Time{}
 	}
+	if hook := q.AskedAt.Add(graceForHook); q.Mode == state.Native && d.now().Before(hook) && !hook.After(d.now().Add(graceForHook)) {
+		return hook // its hook may just be starting
+	}
+	gone := due && q.Mode == state.Inject && d.gone(ctx, q, view) // before the lock: tmux may take its time
 	lock, err := state.LockWaiter(q)
 	if err != nil {
 		if !errors.Is(err, state.ErrLocked) { // a hook waits: it does all this
@@ -52,11 +59,11 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 		d.Log.Error().Err(err).Str("question", q.QuestionID).Msg("question not looked at")
 		return d.now().Add(lookAround)
 	}
-	if due && q.Status.Open() {
-		q = d.countMissed(ctx, q, view)
+	if due && q.Status.Open() && q.Mode == state.Inject {
+		q = d.countMissed(q, gone)
 	}
 	if q.Status != state.Answered || q.InjectionSucceeded != nil && !*q.InjectionSucceeded || d.now().Before(t.next) {
-		if q.Status == state.Answered {
+		if q.Status == state.Answered || d.now().Before(t.next) {
 			return t.next
 		}
 		return time.Time{}
@@ -88,8 +95,8 @@ func (d *Daemon) prepare(ctx context.Context, seen *state.Question) (*state.Ques
 	if err != nil {
 		return seen, err
 	}
-	if q.Status == state.Pending {
-		d.takeByHand(q)
+	if q.Status == state.Pending && d.takeByHand(q) {
+		d.task(q.Path).next = d.now().Add(stillWritten)
 	}
 	if q.Status == state.Pending && posted(q) && q.Unwaited {
 		if q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Unwaited = false; return nil }); err != nil {
@@ -106,12 +113,18 @@ func (d *Daemon) prepare(ctx context.Context, seen *state.Question) (*state.Ques
 	return q, err
 }
 
-// countMissed gives a question up whose tmux session is missing three cycles running: it can be gone for a moment.
-func (d *Daemon) countMissed(ctx context.Context, q *state.Question, view *tmuxView) *state.Question {
+// gone says whether a question's tmux session is missing at this moment.
+func (d *Daemon) gone(ctx context.Context, q *state.Question, view *tmuxView) bool {
 	_, err := view.where(ctx, q)
-	if gone := errors.Is(err, errTmuxGone); !gone && q.TmuxMissed == 0 || q.Mode != state.Inject {
+	return errors.Is(err, errTmuxGone)
+}
+
+// countMissed gives a question up whose tmux session is missing three cycles running: it can be gone for a moment.
+func (d *Daemon) countMissed(q *state.Question, gone bool) *state.Question {
+	if !gone && q.TmuxMissed == 0 {
 		return q
-	} else if after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	}
+	if after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		if q.TmuxMissed++; !gone {
 			q.TmuxMissed = 0
 		}

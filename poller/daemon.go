@@ -21,6 +21,7 @@ type Daemon struct {
 	Out         io.Writer        // what DryRun would have typed; nil for the log alone
 	Hangup      <-chan os.Signal // SIGHUP: the configuration is read afresh
 
+	homes   []string // the state folders that this daemon is the only one of
 	scan    state.Scan
 	inboxes map[string]*listing // by chat
 	tasks   map[string]*task    // by question's path
@@ -36,6 +37,16 @@ type listing struct {
 	done <-chan struct{}
 }
 
+// ended says whether the loop came to its end, which only a panic brings about before it is stopped.
+func (l *listing) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Run serves until ctx ends; then it finishes what it is typing. *state.ErrDaemonRuns when there is a daemon already.
 func (d *Daemon) Run(ctx context.Context) error {
 	seat, err := d.begin()
@@ -45,7 +56,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer seat.Leave()
 	d.kick = make(chan struct{}, 1)
 	watch := state.WatchFolders(ctx)
-	flushed := d.goSafely("flush", func() { d.FlushSteadily(ctx, d.kick) })
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		for ctx.Err() == nil { // also after a panic
+			<-d.goSafely("flush", func() { d.FlushSteadily(ctx, d.kick) })
+			sleep(ctx, lookAround)
+		}
+	}()
 	d.Log.Info().Strs("pending_dirs", d.PendingDirs).Bool("dry_run", d.DryRun).Msg("daemon started")
 
 	for polled := (time.Time{}); ctx.Err() == nil; {
@@ -54,14 +72,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if err != nil {
 			d.Log.Error().Err(err).Msg("project registry")
 		}
-		watched := watch.Cover(dirs)
+		watched := watch.Cover(d.user(), dirs, d.Folders)
 		due := d.now().Sub(polled).Abs() >= interval // a clock that was set back must not hold us
 		qs := d.questions(dirs)
 		next := d.cycle(ctx, qs, due)
 		d.follow(ctx, qs)
 		if due {
 			if polled = d.now(); d.reading() {
-				d.noteLastPoll(dirs)
+				d.noteLastPoll()
 			}
 		}
 		if next = sooner(next, polled.Add(interval)); !watched {
@@ -81,12 +99,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 func (d *Daemon) begin() (*state.DaemonSeat, error) {
 	d.inboxes, d.tasks, d.ended = map[string]*listing{}, map[string]*task{}, make(chan struct{}, 1)
-	seat, err := state.TakeDaemonSeat(d.homes())
+	d.settle()
+	seat, err := state.TakeDaemonSeat(d.homes)
 	if err != nil {
 		return nil, misconfigured(err)
-	}
-	for _, dir := range d.PendingDirs {
-		d.Dirs = append(d.Dirs, filepath.Dir(dir))
 	}
 	if err := d.check(); err != nil {
 		seat.Leave()
@@ -95,22 +111,25 @@ func (d *Daemon) begin() (*state.DaemonSeat, error) {
 	return seat, nil
 }
 
-// homes are the folders that this daemon is the only one of: those that it was told to serve, else the person's, and the
-// project's that it was started in, where other programs look for its pid.
-func (d *Daemon) homes() (dirs []string) {
+// burstPause is how long changes that come close together are collected.
+const burstPause = 10 * time.Millisecond
+
+// settle finds out which folders are this daemon's: those that it was told to serve, else the person's, and the project's
+// that it was started in, where other programs look for its pid.
+func (d *Daemon) settle() {
+	d.Folders = d.PendingDirs
 	for _, dir := range d.PendingDirs {
-		dirs = append(dirs, filepath.Dir(dir))
+		d.homes = append(d.homes, filepath.Dir(dir))
 	}
-	if len(dirs) == 0 {
-		dirs = []string{d.user()}
+	if len(d.homes) == 0 {
+		d.homes = []string{d.user()}
 		own, err := filepath.Abs(state.ProjectState(d.Env))
 		if _, serr := os.Stat(own); err == nil && (serr == nil || d.Env("GCHAT_STATE_DIR") != "" || d.Env("CLAUDE_PROJECT_DIR") != "") {
-			dirs = append(dirs, own)
-			d.Dirs = append(d.Dirs, own)
+			d.homes, d.Dirs = append(d.homes, own), append(d.Dirs, own)
 		}
 	}
-	slices.Sort(dirs) // two daemons take them in the same order
-	return slices.Compact(dirs)
+	slices.Sort(d.homes) // two daemons take them in the same order
+	d.homes = slices.Compact(d.homes)
 }
 
 // serves says whether this daemon types for a question.
@@ -127,6 +146,7 @@ func (d *Daemon) await(ctx context.Context, watch *state.FolderWatch, until time
 	case <-t.C:
 	case <-d.ended:
 	case <-watch.Changed:
+		sleep(ctx, burstPause)
 	case <-d.Hangup:
 		d.printed.Clear() // what webhook_url_command printed
 		for _, l := range d.inboxes {
@@ -135,7 +155,9 @@ func (d *Daemon) await(ctx context.Context, watch *state.FolderWatch, until time
 		}
 		clear(d.inboxes)
 		for _, t := range d.tasks {
-			t.next = time.Time{}
+			if !t.running.Load() {
+				t.next = time.Time{}
+			}
 		}
 		d.Log.Info().Msg("configuration read again")
 	}
@@ -143,12 +165,12 @@ func (d *Daemon) await(ctx context.Context, watch *state.FolderWatch, until time
 
 // questions are those of all projects that are known, newest first.
 func (d *Daemon) questions(dirs []string) []*state.Question {
-	qs, bad := d.scan.Questions(dirs)
+	qs, bad := d.scan.Questions(dirs, d.Folders...)
 	for _, err := range bad {
 		d.Log.Error().Err(err).Msg("question set aside")
 	}
 	for i, q := range qs {
-		if q.Mode == "" && q.Status.Open() && d.serves(q) {
+		if (q.Mode == "" || q.Chat == "" && q.Mode == state.Inject) && q.Status.Open() && d.serves(q) {
 			if whole, err := d.adopt(q); err == nil {
 				qs[i] = whole
 			}
@@ -162,6 +184,9 @@ func (d *Daemon) questions(dirs []string) []*state.Question {
 func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (next time.Time) {
 	view := &tmuxView{own: d.Env("TMUX")}
 	for _, q := range slices.Backward(qs) { // the oldest first, as Claude Code shows their dialogs
+		if ctx.Err() != nil {
+			return next
+		}
 		if q.Status.Open() && d.serves(q) {
 			next = sooner(next, d.attend(ctx, q, view, due))
 		}
@@ -193,7 +218,7 @@ func (d *Daemon) follow(ctx context.Context, qs []*state.Question) {
 		}
 	}
 	for chat, q := range open {
-		if d.inboxes[chat] == nil {
+		if l := d.inboxes[chat]; l == nil || l.ended() {
 			ctx, stop := context.WithCancel(ctx)
 			in := d.inboxOf(q)
 			d.inboxes[chat] = &listing{stop, d.goSafely("inbox", func() { in.follow(ctx) })}
@@ -221,8 +246,8 @@ func (d *Daemon) reading() (ok bool) {
 	return ok
 }
 
-func (d *Daemon) noteLastPoll(dirs []string) {
-	for _, dir := range slices.Compact(slices.Sorted(slices.Values(append(d.homes(), dirs...)))) {
+func (d *Daemon) noteLastPoll() {
+	for _, dir := range d.homes {
 		if err := state.NoteLastPoll(dir, d.now()); err != nil {
 			d.Log.Error().Err(err).Msg("last poll not noted")
 		}

@@ -25,7 +25,11 @@ func (d *Daemon) RunOnce(ctx context.Context) error {
 	}
 	d.questions(dirs) // another program's are completed before they are posted
 	d.flushOnce(ctx)
-	d.cycle(ctx, d.questions(dirs), false) // what was put there by hand counts before what Chat has
+	// What was put there by hand counts before what Chat has, also when it may just be written.
+	if next := d.cycle(ctx, d.questions(dirs), false); !next.IsZero() && next.Sub(d.now()) <= stillWritten {
+		sleep(ctx, next.Sub(d.now()))
+		d.cycle(ctx, d.questions(dirs), false)
+	}
 	d.typing.Wait()
 	var failed error
 	for _, q := range d.oneOfEachChat(ctx, d.questions(dirs)) {
@@ -37,7 +41,7 @@ func (d *Daemon) RunOnce(ctx context.Context) error {
 	d.typing.Wait()
 	d.flushOnce(ctx)
 	if failed == nil && ctx.Err() == nil {
-		d.noteLastPoll(dirs)
+		d.noteLastPoll()
 	}
 	return failed
 }
@@ -59,9 +63,7 @@ func (d *Daemon) oneOfEachChat(ctx context.Context, qs []*state.Question) map[st
 		}
 		chat, known := leads[q.ProjectDir]
 		if !known {
-			if hook, err := d.webhook(ctx, d.config(q.ProjectDir)); err == nil {
-				chat = hook.Chat()
-			}
+			chat, _ = d.leadsTo(ctx, d.config(q.ProjectDir))
 			leads[q.ProjectDir] = chat
 		}
 		if chat == q.Chat {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type desk struct {
 	dir    string
 	socket string
 	clock  time.Time
+	skew   atomic.Int64 // added to clock, nanoseconds
 }
 
 func newDesk(t testing.TB) *desk {
@@ -38,7 +40,7 @@ func newDesk(t testing.TB) *desk {
 	}
 	getenv := func(name string) string { return env[name] }
 	d.Daemon = &Daemon{
-		Poller: &Poller{Env: getenv, Log: state.NewLog(getenv, "test"), Now: func() time.Time { return d.clock }},
+		Poller: &Poller{Env: getenv, Log: state.NewLog(getenv, "test"), Now: func() time.Time { return d.clock.Add(time.Duration(d.skew.Load())) }},
 		tasks:  map[string]*task{}, ended: make(chan struct{}, 1),
 	}
 	return d
@@ -230,7 +232,7 @@ func TestAnswersThatCannotBeTypedYet(t *testing.T) {
 func TestASpoiledAnswerIsReportedAndLeftAlone(t *testing.T) {
 	d := newDesk(t)
 	q := d.answered(d.asked(state.Question{}))
-	d.spoiled(q, inject.Outcome{Result: inject.Dirty, Why: "two of three rows\nare ticked"})
+	d.spoiled(d.task(q.Path), q, inject.Outcome{Result: inject.Dirty, Why: "two of three rows\nare ticked"})
 	if got := d.load(q); got.Status != state.Answered || got.InjectionSucceeded == nil || *got.InjectionSucceeded || got.Typing.Why != "two of three rows are ticked" {
 		t.Errorf("%s, %v, %+v", got.Status, got.InjectionSucceeded, got.Typing)
 	}
@@ -255,7 +257,7 @@ func TestAnUnsentKeyIsNoInterruption(t *testing.T) {
 	if got := d.load(q).Typing; got == nil || got.Ended || got.Keys != 1 || !got.Commit {
 		t.Fatalf("written down: %+v", got)
 	}
-	d.endTyping(q, inject.Outcome{Result: inject.Unchanged, Why: "another dialog"}, nil)
+	d.endTyping(d.task(q.Path), q, inject.Outcome{Result: inject.Unchanged, Why: "another dialog"}, nil)
 	if got := d.load(q); !got.Typing.Ended || got.InjectionSucceeded != nil {
 		t.Errorf("%+v, %v", got.Typing, got.InjectionSucceeded)
 	}
@@ -290,5 +292,114 @@ func TestTheDaemonReadsOnlyWhatItIsConfiguredFor(t *testing.T) {
 	open := d.oneOfEachChat(t.Context(), []*state.Question{mine, theirs})
 	if len(open) != 1 || open[mine.Chat] != mine {
 		t.Errorf("reads %v", open)
+	}
+}
+
+// After kill -9 behind the key that submits, the dialog counts as answered only where the Claude Code that asked says so.
+func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
+	d := newDesk(t)
+	panes := d.sessions("shop")
+	q := d.answered(d.asked(state.Question{TmuxSocket: d.socket, TmuxPane: panes[0], ClaudePID: os.Getpid()}))
+	if err := d.typist(q.Path).Before("2", true); err != nil {
+		t.Fatal(err)
+	}
+	d.afterKill(t.Context(), d.task(q.Path), d.load(q))
+	if got := d.load(q); got.Status != state.Answered || got.InjectionSucceeded == nil || *got.InjectionSucceeded {
+		t.Errorf("%s, succeeded %v", got.Status, got.InjectionSucceeded)
+	}
+	if notes := d.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Look] ") {
+		t.Errorf("said: %q", notes)
+	}
+}
+
+// The words of a reply are not in the account of the keys.
+func TestTheAccountOfKeysHoldsNoWords(t *testing.T) {
+	d := newDesk(t)
+	q := d.answered(d.asked(state.Question{}))
+	if err := d.typist(q.Path).Before("text: my secret", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.load(q).Typing.Last; got != "text" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A question's own project decides where it is posted, also when the daemon posts it.
+func TestTheDaemonPostsWhereTheProjectSays(t *testing.T) {
+	d := newDesk(t)
+	project := filepath.Join(d.dir, "other")
+	if err := os.MkdirAll(filepath.Join(project, ".claude"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := `{"webhook_url_command": "echo http://127.0.0.1:9/v1/spaces/PROJECTS/messages?key=k\\&token=t"}`
+	if err := os.WriteFile(filepath.Join(project, ".claude", "gchat-hooks.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := d.asked(state.Question{ProjectDir: project})
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.MessageSent, q.Chat, q.Space = false, "", ""; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.post(t.Context(), q.Path, false, true) // nobody listens there
+	if got := d.load(q); err == nil || got.Chat != "127.0.0.1:9/spaces/PROJECTS" {
+		t.Errorf("posted to %q, %v", got.Chat, err)
+	}
+}
+
+// A reply put there by hand may not be written to its end.
+func TestAReplyByHandIsLeftToBeFinished(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{SessionName: "orch"})
+	folder := filepath.Join(d.dir, "shop", ".claude", "state", "user-input-queue")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "orch.txt")
+	if err := os.WriteFile(path, []byte("other: this is"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.clock = time.Now()
+	if soon := d.takeByHand(q); !soon || len(d.load(q).Replies) != 0 {
+		t.Errorf("taken at once: %v, %+v", soon, d.load(q).Replies)
+	}
+	d.clock = d.clock.Add(time.Second)
+	if soon := d.takeByHand(q); soon || len(d.load(q).Replies) != 1 {
+		t.Errorf("not taken: %v, %+v", soon, d.load(q).Replies)
+	}
+}
+
+// A hook that is just starting is not taken the question away from.
+func TestTheDaemonLeavesAYoungQuestionToItsHook(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{Mode: state.Native, TmuxPane: "%1"})
+	if next := d.attend(t.Context(), q, &tmuxView{}, true); !next.Equal(q.AskedAt.Add(graceForHook)) {
+		t.Errorf("looked at again at %v", next)
+	}
+	for name, q := range map[string]*state.Question{
+		"printed": {Mode: state.Inject, Printed: true, Questions: q.Questions}, "without questions": {Mode: state.Inject},
+		"hold": {Mode: state.Hold, Questions: q.Questions}, "deny": {Mode: state.Deny, Questions: q.Questions},
+		"native, outside tmux": {Mode: state.Native, Questions: q.Questions},
+	} {
+		if typable(q) {
+			t.Errorf("%s: the daemon would type", name)
+		}
+	}
+}
+
+func TestSweptAlsoWhileSomethingWaits(t *testing.T) {
+	d := newDesk(t)
+	d.clock = noon.Add(-25 * time.Hour)
+	old := d.asked(state.Question{})
+	d.clock = noon
+	d.put(note(d.asked(state.Question{}), "undeliverable", "x"))
+	d.Dirs = []string{filepath.Join(d.dir, "shop", ".claude", "state")}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := d.goSafely("flush", func() { d.FlushSteadily(ctx, nil) })
+	for end := time.Now().Add(20 * time.Second); d.load(old).Status != state.Expired && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		d.skew.Add(int64(time.Second))
+	}
+	cancel()
+	<-done
+	if got := d.load(old).Status; got != state.Expired {
+		t.Errorf("a question of yesterday is %s", got)
 	}
 }

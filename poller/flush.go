@@ -78,11 +78,13 @@ func (p *Poller) FlushSteadily(ctx context.Context, kick <-chan struct{}) {
 			sleep(ctx, time.Second)
 			continue
 		}
-		for ctx.Err() == nil {
-			p.flush(ctx, forever, poked)
-			p.pause(ctx, p.now().Add(time.Minute), poked)
-		}
-		lock.Unlock()
+		func() {
+			defer lock.Unlock() // also in a panic
+			for ctx.Err() == nil {
+				p.flush(ctx, forever, poked)
+				p.pause(ctx, p.now().Add(time.Minute), poked)
+			}
+		}()
 	}
 }
 
@@ -128,7 +130,7 @@ func (p *Poller) Left() bool { return !p.outbox().Empty() }
 func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan struct{}) (left Left) {
 	scan := &state.Scan{}
 	failures, notBefore := map[string]int{}, map[string]time.Time{}
-	until, busyFor := p.now().Add(patience), busy
+	until, busyFor, swept := p.now().Add(patience), busy, p.now()
 	for {
 		select {
 		case <-poked: // by what this pass will see
@@ -162,7 +164,7 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 				next = sooner(next, p.now().Add(time.Second))
 				continue
 			}
-			if _, err := p.Post(ctx, q.Path, p.daemonWaits(q)); err != nil {
+			if _, err := p.post(ctx, q.Path, false, p.daemonWaits(q)); err != nil {
 				pause := waitOf(err)
 				if pause == 0 {
 					failures[q.Path]++
@@ -171,6 +173,10 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 				notBefore[q.Path] = p.now().Add(pause)
 				next = sooner(next, p.now().Add(time.Second))
 			}
+		}
+		if patience > 0 && p.now().Sub(swept).Abs() >= time.Minute { // also while something waits that cannot be sent
+			swept = p.now()
+			p.sweep(ctx, all)
 		}
 		left.Again = next
 		switch {
@@ -213,7 +219,7 @@ func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 	if err != nil {
 		p.Log.Error().Err(err).Msg("project registry")
 	}
-	all, bad := scan.Questions(dirs)
+	all, bad := scan.Questions(dirs, p.Folders...)
 	for _, err := range bad {
 		p.Log.Error().Err(err).Msg("question set aside")
 	}

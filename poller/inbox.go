@@ -49,6 +49,7 @@ func (in *inbox) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		lock, err := state.LockLeader(in.user(), in.chat)
 		if errors.Is(err, state.ErrLocked) {
+			in.trouble = trouble{} // somebody else reads, perhaps with better credentials
 			sleep(ctx, 500*time.Millisecond)
 			continue
 		}
@@ -129,7 +130,7 @@ func (in *inbox) questions() []*state.Question {
 	if !slices.Contains(dirs, in.stateDir) {
 		dirs = append(dirs, in.stateDir)
 	}
-	qs, bad := in.scan.Questions(dirs)
+	qs, bad := in.scan.Questions(dirs, in.Folders...)
 	for _, err := range bad {
 		in.once(err, "question set aside")
 	}
@@ -168,7 +169,8 @@ func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
 			Msg("replies cannot be read")
 		in.setTrouble(&is)
 	}
-	if in.told || !is.Degraded && !errors.Is(err, gchat.ErrCredentials) {
+	// A hook that waits has no time to lose; beside the daemon there may be one that reads.
+	if in.told || !is.Degraded && (in.Steady || !errors.Is(err, gchat.ErrCredentials)) {
 		return
 	}
 	in.told = true

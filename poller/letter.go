@@ -54,14 +54,14 @@ func (s *sender) letter(ctx context.Context, path string) *letter {
 	return l
 }
 
-// way is how the messages of m's project go. A command for the webhook is run for this process's own project only: what
-// it prints depends on who runs it.
+// way is how the messages of m's project go. A command for the webhook is run for this process's own project only, since
+// what it prints depends on who runs it; the daemon, which belongs to no project, runs those of all.
 func (s *sender) way(ctx context.Context, m *state.Outgoing) *gateway {
 	if w := s.ways[m.ProjectDir]; w != nil {
 		return w
 	}
 	w := &gateway{cfg: s.config(m.ProjectDir)}
-	if w.cfg.WebhookURL != "" || w.cfg.WebhookCommand != "" && s.ours(m.ProjectDir) {
+	if w.cfg.WebhookURL != "" || w.cfg.WebhookCommand != "" && (s.Steady || s.ours(m.ProjectDir)) {
 		w.hook, w.err = s.webhook(ctx, w.cfg)
 	}
 	if w.err != nil && w.cfg.WebhookCommand != "" {

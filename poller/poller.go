@@ -24,8 +24,12 @@ type Poller struct {
 	// could not be done yet.
 	Compose func(context.Context) (left bool)
 
-	// Dirs are state folders that are served besides those in the registry.
-	Dirs []string
+	// Dirs are state folders that are served besides those in the registry, Folders folders of questions. Not to be changed
+	// any more when the work has begun.
+	Dirs, Folders []string
+
+	// Steady says that this is the daemon.
+	Steady bool
 
 	// Probe, where a person asks, tries each message once whatever earlier failures say. What Chat asked for is kept to.
 	Probe bool

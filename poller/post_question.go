@@ -27,8 +27,13 @@ const linger = 2 * time.Second
 
 // Post puts a question into its space, once, whoever calls it how often. The message id is derived from the question,
 // so that a try after a lost answer, or after kill -9 between the answer and our writing it down, cannot post twice.
-// waited says that a hook waits for the reply; without one the thread is told.
-func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Question, error) {
+// own says that the session's own hook calls and waits for the reply; without a reader the thread is told.
+func (p *Poller) Post(ctx context.Context, path string, own bool) (*state.Question, error) {
+	return p.post(ctx, path, own, own)
+}
+
+// post is Post with a reader that may be another process.
+func (p *Poller) post(ctx context.Context, path string, own, read bool) (*state.Question, error) {
 	q, err := state.LoadQuestion(path)
 	if err != nil || posted(q) {
 		return q, err
@@ -45,7 +50,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return q, err
 	}
 	cfg := p.config(q.ProjectDir)
-	if !waited && q.Chat == "" && !p.ours(q.ProjectDir) {
+	if !own && q.Chat == "" && !p.ours(q.ProjectDir) {
 		cfg = state.LoadConfig(p.onlyFiles, q.ProjectDir) // this process's environment is another project's
 	}
 	hook, err := p.webhook(ctx, cfg)
@@ -54,7 +59,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		return p.notPosted(q, err, errors.Join(ErrUnconfigured, err))
 	case err != nil:
 		return p.notPosted(q, err, err)
-	case !waited && q.Chat != "" && hook.Chat() != q.Chat:
+	case !own && q.Chat != "" && hook.Chat() != q.Chat:
 		return q, errElsewhere
 	}
 	quota := p.outbox().Quota(hook.Chat())
@@ -95,7 +100,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 	quota.Worked(hook.ID(), q.ProjectDir, p.now())
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
-		q.PostError, q.Unwaited = "", !waited
+		q.PostError, q.Unwaited = "", !read
 		if t := done.ServerTime; !t.IsZero() && q.PostedAt == nil {
 			q.PostedAt = &t
 		}
@@ -107,7 +112,7 @@ func (p *Poller) Post(ctx context.Context, path string, waited bool) (*state.Que
 		// It was closed in the terminal while it was on its way: the thread must not look open.
 		p.put(closingNote(q))
 		p.Send(ctx)
-	case !waited:
+	case !read:
 		p.put(note(q, "unwaited", unwaitedText(q)))
 		p.Send(ctx)
 	}

@@ -91,7 +91,7 @@ func TestServicePlistIsOne(t *testing.T) {
 	}
 	want := map[string]any{
 		"Label": "com.claude.gchat-response-poller", "ProgramArguments": args, "RunAtLoad": true,
-		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20, "ExitTimeOut": 30,
+		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20, "ExitTimeOut": 90,
 		"LimitLoadToSessionType": []any{"Aqua", "Background"},
 		"StandardOutPath":        l.home + "/.claude/logs/gchat-response-poller.log", "StandardErrorPath": l.home + "/.claude/logs/gchat-response-poller.err",
 		"EnvironmentVariables": env, "WorkingDirectory": l.home,

@@ -26,7 +26,7 @@ func plist(l *launch) []byte {
 	key("KeepAlive", plistDict([]variable{{"Crashed", "<true/>"}, {"SuccessfulExit", "<false/>"}}))
 	key("ThrottleInterval", "<integer>20</integer>")
 	// What is left of a reply being typed takes longer than the five seconds that launchd grants by itself.
-	key("ExitTimeOut", "<integer>30</integer>")
+	key("ExitTimeOut", "<integer>90</integer>")
 	// Aqua is a login at the screen. Without Background, launchd refuses the agent on a Mac that is only reached by ssh
 	// ("Service cannot load in requested session").
 	key("LimitLoadToSessionType", "<array>\n\t\t<string>Aqua</string>\n\t\t<string>Background</string>\n\t</array>")

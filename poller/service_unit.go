@@ -21,7 +21,7 @@ func unit(l *launch) []byte {
 		"RestartSec=20\n" +
 		"KillSignal=SIGTERM\n" +
 		"KillMode=mixed\n" + // the signal is for the daemon, not for the tmux command that is just typing a reply
-		"TimeoutStopSec=30\n" +
+		"TimeoutStopSec=90\n" +
 		"NoNewPrivileges=yes\n" +
 		"UMask=0077\n" +
 		"StandardOutput=journal\n" +

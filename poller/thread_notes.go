@@ -87,6 +87,9 @@ func closedWhy(q *state.Question) string {
 	if why == "" {
 		why = "It was closed."
 	}
+	if q.ResolvedBy == "age" && q.AnsweredMessage != "" {
+		why = "24 hours have passed."
+	}
 	if q.AnsweredMessage != "" {
 		why += " Your reply did not reach Claude any more."
 	}

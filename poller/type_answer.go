@@ -32,6 +32,11 @@ func (d *Daemon) deliverTyped(ctx context.Context, t *task, path string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, typeBound)
 	defer cancel()
+	t.next = d.now().Add(lookAround) // whatever fails below
+	if q.Typing != nil && !q.Typing.Ended && t.ended {
+		d.endTyping(t, q, t.outcome, nil) // our own, whose end could not be written down
+		return
+	}
 	if q.Typing != nil && !q.Typing.Ended {
 		d.afterKill(ctx, t, q)
 		return
@@ -53,27 +58,27 @@ func (d *Daemon) deliverTyped(ctx context.Context, t *task, path string) {
 	switch {
 	case d.DryRun:
 		would := "would type: " + strings.Join(out.Steps, ", ")
-		if out.Result != inject.Injected {
+		if out.Why != "" {
 			would = "would not type: " + out.Why
 		}
-		d.Log.Info().Str("question", q.QuestionID).Str("pane", to.Pane).Msg(would)
+		d.Log.Info().Str("question", q.QuestionID).Str("pane", to.Pane).Int("keys", len(out.Steps)).Msg("dry run")
 		if d.Out != nil {
-			fmt.Fprintf(d.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), to.Pane, would)
+			fmt.Fprintf(d.Out, "%s, pane %s: %s\n", gchat.Line(q.SessionName), to.Pane, gchat.Line(would))
 		}
 		t.next = d.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		d.endTyping(q, out, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
+		d.endTyping(t, q, out, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
 		if out.Removed {
 			d.put(note(q, "removed", "[Changed] Control characters in your reply were left out."))
 		}
 		d.confirmTyped(ctx, path)
 	case out.Result == inject.Dirty && d.awaitClosed(ctx, path, confirmBound):
 		// A person answered meanwhile, and the hook said so: nobody has to look.
-		d.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
+		d.endTyping(t, q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
 	case out.Result == inject.Dirty:
-		d.spoiled(q, out)
+		d.spoiled(t, q, out)
 	default:
-		d.endTyping(q, out, nil) // also without a key: one may have been written down and then not sent
+		d.endTyping(t, q, out, nil) // also without a key: one may have been written down and then not sent
 		d.notTyped(t, q, out.Why, out.Gone)
 	}
 }
@@ -89,6 +94,9 @@ func (d *Daemon) typist(path string) inject.Typist {
 				q.Typing = &state.Typing{}
 			}
 			q.InjectionAttempted = true
+			if strings.HasPrefix(key, "text") {
+				key = "text" // the person's words are in the reply
+			}
 			q.Typing.At, q.Typing.Last, q.Typing.Commit = d.now().UTC(), key, commit
 			q.Typing.Keys++
 			return nil
@@ -108,7 +116,7 @@ func choices(q *state.Question) []inject.Choice {
 	return cs
 }
 
-func (d *Daemon) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
+func (d *Daemon) endTyping(t *task, q *state.Question, out inject.Outcome, also func(*state.Question)) {
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		if q.Typing == nil && out.Result == inject.Unchanged {
 			return state.ErrUnchanged
@@ -123,7 +131,10 @@ func (d *Daemon) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 		return nil
 	}); err != nil {
 		d.Log.Error().Err(err).Str("question", q.QuestionID).Msg("the end of typing not written down")
+		t.ended, t.outcome = true, out
+		return
 	}
+	t.ended = false
 }
 
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
@@ -162,18 +173,18 @@ func (d *Daemon) afterKill(ctx context.Context, t *task, q *state.Question) {
 		return
 	}
 	to, err := (&tmuxView{own: d.Env("TMUX")}).where(ctx, q)
-	open := true
+	standing := inject.Unseen
 	if err == nil {
-		open, err = d.typist(q.Path).Open(ctx, to, choices(q))
+		standing, err = d.standing(ctx, to, q)
 	}
 	switch {
-	case err != nil && (errors.Is(err, errTmuxGone) || errors.Is(err, errNoTmux)):
+	case errors.Is(err, errTmuxGone), errors.Is(err, errNoTmux):
 		d.notTyped(t, q, err.Error(), false)
-	case err == nil && !open && q.Typing.Commit:
-		d.endTyping(q, inject.Outcome{Result: inject.Injected}, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
+	case err == nil && standing == inject.Gone && q.Typing.Commit:
+		d.endTyping(t, q, inject.Outcome{Result: inject.Injected}, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
 		d.confirmTyped(ctx, q.Path)
-	case err == nil && !open:
-		d.endTyping(q, inject.Outcome{Result: inject.Unchanged, Why: "the dialog was closed meanwhile"}, nil)
+	case err == nil && standing == inject.Gone:
+		d.endTyping(t, q, inject.Outcome{Result: inject.Unchanged, Why: "the dialog was closed meanwhile"}, nil)
 		if _, err := d.Close(q.Path, state.Cancelled, "screen", nil); err != nil {
 			d.Log.Error().Err(err).Msg("question not closed")
 		}
@@ -183,14 +194,27 @@ func (d *Daemon) afterKill(ctx context.Context, t *task, q *state.Question) {
 		if err != nil {
 			why += "; " + err.Error()
 		}
-		d.spoiled(q, inject.Outcome{Result: inject.Dirty, Why: why})
+		d.spoiled(t, q, inject.Outcome{Result: inject.Dirty, Why: why})
 	}
 }
 
+// standing says how the question's dialog stands in the pane of the Claude Code that asked.
+func (d *Daemon) standing(ctx context.Context, to inject.Target, q *state.Question) (inject.Standing, error) {
+	pane, err := to.Server.Pane(ctx, to.Pane)
+	if err != nil {
+		return inject.Unseen, err
+	}
+	if _, err := pane.Claude(to.ClaudePID, to.ClaudeStart); err != nil {
+		return inject.Unseen, err
+	}
+	standing, _, err := d.typist(q.Path).Look(ctx, to, choices(q))
+	return standing, err
+}
+
 // spoiled says that a person has to look. No further key is sent for this question.
-func (d *Daemon) spoiled(q *state.Question, out inject.Outcome) {
+func (d *Daemon) spoiled(t *task, q *state.Question, out inject.Outcome) {
 	d.put(note(q, "dirty", "[Look] Your answer was not typed to its end: "+gchat.Line(out.Why)+". The dialog may be half filled in: please finish it in the terminal."))
-	d.endTyping(q, out, func(q *state.Question) { no := false; q.InjectionSucceeded = &no })
+	d.endTyping(t, q, out, func(q *state.Question) { no := false; q.InjectionSucceeded = &no })
 	d.flushSoon()
 }
 

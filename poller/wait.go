@@ -98,7 +98,7 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 			return q, nil
 		}
 		if giveUp {
-			if q.MessageSent {
+			if q.MessageSent && !p.daemonWaits(q) {
 				p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
 			}
 			return q, ErrGaveUp
@@ -124,15 +124,20 @@ func (p *Poller) look(ctx context.Context, path string) (*state.Question, error)
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
 // put one when Chat is out of reach. Renaming it decides which of several waiters has it; it goes when the reply is in
 // the question's file.
-func (p *Poller) takeByHand(q *state.Question) {
+//
+// It reports whether one is there that is too young: it may not be written to its end.
+func (p *Poller) takeByHand(q *state.Question) (soon bool) {
 	folder := filepath.Join(filepath.Dir(filepath.Dir(q.Path)), "user-input-queue")
-	mine := filepath.Join(folder, "."+q.QuestionID+".taken")
+	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
 	b, err := os.ReadFile(mine) // of an earlier waiter of this question, that was killed
 	for _, name := range []string{q.SessionID, q.SessionName} {
 		if err == nil || name == "" || filepath.Base(name) != name {
 			continue
 		}
 		path := filepath.Join(folder, name+".txt")
+		if info, serr := os.Stat(path); serr == nil && p.now().Sub(info.ModTime()).Abs() < stillWritten {
+			return true
+		}
 		if b, err = os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == "" {
 			err = os.ErrNotExist // it is being written
 		}
@@ -141,7 +146,7 @@ func (p *Poller) takeByHand(q *state.Question) {
 		}
 	}
 	if err != nil {
-		return
+		return false
 	}
 	sum := sha256.Sum256(b)
 	name := "local/" + hex.EncodeToString(sum[:8])
@@ -154,4 +159,8 @@ func (p *Poller) takeByHand(q *state.Question) {
 	}); err == nil {
 		os.Remove(mine)
 	}
+	return false
 }
+
+// stillWritten is how young a reply put there by hand may be when it is left to be finished.
+const stillWritten = 300 * time.Millisecond

@@ -74,10 +74,13 @@ func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target,
 	return to, errTmuxGone
 }
 
+// kept is what tmux makes of a session's name.
+var kept = strings.NewReplacer(".", "_", ":", "_")
+
 // byName are the panes of the session that a record without a pane means.
 func byName(panes []inject.Pane, q *state.Question) ([]inject.Pane, error) {
 	for _, name := range []string{q.TmuxSession, q.SessionName, q.SessionID} {
-		if name == "" {
+		if name = kept.Replace(name); name == "" {
 			continue
 		}
 		exact := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool { return p.Session != name })

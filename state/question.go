@@ -109,7 +109,7 @@ type Reply struct {
 type Typing struct {
 	At     time.Time `json:"at"`               // of the last key
 	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
-	Last   string    `json:"last"`             // the last key; a text only by its length
+	Last   string    `json:"last"`             // the last key; "text" for words
 	Commit bool      `json:"commit,omitempty"` // the last key was the one that submits
 	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the daemon was killed in it, or is at it
 	Result string    `json:"result,omitempty"` // injected, clean or dirty

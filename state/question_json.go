@@ -7,20 +7,60 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // UnmarshalJSON keeps the raw members, so that MarshalJSON can give back what it does not know.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
 	var p plain
-	if err := json.Unmarshal(b, &p); err != nil {
-		return err
+	err := json.Unmarshal(b, &p)
+	if err != nil {
+		if b = withOurTimes(b); b == nil {
+			return err
+		}
+		p = plain{}
+		err = json.Unmarshal(b, &p)
 	}
-	if err := json.Unmarshal(b, &p.raw); err != nil {
+	if err == nil {
+		err = json.Unmarshal(b, &p.raw)
+	}
+	if err != nil {
 		return err
 	}
 	*q = Question(p)
 	return nil
+}
+
+// foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.
+var foreignTimes = []string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00"}
+
+// withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC; nil when that mends nothing.
+func withOurTimes(b []byte) []byte {
+	var raw map[string]json.RawMessage
+	if json.Unmarshal(b, &raw) != nil {
+		return nil
+	}
+	for _, name := range []string{"asked_at", "resolved_at"} {
+		var text string
+		if json.Unmarshal(raw[name], &text) != nil {
+			continue
+		}
+		if text == "" {
+			raw[name] = json.RawMessage("null")
+		}
+		for _, layout := range foreignTimes {
+			if t, err := time.Parse(layout, text); err == nil {
+				raw[name], _ = json.Marshal(t.UTC())
+				break
+			}
+		}
+	}
+	mended, err := json.Marshal(raw)
+	if err != nil {
+		return nil
+	}
+	return mended
 }
 
 // MarshalJSON writes known members in the order of the struct, then unknown ones by name. A known member whose value

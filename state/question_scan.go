@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +17,18 @@ type scanned struct {
 	q    *Question
 }
 
-// Questions returns every question in the folders of the given state directories, newest first. The questions are
-// shared between calls and must not be changed.
-func (s *Scan) Questions(projectStates []string) (qs []*Question, bad []error) {
+// Questions returns every question in the folders of the given state directories, and in the other folders named, newest
+// first. The questions are shared between calls and must not be changed.
+func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Question, bad []error) {
 	now := map[string]scanned{}
+	all := slices.Clone(folders)
 	for _, dir := range projectStates {
-		folder := QuestionsIn(dir)
+		if in := QuestionsIn(dir).Dir; !slices.Contains(all, in) {
+			all = append(all, in)
+		}
+	}
+	for _, dir := range all {
+		folder := Questions{Dir: dir}
 		names, err := folder.names()
 		if err != nil {
 			bad = append(bad, err)
@@ -37,7 +44,9 @@ func (s *Scan) Questions(projectStates []string) (qs []*Question, bad []error) {
 			// A rewrite is a new file renamed over the old one, so the inode tells even within one clock tick.
 			if was, ok := s.seen[path]; ok && os.SameFile(was.info, info) && was.info.ModTime().Equal(info.ModTime()) {
 				is.q = was.q
-			} else if is.q, err = LoadQuestion(path); err != nil {
+			} else if is.q, err = LoadQuestion(path); errors.Is(err, ErrBeingWritten) {
+				continue // the end of the writing is a change, too
+			} else if err != nil {
 				bad = append(bad, err)
 				continue
 			}

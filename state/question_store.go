@@ -1,9 +1,11 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,7 +92,7 @@ func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err
 		switch {
 		case err == nil && q.SessionID == sessionID: // another id may begin the same
 			qs = append(qs, q)
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
 		}
 	}
@@ -130,6 +132,9 @@ func LoadQuestion(path string) (*Question, error) {
 	}
 	q := &Question{}
 	if err := json.Unmarshal(b, q); err != nil {
+		if time.Since(info.ModTime()).Abs() < beingWritten && unfinished(b) {
+			return nil, fmt.Errorf("read question: %w", ErrBeingWritten)
+		}
 		return nil, setAside(path, err)
 	}
 	if q.QuestionID == "" || q.Status == "" {
@@ -137,6 +142,19 @@ func LoadQuestion(path string) (*Question, error) {
 	}
 	q.Path = path
 	return q, nil
+}
+
+// ErrBeingWritten says that another program, which does not rename its files into place, is at a question.
+var ErrBeingWritten = errors.New("it is being written")
+
+// beingWritten is how old an unfinished file can be before it counts as broken.
+const beingWritten = 5 * time.Second
+
+// unfinished says whether these bytes are the beginning of a JSON object.
+func unfinished(b []byte) bool {
+	var v json.RawMessage
+	err := json.NewDecoder(bytes.NewReader(b)).Decode(&v)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ErrUnchanged is what the function given to UpdateQuestion returns when there is nothing to write.

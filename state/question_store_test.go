@@ -161,6 +161,10 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			old := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
 			qs, bad, err := s.OfSession("s")
 			var c *Corrupt
 			if err != nil || len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 1 || !errors.As(bad[0], &c) {
@@ -174,6 +178,49 @@ func TestWhatDoesNotParseIsMovedAside(t *testing.T) {
 				t.Errorf("it still stands there: %v", err)
 			}
 		})
+	}
+}
+
+// Other programs do not rename their files into place: what is young and not whole is left to be finished.
+func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
+	s := QuestionsIn(t.TempDir())
+	good := record(t, s, question("s"))
+	path := filepath.Join(s.Dir, "s-1.json")
+	whole := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-11-21T12:00:00"}`
+	var scan Scan
+	for n := range whole[:len(whole)-1] {
+		if err := os.WriteFile(path, []byte(whole[:n]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if qs, bad := scan.Questions([]string{filepath.Dir(s.Dir)}); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
+			t.Fatalf("after %d bytes: %d questions, %v", n, len(qs), bad)
+		}
+	}
+	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if qs, bad := scan.Questions([]string{filepath.Dir(s.Dir)}); len(qs) != 2 || len(bad) != 0 {
+		t.Errorf("when it is whole: %d questions, %v", len(qs), bad)
+	}
+}
+
+// Times as other programs write them, Python's above all.
+func TestForeignTimes(t *testing.T) {
+	want := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T12:00:00.000000", "2026-11-21T12:00:00.000000+00:00",
+		"2026-11-21 12:00:00", "2026-11-21T13:00:00+0100", "2026-11-21 13:00:00+01:00"} {
+		path := filepath.Join(t.TempDir(), "q.json")
+		if err := os.WriteFile(path, []byte(`{"question_id":"x","status":"pending","asked_at":"`+at+`","resolved_at":"","note":1}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q, err := UpdateQuestion(path, func(q *Question) error { q.SessionName = "n"; return nil })
+		if err != nil || !q.AskedAt.Equal(want) || q.ResolvedAt != nil {
+			t.Errorf("%s: %v, %v", at, q, err)
+			continue
+		}
+		if again, err := LoadQuestion(path); err != nil || !again.AskedAt.Equal(want) || again.SessionName != "n" {
+			t.Errorf("%s, written again: %v, %v", at, again, err)
+		}
 	}
 }
 

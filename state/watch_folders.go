@@ -35,9 +35,8 @@ func WatchFolders(ctx context.Context) *FolderWatch {
 				if !ok {
 					return
 				}
-				name := filepath.Base(e.Name)
-				if strings.HasPrefix(name, ".") || name == LastPollFile || name == pidFile || e.Op == fsnotify.Chmod {
-					continue // temporary files, locks, and what the daemon itself writes
+				if !told(filepath.Base(e.Name)) || e.Op == fsnotify.Chmod {
+					continue
 				}
 			case _, ok := <-w.Errors: // events were dropped: look
 				if !ok {
@@ -53,22 +52,27 @@ func WatchFolders(ctx context.Context) *FolderWatch {
 	return f
 }
 
-// Cover watches these projects' folders from now on, and no others. It reports whether all of them are: what is not has to
-// be looked at. Folders that do not exist yet are covered by the one above them.
-func (f *FolderWatch) Cover(projectStates []string) (all bool) {
+// Cover watches these projects' folders from now on, the folders of questions named besides, and the registry; no others.
+// It reports whether all of them are: what is not has to be looked at. Folders that do not exist yet are covered by the one
+// above them.
+func (f *FolderWatch) Cover(userState string, projectStates, folders []string) (all bool) {
 	if f.watcher == nil {
 		return false
 	}
-	want := map[string]bool{}
-	for _, dir := range projectStates {
-		questions, queue := QuestionsIn(dir).Dir, filepath.Join(dir, "user-input-queue")
-		for _, d := range []string{questions, queue} {
-			if exists(d) {
-				want[d] = true
-			} else if exists(dir) {
-				want[dir] = true
-			}
+	want := map[string]bool{userState: true}
+	add := func(dir string) {
+		if !exists(dir) {
+			dir = filepath.Dir(dir)
 		}
+		want[dir] = true
+	}
+	for _, dir := range projectStates {
+		add(QuestionsIn(dir).Dir)
+		add(filepath.Join(dir, "user-input-queue"))
+	}
+	for _, dir := range folders {
+		add(dir)
+		add(filepath.Join(filepath.Dir(dir), "user-input-queue"))
 	}
 	all = true
 	for d := range want {
@@ -84,4 +88,15 @@ func (f *FolderWatch) Cover(projectStates []string) (all bool) {
 	}
 	f.watched = want
 	return all
+}
+
+// told says whether a change of that name is news: a question, a reply by hand, the registry, or a folder of them. The
+// same folders hold locks, temporary files and what other programs write.
+func told(name string) bool {
+	switch ext := filepath.Ext(name); {
+	case strings.HasPrefix(name, "."), name == LastPollFile:
+		return false
+	default:
+		return ext == ".json" || ext == ".txt" || ext == ""
+	}
 }

@@ -1,0 +1,38 @@
+package hooks
+
+import (
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// What Claude was told is the reply's where it is what the daemon types for it, and nothing else.
+func TestTyped(t *testing.T) {
+	const which = "Which?"
+	for name, c := range map[string]struct {
+		meant, remark, told string
+		want                bool
+	}{
+		"the choice":                {"Two", "", "Two", true},
+		"another that begins so":    {"Yes", "", "Yes, and don't ask again", false},
+		"another that holds it":     {"no", "", "not now", false},
+		"one more":                  {"Auth", "", "Auth, Search", false},
+		"with its remark":           {"Two", "but later", "Two – but later", true},
+		"without its remark":        {"Two", "but later", "Two", true}, // beside previews it has a field of its own
+		"with another remark":       {"Two", "but later", "Two – now", false},
+		"white space on the way":    {"one\ntwo  three", "", "one two three", true},
+		"nothing":                   {"Two", "", "", false},
+		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
+	} {
+		q := &state.Question{Typing: &state.Typing{}, Questions: []state.Prompt{{Question: which}}, Answers: map[string]string{which: c.meant}}
+		if c.remark != "" {
+			q.Notes = map[string]string{which: c.remark}
+		}
+		if got := typed(q, map[string]string{which: c.told}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if q.Typing = nil; typed(q, map[string]string{which: c.told}) {
+			t.Errorf("%s: it was not typed at all", name)
+		}
+	}
+}
