@@ -65,8 +65,9 @@ func findClaude(t *testing.T, version string) claude {
 	return claude{version, []string{node, file}}
 }
 
-// eachClaude runs a test on several versions side by side.
+// eachClaude runs a test on several versions side by side, and beside other tests: most of a session's time is waiting.
 func eachClaude(t *testing.T, versions []string, test func(*testing.T, claude)) {
+	t.Parallel()
 	for _, v := range versions {
 		t.Run(v, func(t *testing.T) {
 			t.Parallel()

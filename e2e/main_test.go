@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"os"
 	"testing"
 )
@@ -10,6 +11,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == recordHook {
 		os.Exit(runRecordHook(os.Args[2:]))
+	}
+	flag.Parse()
+	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
+		_ = set.Value.Set("6") // most of a session's time is waiting; takeSeat limits what a machine has to bear
 	}
 	os.Exit(isolated(m))
 }

@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// These tests answer a real Claude Code's dialogs at its keyboard, and ask the model stand-in what Claude was told.
+
+// typing is a typist at a session's pane.
+type typing struct {
+	inject.Typist
+	*session
+	keys atomic.Int32 // that were announced
+}
+
+func typist(t *testing.T, s *session) *typing {
+	y := &typing{session: s}
+	y.Typist = inject.Typist{UserState: t.TempDir(), Patience: 6 * time.Second, Before: func(string, bool) error {
+		y.keys.Add(1)
+		return nil
+	}}
+	return y
+}
+
+func (y *typing) target() inject.Target {
+	pid := y.ClaudePID()
+	return inject.Target{Server: inject.ServerOf(y.TMUX()), Pane: y.Pane(), ClaudePID: pid, ClaudeStart: inject.StartOf(pid)}
+}
+
+func (y *typing) answer(t *testing.T, choices ...inject.Choice) inject.Outcome {
+	t.Helper()
+	began := time.Now()
+	out := y.Answer(context.Background(), y.target(), choices)
+	t.Logf("%s in %d ms, %d keys %q: %s", out.Result, time.Since(began).Milliseconds(), out.Keys, out.Steps, out.Why)
+	return out
+}
+
+// answered types the answers and checks what Claude was told with the nth tool result.
+func (y *typing) answered(t *testing.T, n int, told []string, choices ...inject.Choice) {
+	t.Helper()
+	out := y.answer(t, choices...)
+	if out.Result != inject.Injected {
+		t.Fatalf("%s: %s\n%s", out.Result, out.Why, out.Screen)
+	}
+	got := y.API.WaitToolResult(t, n).Text
+	for _, want := range told {
+		if !strings.Contains(got, want) {
+			t.Errorf("Claude was told %.3000q, which does not hold %q", got, want)
+		}
+	}
+	y.WaitIdle()
+	if rest := boxed(y.Screen()); rest != "" {
+		t.Errorf("in the input box: %q", rest)
+	}
+}
+
+// choice is one question with its answer.
+func choice(q question, a state.Answer) inject.Choice {
+	raw, err := json.Marshal(q)
+	if err != nil {
+		panic(err)
+	}
+	var p state.Prompt
+	if err := json.Unmarshal(raw, &p); err != nil {
+		panic(err)
+	}
+	return inject.Choice{Prompt: p, Answer: a}
+}
+
+func labels(of ...string) state.Answer     { return state.Answer{Labels: of} }
+func own(words string) state.Answer        { return state.Answer{Text: words} }
+func pick(q question, n int) inject.Choice { return choice(q, labels(q.Options[n-1].Label)) }
+
+// dialog has the model ask, and waits until the dialog is drawn.
+func (s *session) dialog(asks ...question) {
+	s.t.Helper()
+	s.API.Script(turn{ask(asks...)}, thanks)
+	s.Prompt("go ahead")
+	s.WaitScreen("Esc to cancel")
+}
+
+var (
+	layouts = question{Question: "Which layout?", Header: "Layout", Options: []option{
+		{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
+	editor = question{Question: "Which editor?", Header: "Editor", Options: []option{{Label: "vim", Description: "modal"}, {Label: "ed", Description: "the standard one"}}}
+	extras = question{Question: "Which extras?", Header: "Extras", MultiSelect: true, Options: []option{{Label: "Docs", Description: "a manual"}, {Label: "Tests", Description: "unit tests"}, {Label: "CI", Description: "pipelines"}, {Label: "Lint", Description: "style"}}}
+)
+
+const nasty = `C-c Enter ; $(rm -rf ~) "quotes" 'single' {braces} [x] \n \ ; `
+
+func TestInjected(t *testing.T) {
+	long := strings.Repeat("0123456789 lorem ipsum ", 445) // 10 kB
+	cases := []struct {
+		name    string
+		choices []inject.Choice
+		told    []string
+		old     []string // on 2.1.45, where it differs
+	}{
+		{name: "single choice", choices: []inject.Choice{pick(deploy, 2)}, told: []string{`"="Rolling deployment"`}},
+		{name: "first of many", choices: []inject.Choice{pick(deploy, 1)}, told: []string{`"="Blue-green deployment"`}},
+		{name: "free text", choices: []inject.Choice{choice(deploy, own("neither, wait"))}, told: []string{`"="neither, wait"`}},
+		{name: "one letter", choices: []inject.Choice{choice(deploy, own("x"))}, told: []string{`"="x"`}},
+		{name: "a number", choices: []inject.Choice{choice(deploy, own("2"))}, told: []string{`"="2`}},
+		{name: "literal", choices: []inject.Choice{choice(deploy, own(nasty))}, told: []string{`"="` + strings.TrimSpace(nasty) + `"`}},
+		{name: "slash", choices: []inject.Choice{choice(deploy, own("/help @main.go !ls # x"))}, told: []string{`"="/help @main.go !ls # x"`}},
+		{name: "backslash", choices: []inject.Choice{choice(deploy, own(`C:\`))}, told: []string{`"="C:\`}},
+		{name: "several lines", choices: []inject.Choice{choice(deploy, own("one\ntwo\n\nthree"))}, told: []string{"\"=\"one\ntwo\n\nthree\""}},
+		{name: "CJK and emoji", choices: []inject.Choice{choice(deploy, own("然后 日本語 ✅ 👩‍👩‍👧 ok"))}, told: []string{`"="然后 日本語 ✅ 👩‍👩‍👧 ok"`}},
+		{name: "ten kilobytes", choices: []inject.Choice{choice(deploy, own(long))}, told: []string{`"="` + strings.TrimSpace(long) + `"`}},
+		{name: "a remark", choices: []inject.Choice{choice(deploy, state.Answer{Labels: []string{"Canary"}, Notes: "but slowly"})}, told: []string{"Canary – but slowly"}},
+		{name: "multi", choices: []inject.Choice{choice(features, labels("Auth", "Search"))}, told: []string{`"="Auth, Search"`}},
+		{name: "multi all", choices: []inject.Choice{choice(extras, labels("Docs", "Tests", "CI", "Lint"))}, told: []string{`"="Docs, Tests, CI, Lint"`}},
+		{name: "multi text", choices: []inject.Choice{choice(features, own("dark mode"))}, told: []string{`"="dark mode"`}},
+		{name: "multi with text", choices: []inject.Choice{choice(features, state.Answer{Labels: []string{"Auth", "Billing"}, Text: "dark mode"})}, told: []string{`"="Auth, Billing, dark mode"`}},
+		{name: "multi lines", choices: []inject.Choice{choice(features, state.Answer{Labels: []string{"Auth"}, Text: "dark\nmode"})}, told: []string{"\"=\"Auth, dark\nmode\""}},
+		{name: "two questions", choices: []inject.Choice{pick(database, 2), choice(features, labels("Search"))}, told: []string{`"Which DB?"="SQLite"`, `"="Search"`}},
+		{name: "four questions", choices: []inject.Choice{pick(database, 1), choice(features, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choice(editor, own("emacs\nreally")), choice(extras, labels("CI"))},
+			told: []string{`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"", `"Which extras?"="CI"`}},
+		{name: "preview", choices: []inject.Choice{pick(layouts, 2)}, told: []string{`"="Top bar"`}},
+		{name: "preview with remark", choices: []inject.Choice{choice(layouts, state.Answer{Labels: []string{"Top bar"}, Notes: "thin\nplease"})}, told: []string{"Top bar", "notes: thin\nplease"}, old: []string{"Top bar – thin\nplease"}},
+		{name: "preview free text", choices: []inject.Choice{choice(layouts, own("none of them"))}, told: []string{"notes: none of them"}, old: []string{`"="none of them"`}},
+		{name: "preview of two", choices: []inject.Choice{choice(layouts, own("none of them")), pick(database, 1)}, told: []string{"notes: none of them", `"Which DB?"="Postgres"`}, old: []string{`"="none of them"`}},
+	}
+	eachClaude(t, every, func(t *testing.T, cl claude) {
+		var s *session
+		told := 0
+		for _, c := range cases {
+			ok := t.Run(c.name, func(inner *testing.T) {
+				if s == nil { // one session answers many questions; a failed one is left alone
+					s, told = start(t, cl, config{}), 0
+				}
+				var asks []question
+				for _, ch := range c.choices {
+					asks = append(asks, asked(ch))
+				}
+				s.dialog(asks...)
+				want := c.told
+				if cl.Version == oldest && c.old != nil {
+					want = c.old
+				}
+				told++
+				typist(inner, s).answered(inner, told, want, c.choices...)
+			})
+			if !ok {
+				s = nil
+			}
+		}
+	})
+}
+
+// asked is the question of a choice, as the model asks it.
+func asked(c inject.Choice) question {
+	raw, _ := json.Marshal(c.Prompt)
+	var q question
+	_ = json.Unmarshal(raw, &q)
+	return q
+}
+
+// Panes and labels that make a dialog hard to read.
+func TestInjectedIntoOddDialogs(t *testing.T) {
+	words := strings.Repeat("a label that is long and wraps ", 3)
+	odd := question{Question: "Which of these should we take, given that all of them look much the same and the question is long enough for several lines?", Header: "Odd", Options: []option{
+		{Label: words + "A", Description: strings.Repeat("What it says about itself is long too. ", 4)}, {Label: words + "B", Description: "2. [ ] Submit"},
+		{Label: "日本語のラベルはとても長いので折り返されます、そうでしょう？", Description: "幅の広い文字"}, {Label: "2. ❯ Type something.", Description: "→ ok ✅"}}}
+	twins := question{Question: "Same?", Header: "Same", MultiSelect: true, Options: []option{{Label: "Yes", Description: "a"}, {Label: "Yes!", Description: "b"}, {Label: "Yes.", Description: "c"}, {Label: "yes", Description: "d"}}}
+	cases := []struct {
+		name    string
+		size    [2]string
+		before  []string // keys of a person who has been there
+		choices []inject.Choice
+		told    []string
+	}{
+		{name: "wrapped", size: [2]string{"70", "40"}, choices: []inject.Choice{pick(odd, 2)}, told: []string{`"="` + odd.Options[1].Label}},
+		{name: "wide", size: [2]string{"50", "40"}, choices: []inject.Choice{pick(odd, 3)}, told: []string{`"="` + odd.Options[2].Label + `"`}},
+		{name: "like a row", size: [2]string{"110", "40"}, choices: []inject.Choice{pick(odd, 4)}, told: []string{`"="2. ❯ Type something."`}},
+		{name: "almost the same", size: [2]string{"110", "40"}, choices: []inject.Choice{choice(twins, labels("Yes.", "yes"))}, told: []string{`"="Yes., yes"`}},
+		{name: "cursor left on the field", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{pick(deploy, 3)}, told: []string{`"="Canary"`}},
+		{name: "cursor left on the field, own words", size: [2]string{"110", "40"}, before: []string{"4"}, choices: []inject.Choice{choice(deploy, own("no"))}, told: []string{`"="no"`}},
+		{name: "cursor left on the chat", size: [2]string{"110", "40"}, before: []string{"Up"}, choices: []inject.Choice{pick(deploy, 3)}, told: []string{`"="Canary"`}},
+		{name: "small", size: [2]string{"60", "15"}, choices: []inject.Choice{choice(extras, labels("Docs", "Lint"))}, told: []string{`"="Docs, Lint"`}},
+		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choice(extras, own("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
+		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pick(deploy, 3), choice(extras, labels("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
+	}
+	eachClaude(t, every, func(t *testing.T, cl claude) {
+		var s *session
+		told := 0
+		for _, c := range cases {
+			ok := t.Run(c.name, func(inner *testing.T) {
+				if s == nil {
+					s, told = start(t, cl, config{}), 0
+				}
+				s.command("resize-window", "-t", "=claude:", "-x", "110", "-y", "40")
+				var asks []question
+				for _, ch := range c.choices {
+					asks = append(asks, asked(ch))
+				}
+				s.dialog(asks...)
+				s.command("resize-window", "-t", "=claude:", "-x", c.size[0], "-y", c.size[1])
+				s.still()
+				for _, k := range c.before {
+					s.Keys(k)
+					s.still()
+				}
+				told++
+				typist(inner, s).answered(inner, told, c.told, c.choices...)
+			})
+			if !ok {
+				s = nil
+			}
+		}
+	})
+}

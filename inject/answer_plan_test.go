@@ -1,0 +1,71 @@
+package inject
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+var (
+	one  = state.Prompt{Question: "Which one?", Options: []state.Option{{Label: "Alpha"}, {Label: "Beta"}, {Label: "Beta"}}}
+	some = state.Prompt{Question: "Which ones?", Options: []state.Option{{Label: "Auth"}, {Label: "Billing"}}, MultiSelect: true}
+)
+
+func TestPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		prompt  state.Prompt
+		answer  state.Answer
+		preview bool
+		want    act // without the prompt
+		refused string
+	}{
+		"a choice":                  {prompt: one, answer: state.Answer{Labels: []string{"Beta"}}, want: act{numbers: []int{2}}},
+		"own words":                 {prompt: one, answer: state.Answer{Text: " no\x1b[2J \n"}, want: act{text: "no"}},
+		"a choice with a remark":    {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, want: act{text: "Beta – but"}},
+		"… beside a preview":        {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, preview: true, want: act{numbers: []int{2}, notes: "but"}},
+		"own words with previews":   {prompt: one, answer: state.Answer{Text: "no"}, preview: true, want: act{notes: "no"}},
+		"all of it":                 {prompt: one, answer: state.Answer{Labels: []string{"Alpha"}, Text: "no", Notes: "but"}, want: act{text: "Alpha, no – but"}},
+		"ticks in the list's order": {prompt: some, answer: state.Answer{Labels: []string{"Billing", "Auth", "Auth"}}, want: act{numbers: []int{1, 2}}},
+		"ticks and own words":       {prompt: some, answer: state.Answer{Labels: []string{"Auth"}, Text: "x", Notes: "y"}, want: act{numbers: []int{1}, text: "x – y"}},
+		"nothing":                   {prompt: some, refused: "no answer"},
+		"nothing typeable":          {prompt: one, answer: state.Answer{Text: "\x1b[2J"}, refused: "no answer"},
+		"no such option":            {prompt: one, answer: state.Answer{Labels: []string{"beta"}}, refused: "not an option"},
+		"two of one":                {prompt: one, answer: state.Answer{Labels: []string{"Alpha", "Beta"}}, refused: "takes one choice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			acts, _, err := plan([]Choice{{c.prompt, c.answer}})
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("%v, want %q", err, c.refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := acts[0].drawn(c.preview)
+			c.want.prompt = c.prompt
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+	if _, removed, _ := plan([]Choice{{one, state.Answer{Text: "a\x07b"}}}); !removed {
+		t.Error("that control characters are gone is not said")
+	}
+}
+
+func TestFirstPart(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello": "h", "日本": "日", "x": "x", "2": "2 ", "23": "23", "2 servers": "2 ", "2\nservers": "2\n", `\`: `\`,
+	} {
+		if first, rest := firstPart(typed(text)); first != want || first+rest != typed(text) {
+			t.Errorf("%q: %q, %q; want %q first", text, first, rest, want)
+		}
+	}
+	if got := typed(`C:\`); got != `C:\ ` {
+		t.Errorf("a backslash before Enter is a line break to 2.1.329: %q", got)
+	}
+}
