@@ -32,6 +32,9 @@ func (s *session) still() string {
 	s.t.Helper()
 	last, since := "", time.Now()
 	s.WaitScreenFunc("a screen that stands", func(screen string) bool {
+		if i := strings.LastIndex(screen, "────"); i >= 0 { // below are hints, and notices that come and go
+			screen = screen[:i]
+		}
 		if screen = strings.ReplaceAll(screen, "●", " "); screen != last { // it blinks beside a tool that waits
 			last, since = screen, time.Now()
 		}

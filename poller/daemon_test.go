@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -401,5 +403,41 @@ func TestSweptAlsoWhileSomethingWaits(t *testing.T) {
 	<-done
 	if got := d.load(old).Status; got != state.Expired {
 		t.Errorf("a question of yesterday is %s", got)
+	}
+}
+
+// However many questions are open, a cycle lists the space once.
+func TestOneListForAllQuestions(t *testing.T) {
+	var lists atomic.Int64
+	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			lists.Add(1)
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	defer chat.Close()
+	d := newDesk(t)
+	d.clock = time.Now()
+	base := d.Env
+	d.Poller.Env = func(name string) string {
+		if name == "GOOGLE_CHAT_WEBHOOK_URL" {
+			return chat.URL + "/v1/spaces/S/messages?key=k&token=t"
+		}
+		return base(name)
+	}
+	for n := range 200 {
+		q := d.asked(state.Question{SessionName: fmt.Sprintf("s%d", n)})
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.Chat, q.ProjectDir = strings.TrimPrefix(chat.URL, "http://")+"/spaces/S", filepath.Join(d.dir, "shop")
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := lists.Load(); n != 1 {
+		t.Errorf("%d lists, want 1", n)
 	}
 }
