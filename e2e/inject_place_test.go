@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 // untyped gives an answer that must not be typed where at points, and checks that nothing was.
 func (y *typing) untyped(t *testing.T, at inject.Target, why string, choices ...inject.Choice) inject.Outcome {
 	t.Helper()
-	before := y.still()
+	before := y.held()
 	out := y.Answer(t.Context(), at, choices)
 	t.Logf("%s: %s", out.Result, out.Why)
 	if out.Result != inject.Unchanged || out.Keys != 0 || y.keys.Load() != 0 {
@@ -21,7 +22,7 @@ func (y *typing) untyped(t *testing.T, at inject.Target, why string, choices ...
 	if !strings.Contains(out.Why, why) {
 		t.Errorf("why: %q, want %q", out.Why, why)
 	}
-	if after := y.still(); after != before {
+	if after := y.held(); after != before {
 		t.Errorf("the screen changed from\n%s\nto\n%s", before, after)
 	}
 	return out
@@ -32,15 +33,25 @@ func (s *session) still() string {
 	s.t.Helper()
 	last, since := "", time.Now()
 	s.WaitScreenFunc("a screen that stands", func(screen string) bool {
-		if i := strings.LastIndex(screen, "────"); i >= 0 { // below are hints, and notices that come and go
-			screen = screen[:i]
-		}
 		if screen = strings.ReplaceAll(screen, "●", " "); screen != last { // it blinks beside a tool that waits
 			last, since = screen, time.Now()
 		}
 		return time.Since(since) > 600*time.Millisecond
 	})
 	return last
+}
+
+// held is what the screen says of Claude Code's dialog or input box, without the hints and notices around it, which come
+// and go; all of the screen where it is neither.
+func (s *session) held() string {
+	s.t.Helper()
+	text := s.still()
+	screen := inject.ReadScreen(s.command("capture-pane", "-p", "-e", "-t", "=claude:"))
+	if screen.Kind == inject.Unknown {
+		return text
+	}
+	screen.Busy = false
+	return fmt.Sprintf("%+v", screen)
 }
 
 func TestNothingIsTypedElsewhere(t *testing.T) {

@@ -39,7 +39,7 @@ func (h *hand) arrive(ctx context.Context) error {
 			return err
 		}
 	}
-	if time.Since(last) < or(h.t.Quiet, quiet) {
+	if recent(last, or(h.t.Quiet, quiet)) {
 		return notNow("somebody is typing in that pane")
 	}
 	h.lastTyped = last
@@ -62,6 +62,13 @@ func (h *hand) arrive(ctx context.Context) error {
 	return nil
 }
 
+// recent says whether that was less than so long ago. A time to come is of a clock that was set back since: it says nothing,
+// and must not hold the answer until then.
+func recent(at time.Time, ago time.Duration) bool {
+	d := time.Since(at)
+	return d < ago && d > -2*time.Second // tmux counts whole seconds
+}
+
 // untouched says why the first page is not as it was asked. Somebody may have left the cursor on the empty field.
 func (h *hand) untouched(s Screen) string {
 	h.page.cursor = 0
@@ -74,7 +81,7 @@ func (h *hand) untouched(s Screen) string {
 // unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. Somebody who scrolled a
 // moment ago reads there and is left alone.
 func (h *hand) unscroll(ctx context.Context, last time.Time) error {
-	if time.Since(last) < or(h.t.Idle, idle) {
+	if recent(last, or(h.t.Idle, idle)) {
 		return notNow("the pane is scrolled back and somebody was there a moment ago")
 	}
 	if h.t.DryRun {
@@ -101,6 +108,7 @@ func (h *hand) mayType(ctx context.Context) error {
 	if _, err := p.Claude(h.at.ClaudePID, h.at.ClaudeStart); err != nil {
 		return err
 	}
+	h.at.Server.Front = p.Program
 	last, err := h.at.Server.LastTyped(ctx, p)
 	if err != nil {
 		return missing(err)

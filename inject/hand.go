@@ -117,7 +117,7 @@ func (h *hand) send(ctx context.Context, s step) error {
 	if err := s.do(ctx, h.at); err != nil {
 		if errors.Is(err, ErrNoKeys) {
 			h.out.Keys--
-			return notNow("the pane was scrolled back while the answer was typed")
+			return notNow(fmt.Sprintf("while the answer was typed, %v", err))
 		}
 		return err
 	}

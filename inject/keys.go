@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -92,6 +93,17 @@ func mustBeClean(text string) error {
 	return nil
 }
 
+// plainName is a program's name that no format of tmux takes for syntax.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// otherFront is a format that says so when another program than Front has the keyboard.
+func (s Server) otherFront() string {
+	if !plainName.MatchString(s.Front) {
+		return ""
+	}
+	return "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
+}
+
 // hand runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
 // a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that nobody can
 // scroll in between. command holds nothing but our own words, the pane's id and hex digits.
@@ -99,7 +111,7 @@ func (s Server) hand(ctx context.Context, pane, command string) error {
 	if !paneID.MatchString(pane) {
 		return fmt.Errorf("%w: %q", ErrNoPane, pane)
 	}
-	const why = "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off,#{?pane_in_mode,it is scrolled back or in another mode of tmux,}}}"
+	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off,#{?pane_in_mode,it is scrolled back or in another mode of tmux," + s.otherFront() + "}}}"
 	out, err := s.call(ctx, nil, "if-shell", "-F", "-t", pane, why, "display-message -p -t "+pane+` "`+why+`"`, command)
 	if err != nil {
 		return err

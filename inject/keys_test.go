@@ -181,3 +181,32 @@ func TestPaste(t *testing.T) {
 		})
 	}
 }
+
+// Between our last look and a key Claude Code can end: tmux itself then keeps the key from the shell.
+func TestKeysOnlyForTheProgramInFront(t *testing.T) {
+	w, p := newWorld(t, "stty raw -echo; cat >got")
+	until(t, "cat has the keyboard", func() bool { return w.pane(p.ID).Program != "" })
+	mine := w.Server
+	if mine.Front = w.pane(p.ID).Program; mine.Front == "" {
+		t.Fatal("the program has no name")
+	}
+	other := w.Server
+	other.Front = "claude"
+	for name, press := range map[string]func(Server) error{
+		"a key":   func(s Server) error { return s.Key(t.Context(), p.ID, KeyDigit(2)) },
+		"a text":  func(s Server) error { return s.Type(t.Context(), p.ID, "typed") },
+		"a paste": func(s Server) error { return s.Paste(t.Context(), p.ID, "rm\nls") },
+	} {
+		if err := press(other); !errors.Is(err, ErrNoKeys) || !strings.Contains(err.Error(), "another program has its keyboard") {
+			t.Errorf("%s for another program: %v", name, err)
+		}
+	}
+	if err := mine.Key(t.Context(), p.ID, KeyDigit(7)); err != nil {
+		t.Error(err)
+	}
+	got := filepath.Join(w.dir, "got")
+	until(t, "the key arrives", func() bool { raw, _ := os.ReadFile(got); return len(raw) > 0 })
+	if raw, _ := os.ReadFile(got); string(raw) != "7" {
+		t.Errorf("arrived: %q", raw)
+	}
+}

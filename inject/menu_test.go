@@ -337,17 +337,17 @@ func TestPaneLocks(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	l, err := LockPane(dir, Server{socket}, "%1")
+	l, err := LockPane(dir, Server{Socket: socket}, "%1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LockPane(dir, Server{filepath.Join(link, "s")}, "%1"); !errors.Is(err, state.ErrLocked) {
+	if _, err := LockPane(dir, Server{Socket: filepath.Join(link, "s")}, "%1"); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the same pane by another path: %v", err)
 	}
 	for _, free := range []struct {
 		s    Server
 		pane string
-	}{{Server{socket}, "%11"}, {Server{filepath.Join(dir, "s2")}, "%1"}} {
+	}{{Server{Socket: socket}, "%11"}, {Server{Socket: filepath.Join(dir, "s2")}, "%1"}} {
 		other, err := LockPane(dir, free.s, free.pane)
 		if err != nil {
 			t.Errorf("%+v: %v", free, err)
@@ -356,7 +356,7 @@ func TestPaneLocks(t *testing.T) {
 		other.Unlock()
 	}
 	l.Unlock()
-	if l, err = LockPane(dir, Server{socket}, "%1"); err != nil {
+	if l, err = LockPane(dir, Server{Socket: socket}, "%1"); err != nil {
 		t.Errorf("let go: %v", err)
 	} else {
 		l.Unlock()

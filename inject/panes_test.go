@@ -126,7 +126,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, socket := range []string{w.Socket, filepath.Join(w.dir, "none"), filepath.Join(w.dir, "no", "folder"), plain} {
-		s := Server{socket}
+		s := Server{Socket: socket}
 		_, panes := s.Panes(t.Context())
 		_, pane := s.Pane(t.Context(), p.ID)
 		_, find := s.Find(t.Context(), "main")

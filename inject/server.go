@@ -11,14 +11,20 @@ import (
 	"gchat-hooks/state"
 )
 
-// Server is one tmux server, by the path of its socket; "" is the person's default one.
-type Server struct{ Socket string }
+// Server is one tmux server.
+type Server struct {
+	Socket string // path; "" is the person's default one
+	// Front, where set, is the program that keys are meant for, as tmux names it: tmux drops them when another one has the
+	// pane's keyboard by then. Between our last look and a key Claude Code can end, and a shell take the key.
+	Front string
+}
 
 // Pane is a pane as tmux describes it.
 type Pane struct {
 	ID            string // %N
 	Session       string
-	PID           int // of what tmux started in it, mostly a shell
+	PID           int    // of what tmux started in it, mostly a shell
+	Program       string // the name of what has its keyboard
 	Width, Height int
 	InMode        bool // scrolled back, or in another mode of tmux that takes the keys
 	Dead          bool
@@ -38,7 +44,7 @@ var (
 // ServerOf is the server that $TMUX ("socket,pid,session") names. tmux itself cuts at the first comma.
 func ServerOf(tmux string) Server {
 	socket, _, _ := strings.Cut(tmux, ",")
-	return Server{socket}
+	return Server{Socket: socket}
 }
 
 // DefaultServer is the one that a plain `tmux` in a plain terminal speaks to: $TMUX_TMPDIR, or /tmp where that is unset or
@@ -48,7 +54,7 @@ func DefaultServer(env state.Getenv) Server {
 	if _, err := os.Stat(dir); err != nil {
 		dir = "/tmp"
 	}
-	return Server{filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")}
+	return Server{Socket: filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")}
 }
 
 func (s Server) socket() string { return cmp.Or(s.Socket, DefaultServer(os.Getenv).Socket) }

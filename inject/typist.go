@@ -2,7 +2,7 @@ package inject
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"gchat-hooks/state"
@@ -103,8 +103,11 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	}
 	h.acts = acts
 	lock, err := LockPane(t.UserState, at.Server, at.Pane)
+	if errors.Is(err, state.ErrLocked) {
+		return h.ended(Unchanged, notNow("another answer is being typed into that pane"))
+	}
 	if err != nil {
-		return h.ended(Unchanged, notNow(fmt.Sprintf("another answer is being typed into that pane (%v)", err)))
+		return h.ended(Unchanged, err)
 	}
 	defer lock.Unlock()
 	if err := h.arrive(ctx); err != nil {

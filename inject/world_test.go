@@ -37,7 +37,7 @@ func newWorld(t *testing.T, command string) (world, Pane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{t, dir, Server{filepath.Join(dir, "s")}}
+	w := world{t, dir, Server{Socket: filepath.Join(dir, "s")}}
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", w.Socket, "kill-server").Run()
 		_ = os.RemoveAll(dir)

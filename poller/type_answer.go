@@ -141,6 +141,16 @@ func (d *Daemon) endTyping(t *task, q *state.Question, out inject.Outcome, also 
 // was told.
 func (d *Daemon) confirmTyped(ctx context.Context, path string) {
 	if d.awaitClosed(ctx, path, confirmBound) {
+		if _, err := state.UpdateQuestion(path, func(q *state.Question) error {
+			if q.ResolvedBy != "terminal" {
+				return state.ErrUnchanged
+			}
+			no := false // a person's key was faster than ours by a moment that no screen shows
+			q.InjectionSucceeded = &no
+			return nil
+		}); err != nil {
+			d.Log.Error().Err(err).Msg("question not corrected")
+		}
 		return
 	}
 	if _, err := d.Close(path, state.Resolved, "chat", nil); err != nil {
