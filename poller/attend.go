@@ -62,10 +62,11 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 	if due && q.Status.Open() && q.Mode == state.Inject {
 		q = d.countMissed(q, gone)
 	}
-	if q.Status != state.Answered || q.InjectionSucceeded != nil && !*q.InjectionSucceeded || d.now().Before(t.next) {
-		if q.Status == state.Answered || d.now().Before(t.next) {
-			return t.next
-		}
+	spoiled := q.InjectionSucceeded != nil && !*q.InjectionSucceeded // a person's affair
+	switch {
+	case q.Status.Open() && !spoiled && d.now().Before(t.next):
+		return t.next
+	case q.Status != state.Answered || spoiled:
 		return time.Time{}
 	}
 	t.running.Store(true)

@@ -241,8 +241,11 @@ func TestASpoiledAnswerIsReportedAndLeftAlone(t *testing.T) {
 	if notes := d.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "[Look] ") || !strings.Contains(notes[0], "two of three rows are ticked") {
 		t.Errorf("said: %q", notes)
 	}
+	d.task(q.Path).next = d.clock.Add(lookAround) // as the try left it
 	d.clock = d.clock.Add(time.Hour)
-	d.cycle(t.Context(), d.all(), false)
+	if next := d.cycle(t.Context(), d.all(), false); !next.IsZero() {
+		t.Errorf("looked at again at %v: the daemon would not come to rest", next)
+	}
 	d.typing.Wait()
 	if d.task(q.Path).tries != 0 {
 		t.Error("it was tried again")
