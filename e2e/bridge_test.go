@@ -180,3 +180,16 @@ func (b *bridge) told(n int, parts ...string) {
 		b.t.Errorf("the model was told %q, which does not hold %q", got.Text, parts)
 	}
 }
+
+// toldOfBoth checks what the model was told in two tool results, in whichever order they came.
+func (b *bridge) toldOfBoth(parts ...string) {
+	b.t.Helper()
+	b.told(2)
+	texts := ""
+	for _, r := range b.API.ToolResults() {
+		texts += r.Text + "\n"
+	}
+	if !holdsAll(texts, parts) {
+		b.t.Errorf("the model was told %q, which does not hold all of %q", texts, parts)
+	}
+}

@@ -126,9 +126,8 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 	}
 	<-person
 	detail := fmt.Sprintf(" (%s, %q, person after %v: %s)", out.Result, out.Steps, delay, out.Why)
-	open, _ := y.Open(context.Background(), at, c.ours)
-	if open {
-		standing, _, _ := y.Look(context.Background(), at, c.ours)
+	standing, _, _ := y.Look(context.Background(), at, c.ours)
+	if standing == inject.Untouched || standing == inject.Touched || standing == inject.OnReview {
 		left := fmt.Sprintf("open, %s, %s", out.Result, standing)
 		if out.Result == inject.Injected {
 			return "BAD: " + left + detail

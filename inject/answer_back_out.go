@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 // calm waits until the screen says something definite, twice the same.
 func (h *hand) calm(ctx context.Context) error {
 	before := ""
-	for deadline := time.Now().Add(or(h.t.Patience, keyPatience)); ; {
+	for deadline := time.Now().Add(cmp.Or(h.t.Patience, keyPatience)); ; {
 		if err := h.look(ctx); err != nil {
 			return err
 		}

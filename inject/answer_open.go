@@ -52,9 +52,3 @@ func (h *hand) lists(s Screen) bool {
 	}
 	return true
 }
-
-// Open says whether the dialog, or its review page, is on the screen.
-func (t Typist) Open(ctx context.Context, at Target, choices []Choice) (bool, error) {
-	standing, _, err := t.Look(ctx, at, choices)
-	return standing == Untouched || standing == Touched || standing == OnReview, err
-}

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,7 +40,7 @@ func (h *hand) arrive(ctx context.Context) error {
 			return err
 		}
 	}
-	if recent(last, or(h.t.Quiet, quiet)) {
+	if recent(last, cmp.Or(h.t.Quiet, quiet)) {
 		return notNow("somebody is typing in that pane")
 	}
 	h.lastTyped = last
@@ -81,7 +82,7 @@ func (h *hand) untouched(s Screen) string {
 // unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. Somebody who scrolled a
 // moment ago reads there and is left alone.
 func (h *hand) unscroll(ctx context.Context, last time.Time) error {
-	if recent(last, or(h.t.Idle, idle)) {
+	if recent(last, cmp.Or(h.t.Idle, idle)) {
 		return notNow("the pane is scrolled back and somebody was there a moment ago")
 	}
 	if h.t.DryRun {

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (h *hand) look(ctx context.Context) error {
 // or so young that it takes no keys.
 func (h *hand) steady(ctx context.Context, differs func(Screen) string) error {
 	since, before := time.Time{}, ""
-	deadline := time.Now().Add(or(h.t.Patience, keyPatience))
+	deadline := time.Now().Add(cmp.Or(h.t.Patience, keyPatience))
 	for first := true; ; first = false {
 		if err := h.look(ctx); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (h *hand) steady(ctx context.Context, differs func(Screen) string) error {
 		if first || h.raw != before {
 			before, since = h.raw, now
 		}
-		if now.Sub(since) >= or(h.t.Settle, settle) {
+		if now.Sub(since) >= cmp.Or(h.t.Settle, settle) {
 			if why == "" {
 				return nil
 			}
@@ -132,7 +133,7 @@ var errNoEffect = errors.New("a key had no effect")
 // await polls the screen until the key has had its effect. What is unlike everything expected must be seen twice: a
 // capture can catch a screen half drawn.
 func (h *hand) await(ctx context.Context, after func(Screen) (seen, string)) error {
-	limit := or(h.t.Patience, keyPatience)
+	limit := cmp.Or(h.t.Patience, keyPatience)
 	if h.backing {
 		limit = min(limit, backPatience)
 	}

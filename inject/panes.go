@@ -76,18 +76,7 @@ func (s Server) Find(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find session %q: %w", name, err)
 	}
-	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
-	for _, exact := range []string{name, kept} {
-		if slices.Contains(all, exact) {
-			return exact, nil
-		}
-	}
-	var begin []string
-	for _, other := range all {
-		if kept != "" && strings.HasPrefix(other, kept) {
-			begin = append(begin, other)
-		}
-	}
+	begin := SessionsCalled(all, name)
 	switch len(begin) {
 	case 0:
 		return "", fmt.Errorf("find session %q: %w", name, ErrNoSession)
@@ -95,4 +84,20 @@ func (s Server) Find(ctx context.Context, name string) (string, error) {
 		return begin[0], nil
 	}
 	return "", fmt.Errorf("find session %q: %w: it could be %s", name, ErrNoSession, strings.Join(begin, ", "))
+}
+
+// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it.
+func SessionsCalled(all []string, name string) (begin []string) {
+	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
+	for _, exact := range []string{name, kept} {
+		if slices.Contains(all, exact) {
+			return []string{exact}
+		}
+	}
+	for _, other := range all {
+		if kept != "" && strings.HasPrefix(other, kept) {
+			begin = append(begin, other)
+		}
+	}
+	return begin
 }

@@ -85,13 +85,6 @@ const (
 	screenLines = 40
 )
 
-func or(d, standard time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return standard
-}
-
 // Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
 // cannot be delivered; then nothing of it is left where that can be made sure of.
 func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {

@@ -79,10 +79,7 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 		defer d.typing.Done()
 		defer func() {
 			t.running.Store(false)
-			select {
-			case d.ended <- struct{}{}:
-			default:
-			}
+			state.Wake(d.ended)
 		}()
 		defer held.Unlock()
 		d.deliverTyped(ctx, t, q.Path)

@@ -183,10 +183,12 @@ func (d *Daemon) questions(dirs []string) []*state.Question {
 // interval has passed.
 func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (next time.Time) {
 	view := &tmuxView{own: d.Env("TMUX")}
+	open := map[string]bool{}               // by path
 	for _, q := range slices.Backward(qs) { // the oldest first, as Claude Code shows their dialogs
 		if ctx.Err() != nil {
 			return next
 		}
+		open[q.Path] = q.Status.Open()
 		if q.Status.Open() && d.serves(q) {
 			next = sooner(next, d.attend(ctx, q, view, due))
 		}
@@ -195,7 +197,7 @@ func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (nex
 		}
 	}
 	for path, t := range d.tasks {
-		if !t.running.Load() && !slices.ContainsFunc(qs, func(q *state.Question) bool { return q.Path == path && q.Status.Open() }) {
+		if !t.running.Load() && !open[path] {
 			delete(d.tasks, path)
 		}
 	}
@@ -255,9 +257,4 @@ func (d *Daemon) noteLastPoll() {
 }
 
 // flushSoon has the outbox and the questions that wait to be posted looked at.
-func (d *Daemon) flushSoon() {
-	select {
-	case d.kick <- struct{}{}:
-	default:
-	}
-}
+func (d *Daemon) flushSoon() { state.Wake(d.kick) }

@@ -66,10 +66,7 @@ func (p *Poller) FlushSteadily(ctx context.Context, kick <-chan struct{}) {
 			case <-kick:
 			case <-touched:
 			}
-			select {
-			case poked <- struct{}{}:
-			default:
-			}
+			state.Wake(poked)
 		}
 	})
 	for ctx.Err() == nil {

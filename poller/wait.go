@@ -127,7 +127,7 @@ func (p *Poller) look(ctx context.Context, path string) (*state.Question, error)
 //
 // It reports whether one is there that is too young: it may not be written to its end.
 func (p *Poller) takeByHand(q *state.Question) (soon bool) {
-	folder := filepath.Join(filepath.Dir(filepath.Dir(q.Path)), "user-input-queue")
+	folder := filepath.Join(stateDirOf(q), "user-input-queue")
 	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
 	b, err := os.ReadFile(mine) // of an earlier waiter of this question, that was killed
 	for _, name := range []string{q.SessionID, q.SessionName} {

@@ -74,27 +74,21 @@ func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target,
 	return to, errTmuxGone
 }
 
-// kept is what tmux makes of a session's name.
-var kept = strings.NewReplacer(".", "_", ":", "_")
-
 // byName are the panes of the session that a record without a pane means.
 func byName(panes []inject.Pane, q *state.Question) ([]inject.Pane, error) {
+	var sessions []string
+	for _, p := range panes {
+		if !slices.Contains(sessions, p.Session) {
+			sessions = append(sessions, p.Session)
+		}
+	}
 	for _, name := range []string{q.TmuxSession, q.SessionName, q.SessionID} {
-		if name = kept.Replace(name); name == "" {
-			continue
+		called := inject.SessionsCalled(sessions, name)
+		if len(called) > 1 {
+			return nil, fmt.Errorf("more than one tmux session begins with %q", name)
 		}
-		exact := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool { return p.Session != name })
-		if len(exact) > 0 {
-			return exact, nil
-		}
-		begun := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool { return !strings.HasPrefix(p.Session, name) })
-		for _, p := range begun {
-			if p.Session != begun[0].Session {
-				return nil, fmt.Errorf("more than one tmux session begins with %q", name)
-			}
-		}
-		if len(begun) > 0 {
-			return begun, nil
+		if len(called) == 1 {
+			return slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool { return p.Session != called[0] }), nil
 		}
 	}
 	return nil, nil

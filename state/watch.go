@@ -16,12 +16,7 @@ const watchFallback = 80 * time.Millisecond
 // happened just before the call is told too.
 func Watch(ctx context.Context, path string) <-chan struct{} {
 	changed := make(chan struct{}, 1)
-	tell := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
+	tell := func() { Wake(changed) }
 	tell()
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -34,28 +29,39 @@ func Watch(ctx context.Context, path string) <-chan struct{} {
 		go watchByLooking(ctx, path, tell)
 		return changed
 	}
-	go func() {
-		defer w.Close()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case e, ok := <-w.Events:
-				if !ok {
-					return
-				}
-				if e.Name == path || filepath.Base(e.Name) == filepath.Base(path) {
-					tell()
-				}
-			case _, ok := <-w.Errors:
-				if !ok {
-					return
-				}
-				tell() // events were dropped: look
-			}
-		}
-	}()
+	go watchEvents(ctx, w, tell, func(e fsnotify.Event) bool { return e.Name == path || filepath.Base(e.Name) == filepath.Base(path) })
 	return changed
+}
+
+// Wake leaves word in a channel that holds one: whoever reads it comes to know, and is not waited for.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// watchEvents tells of events that are news, and of dropped ones, until ctx ends.
+func watchEvents(ctx context.Context, w *fsnotify.Watcher, tell func(), news func(fsnotify.Event) bool) {
+	defer w.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			if news(e) {
+				tell()
+			}
+		case _, ok := <-w.Errors:
+			if !ok {
+				return
+			}
+			tell() // events were dropped: look
+		}
+	}
 }
 
 func watchByLooking(ctx context.Context, path string, tell func()) {

@@ -25,30 +25,9 @@ func WatchFolders(ctx context.Context) *FolderWatch {
 		return f
 	}
 	f.watcher = w
-	go func() {
-		defer w.Close()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case e, ok := <-w.Events:
-				if !ok {
-					return
-				}
-				if !told(filepath.Base(e.Name)) || e.Op == fsnotify.Chmod {
-					continue
-				}
-			case _, ok := <-w.Errors: // events were dropped: look
-				if !ok {
-					return
-				}
-			}
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		}
-	}()
+	go watchEvents(ctx, w, func() { Wake(changed) }, func(e fsnotify.Event) bool {
+		return told(filepath.Base(e.Name)) && e.Op != fsnotify.Chmod
+	})
 	return f
 }
 
