@@ -60,9 +60,13 @@ func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 func TestMenuDriverAnswers(t *testing.T) {
 	features := question{Question: "Which features?", Header: "Features", MultiSelect: true,
 		Options: []option{{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."}, {Label: "Export", Description: "Take out."}}}
+	// Another question than the one before it: of two equal ones in a row, the second can be on the screen before anybody
+	// saw the first one go, and then the driver rightly says that it saw no effect.
+	canary := deploy
+	canary.Question = "And how should the second service go?"
 	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c,
-			turn{ask(deploy)}, turn{ask(deploy)}, turn{ask(features)}, turn{ask(features)}, turn{ask(deploy, features)}, turn{ask(deploy)}, thanks)
+			turn{ask(deploy)}, turn{ask(canary)}, turn{ask(features)}, turn{ask(features)}, turn{ask(deploy, features)}, turn{ask(deploy)}, thanks)
 		m.refuses("no dialog is open", "choose", "1")
 		m.refuses("an empty input box", "submit")
 		m.refuses("an empty input box", "enter")

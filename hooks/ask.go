@@ -26,10 +26,10 @@ func (h *Hook) mayWait(e *Event) bool {
 		(e.HookEventName == "PermissionRequest" || e.HookEventName == "PreToolUse" && h.mode(e) == state.Hold)
 }
 
-// mode is how this session's questions are answered. Deny mode is not built yet: native serves it.
+// mode is how this session's questions are answered.
 func (h *Hook) mode(e *Event) state.Mode {
-	if h.asked.mode != "" {
-		return h.asked.mode
+	if h.asked.cfg != nil {
+		return h.asked.rules.AskMode
 	}
 	project := state.ProjectDir(h.Env)
 	cfg := state.LoadConfig(h.Env, project)
@@ -39,12 +39,17 @@ func (h *Hook) mode(e *Event) state.Mode {
 	if hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL); err == nil {
 		h.asked.chat, h.asked.space = hook.Chat(), hook.Space
 	}
-	m := cfg.AskMode
-	if len(cfg.Rules) > 0 {
-		m = cfg.ModeFor(state.Asked{Session: h.asker(e).Name, Project: project, OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE")})
+	h.asked.cfg, h.asked.rules = cfg, cfg.For(h.askedFor(cfg, e))
+	return h.asked.rules.AskMode
+}
+
+// askedFor is this session as rules see it. Its name costs a process to ask, so it is left out where no rule wants it.
+func (h *Hook) askedFor(cfg *state.Config, e *Event) state.Asked {
+	a := state.Asked{Session: h.Env("CLAUDE_SESSION_ID"), Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE")}
+	if a.Named = a.Session != ""; !a.Named && len(cfg.Rules) > 0 {
+		a.Session = h.asker(e).Name
 	}
-	h.asked.mode = served(m)
-	return h.asked.mode
+	return a
 }
 
 // asker is the session that this event comes from; found out once, since tmux is a process to ask.
@@ -54,13 +59,6 @@ func (h *Hook) asker(e *Event) *poller.Asker {
 		h.asked.by = &a
 	}
 	return h.asked.by
-}
-
-func served(m state.Mode) state.Mode {
-	if m == state.Deny {
-		return state.Native
-	}
-	return m
 }
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing; PermissionRequest puts it

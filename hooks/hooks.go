@@ -31,7 +31,8 @@ type Hook struct {
 	log    *state.Log
 	poller *poller.Poller
 	asked  struct { // found out once
-		mode  state.Mode
+		cfg   *state.Config
+		rules state.SessionRules
 		chat  string // "" when the webhook has to be asked for
 		space string
 		by    *poller.Asker

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +19,8 @@ const (
 	DefaultHookTimeout  = 24 * time.Hour // how long Claude Code lets the waiting hook run: "timeout": 86400
 	DefaultDigestEvery  = time.Hour
 	DefaultWrites       = 60 // a minute: Google Chat's quota for a space, shared by all its apps
+	DefaultReplyTimeout = 30 * time.Minute
+	DefaultHaikuModel   = "claude-haiku-4-5-20251001"
 )
 
 // Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
@@ -35,40 +36,26 @@ type Config struct {
 	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
 	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
 	HookTimeout     time.Duration // GCHAT_HOOK_TIMEOUT, hook_timeout: the waiting hook's "timeout" in settings.json
-	Rules           []Rule        // rules: the first that matches a session sets its mode
+	Rules           []Rule        // rules: how sessions are treated that they match
+	TimeoutPolicy   TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
+	ReplyTimeout    time.Duration // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
+	StopGate        StopGate      // GCHAT_STOP_GATE, stop_gate
+	TeamAgents      []string      // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
 	WritesPerMinute int           // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 	DigestEvery     time.Duration // GCHAT_DIGEST_EVERY, digest_every
+
+	Format              string // GCHAT_FORMAT, format: "haiku", else ""
+	HaikuModel          string // GCHAT_HAIKU_MODEL, haiku_model
+	AnthropicKey        string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
+	AnthropicKeyCommand string // anthropic_api_key_command: prints the key
 
 	Reports       map[string]ReportRule        // reports: by kind
 	Notifications map[string]NotificationRoute // notifications: by Claude Code's notification type
 	Quiet         *QuietHours                  // quiet_hours; nil for none
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
-}
 
-// Rule sets the ask mode of the sessions that it matches. Patterns are shell globs; an empty one matches everything.
-type Rule struct {
-	Session     string `json:"session,omitempty"`      // the session's name
-	Project     string `json:"project,omitempty"`      // the project's folder
-	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
-	AskMode     Mode   `json:"ask_mode"`
-}
-
-// Asked is the session that a rule is looked up for.
-type Asked struct{ Session, Project, OutputStyle string }
-
-// ModeFor is the ask mode of a session: the first matching rule's, else the default.
-func (c *Config) ModeFor(a Asked) Mode {
-	match := func(pattern, s string) bool {
-		ok, err := path.Match(pattern, s)
-		return pattern == "" || err == nil && ok
-	}
-	for _, r := range c.Rules {
-		if match(r.Session, a.Session) && match(r.Project, a.Project) && match(r.OutputStyle, a.OutputStyle) {
-			return r.AskMode
-		}
-	}
-	return c.AskMode
+	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
 // LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
@@ -136,17 +123,20 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	if c.CredentialsFile = get("GOOGLE_CHAT_CREDENTIALS_FILE"); strings.HasPrefix(c.CredentialsFile, "~/") {
 		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
 	}
-	for _, u := range strings.Split(get("GCHAT_ALLOWED_USERS"), ",") {
-		if u = strings.TrimSpace(u); u != "" {
-			c.AllowedUsers = append(c.AllowedUsers, u)
-		}
+	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
+	var gates []StopGate
+	for _, l := range layers {
+		gates = append(gates, l.gate)
 	}
-	c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE")))
-	for i := range c.Rules {
-		c.Rules[i].AskMode = c.mode("rules", c.Rules[i].AskMode)
+	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
+	c.settleRules(get, gates)
+	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
+		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
 	}
+	c.takeFormat(get, layers)
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
 	c.HookTimeout = c.duration("hook_timeout", get("GCHAT_HOOK_TIMEOUT"), DefaultHookTimeout)
+	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
 	c.DigestEvery = c.duration("digest_every", get("GCHAT_DIGEST_EVERY"), DefaultDigestEvery)
 	c.WritesPerMinute = DefaultWrites
 	if s := get("GCHAT_WRITES_PER_MINUTE"); s != "" {
@@ -160,15 +150,37 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	return c
 }
 
-func (c *Config) mode(where string, m Mode) Mode {
-	switch m = Mode(strings.ToLower(strings.TrimSpace(string(m)))); m {
-	case "":
-		return Native
-	case Native, Hold, Deny, Inject, Off:
-		return m
+// takeFormat reads how questions are formatted.
+func (c *Config) takeFormat(get func(string) string, layers []layer) {
+	switch c.Format = strings.ToLower(get("GCHAT_FORMAT")); c.Format {
+	case "", "haiku":
+	case "builtin", "built-in", "off":
+		c.Format = ""
+	default:
+		c.Problems = append(c.Problems, fmt.Errorf("format is %q: it takes haiku or builtin", c.Format))
+		c.Format = ""
 	}
-	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes native, hold, deny, inject or off", where, m))
-	return Native
+	if c.HaikuModel = get("GCHAT_HAIKU_MODEL"); c.HaikuModel == "" {
+		c.HaikuModel = DefaultHaikuModel
+	}
+	for _, l := range layers { // the key or a command for it, whichever stands higher
+		if c.AnthropicKey, c.AnthropicKeyCommand = l.value["ANTHROPIC_API_KEY"], l.value["anthropic_api_key_command"]; c.AnthropicKey+c.AnthropicKeyCommand != "" {
+			break
+		}
+	}
+	if c.AnthropicKey != "" {
+		c.AnthropicKeyCommand = ""
+	}
+}
+
+// list reads comma-separated words.
+func list(s string) (words []string) {
+	for _, w := range strings.Split(s, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			words = append(words, w)
+		}
+	}
+	return words
 }
 
 func (c *Config) duration(where, s string, otherwise time.Duration) time.Duration {
@@ -201,21 +213,39 @@ var ErrNoWebhook = errors.New("no webhook URL is configured")
 // Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) Webhook(ctx context.Context) (string, error) {
 	if c.WebhookURL == "" && c.WebhookCommand != "" {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "sh", "-c", c.WebhookCommand)
-		// The shell's children too: one that hangs would stay behind.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		cmd.WaitDelay = time.Second
-		out, err := cmd.Output()
+		out, err := printed(ctx, c.WebhookCommand)
 		if err != nil {
 			return "", fmt.Errorf("run webhook_url_command: %w", err)
 		}
-		c.WebhookURL = strings.TrimSpace(string(out))
+		c.WebhookURL = out
 	}
 	if c.WebhookURL == "" {
 		return "", errors.Join(append([]error{ErrNoWebhook}, c.Problems...)...)
 	}
 	return c.WebhookURL, nil
+}
+
+// APIKey is the Anthropic key, from the configuration or from the command that prints it; "" where there is neither.
+func (c *Config) APIKey(ctx context.Context) (string, error) {
+	if c.AnthropicKey == "" && c.AnthropicKeyCommand != "" {
+		out, err := printed(ctx, c.AnthropicKeyCommand)
+		if err != nil {
+			return "", fmt.Errorf("run anthropic_api_key_command: %w", err)
+		}
+		c.AnthropicKey = out
+	}
+	return c.AnthropicKey, nil
+}
+
+// printed is what a command for a secret prints, within 10 s.
+func printed(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	// The shell's children too: one that hangs would stay behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
 }

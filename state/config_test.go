@@ -78,7 +78,7 @@ func TestConfigValues(t *testing.T) {
 	for a, want := range map[Asked]Mode{
 		{Session: "orch-epic4"}: Off, {Session: "x", OutputStyle: "system3-meta"}: Deny, {Session: "x"}: Hold,
 	} {
-		if got := c.ModeFor(a); got != want {
+		if got := c.For(a).AskMode; got != want {
 			t.Errorf("%+v: mode %s, want %s", a, got, want)
 		}
 	}

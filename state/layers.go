@@ -14,6 +14,7 @@ import (
 type layer struct {
 	value   map[string]string // by environment variable
 	rules   []Rule
+	gate    StopGate
 	reports reportSettings
 }
 
@@ -23,6 +24,8 @@ var fileKeys = map[string]string{
 	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
 	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
 	"writes_per_minute": "GCHAT_WRITES_PER_MINUTE", "digest_every": "GCHAT_DIGEST_EVERY",
+	"timeout_policy": "GCHAT_TIMEOUT_POLICY", "reply_timeout": "GCHAT_REPLY_TIMEOUT", "persistent_agents": "GCHAT_PERSISTENT_AGENTS",
+	"format": "GCHAT_FORMAT", "haiku_model": "GCHAT_HAIKU_MODEL", "anthropic_api_key": "ANTHROPIC_API_KEY", "anthropic_api_key_command": "anthropic_api_key_command",
 }
 
 // Variables are the environment variables that configure, sorted.
@@ -33,7 +36,9 @@ func envLayer(env Getenv) layer {
 	for _, name := range fileKeys {
 		l.value[name] = env(name)
 	}
+	l.value["GCHAT_STOP_GATE"] = env("GCHAT_STOP_GATE")
 	delete(l.value, "webhook_url_command")
+	delete(l.value, "anthropic_api_key_command")
 	return l
 }
 
@@ -74,6 +79,11 @@ func configLayer(b []byte, dir string) (layer, error) {
 	if raw, ok := file["rules"]; ok {
 		if err := json.Unmarshal(raw, &l.rules); err != nil {
 			return layer{}, fmt.Errorf("rules: %w", err)
+		}
+	}
+	if raw, ok := file["stop_gate"]; ok && string(raw) != "null" {
+		if err := json.Unmarshal(raw, &l.gate); err != nil {
+			return layer{}, fmt.Errorf("stop_gate: %w", err)
 		}
 	}
 	l.reports = readReportSettings(file)

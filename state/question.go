@@ -29,7 +29,7 @@ func (s Status) Open() bool { return s == Pending || s == Answered }
 var next = map[Status][]Status{
 	Pending:  {Answered, Resolved, Cancelled, Abandoned, TimedOut, Expired},
 	Answered: {Resolved, Cancelled, Abandoned, Expired},
-	TimedOut: {Resolved, Expired},
+	TimedOut: {Answered, Resolved, Expired}, // somebody may wait again
 }
 
 // ErrTransition is what a step that a question's life does not allow returns. Somebody else was faster.
@@ -119,7 +119,7 @@ type Typing struct {
 // Question is one AskUserQuestion call that was put to a person, as it stands in its file. The first block is the
 // format that other programs read; the second is ours. Fields that this version does not know survive a rewrite.
 type Question struct {
-	QuestionID         string     `json:"question_id"` // UUID
+	QuestionID         string     `json:"question_id"` // UUID; in deny mode the thread key
 	SessionID          string     `json:"session_id"`  // Claude Code's
 	TmuxSession        string     `json:"tmux_session"`
 	AskedAt            time.Time  `json:"asked_at"` // this machine's clock, UTC
@@ -155,6 +155,11 @@ type Question struct {
 	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Replies         []Reply           `json:"replies,omitempty"`
+	Formatted       string            `json:"formatted,omitempty"`        // the body of the message where a model worded it
+	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
+	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
+	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)
+	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout it went to the terminal (deny, ask-terminal)
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
 	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
@@ -162,7 +167,7 @@ type Question struct {
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age
+	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, policy
 
 	Path string `json:"-"` // where it is on disk
 
@@ -171,6 +176,10 @@ type Question struct {
 
 // ThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
 func ThreadKey(questionID string) string { return "ask-user-" + questionID[:8] }
+
+// MarkerID is the id of a question in deny mode, and the key of its thread: it names the session, since people and other
+// programs look for it by that.
+func MarkerID(sessionID, uuid string) string { return "ask-" + safeName(sessionID) + "-" + uuid[:8] }
 
 // Closed says whether the question is over, however.
 func (q *Question) Closed() bool { return !q.Status.Open() }

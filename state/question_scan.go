@@ -14,17 +14,19 @@ type Scan struct {
 
 type scanned struct {
 	info os.FileInfo
-	q    *Question
+	q    *Question // nil for a file that is none: it was reported
 }
 
 // Questions returns every question in the folders of the given state directories, and in the other folders named, newest
-// first. The questions are shared between calls and must not be changed.
+// first. The questions are shared between calls and must not be changed. A file that is no question is reported once.
 func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Question, bad []error) {
 	now := map[string]scanned{}
 	all := slices.Clone(folders)
 	for _, dir := range projectStates {
-		if in := QuestionsIn(dir).Dir; !slices.Contains(all, in) {
-			all = append(all, in)
+		for _, in := range []string{QuestionsIn(dir).Dir, MarkersIn(dir).Dir} {
+			if !slices.Contains(all, in) {
+				all = append(all, in)
+			}
 		}
 	}
 	for _, dir := range all {
@@ -48,10 +50,12 @@ func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Quest
 				continue // the end of the writing is a change, too
 			} else if err != nil {
 				bad = append(bad, err)
-				continue
+				is.q = nil
 			}
 			now[path] = is
-			qs = append(qs, is.q)
+			if is.q != nil && folder.serves(is.q) {
+				qs = append(qs, is.q)
+			}
 		}
 	}
 	s.seen = now

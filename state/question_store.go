@@ -19,13 +19,27 @@ const MaxAge = 24 * time.Hour
 // maxQuestionFile bounds what is read of a question's file, in bytes.
 const maxQuestionFile = 64 << 20
 
-// Questions is the folder of a project's questions, one JSON file each.
+// Questions is a folder of a project's questions, one JSON file each.
 type Questions struct{ Dir string }
 
 // QuestionsIn is the folder pending-questions of a project's state folder.
 func QuestionsIn(projectState string) Questions {
 	return Questions{Dir: filepath.Join(projectState, "pending-questions")}
 }
+
+const markerFolder = "gchat-forwarded-ask"
+
+// MarkersIn is the folder gchat-forwarded-ask of a project's state folder: the questions in deny mode, which prove to a stop
+// gate that the person was asked. Other programs keep markers there, too, so nothing in it is moved aside.
+func MarkersIn(projectState string) Questions {
+	return Questions{Dir: filepath.Join(projectState, markerFolder)}
+}
+
+// markers says whether this is such a folder.
+func (s Questions) markers() bool { return filepath.Base(s.Dir) == markerFolder }
+
+// serves says whether a question of this folder is ours to post, read and close: another program's marker is not.
+func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == Deny }
 
 func (s Questions) lockPath(name string) string { return filepath.Join(s.Dir, ".locks", name) }
 
@@ -52,13 +66,17 @@ func (s Questions) Record(sessionID string, decide func(open []*Question) *Quest
 	return q, s.create(q)
 }
 
-// create writes a new question as {session_id}-{unix_ts}.json, with -2, -3 … when that is taken.
+// create writes a new question as {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny mode as
+// {question_id}.json.
 func (s Questions) create(q *Question) error {
 	b, err := json.Marshal(q)
 	if err != nil {
 		return fmt.Errorf("record question: %w", err)
 	}
 	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
+	if s.markers() {
+		base = q.QuestionID
+	}
 	for n := 1; n < 10000; n++ {
 		name := base
 		if n > 1 {
@@ -84,13 +102,17 @@ func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err
 	if err != nil {
 		return nil, nil, err
 	}
+	prefix := safeName(sessionID) + "-"
+	if s.markers() {
+		prefix = "ask-" + prefix
+	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, safeName(sessionID)+"-") {
+		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		q, err := LoadQuestion(filepath.Join(s.Dir, name))
 		switch {
-		case err == nil && q.SessionID == sessionID: // another id may begin the same
+		case err == nil && q.SessionID == sessionID && s.serves(q): // another id may begin the same
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
@@ -117,11 +139,19 @@ func (s Questions) names() ([]string, error) {
 	return names, nil
 }
 
-// LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside.
+// LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside; a
+// marker is left where it is.
 func LoadQuestion(path string) (*Question, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read question: %w", err)
+	}
+	setAside := setAside
+	if (Questions{Dir: filepath.Dir(path)}).markers() {
+		setAside = func(path string, cause error) *Corrupt { return &Corrupt{Path: path, Err: cause} }
+	}
+	if !info.Mode().IsRegular() { // a pipe would never end
+		return nil, &Corrupt{Path: path, Err: errors.New("not a file")}
 	}
 	if info.Size() > maxQuestionFile {
 		return nil, setAside(path, fmt.Errorf("%d bytes are too many for a question", info.Size()))

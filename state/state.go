@@ -173,7 +173,7 @@ func safeName(id string) string {
 	return name
 }
 
-// Corrupt reports a state file that did not parse. It was moved aside, never overwritten.
+// Corrupt reports a state file that did not parse. It was moved aside or left alone, never overwritten.
 type Corrupt struct {
 	Path  string // where it was
 	Aside string // where it is now; "" when it could not be moved
@@ -181,6 +181,9 @@ type Corrupt struct {
 }
 
 func (c *Corrupt) Error() string {
+	if c.Aside == "" {
+		return fmt.Sprintf("state file %s does not parse: %v", c.Path, c.Err)
+	}
 	return fmt.Sprintf("state file %s does not parse, moved to %s: %v", c.Path, filepath.Base(c.Aside), c.Err)
 }
 

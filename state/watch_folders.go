@@ -47,6 +47,7 @@ func (f *FolderWatch) Cover(userState string, projectStates, folders []string) (
 	}
 	for _, dir := range projectStates {
 		add(QuestionsIn(dir).Dir)
+		add(MarkersIn(dir).Dir)
 		add(filepath.Join(dir, "user-input-queue"))
 	}
 	for _, dir := range folders {

@@ -1,0 +1,238 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Rule says how the sessions that it matches are treated. Patterns are shell globs; an empty one matches everything. Of
+// each setting the first matching rule that says something about it counts.
+type Rule struct {
+	Session     string `json:"session,omitempty"`      // the session's name
+	Project     string `json:"project,omitempty"`      // the project's folder
+	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
+	Preset      string `json:"preset,omitempty"`       // a pattern with a name: system3, which without ask_mode is in deny mode
+
+	AskMode       Mode          `json:"ask_mode,omitempty"`
+	TimeoutPolicy TimeoutPolicy `json:"timeout_policy,omitempty"`
+	StopGate      StopGate      `json:"stop_gate,omitempty"`
+}
+
+// Asked is the session that rules are looked up for.
+type Asked struct {
+	Session, Project, OutputStyle string
+	Named                         bool // Session was given by a person ($CLAUDE_SESSION_ID), not found out
+}
+
+// SessionRules is how one session is treated.
+type SessionRules struct {
+	AskMode       Mode
+	TimeoutPolicy TimeoutPolicy
+	StopGate      StopGate // complete: every check has its level
+}
+
+// TimeoutPolicy is what becomes of a question in deny mode that nobody replies to in time.
+type TimeoutPolicy string
+
+const (
+	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that nobody replied
+	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
+	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
+)
+
+// GateLevel is what a check of the stop gate does when it finds something.
+type GateLevel string
+
+const (
+	GateOn     GateLevel = "on"     // it keeps the session from stopping
+	GateOff    GateLevel = "off"    // it is not made
+	GateAdvice GateLevel = "advice" // it tells the person, and the session stops
+)
+
+// The stop gate's checks.
+const (
+	QuestionAsked    = "question_asked"    // the person was asked something before the session stops
+	PersistentAgents = "persistent_agents" // of a team's persistent agents at least one is there
+)
+
+// StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
+type StopGate map[string]GateLevel
+
+var gateChecks = []string{QuestionAsked, PersistentAgents}
+
+// Guards says whether any check is made.
+func (g StopGate) Guards() bool {
+	for _, check := range gateChecks {
+		if g[check] == GateOn || g[check] == GateAdvice {
+			return true
+		}
+	}
+	return false
+}
+
+// UnmarshalJSON reads both forms.
+func (g *StopGate) UnmarshalJSON(b []byte) error {
+	var all GateLevel
+	*g = StopGate{}
+	if json.Unmarshal(b, &all) == nil {
+		for _, check := range gateChecks {
+			(*g)[check] = all
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*map[string]GateLevel)(g))
+}
+
+// For is how a session is treated: as the first matching rules say, else as the built-in preset says of a session that was
+// named so on purpose, else as configured for all.
+func (c *Config) For(a Asked) SessionRules {
+	is := SessionRules{StopGate: StopGate{}}
+	fill := func(mode Mode, policy TimeoutPolicy, gate StopGate) {
+		if is.AskMode == "" {
+			is.AskMode = mode
+		}
+		if is.TimeoutPolicy == "" {
+			is.TimeoutPolicy = policy
+		}
+		for check, level := range gate {
+			if is.StopGate[check] == "" {
+				is.StopGate[check] = level
+			}
+		}
+	}
+	for _, r := range c.Rules {
+		if r.matches(a) {
+			mode := r.AskMode
+			if mode == "" && r.Preset != "" {
+				mode = Deny
+			}
+			fill(mode, r.TimeoutPolicy, r.StopGate)
+		}
+	}
+	if !c.modeInEnv && system3(Asked{Session: a.Session, OutputStyle: a.OutputStyle, Named: a.Named}, !a.Named) {
+		fill(Deny, "", nil)
+	}
+	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
+	level := GateOff
+	if is.AskMode == Deny {
+		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
+	}
+	for _, check := range gateChecks {
+		fill("", "", StopGate{check: level})
+	}
+	return is
+}
+
+func (r Rule) matches(a Asked) bool {
+	match := func(pattern, s string) bool {
+		ok, err := path.Match(pattern, s)
+		return pattern == "" || err == nil && ok
+	}
+	return match(r.Session, a.Session) && match(r.Project, a.Project) && match(r.OutputStyle, a.OutputStyle) &&
+		(r.Preset == "" || r.Preset == presetSystem3 && system3(a, false))
+}
+
+const presetSystem3 = "system3"
+
+// timestamped are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
+var timestamped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
+})
+
+// system3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
+// Those that it supervises never are: it answers their questions itself.
+func system3(a Asked, styleOnly bool) bool {
+	style, name := strings.ToLower(a.OutputStyle), a.Session
+	if style == "orchestrator" || strings.HasPrefix(name, "orch-") {
+		return false
+	}
+	if strings.Contains(style, "system3") {
+		return true
+	}
+	for _, prefix := range []string{"system3-", "s3-", "cccb-"} {
+		if !styleOnly && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return !styleOnly && timestamped().MatchString(name)
+}
+
+// settleRules reads what the rules and the settings for all say, and notes what means nothing.
+func (c *Config) settleRules(get func(string) string, gates []StopGate) {
+	if c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
+		c.AskMode = Native
+	}
+	if c.TimeoutPolicy = c.policy("timeout_policy", TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))); c.TimeoutPolicy == "" {
+		c.TimeoutPolicy = LeaveOpen
+	}
+	c.StopGate = StopGate{}
+	if level := GateLevel(get("GCHAT_STOP_GATE")); level != "" {
+		for _, check := range gateChecks {
+			c.StopGate[check] = level
+		}
+	}
+	for _, g := range gates { // the highest layer's first
+		for check, level := range g {
+			if c.StopGate[check] == "" {
+				c.StopGate[check] = level
+			}
+		}
+	}
+	c.gate("stop_gate", c.StopGate)
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		r.AskMode = c.mode("rules: ask_mode", r.AskMode)
+		r.TimeoutPolicy = c.policy("rules: timeout_policy", r.TimeoutPolicy)
+		c.gate("rules: stop_gate", r.StopGate)
+		if r.Preset = strings.ToLower(strings.TrimSpace(r.Preset)); r.Preset != "" && r.Preset != presetSystem3 {
+			c.Problems = append(c.Problems, fmt.Errorf("rules: preset is %q: it takes system3", r.Preset))
+		}
+		for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
+			if _, err := path.Match(pattern, ""); err != nil {
+				c.Problems = append(c.Problems, fmt.Errorf("rules: pattern %q: %w", pattern, err))
+			}
+		}
+	}
+}
+
+// mode is a mode that means something, or "".
+func (c *Config) mode(where string, m Mode) Mode {
+	switch m = Mode(strings.ToLower(strings.TrimSpace(string(m)))); m {
+	case "", Native, Hold, Deny, Inject, Off:
+		return m
+	}
+	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes native, hold, deny, inject or off", where, m))
+	return Native
+}
+
+// policy is a timeout policy that means something, or "".
+func (c *Config) policy(where string, p TimeoutPolicy) TimeoutPolicy {
+	switch p = TimeoutPolicy(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(string(p))), "_", "-")); p {
+	case "", LeaveOpen, Recommended, AskTerminal:
+		return p
+	}
+	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes leave, recommended or ask-terminal", where, p))
+	return ""
+}
+
+// gate makes the levels and names of checks ones that mean something.
+func (c *Config) gate(where string, g StopGate) {
+	for check, level := range g {
+		delete(g, check)
+		name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(check)), "-", "_")
+		level = GateLevel(strings.ToLower(strings.TrimSpace(string(level))))
+		known := name == QuestionAsked || name == PersistentAgents
+		switch level {
+		case GateOn, GateOff, GateAdvice:
+			if known {
+				g[name] = level
+				continue
+			}
+		}
+		c.Problems = append(c.Problems, fmt.Errorf("%s: %q: %q: the checks are %s, each on, off or advice", where, check, level, strings.Join(gateChecks, " and ")))
+	}
+}
