@@ -28,7 +28,7 @@ func main() {
 	// Hooks are decided before any CLI library runs: that one prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
 		if hooks.Known(name) { // one of another version is ignored in silence
-			(&hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Env: os.Getenv, Self: self}).Run()
+			os.Exit((&hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self}).Run())
 		}
 		return
 	}
@@ -43,7 +43,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
 	if err := app.RunContext(ctx, args); err != nil {
 		calledAs := filepath.Base(os.Args[0])
-		if !errors.As(err, new(healthError)) { // that was said on stdout
+		if !errors.As(err, new(healthError)) && !errors.As(err, new(noReply)) { // that was said on stdout
 			fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
 		}
 		var hinted interface{ Hint() string }
@@ -55,7 +55,7 @@ func main() {
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
-var calledAs = map[string]string{"gchat-send": "send", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health"}
+var calledAs = map[string]string{"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health"}
 
 // arguments are the command line as the library wants it: the command first, its flags before its words.
 func arguments(args []string, app *cli.App) []string {
@@ -65,9 +65,9 @@ func arguments(args []string, app *cli.App) []string {
 	} else if len(rest) > 0 && calledAs[rest[0]] != "" {
 		rest = append([]string{calledAs[rest[0]]}, rest[1:]...)
 	}
-	if len(rest) > 0 && rest[0] == "send" {
-		c := app.Command("send")
-		rest = append([]string{"send"}, flagsFirst(rest[1:], func(name string) (value, known bool) {
+	if len(rest) > 0 && (rest[0] == "send" || rest[0] == "wait") {
+		c := app.Command(rest[0])
+		rest = append([]string{rest[0]}, flagsFirst(rest[1:], func(name string) (value, known bool) {
 			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {
 				if slices.Contains(f.Names(), name) {
 					_, isBool := f.(*cli.BoolFlag)
@@ -230,6 +230,42 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Subcommands: serviceCommands(self, stdout),
 			},
 			{
+				Name:      "wait",
+				Usage:     "wait for the reply to a question, or in a thread (also as gchat-wait)",
+				UsageText: "gchat-wait --question-id ID | --thread-key KEY | --thread-name NAME | --marker FILE [OPTIONS]\ngchat-wait --first-of ID ID ... [OPTIONS]",
+				Description: "One:     gchat-wait --question-id ask-0f2b-1a2b3c4d\n" +
+					"Several: gchat-wait --first-of ask-0f2b-1a2b3c4d ask-0f2b-5e6f7a8b --json\n" +
+					"It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
+					"Exit codes: 0 replied, 2 trouble, 3 nobody replied in time",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
+					&cli.StringFlag{Name: "thread-key", Usage: "the question, or the message of ours, with that thread `KEY`"},
+					&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, else the thread itself"},
+					&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
+					&cli.StringSliceFlag{Name: "first-of", Usage: "whichever of these is replied to first: `IDS`, thread keys, thread names or files"},
+					&cli.StringFlag{Name: "interval", Value: "15s", Usage: "`TIME` from one look to the next when nobody replies; the first looks come faster"},
+					&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
+					&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id, thread_name"},
+				},
+				Action: func(c *cli.Context) error {
+					replyTo, err := awaitedOf(c.String("question-id"), c.String("thread-key"), c.String("thread-name"), c.String("marker"), c.StringSlice("first-of"), c.Args().Slice())
+					if err != nil {
+						return waitError{err, "gchat-hooks wait --help"}
+					}
+					timeout, err := state.ParseInterval(c.String("timeout"))
+					if err != nil {
+						return waitError{fmt.Errorf("--timeout: %w", err), ""}
+					}
+					if _, err := state.ParseInterval(c.String("interval")); err != nil {
+						return waitError{fmt.Errorf("--interval: %w", err), ""}
+					}
+					return wait{
+						env: os.Getenv, self: self, out: stdout, errOut: stderr, interval: c.String("interval"), timeout: timeout,
+						asJSON: c.Bool("json"), replyTo: replyTo,
+					}.run(c.Context)
+				},
+			},
+			{
 				Name:   "health",
 				Usage:  "say whether the daemon polls: 0 it does, 1 too long ago, 2 never (also as health-check.sh)",
 				Action: func(*cli.Context) error { return runHealth(os.Getenv, stdout) },
@@ -257,6 +293,28 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Action: func(*cli.Context) error { return status(os.Getenv, stdout) },
 			},
 			{
+				Name:  "verify",
+				Usage: "check in the space itself that threads are kept apart and replies are found",
+				Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
+					"In CI:   gchat-hooks verify --no-human --json\n" +
+					"It posts about a dozen messages, in threads marked [Verify] that can be deleted.\n" +
+					"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 a scenario failed, 4 wrong arguments",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "no-human", Usage: "skip the scenario that waits for a person's reply"},
+					&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait `DURATION` for that reply"},
+					&cli.DurationFlag{Name: "timeout", Value: 5 * time.Second, Usage: "`DURATION` of the question that nobody answers"},
+					&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: gchat-verify-DATE-TIME.json in the state folder)"},
+					&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each scenario"},
+				},
+				Action: func(c *cli.Context) error {
+					v := verify{
+						env: os.Getenv, out: stdout, errOut: stderr, noHuman: c.Bool("no-human"), wait: c.Duration("wait"), timeout: c.Duration("timeout"),
+						file: c.String("report"), asJSON: c.Bool("json"),
+					}
+					return v.run(c.Context)
+				},
+			},
+			{
 				Name:      "hook",
 				Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
 				ArgsUsage: "NAME",
@@ -268,11 +326,14 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	}
 	for _, c := range append(app.Commands, app.Command("poller").Subcommands...) {
 		c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // else the library prints the error to stdout
+			if ctx.Command.Name == "wait" { // whoever calls it tells only a reply, a timeout and trouble apart
+				return waitError{err, "gchat-hooks wait --help"}
+			}
 			return usageError{err, "gchat-hooks " + ctx.Command.Name + " --help"}
 		}
 		c.Before = func(ctx *cli.Context) error {
 			words := ctx.Args()
-			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu"}, ctx.Command.Name) {
+			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu", "wait"}, ctx.Command.Name) {
 				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(cleaned{m}, map[string]func(){"gchat-hooks": main, "gchat-send": main, "gchat-response-poller": main})
+	testscript.Main(cleaned{m}, map[string]func(){"gchat-hooks": main, "gchat-send": main, "gchat-response-poller": main, "gchat-wait": main})
 }
 
 // cleaned runs the tests and removes the program that they built.
@@ -43,7 +44,7 @@ func TestCommands(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
 			e.Setenv("TZ", "UTC")
-			if name := filepath.Base(e.WorkDir); strings.HasPrefix(name, "script-send") || strings.HasPrefix(name, "script-poller") {
+			if slices.Contains([]string{"send", "send-trouble", "poller", "deny", "wait", "verify"}, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
 				s, err := space.Open(space.Options{})
 				if err != nil {
 					return err

@@ -30,6 +30,7 @@ type bridge struct {
 	*session
 	chat *space.Space
 	gate *gate
+	env  []string // what leads to the space
 }
 
 // all are the events that the README has a person register, all known to 2.1.45.
@@ -94,10 +95,18 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 		server.Close()
 		chat.Close()
 	})
-	cfg.Env = append(cfg.Env, "GOOGLE_CHAT_WEBHOOK_URL="+chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT="+chat.APIEndpoint(server.URL),
-		"GCHAT_ALLOWED_USERS="+space.Human, "GCHAT_POLLER_INTERVAL=0.2")
+	b.env = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
+		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_POLLER_INTERVAL=0.2"}
+	cfg.Env = append(cfg.Env, b.env...)
 	b.session = start(t, c, cfg)
 	return b
+}
+
+// beside starts another session with the same space.
+func (b *bridge) beside(cfg config) *bridge {
+	b.t.Helper()
+	cfg.Env = append(cfg.Env, b.env...)
+	return &bridge{session: start(b.t, b.Claude, cfg), chat: b.chat, gate: b.gate, env: b.env}
 }
 
 // A gate holds back every post to Chat while it is shut: Chat hangs.

@@ -86,6 +86,21 @@ func start(t *testing.T, c claude, cfg config) *session {
 	return s
 }
 
+// Again starts Claude Code once more in the pane, after it has ended.
+func (s *session) Again(args ...string) {
+	s.t.Helper()
+	pidFile := filepath.Join(s.tmux.dir, "pid")
+	if err := os.Remove(pidFile); err != nil {
+		s.t.Fatal(err)
+	}
+	begin := []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"`, pidFile}
+	s.Type(shellLine(append(append(begin, s.Claude.Argv...), args...)...))
+	s.Keys("Enter")
+	s.proc.Close()
+	s.proc = s.findProcess(pidFile)
+	s.WaitIdle()
+}
+
 // environ is all that the session's processes get: nothing of the caller's own
 // configuration may reach them.
 func (s *session) environ(extra []string) []string {

@@ -12,12 +12,18 @@ import (
 // MaxText is the longest text of a message that Chat takes, in bytes.
 const MaxText = 32000
 
-// QuestionText is the message that puts a question to the people of a space. Claude's words are neutralised, and
-// shortened where the message would be longer than MaxText; how to reply and the thread key always stand at its end.
+// QuestionText is the message that puts a question to the people of a space: as a model worded it, where that keeps the
+// question, else in our own layout. It is the same for the same question, whenever it is asked for. Claude's words are
+// neutralised, and shortened where the message would be longer than MaxText; how to reply and the thread key always stand
+// at its end.
 func QuestionText(q *state.Question) string {
+	if q.Formatted != "" { // it may have been edited since it was checked
+		if text, err := wordedText(q); err == nil {
+			return text
+		}
+	}
 	return fit(func(d *draft) {
-		name := cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)
-		d.add("[AskUserQuestion] Session: ", d.line(name), "\n")
+		d.questionHead(q)
 		one := len(q.Questions) == 1
 		d.each(q.Questions, func(i int, p state.Prompt) {
 			if i > 0 {
@@ -38,9 +44,17 @@ func QuestionText(q *state.Question) string {
 		if d.cut {
 			d.add("(Cut to fit: the whole question is in the terminal.)\n")
 		}
-		d.add(howToReply(q.Questions, d.prompts), "\n")
-		d.add(strings.TrimSpace("Thread key: " + Line(head(q.ThreadKey, 256))))
+		d.questionTail(q)
 	})
+}
+
+func (d *draft) questionHead(q *state.Question) {
+	d.add("[AskUserQuestion] Session: ", d.line(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)), "\n")
+}
+
+func (d *draft) questionTail(q *state.Question) {
+	d.add(howToReply(q.Questions, d.prompts), "\n")
+	d.add(strings.TrimSpace("Thread key: " + Line(head(q.ThreadKey, 256))))
 }
 
 func howToReply(prompts []state.Prompt, shown int) string {

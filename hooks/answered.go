@@ -25,8 +25,10 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	if e.HookEventName != "SessionEnd" { // where nobody would see it
+	if e.HookEventName != "SessionEnd" {
 		defer h.notify(e)
+	} else if err := h.sessionEnded(e); err != nil { // nobody would see a notice
+		h.log.Error().Err(err).Msg("markers")
 	}
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
@@ -215,15 +217,4 @@ func value(v any) string {
 		return ""
 	}
 	return fmt.Sprint(v)
-}
-
-// notify shows the person, once, what could not be done since the last hook.
-func (h *Hook) notify(e *Event) {
-	text := state.TakeNotices(state.UserState(h.Env), e.SessionID)
-	if text == "" {
-		return
-	}
-	if err := h.print(map[string]string{"systemMessage": text}); err != nil {
-		h.log.Error().Err(err).Msg("notice not shown")
-	}
 }

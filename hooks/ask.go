@@ -22,7 +22,7 @@ const doubled = time.Minute
 
 // mayWait says whether this event's hook may take as long as the person takes.
 func (h *Hook) mayWait(e *Event) bool {
-	return h.Name == "gchat-ask-user-forward" && e.ToolName == askTool &&
+	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && e.ToolName == askTool &&
 		(e.HookEventName == "PermissionRequest" || e.HookEventName == "PreToolUse" && h.mode(e) == state.Hold)
 }
 
@@ -61,8 +61,8 @@ func (h *Hook) asker(e *Event) *poller.Asker {
 	return h.asked.by
 }
 
-// forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing; PermissionRequest puts it
-// into the space, waits for the reply beside the open dialog, and answers with it.
+// forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
+// call; PermissionRequest puts the question into the space, waits for the reply beside the open dialog, and answers with it.
 func (h *Hook) forward(ctx context.Context, e *Event) error {
 	if e.ToolName != askTool || e.HookEventName != "PreToolUse" && e.HookEventName != "PermissionRequest" {
 		return nil
@@ -70,6 +70,15 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	mode := h.mode(e)
 	if mode == state.Off {
 		return nil
+	}
+	if mode == state.Deny {
+		if e.HookEventName == "PreToolUse" {
+			return h.deny(ctx, e)
+		}
+		if err := h.reclaim(e); err != nil {
+			h.log.Error().Err(err).Msg("marker not handed over")
+		}
+		mode = state.Native // its dialog is on the screen
 	}
 	if e.HookEventName == "PreToolUse" {
 		q, lock, err := h.recordCall(e, mode)
@@ -203,9 +212,13 @@ func absolute(dir string) string {
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
 // person's own.
 func (h *Hook) record(e *Event, decide func([]*state.Question) *state.Question) (*state.Question, error) {
+	return h.recordIn(state.QuestionsIn, e, decide)
+}
+
+func (h *Hook) recordIn(folder func(projectState string) state.Questions, e *Event, decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
 	for _, dir := range h.stateDirs() {
-		q, err := state.QuestionsIn(dir).Record(e.SessionID, decide)
+		q, err := folder(dir).Record(e.SessionID, decide)
 		if err == nil {
 			if q != nil {
 				if err := state.Register(state.UserState(h.Env), dir, absolute(state.ProjectDir(h.Env)), time.Now()); err != nil {

@@ -25,11 +25,13 @@ type Hook struct {
 	Name   string // what it was called as
 	Stdin  io.Reader
 	Stdout io.Writer // the protocol: nothing but a decision goes there
+	Stderr io.Writer // only what wakes a session goes there
 	Env    state.Getenv
 	Self   string // this program's path, for the detached flusher
 
 	log    *state.Log
 	poller *poller.Poller
+	code   int      // exit code
 	asked  struct { // found out once
 		cfg   *state.Config
 		rules state.SessionRules
@@ -43,8 +45,10 @@ type Hook struct {
 var jobs = map[string]func(*Hook, context.Context, *Event) error{
 	"gchat-ask-user-forward":      (*Hook).forward,
 	"gchat-ask-user-answered":     (*Hook).answered,
+	"gchat-ask-user-rewake":       (*Hook).rewake,
 	"gchat-notification-dispatch": (*Hook).notification,
 	"gchat-session-event":         (*Hook).sessionEvent,
+	"gchat-stop-gate":             (*Hook).stopGate,
 }
 
 // Names are the hooks' names, sorted.
@@ -58,9 +62,12 @@ const (
 	quickBound = 10 * time.Second // for a hook that does not wait; reached only when a disk or a lock hangs
 )
 
-// Run runs the hook. It returns when the hook is done, in bound, without an error and without a panic: what went wrong
-// is in the log.
-func (h *Hook) Run() {
+// exitWake is the exit code with which a hook in the background wakes its session.
+const exitWake = 2
+
+// Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it wakes the session. It returns when
+// the hook is done, in bound, without an error and without a panic: what went wrong is in the log.
+func (h *Hook) Run() (code int) {
 	signal.Ignore(syscall.SIGPIPE) // a Claude Code that is gone is no reason to end otherwise than with 0
 	h.log = state.NewLog(h.Env, h.Name)
 	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
@@ -96,7 +103,9 @@ func (h *Hook) Run() {
 		<-done
 	case <-time.After(quickBound):
 		h.log.Error().Msg("hook gave up: the disk or a lock does not answer")
+		return 0
 	}
+	return h.code
 }
 
 func hint(err error) string {

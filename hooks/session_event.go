@@ -41,8 +41,10 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	if e.HookEventName != "SessionEnd" { // where nobody would see it
+	if e.HookEventName != "SessionEnd" {
 		defer h.notify(e)
+	} else if err := h.sessionEnded(e); err != nil { // nobody would see a notice
+		h.log.Error().Err(err).Msg("markers")
 	}
 	var news sessionNews
 	if err := e.read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {

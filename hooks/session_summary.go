@@ -105,6 +105,7 @@ func summary(ctx context.Context, l *state.Ledger) string {
 		"Files", fileList(files, l.ProjectDir),
 		"Commits", subjectLines(git.subjects),
 		"Promises", promises(l.ProjectDir),
+		"Formatting", formatting(l),
 		"Reason", plain(flat(reason, 100)))
 	last := shorten(cmp.Or(l.LastWords, did.lastWords), shownBytes, shownLines)
 	if strings.Contains(last, "\n") {
@@ -150,6 +151,19 @@ func count(n int) string {
 		return ""
 	}
 	return fmt.Sprint(n)
+}
+
+// formatting is how many questions a model worded in the session, and what that cost as far as it is known.
+func formatting(l *state.Ledger) string {
+	n, cost := l.FormattingQuestions, ""
+	switch {
+	case n <= l.FormattingUnpriced:
+	case l.FormattingUnpriced > 0:
+		cost = fmt.Sprintf("at least $%.4f", l.FormattingUSD)
+	default:
+		cost = fmt.Sprintf("$%.4f", l.FormattingUSD)
+	}
+	return strings.Join(nonEmpty(counted(n, "question"), cost), ", ")
 }
 
 func counted(n int, what string) string {

@@ -110,7 +110,7 @@ func since(mark *state.Inbox, qs []*state.Question) time.Time {
 		from = from.Add(-overlap)
 	}
 	for _, q := range qs {
-		if !q.Status.Open() || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
+		if !q.Status.Open() && !awaited(q) || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
 			continue
 		}
 		if t := begins(q); from.IsZero() || t.Before(from) {
@@ -158,7 +158,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 			born = m.CreateTime
 		}
 	}
-	orphans := q.Closed() && q.Unread()
+	orphans := q.Unread() && unattended(q)
 	if len(fresh) == 0 && !orphans && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
 		return nil
 	}
@@ -181,11 +181,14 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 		}
 		return nil
 	})
-	if err != nil || !after.Closed() || !after.Unread() {
+	if err != nil || !after.Unread() || !unattended(after) {
 		return err
 	}
-	if _, err := in.Judge(q.Path); err != nil {
+	if after, err = in.Judge(q.Path); err != nil {
 		return err
+	}
+	if after.Status == state.Answered {
+		in.put(note(after, "kept for later", keptText(after)))
 	}
 	in.goSafely("send", func() { in.Send(ctx) })
 	return nil

@@ -210,7 +210,7 @@ func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct
 	return false
 }
 
-// unposted are the questions that are not in their space. It also returns all that it looked at.
+// unposted are the questions that are not in their space. One in deny mode is posted by its hook or goes to the terminal. It also returns all that it looked at.
 func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 	dirs, err := p.stateDirs()
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 		p.Log.Error().Err(err).Msg("question set aside")
 	}
 	for _, q := range all {
-		if toBePosted(q) && p.now().Sub(q.AskedAt) < state.MaxAge && (q.Closed() || !Gone(q)) && p.reaches(q) {
+		if toBePosted(q) && q.Mode != state.Deny && p.now().Sub(q.AskedAt) < state.MaxAge && (q.Closed() || !Gone(q)) && p.reaches(q) {
 			qs = append(qs, q)
 		}
 	}
@@ -264,10 +264,11 @@ func (p *Poller) daemonWaits(q *state.Question) bool {
 	return typable(q) && state.DaemonRuns(stateDirOf(q), p.user())
 }
 
-// CloseGone closes the open questions whose Claude Code has ended together with its hook, so that nobody else tells.
+// CloseGone closes the open questions whose Claude Code has ended together with its hook, so that nobody else tells. One in
+// deny mode stays: the session gets the reply when it is resumed.
 func (p *Poller) CloseGone(qs []*state.Question) {
 	for _, q := range qs {
-		if q.Status.Open() && Gone(q) && !state.HasWaiter(q) {
+		if q.Status.Open() && q.Mode != state.Deny && Gone(q) && !state.HasWaiter(q) {
 			if _, err := p.Close(q.Path, state.Cancelled, "claude_gone", nil); err != nil {
 				p.Log.Error().Err(err).Msg("close question")
 			}

@@ -37,7 +37,7 @@ func (p *Poller) Lead(ctx context.Context, q *state.Question) {
 
 func (p *Poller) newInbox(q *state.Question) *inbox {
 	return &inbox{
-		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{},
+		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{}, listed: p.Listed,
 	}
 }
 
@@ -74,7 +74,7 @@ func (in *inbox) lead(ctx context.Context) time.Duration {
 		qs := in.questions()
 		youngest, open := time.Time{}, false
 		for _, q := range qs {
-			if q.Status == state.Pending && q.MessageSent {
+			if awaited(q) {
 				open = true
 				if q.AskedAt.After(youngest) {
 					youngest = q.AskedAt

@@ -55,7 +55,7 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 	case !allowed(cfg, r):
 		r.Verdict = state.Refused
 		return note(q, "refused", refusedText(r, len(cfg.AllowedUsers) == 0))
-	case q.Status != state.Pending:
+	case !answerable(q):
 		r.Verdict = state.Late
 		return note(q, "late", lateText(q))
 	}

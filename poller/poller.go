@@ -28,6 +28,9 @@ type Poller struct {
 	// any more when the work has begun.
 	Dirs, Folders []string
 
+	// Listed, where set, hears how each list of this process went.
+	Listed func(error)
+
 	// Steady says that this is the daemon.
 	Steady bool
 

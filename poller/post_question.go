@@ -62,6 +62,7 @@ func (p *Poller) post(ctx context.Context, path string, own, read bool) (*state.
 	case !own && q.Chat != "" && hook.Chat() != q.Chat:
 		return q, errElsewhere
 	}
+	q = p.word(ctx, cfg, q)
 	quota := p.outbox().Quota(hook.Chat())
 	if wait := quota.Take(p.now(), perWrite(cfg), questionBurst, true); wait > 0 {
 		return q, &QuotaError{wait, quota.Why(p.now())}
@@ -214,6 +215,20 @@ func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question
 		return q, err
 	}
 	return after, err
+}
+
+// PostSoon is Post for a hook that reads the replies, or has them read. It waits for the space's allowance, as long as ctx.
+func (p *Poller) PostSoon(ctx context.Context, path string) (*state.Question, error) {
+	for {
+		q, err := p.Post(ctx, path, true)
+		wait := waitOf(err)
+		if deadline, ok := ctx.Deadline(); wait == 0 || ok && p.now().Add(wait).After(deadline) {
+			return q, err
+		}
+		if sleep(ctx, wait); ctx.Err() != nil {
+			return q, err
+		}
+	}
 }
 
 // keepPosting tries until the question is in its space, is closed, or cannot be posted as things are configured.

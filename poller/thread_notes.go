@@ -60,6 +60,10 @@ func closingNote(q *state.Question) *state.Outgoing {
 	}
 	text := ""
 	switch {
+	case q.ResolvedBy == instead:
+		return nil
+	case q.Status == state.TimedOut:
+		return timedOutNote(q)
 	case q.Status == state.Resolved:
 		answers := make([]state.Answer, len(q.Questions))
 		for i, prompt := range q.Questions {
@@ -126,6 +130,10 @@ func lateText(q *state.Question) string {
 		return "[Not used] This question was already answered in the terminal."
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
+	case q.Status == state.TimedOut && q.AskedAgain:
+		return "[Not used] Nobody replied in time, and Claude asked again in the terminal."
+	case q.Status == state.TimedOut:
+		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
 	}
 	return "[Not used] This question is closed. " + closedWhy(q)
 }

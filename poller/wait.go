@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,85 +26,53 @@ var ErrGaveUp = errors.New("stopped waiting")
 // holds the question's waiter lock. It returns the question as it then stands; ErrGaveUp when it waited long enough or
 // posting is not configured, and ctx's error when it was told to end.
 func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	// In this order: the helpers are told to end, then waited for, so that none writes after the caller is done.
-	var helpers []<-chan struct{}
-	defer func() {
-		cancel()
-		for _, h := range helpers {
-			<-h
-		}
-	}()
 	path := q.Path
-	changed := state.Watch(ctx, path)
-	p.takeByHand(q) // before Chat is asked
-	unconfigured := make(chan struct{})
-	helpers = append(helpers, p.goSafely("post and read", func() {
-		p.keepPosting(ctx, path)
-		debug.FreeOSMemory() // a waiting hook should be small
-		q, err := state.LoadQuestion(path)
-		switch {
-		case err != nil || ctx.Err() != nil:
-		case posted(q):
-			if q.Unwaited {
-				p.put(note(q, "waited", "Replies to this question are read now."))
-				p.Send(ctx)
-			}
-			p.Lead(ctx, q)
-		default:
-			close(unconfigured)
-		}
-	}))
 	timeout := p.config(q.ProjectDir).HookTimeout
-	deadline := time.NewTimer(timeout - min(timeout/10, 30*time.Second)) // Claude Code would kill us at the timeout itself
-	defer deadline.Stop()
-	tick := time.NewTicker(lookAround)
-	defer tick.Stop()
-	for giveUp := false; ; {
-		select {
-		case <-ctx.Done():
-			return q, ctx.Err()
-		case <-deadline.C:
-			giveUp = true
-		case <-unconfigured:
-			giveUp = true
-		case <-changed:
-		case <-tick.C:
-			p.takeByHand(q)
+	end := func(to state.Status, by string) error {
+		_, err := p.Close(path, to, by, nil)
+		p.Send(ctx)
+		return cmp.Or(err, errEnded)
+	}
+	q, err := p.watch(ctx, q, watching{
+		begin: func(ctx context.Context) (cannot bool) {
+			p.keepPosting(ctx, path)
+			debug.FreeOSMemory() // a waiting hook should be small
+			q, err := state.LoadQuestion(path)
+			switch {
+			case err != nil || ctx.Err() != nil:
+			case posted(q):
+				if q.Unwaited {
+					p.put(note(q, "waited", "Replies to this question are read now."))
+					p.Send(ctx)
+				}
+				p.Lead(ctx, q)
+			default:
+				return true
+			}
+			return false
+		},
+		over:  func(q *state.Question) bool { return q.Status != state.Pending },
+		until: p.now().Add(timeout - min(timeout/10, 30*time.Second)), // Claude Code would kill us at the timeout itself
+		each: func(q *state.Question) error {
 			if Gone(q) {
-				_, err := p.Close(path, state.Cancelled, "claude_gone", nil)
-				p.Send(ctx)
-				return q, err
+				return end(state.Cancelled, "claude_gone")
 			}
 			if p.now().Sub(q.AskedAt) >= state.MaxAge {
-				_, err := p.Close(path, state.Expired, "age", nil)
-				p.Send(ctx)
-				return q, err
+				return end(state.Expired, "age")
 			}
-			// And look at the question all the same: a look that failed has no other way to come again.
+			return nil
+		},
+	})
+	switch {
+	case errors.Is(err, errEnded):
+		return q, nil
+	case errors.Is(err, errTimeUp):
+		if q.MessageSent && !p.daemonWaits(q) {
+			p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
 		}
-		now, err := p.look(ctx, path)
-		if err != nil {
-			if errors.Is(err, os.ErrNotExist) {
-				return q, ErrGaveUp // somebody removed the file: closed, as other programs do it
-			}
-			p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("look at question")
-			var corrupt *state.Corrupt
-			if giveUp || errors.As(err, &corrupt) {
-				return q, ErrGaveUp
-			}
-			continue
-		}
-		if q = now; q.Status != state.Pending {
-			return q, nil
-		}
-		if giveUp {
-			if q.MessageSent && !p.daemonWaits(q) {
-				p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
-			}
-			return q, ErrGaveUp
-		}
+		return q, ErrGaveUp
 	}
+	return q, err
 }
 
 // look reads the question and judges what came in.

@@ -44,6 +44,12 @@ type Ledger struct {
 	LastSeen       time.Time `json:"last_seen"`
 	EndedAt        time.Time `json:"ended_at,omitzero"`
 	Reason         string    `json:"reason,omitempty"`
+	AtGate         bool      `json:"at_gate,omitempty"` // no end: the stop gate let it stop, and it may go on
+
+	Formatting          []FormattingCost `json:"formatting,omitempty"`           // the last questions that a model worded
+	FormattingUSD       float64          `json:"formatting_usd,omitempty"`       // of all of them whose price is known
+	FormattingQuestions int              `json:"formatting_questions,omitempty"` // all of them
+	FormattingUnpriced  int              `json:"formatting_unpriced,omitempty"`  // those whose price is not known
 
 	Path string `json:"-"` // where it is on disk
 
@@ -206,6 +212,9 @@ func (s Ledgers) End(sessionID string, at time.Time, f func(l *Ledger, known boo
 			return false, removeIf(running, known)
 		}
 		kind = fmt.Sprintf(".ended-%d", n)
+	}
+	if known && s.toldAtGate(l) {
+		return false, errors.Join(s.endQuietly(l, at), bad)
 	}
 	l.EndedAt = at.UTC()
 	f(l, known)

@@ -47,11 +47,18 @@ func (s Ledgers) Reported(l *Ledger) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !now.EndedAt.Equal(l.EndedAt) {
 		return nil // another reporter was faster, and the session may even have ended once more
 	}
+	to := s.path(l.SessionID, ".reported")
+	if l.AtGate {
+		to = s.gatePath(l, ".")
+	}
 	if err == nil {
-		err = os.Rename(l.Path, s.path(l.SessionID, ".reported"))
+		err = os.Rename(l.Path, to)
 	}
 	if err != nil {
 		return fmt.Errorf("take ended session out: %w", err)
+	}
+	if l.AtGate {
+		return nil // it runs on
 	}
 	// The hook was killed before it did this; a later ledger of the same session has another start.
 	if running, err := s.Load(l.SessionID); err == nil && running.StartedAt.Equal(l.StartedAt) {

@@ -159,6 +159,9 @@ type Question struct {
 	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
 	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
 	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)
+	SessionEnded    *time.Time        `json:"session_ended_at,omitempty"` // this machine's clock, UTC (deny)
+	DeliveredAt     *time.Time        `json:"delivered_at,omitempty"`     // when a hook ended to wake the session with it; this machine's clock, UTC (deny)
+	DeliverySeen    bool              `json:"delivery_seen,omitempty"`    // it was made sure of, or given up (deny)
 	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout it went to the terminal (deny, ask-terminal)
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
@@ -167,7 +170,7 @@ type Question struct {
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, policy
+	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, timeout, policy, instead
 
 	Path string `json:"-"` // where it is on disk
 
@@ -195,7 +198,7 @@ func (q *Question) Move(to Status, now time.Time) error {
 		return fmt.Errorf("move question from %s to %s: %w", q.Status, to, ErrTransition)
 	}
 	q.Status = to
-	if to != Answered {
+	if q.ResolvedAt = nil; to != Answered {
 		t := now.UTC()
 		q.ResolvedAt = &t
 	}

@@ -1,0 +1,254 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+const (
+	// denyBound is how long posting may take before the question goes to the terminal instead, and denyWordedBound the same
+	// where a model words it first. A session waits for as long.
+	denyBound       = 3 * time.Second
+	denyWordedBound = 4500 * time.Millisecond
+	// undenied is how young a marker is whose denial may not have reached Claude Code.
+	undenied = 10 * time.Second
+)
+
+// errNobodyReads says that a question put into the space would wait in vain.
+var errNobodyReads = errors.New("no reply could be used")
+
+// deny puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply
+// is delivered later. Where it cannot be put there, the question goes to the terminal as in native mode: a question is
+// never denied into the void.
+func (h *Hook) deny(ctx context.Context, e *Event) error {
+	again, err := h.askAgain(e)
+	if err != nil {
+		return err
+	}
+	if again {
+		_, _, err := h.recordCall(e, state.Native)
+		h.wake()
+		return err
+	}
+	q, err := h.recordMarker(e)
+	if err != nil || q == nil {
+		return err
+	}
+	if q, err = h.postInTime(ctx, q); err != nil {
+		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).Str("hint", gchat.Hint(err)).
+			Msg("question not put into the space: it is asked in the terminal")
+		return h.askInTerminal(e, q)
+	}
+	if q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
+		return errors.Join(err, h.askInTerminal(e, q))
+	}
+	return h.print(toolDeny(h.denial(q)))
+}
+
+// askAgain says whether this call is the one that goes to the terminal, since nobody replied to the last one in time. It
+// does so once for each.
+func (h *Hook) askAgain(e *Event) (again bool, err error) {
+	err = h.markers(e, func(q *state.Question) error {
+		if q.Status != state.TimedOut || q.TimeoutPolicy != state.AskTerminal || q.AskedAgain || again {
+			return nil
+		}
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
+				return state.ErrUnchanged
+			}
+			q.AskedAgain = true
+			return nil
+		})
+		return err
+	})
+	return again, err
+}
+
+// markers calls f with each of the session's questions in deny mode, the newest first.
+func (h *Hook) markers(e *Event, f func(*state.Question) error) error {
+	for _, dir := range h.stateDirs() {
+		qs, bad, err := state.MarkersIn(dir).OfSession(e.SessionID)
+		if err != nil {
+			return err
+		}
+		for _, err := range bad {
+			h.log.Error().Err(err).Msg("marker passed over")
+		}
+		for _, q := range qs {
+			if err := f(q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recordMarker writes the question down; nil when another process has this very call.
+func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
+	fresh, err := h.question(e, state.Deny)
+	if err != nil {
+		return nil, err
+	}
+	fresh.QuestionID = state.MarkerID(e.SessionID, uuid.NewString())
+	fresh.ThreadKey = fresh.QuestionID
+	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
+	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut
+	known := false
+	q, err := h.recordIn(state.MarkersIn, e, func(have []*state.Question) *state.Question {
+		if known = holdsCall(have, e); known {
+			return nil
+		}
+		return fresh
+	})
+	if err != nil || known {
+		return nil, err
+	}
+	for _, dir := range h.stateDirs() { // it may have gone to the terminal already
+		have, _, _ := state.QuestionsIn(dir).OfSession(e.SessionID)
+		if holdsCall(have, e) {
+			_, err := h.poller.AskInstead(q.Path)
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// holdsCall says whether one of these questions is this very call's.
+func holdsCall(qs []*state.Question, e *Event) bool {
+	for _, q := range qs {
+		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
+			return true
+		}
+	}
+	return false
+}
+
+// postInTime puts a marker into its space, within the time that a session can be kept waiting.
+func (h *Hook) postInTime(ctx context.Context, q *state.Question) (*state.Question, error) {
+	if err := h.replyable(q); err != nil {
+		return q, err
+	}
+	bound := denyBound
+	if h.asked.cfg.Format != "" {
+		bound = denyWordedBound
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	type result struct {
+		q   *state.Question
+		err error
+	}
+	done := make(chan result, 1) // a send that was begun may take longer to end: nobody waits for that here
+	go func() {
+		defer h.catch()
+		q, err := h.poller.PostSoon(ctx, q.Path)
+		done <- result{q, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err == nil && (r.q == nil || !r.q.MessageSent) {
+			r.err = errors.New("it was closed meanwhile")
+		}
+		if r.q == nil {
+			r.q = q
+		}
+		return r.q, r.err
+	case <-ctx.Done():
+		return q, fmt.Errorf("post question: Google Chat did not answer within %s", bound)
+	}
+}
+
+// replyable says whether a reply to a question could be used: somebody may answer, and the space can be read.
+func (h *Hook) replyable(q *state.Question) error {
+	if len(h.asked.cfg.AllowedUsers) == 0 {
+		return fmt.Errorf("%w: nobody is on allowed_users", errNobodyReads)
+	}
+	for _, in := range state.TroubledInboxes(state.UserState(h.Env)) {
+		if in.Chat == q.Chat && in.Trouble.Degraded {
+			return fmt.Errorf("%w: %s", errNobodyReads, in.Trouble.Why)
+		}
+	}
+	return nil
+}
+
+// askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
+// finds the record.
+func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
+	there, err := h.poller.AskInstead(q.Path)
+	if err != nil {
+		return err
+	}
+	if _, err := h.recordIn(state.QuestionsIn, e, func(have []*state.Question) *state.Question { return there }); err != nil {
+		return err
+	}
+	if gone, err := state.LoadQuestion(q.Path); err == nil {
+		if err := (state.Questions{Dir: filepath.Dir(q.Path)}).Remove(gone); err != nil {
+			h.log.Error().Err(err).Msg("marker not removed")
+		}
+	}
+	h.wake()
+	return nil
+}
+
+// reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
+// hook was killed, or ran out of its time.
+func (h *Hook) reclaim(e *Event) error {
+	hash := e.inputHash()
+	for _, dir := range h.stateDirs() {
+		have, _, err := state.QuestionsIn(dir).OfSession(e.SessionID)
+		if err != nil {
+			return err
+		}
+		for _, q := range have {
+			if q.Status.Open() && q.InputHash == hash {
+				return nil
+			}
+		}
+	}
+	found := false
+	return h.markers(e, func(q *state.Question) error {
+		if found || !q.Status.Open() || q.InputHash != hash || q.Denied && time.Since(q.AskedAt).Abs() > undenied {
+			return nil
+		}
+		found = true
+		return h.askInTerminal(e, q)
+	})
+}
+
+// denial is what Claude reads in place of an answer.
+func (h *Hook) denial(q *state.Question) string {
+	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s, question: %s). Continue with other work, or end your turn: "+
+		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, run `%s` in the background, which prints it.",
+		q.ThreadKey, q.QuestionID, poller.Spoken(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
+}
+
+// waitCommand is how Claude waits for the reply itself.
+func (h *Hook) waitCommand(id string) string {
+	self := h.Self
+	if base := filepath.Base(self); self == "" || base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook")) {
+		return "gchat-wait --question-id " + id // a copy under a hook's name would run as that
+	}
+	if strings.ContainsFunc(self, func(r rune) bool {
+		return !strings.ContainsRune("/._-+@%,:=", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		self = "'" + strings.ReplaceAll(self, "'", `'\''`) + "'"
+	}
+	return self + " wait --question-id " + id
+}
+
+// toolDeny is the PreToolUse decision that keeps a call from being made and tells Claude why.
+func toolDeny(reason string) any {
+	return map[string]any{"hookSpecificOutput": map[string]any{
+		"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
+	}}
+}

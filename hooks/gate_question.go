@@ -1,0 +1,94 @@
+package hooks
+
+import (
+	"fmt"
+	"time"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// recently is how long a question, or its answer, lets its session stop.
+const recently = 30 * time.Minute
+
+// mostPassedOver bounds how many files that are no markers are logged one by one.
+const mostPassedOver = 50
+
+// checkQuestion finds fault with a session whose person was not asked anything lately.
+func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
+	if h.wasAsked(e, string(news.Transcript)) {
+		return nil
+	}
+	how := "The dialog is drawn in the terminal."
+	switch h.asked.rules.AskMode {
+	case state.Deny:
+		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. Then go on with other work or stop; the reply comes to you by itself."
+	case state.Native, state.Hold, state.Inject:
+		how = "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
+	}
+	return &finding{
+		forClaude: fmt.Sprintf("The user was not asked anything within %s, so do not stop yet. Ask with the AskUserQuestion tool what comes next, with two to four concrete options, "+
+			"and say briefly what is done and what is open. ", poller.Spoken(recently)) + how,
+		forPerson: "Claude stops without having asked you what comes next.",
+	}
+}
+
+// wasAsked says whether the person was asked something: in a space, by a marker; or in the terminal, by a question that our
+// hooks wrote down, or by the transcript where they did not.
+func (h *Hook) wasAsked(e *Event, transcript string) bool {
+	now, sessions := time.Now(), h.sessions(e)
+	for _, dir := range h.stateDirs() {
+		asked, bad, err := state.MarkersIn(dir).FindMarker(sessions, now.Add(-state.MaxAge-state.Slack), func(m *state.Marker) (bool, error) { return askedInSpace(m, now) })
+		h.passedOver(bad, err)
+		if asked {
+			return true
+		}
+		// What stands there in vain, the other hooks set aside and report.
+		if asked, _, _ = state.QuestionsIn(dir).FindMarker(sessions, now.Add(-recently-state.Slack), func(m *state.Marker) (bool, error) {
+			return m.Status != state.Expired && within(now, m.AskedAt, recently), nil
+		}); asked {
+			return true
+		}
+	}
+	tail, err := tailOf(transcript)
+	return err == nil && askedInTurn(tail)
+}
+
+// askedInSpace says whether a marker lets its session stop.
+func askedInSpace(m *state.Marker, now time.Time) (bool, error) {
+	if m.AskedAt.After(now.Add(state.Slack)) {
+		return false, &state.Corrupt{Path: m.Path, Err: fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))}
+	}
+	switch m.Status {
+	case state.Pending:
+		return within(now, m.AskedAt, recently), nil
+	case state.TimedOut: // asked, and nobody replied: there is nothing more to do about it
+		return within(now, m.AskedAt, state.MaxAge), nil
+	case state.Answered, state.Resolved:
+		answered := m.ResolvedAt
+		if answered.IsZero() {
+			answered = m.Written
+		}
+		return within(now, m.AskedAt, recently) || within(now, answered, recently), nil
+	}
+	return false, nil
+}
+
+// within says whether then is less than so long ago, or just ahead.
+func within(now, then time.Time, long time.Duration) bool {
+	ago := now.Sub(then)
+	return ago >= -state.Slack && ago < long
+}
+
+// passedOver logs what a look at a project's markers did not understand, a line each.
+func (h *Hook) passedOver(bad []error, err error) {
+	if err != nil {
+		h.log.Error().Err(err).Msg("markers not looked at")
+	}
+	for _, err := range bad[:min(len(bad), mostPassedOver)] {
+		h.log.Warn().Err(err).Msg("marker passed over")
+	}
+	if more := len(bad) - mostPassedOver; more > 0 {
+		h.log.Warn().Int("more", more).Msg("markers passed over")
+	}
+}

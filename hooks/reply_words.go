@@ -1,0 +1,96 @@
+package hooks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// What a session or a script is told of a question in deny mode begins with one of these: agents' instructions name them.
+const (
+	ReplyPrefix   = "GCHAT_RESPONSE: "
+	TimeoutPrefix = "GCHAT_TIMEOUT: "
+)
+
+// ReplyLine is the one line that gchat-wait prints: what the person typed.
+func ReplyLine(typed string) string { return ReplyPrefix + oneLine(typed) }
+
+// oneLine is a text with its white space, line breaks too, as single spaces.
+func oneLine(s string) string { return strings.Join(strings.Fields(gchat.CleanReply(s)), " ") }
+
+// TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
+// choice. q may be nil.
+func TimeoutLine(waited time.Duration, q *state.Question) string {
+	line := TimeoutPrefix + "No response in " + poller.Spoken(waited)
+	if did := outcome(q); did != "" {
+		line += ". " + oneLine(did)
+	}
+	return line
+}
+
+// outcome is what the timeout policy made of a question; "" when it left it.
+func outcome(q *state.Question) string {
+	switch {
+	case q == nil || q.Status != state.TimedOut:
+		return ""
+	case q.ResolvedBy == "policy":
+		return "The timeout policy chose, not the user: " + pairs(q) + "."
+	case q.TimeoutPolicy == state.AskTerminal:
+		return "Ask again with AskUserQuestion: the question is then shown in the terminal."
+	}
+	return ""
+}
+
+// replyText wakes a session with a person's answer.
+func replyText(q *state.Question) string {
+	what, these := "question", "this answer"
+	if len(q.Questions) > 1 {
+		what, these = "questions", "these answers"
+	}
+	return fmt.Sprintf("%sThe user has answered your %s from Google Chat: %s. You can now continue with %s in mind. %s",
+		ReplyPrefix, what, pairs(q), these, endOf(q))
+}
+
+// endOf ends what a session is woken with. It stands in no other text of ours, so that a transcript tells whether the
+// session was.
+func endOf(q *state.Question) string {
+	if q.Status == state.TimedOut {
+		return "(unanswered question " + q.QuestionID + ")"
+	}
+	return "(answered question " + q.QuestionID + ")"
+}
+
+// timeoutText wakes a session that nobody replied to.
+func timeoutText(q *state.Question) string {
+	waited := state.DefaultReplyTimeout
+	if q.TimesOutAt != nil {
+		waited = q.TimesOutAt.Sub(q.AskedAt)
+	}
+	text := TimeoutPrefix + "No response in " + poller.Spoken(waited) + "."
+	if did := outcome(q); did != "" {
+		text += " " + did
+	} else {
+		text += " Go on without an answer, as carefully as the question demands; a later reply still comes to you."
+	}
+	for _, p := range q.Questions {
+		text += fmt.Sprintf("\nThe question was: %q", p.Question)
+	}
+	return text + " " + endOf(q)
+}
+
+// pairs are the questions with their answers and remarks, as Claude Code words them itself.
+func pairs(q *state.Question) string {
+	var parts []string
+	for _, p := range q.Questions {
+		pair := fmt.Sprintf("\"%s\"=\"%s\"", p.Question, q.Answers[p.Question])
+		if n := q.Notes[p.Question]; n != "" {
+			pair += " notes: " + n
+		}
+		parts = append(parts, pair)
+	}
+	return strings.Join(parts, ", ")
+}

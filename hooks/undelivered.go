@@ -1,0 +1,105 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
+// session had ended. Done must be called: with true once Claude has them.
+func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
+	var qs []*state.Question
+	var locks []*state.Lock
+	var texts []string
+	for _, q := range h.neverArrived(context.Background(), e) {
+		texts = append(texts, textOf(q))
+	}
+	err := h.markers(e, func(q *state.Question) error {
+		if q.Status != state.Answered || !q.Denied {
+			return nil
+		}
+		lock, err := state.LockWaiter(q)
+		if err != nil {
+			return nil // somebody is about to deliver it
+		}
+		locks = append(locks, lock)
+		if q, err = state.LoadQuestion(q.Path); err == nil && q.Status == state.Answered {
+			qs, texts = append(qs, q), append(texts, replyText(q))
+		}
+		return nil
+	})
+	if err != nil {
+		h.log.Error().Err(err).Msg("markers")
+	}
+	return strings.Join(texts, "\n\n"), func(delivered bool) {
+		for _, q := range qs {
+			if !delivered {
+				break
+			}
+			if err := h.resolve(q, nil); err != nil {
+				h.log.Error().Err(err).Msg("delivered, and not written down")
+			}
+		}
+		for _, l := range locks {
+			l.Unlock()
+		}
+		if len(qs) > 0 {
+			h.leave()
+		}
+	}
+}
+
+// sessionEnded writes down that the session of open markers has ended: its waiters end, and who replies is told when the
+// reply will be read.
+func (h *Hook) sessionEnded(e *Event) error {
+	pid := 0
+	return h.markers(e, func(q *state.Question) error {
+		if !q.Status.Open() || q.SessionEnded != nil {
+			return nil
+		}
+		if pid == 0 {
+			pid = poller.ClaudePID(h.Env)
+		}
+		if q.ClaudePID != 0 && pid != 0 && pid != q.ClaudePID && !poller.Gone(q) {
+			return nil // the same session in another terminal goes on
+		}
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if !q.Status.Open() {
+				return state.ErrUnchanged
+			}
+			now := time.Now().UTC()
+			q.SessionEnded = &now
+			return nil
+		})
+		return err
+	})
+}
+
+// notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
+// no other way, where the event takes a context.
+func (h *Hook) notify(e *Event) {
+	out := map[string]any{}
+	if text := state.TakeNotices(state.UserState(h.Env), e.SessionID); text != "" {
+		out["systemMessage"] = text
+	}
+	done := func(bool) {}
+	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
+		var text string
+		if text, done = h.undelivered(e); text != "" {
+			out["hookSpecificOutput"] = map[string]any{"hookEventName": e.HookEventName, "additionalContext": text}
+		}
+	}
+	var err error
+	if len(out) > 0 {
+		err = h.print(out)
+	}
+	done(err == nil)
+	if err != nil {
+		h.log.Error().Err(errors.Join(errors.New("notice not shown"), err)).Msg("notify")
+	}
+}
