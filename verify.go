@@ -132,7 +132,8 @@ func (v *verify) reportFile(now time.Time) (string, error) {
 	return path, nil
 }
 
-// show prints the scenario that ended last, as soon as it has.
+// show prints the scenario that ended last, as soon as it has. What Chat said may come from something that answers in its
+// place: a terminal must not obey it.
 func (v *verify) show(r *poller.VerifyReport) {
 	switch {
 	case v.asJSON || !r.Ended.IsZero():
@@ -142,10 +143,10 @@ func (v *verify) show(r *poller.VerifyReport) {
 		s := r.Scenarios[len(r.Scenarios)-1]
 		fmt.Fprintf(v.out, "%-7s  %d. %s: %s\n", s.Status, len(r.Scenarios), s.Title, inWords(s))
 		for _, th := range s.Threads {
-			fmt.Fprintf(v.out, "           %s → %s\n", th.Key, cmp.Or(th.Name, "(no thread)"))
+			fmt.Fprintf(v.out, "           %s → %s\n", th.Key, cmp.Or(gchat.Line(th.Name), "(no thread)"))
 		}
 		for _, note := range s.Notes {
-			fmt.Fprintln(v.out, "           note:", note)
+			fmt.Fprintln(v.out, "           note:", gchat.Line(note))
 		}
 	}
 }
@@ -155,7 +156,7 @@ func inWords(s poller.VerifyResult) string {
 	var words []string
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if s.Why != "" {
-		add("%s", s.Why)
+		add("%s", gchat.Line(s.Why))
 	}
 	if a := s.Answer; a != nil {
 		who := a.By

@@ -179,14 +179,19 @@ func (w wait) waiting(p *poller.Poller, a awaited) (func(context.Context, time.T
 		if aerr != nil {
 			return nil, waitError{aerr, ""}
 		}
-		if q, err = state.LoadQuestion(path); err != nil {
+		if q, err = state.PeekQuestion(path); err != nil {
 			return nil, waitError{fmt.Errorf("marker: %w", err), ""}
 		}
-		if q.Mode == "" { // another program's: its thread is all that can be waited for
+		if !state.AmongMarkers(path) && q.Mode == "" { // a copy somewhere: its thread is all that can be waited for
 			a, q = awaited{threadName: q.ThreadName, threadKey: q.ThreadKey}, nil
 		}
 	default:
 		if q, err = p.FindQuestion(by); err != nil && q == nil {
+			return nil, waitError{err, ""}
+		}
+	}
+	if q != nil && q.Mode == "" && state.AmongMarkers(q.Path) && q.Status.Open() {
+		if q, err = p.AdoptMarker(q); err != nil {
 			return nil, waitError{err, ""}
 		}
 	}

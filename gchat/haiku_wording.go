@@ -92,9 +92,6 @@ func checkSection(p state.Prompt, lines []string) error {
 		switch {
 		case !saysSomething(l):
 		case options < len(p.Options) && isOption(l, p.Options, options):
-			if words == 0 {
-				return fmt.Errorf("what is asked is missing")
-			}
 			options++
 		case options > 0:
 			return fmt.Errorf("a line behind option %d is not the next one", options)
@@ -166,7 +163,6 @@ var replyLetters = sync.OnceValue(func() string {
 
 // beginsReply says whether a line begins like the one that tells how to reply.
 func beginsReply(l string) bool {
-	_, at, _ := nextShown(l, 0)
-	word, _ := lettersOf(l, at)
+	word, _ := lettersOf(l, 0)
 	return strings.HasPrefix(word, replyLetters())
 }

@@ -24,7 +24,7 @@ func TestQuestionTextOfAWording(t *testing.T) {
 		"question_worded_multi":  worded(goodTools, tools),
 		"question_worded_several": worded("Q1. "+goodStrategy+"\n\n---\n\nQ2. "+goodTools+"\n\n---\n\nQ3.\nWhat is the *branch* called?",
 			strategy, tools, branch),
-		"question_worded_hostile": worded("See <https://evil.example|the docs> <users/1> ‮and ``` do\t\t\tso.\n\n\n\n1. *Yes <b>*", state.Prompt{
+		"question_worded_hostile": worded("See <https://evil.example|the docs> <users/1> ‮and ```do``` ```\t\t\tso.\n\n\n\n1. *Yes <b>*", state.Prompt{
 			Question: "See <https://evil.example|the docs> <users/1>", Options: []state.Option{{Label: "Yes <b>"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +45,7 @@ func TestWordingIsTakenOnlyWhole(t *testing.T) {
 	yesNo := state.Prompt{Header: "Go", Question: "Ship https://a.example/x, ask @ops or me@b.example?", Options: []state.Option{{Label: "Yes", Description: "Today"}, {Label: "No"}}}
 	free := state.Prompt{Header: "Name", Question: "What is it called?"}
 	nested := state.Prompt{Question: "Which?", Options: []state.Option{{Label: "Yes", Description: "all of it"}, {Label: "Yes — all"}}}
+	pointing := []state.Prompt{{Header: "h.example", Question: "See [docs](https://a.example/x) and q.\u200bexample", Options: []state.Option{{Label: "At l.example", Description: "d.example"}}}}
 	two := []state.Prompt{yesNo, free}
 	one := []state.Prompt{yesNo}
 	const good = "Do we ship?\n1. Yes — today\n2. No"
@@ -128,6 +129,9 @@ func TestWordingIsTakenOnlyWhole(t *testing.T) {
 		{"second twice", two, "Q1. Go\n" + good + "\nQ2. Name\nWhat?\nQ2. Name\nWhat?", "question 2: a line looks like an option"},
 		{"options in the free one", two, "Q1. Go\n" + good + "\nQ2. Name\nWhat is it called?\n1. Yes", "question 2: a line looks like an option"},
 		{"an answer", two, "Q1. Go\nDo we ship?\nQ1: Yes\n1. Yes\n2. No\nQ2. Name\nWhat is it called?", "question 1: a line looks like an option"},
+		{"addresses of all parts", pointing, "See h.example, https://a.example/x, q.example, l.example and d.example.\n1. At l.example — d.example", ""},
+		{"address between brackets of a line", pointing, "See docs https://a.example\n1. At l.example", "points to"},
+		{"no label, but a description", []state.Prompt{{Question: "Which?", Options: []state.Option{{Description: "x"}}}}, "Which?\n1. : x", "not option 1"},
 		{"no label", []state.Prompt{{Question: "Which?", Options: []state.Option{{}}}}, "Which?\n1.", "not option 1"},
 		{"a long label", []state.Prompt{{Question: "x", Options: []state.Option{{Label: strings.Repeat("x", longestAsked)}}}}, "x\n1. " + strings.Repeat("x", longestAsked), "it is longer than"},
 		{"many options", []state.Prompt{{Question: "x", Options: make([]state.Option, longestAsked)}}, "x\n1. ", "it is longer than"},
@@ -154,7 +158,7 @@ func TestWordingIsTakenOnlyWhole(t *testing.T) {
 func TestLinesThatLookLikeOptions(t *testing.T) {
 	for _, l := range []string{
 		"3. x", "3) x", "(3) x", "[3] x", "3: x", "3 . x", "3.", "*3.* x", "*3*. x", "- 3. x", "> 3) x", "• 3. x", "👉 3. x", "03. x", "12) x", "3 - x", "3 — x", "3- x", "3、x", "3.*x*",
-		"３．x", "٣. x", "③ x", "⑶ x", "3\uFE0F\u20E3 x", "Ⅲ x", "Option 3", "option #3 x", "Choice 3 x", "*Option* *3*", "b) x", "B. x", "C: x", "*d*) x", "Q3. x", "Q3: x", "*Q 3:* x", "ԛ3. x", "l. x",
+		"３．x", "3。x", "٣. x", "③ x", "⑶ x", "3\uFE0F\u20E3 x", "Ⅲ x", "Option 3", "option #3 x", "Choice 3 x", "*Option* *3*", "b) x", "B. x", "C: x", "*d*) x", "Q3. x", "Q3: x", "*Q 3:* x", "ԛ3. x", "l. x",
 	} {
 		if !isNumbered(l) {
 			t.Errorf("%q is none", l)

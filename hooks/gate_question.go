@@ -15,8 +15,8 @@ const recently = 30 * time.Minute
 const mostPassedOver = 50
 
 // checkQuestion finds fault with a session whose person was not asked anything lately.
-func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
-	if h.wasAsked(e, string(news.Transcript)) {
+func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFolder) *finding {
+	if h.wasAsked(e, markers, string(news.Transcript)) {
 		return nil
 	}
 	how := "The dialog is drawn in the terminal."
@@ -35,18 +35,23 @@ func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
 
 // wasAsked says whether the person was asked something: in a space, by a marker; or in the terminal, by a question that our
 // hooks wrote down, or by the transcript where they did not.
-func (h *Hook) wasAsked(e *Event, transcript string) bool {
+func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript string) bool {
 	now, sessions := time.Now(), h.sessions(e)
-	for _, dir := range h.stateDirs() {
-		asked, bad, err := state.MarkersIn(dir).FindMarker(sessions, now.Add(-state.MaxAge-state.Slack), func(m *state.Marker) (bool, error) { return askedInSpace(m, now) })
-		h.passedOver(bad, err)
-		if asked {
+	for _, folder := range markers {
+		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.Slack), func(m *state.Proof) (bool, error) { return askedInSpace(m, now) })
+		if h.passedOver(bad); asked {
 			return true
 		}
-		// What stands there in vain, the other hooks set aside and report.
-		if asked, _, _ = state.QuestionsIn(dir).FindMarker(sessions, now.Add(-recently-state.Slack), func(m *state.Marker) (bool, error) {
+	}
+	for _, dir := range h.stateDirs() {
+		folder, err := state.QuestionsIn(dir).OpenMarkers()
+		if err != nil {
+			continue // the other hooks say so, and of what is broken in it, too
+		}
+		asked, _ := folder.Find(sessions, now.Add(-recently-state.Slack), func(m *state.Proof) (bool, error) {
 			return m.Status != state.Expired && within(now, m.AskedAt, recently), nil
-		}); asked {
+		})
+		if folder.Close(); asked {
 			return true
 		}
 	}
@@ -54,8 +59,21 @@ func (h *Hook) wasAsked(e *Event, transcript string) bool {
 	return err == nil && askedInTurn(tail)
 }
 
+// markerFolders opens the folders that this project's markers may be in.
+func (h *Hook) markerFolders() (folders []*state.MarkerFolder) {
+	for _, dir := range h.stateDirs() {
+		folder, err := state.MarkersIn(dir).OpenMarkers()
+		if err != nil {
+			h.log.Error().Err(err).Msg("markers not looked at")
+			continue
+		}
+		folders = append(folders, folder)
+	}
+	return folders
+}
+
 // askedInSpace says whether a marker lets its session stop.
-func askedInSpace(m *state.Marker, now time.Time) (bool, error) {
+func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
 	if m.AskedAt.After(now.Add(state.Slack)) {
 		return false, &state.Corrupt{Path: m.Path, Err: fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))}
 	}
@@ -80,11 +98,8 @@ func within(now, then time.Time, long time.Duration) bool {
 	return ago >= -state.Slack && ago < long
 }
 
-// passedOver logs what a look at a project's markers did not understand, a line each.
-func (h *Hook) passedOver(bad []error, err error) {
-	if err != nil {
-		h.log.Error().Err(err).Msg("markers not looked at")
-	}
+// passedOver logs what a look at markers did not understand, a line each.
+func (h *Hook) passedOver(bad []error) {
 	for _, err := range bad[:min(len(bad), mostPassedOver)] {
 		h.log.Warn().Err(err).Msg("marker passed over")
 	}

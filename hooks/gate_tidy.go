@@ -15,31 +15,26 @@ const (
 )
 
 // tidyMarkers removes markers of ours that are a day old, the closed ones first. The decision is out by now.
-func (h *Hook) tidyMarkers() {
-	now := time.Now()
-	for _, dir := range h.stateDirs() {
-		markers := state.MarkersIn(dir)
-		old, bad, err := markers.OldMarkers(now, mostLookedAt)
-		h.passedOver(bad, err)
-		expired := 0
-		for _, m := range old[:min(len(old), mostRemoved)] {
-			if m.Status.Open() {
-				if expired++; expired > mostExpired {
-					break // the closed ones came first
-				}
-				ended, err := h.poller.Close(m.Path, state.Expired, "age", nil)
-				if err != nil || !ended {
-					h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not ended")
-					continue
-				}
-				m.Status = state.Expired
+func (h *Hook) tidyMarkers(folder *state.MarkerFolder) {
+	old, bad := folder.Old(time.Now(), mostLookedAt)
+	h.passedOver(bad)
+	expired := 0
+	for _, m := range old[:min(len(old), mostRemoved)] {
+		if m.Status.Open() {
+			if expired++; expired > mostExpired {
+				break // the closed ones came first
 			}
-			if err := markers.Remove(&state.Question{QuestionID: m.QuestionID, Status: m.Status, Path: m.Path}); err != nil {
-				h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not removed")
+			if ended, err := h.poller.Close(m.Path, state.Expired, "age", nil); err != nil || !ended {
+				h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not ended")
+				continue
 			}
+			m.Status = state.Expired
 		}
-		if expired > 0 {
-			h.wake() // their threads are told
+		if err := folder.Remove(m); err != nil {
+			h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not removed")
 		}
+	}
+	if expired > 0 {
+		h.wake() // their threads are told
 	}
 }

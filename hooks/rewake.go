@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -41,10 +40,8 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	w := &waiters{Hook: h, event: e, pid: poller.ClaudePID(h.Env), replies: make(chan *waiter, 1)}
-	if w.pid > 0 {
-		w.start = inject.StartOf(w.pid)
-	}
+	w := &waiters{Hook: h, event: e, replies: make(chan *waiter, 1)}
+	w.pid, w.start = poller.Claude(h.Env)
 	defer w.end()
 	tick := time.NewTicker(adoptEvery)
 	defer tick.Stop()

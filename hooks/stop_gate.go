@@ -54,10 +54,16 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
+	markers := h.markerFolders()
+	defer func() {
+		for _, folder := range markers {
+			folder.Close()
+		}
+	}()
 	blocked := false
 	if again := string(news.Again); again == "" || again == "false" || again == "null" {
 		var out map[string]string
-		out, blocked = h.decide(e, h.findings(e, news))
+		out, blocked = h.decide(e, h.findings(e, news, markers))
 		if len(out) > 0 {
 			if err := h.print(out); err != nil {
 				h.log.Error().Err(err).Msg("the session stops all the same")
@@ -69,14 +75,16 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 	if !blocked {
 		err = h.tellStop(ctx, e, news)
 	}
-	h.tidyMarkers()
+	for _, folder := range markers {
+		h.tidyMarkers(folder)
+	}
 	return err
 }
 
 // findings are what the checks that are made have against the session's stopping.
-func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
+func (h *Hook) findings(e *Event, news gateNews, markers []*state.MarkerFolder) (found []finding) {
 	for check, look := range map[string]func() *finding{
-		state.QuestionAsked:    func() *finding { return h.checkQuestion(e, news) },
+		state.QuestionAsked:    func() *finding { return h.checkQuestion(e, news, markers) },
 		state.PersistentAgents: func() *finding { return h.checkAgents(e) },
 	} {
 		level := h.asked.rules.StopGate[check]

@@ -27,10 +27,17 @@ func Identify(ctx context.Context, env state.Getenv, sessionID string) Asker {
 	a.TmuxSocket, _, _ = strings.Cut(env("TMUX"), ",")
 	a.TmuxSession, _ = inject.SessionOf(ctx, env("TMUX"), a.TmuxPane)
 	a.Name = SessionName(env, sessionID, a.TmuxSession)
-	if a.ClaudePID = ClaudePID(env); a.ClaudePID > 0 {
-		a.ClaudeStart = inject.StartOf(a.ClaudePID)
-	}
+	a.ClaudePID, a.ClaudeStart = Claude(env)
 	return a
+}
+
+// Claude is the process of the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be
+// told.
+func Claude(env state.Getenv) (pid int, start string) {
+	if pid = ClaudePID(env); pid > 0 {
+		start = inject.StartOf(pid)
+	}
+	return pid, start
 }
 
 // ClaudePID is the Claude Code that runs this hook; 0 when it cannot be told.

@@ -192,7 +192,7 @@ func (d *Daemon) cycle(ctx context.Context, qs []*state.Question, due bool) (nex
 		if q.Status.Open() && d.serves(q) {
 			next = sooner(next, d.attend(ctx, q, view, due))
 		}
-		if toBePosted(q) {
+		if toBePosted(q) && q.Mode != state.Deny {
 			d.flushSoon()
 		}
 	}

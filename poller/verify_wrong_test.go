@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -177,6 +178,14 @@ func TestVerifySeesWhatIsWrong(t *testing.T) {
 				return true
 			}
 		}, "fail not run not run not run", "chat answered 429"},
+		{"the answer quotes the webhook's URL", func(v *verified) {
+			v.refuse = func(_ int, w http.ResponseWriter) bool {
+				w.WriteHeader(http.StatusBadRequest)
+				b, _ := json.Marshal(map[string]any{"error": map[string]any{"message": "bad: " + v.env["GOOGLE_CHAT_WEBHOOK_URL"]}})
+				_, _ = w.Write(b)
+				return true
+			}
+		}, "fail not run not run not run", "chat answered 400: bad: "},
 		{"the connection breaks", func(v *verified) {
 			v.Patience = 300 * time.Millisecond
 			v.refuse = func(int, http.ResponseWriter) bool { panic(http.ErrAbortHandler) }

@@ -14,7 +14,7 @@ const wordBound = 2 * time.Second
 // word has a model word the question's message, where the configuration wants that, before it is sent for the first time:
 // another text of the same message would not be known again. Whatever fails leaves it to the built-in format.
 func (p *Poller) word(ctx context.Context, cfg *state.Config, q *state.Question) *state.Question {
-	if cfg.Format != "haiku" || q.Formatted != "" || q.PostTried {
+	if cfg.Format != "haiku" || q.Formatted != "" || q.FormatTried || q.PostTried {
 		return q
 	}
 	ctx, cancel := context.WithTimeout(ctx, wordBound)
@@ -28,16 +28,17 @@ func (p *Poller) word(ctx context.Context, cfg *state.Config, q *state.Question)
 	if w.InputTokens+w.OutputTokens > 0 { // a wording of no use costs, too
 		p.noteCost(q, w)
 	}
-	if err != nil {
-		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).Msg("not worded by the model: the built-in format is used")
-		return q
+	if err == nil {
+		var after *state.Question
+		if after, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Formatted = w.Body; return nil }); err == nil {
+			return after
+		}
 	}
-	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Formatted = w.Body; return nil })
-	if err != nil {
-		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("wording not written down")
-		return q
+	p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).Msg("not worded by the model: the built-in format is used")
+	if after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.FormatTried = true; return nil }); err == nil {
+		return after // it is not paid for again with the next try to post
 	}
-	return after
+	return q
 }
 
 // noteCost writes into the session's ledger what the wording of a question cost.

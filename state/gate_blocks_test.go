@@ -18,7 +18,7 @@ func TestGateBlocksAreCounted(t *testing.T) {
 	}{
 		{"s", 0, true}, {"s", time.Second, true}, {"s", 30 * time.Second, true}, {"s", 31 * time.Second, false}, {"other", 31 * time.Second, true},
 		{"s", 59 * time.Second, false}, {"s", time.Minute, true}, {"s", time.Minute, false}, {"s", time.Minute + time.Second, true},
-		{"s", -20 * time.Second, false}, {"s", -time.Hour, true}, {"../s", 0, true},
+		{"s", 10 * time.Second, false}, {"s", -time.Hour, true}, {"../s", 0, true},
 	} {
 		if ok, err := CountGateBlock(dir, c.session, now.Add(c.after), 3, time.Minute); ok != c.want || err != nil {
 			t.Errorf("%d: %v, %v", i, ok, err)

@@ -11,9 +11,9 @@ import (
 // Slack is how far a marker's time can lie ahead: other programs round, and clocks are set.
 const Slack = 2 * time.Minute
 
-// Marker is what a question's file proves to a stop gate. It is read without the rest of the question: a gate may find a
+// Proof is what a question's file proves to a stop gate. It is read without the rest of the question: a gate may find a
 // thousand of them, and has a few milliseconds.
-type Marker struct {
+type Proof struct {
 	QuestionID string
 	SessionID  string // Claude Code's; of other programs also the session's name
 	ThreadKey  string
@@ -64,7 +64,7 @@ func (m *markerText) set(key, value []byte) bool {
 }
 
 // parseMarker reads a file's bytes. Where thoroughly is false the file may be broken in ways that only a parser sees.
-func parseMarker(b []byte, written time.Time, thoroughly bool) (*Marker, error) {
+func parseMarker(b []byte, written time.Time, thoroughly bool) (*Proof, error) {
 	var in markerText
 	if thoroughly || !topMembers(b, in.set) {
 		in = markerText{}
@@ -72,7 +72,7 @@ func parseMarker(b []byte, written time.Time, thoroughly bool) (*Marker, error) 
 			return nil, err
 		}
 	}
-	m := &Marker{QuestionID: in.QuestionID, SessionID: in.SessionID, ThreadKey: in.ThreadKey, Status: in.Status, Written: written}
+	m := &Proof{QuestionID: in.QuestionID, SessionID: in.SessionID, ThreadKey: in.ThreadKey, Status: in.Status, Written: written}
 	if m.QuestionID == "" || m.SessionID == "" {
 		return nil, errors.New("question_id or session_id is missing")
 	}

@@ -2,55 +2,80 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// FindMarker looks at the questions of these sessions whose files were written since then, the newest first, until one
-// proves what is wanted. What is no marker, or none that this version understands, is passed over and returned in bad, and
-// so is what proves has an error about.
-func (s Questions) FindMarker(sessions []string, since time.Time, proves func(*Marker) (bool, error)) (found bool, bad []error, err error) {
-	d, err := s.openMarkers()
-	if d == nil {
-		return false, nil, err
-	}
-	defer d.close()
-	files, err := d.files(s.ofSessions(sessions))
-	if err != nil {
-		return false, nil, err
-	}
-	files = slices.DeleteFunc(files, func(f markerFile) bool { return f.written.Before(since) })
+// oneByOne is how many of the newest markers are read before several are at once: mostly one of them proves it.
+const oneByOne = 8
+
+// Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves
+// what is wanted. What is no marker, or none that this version understands, is passed over and returned in bad, and so is
+// what proves has an error about. Several goroutines may call proves at once.
+func (f *MarkerFolder) Find(sessions []string, since time.Time, proves func(*Proof) (bool, error)) (found bool, bad []error) {
+	files := f.files(f.ofSessions(sessions), func(file markerFile) bool { return !file.written.Before(since) })
 	slices.SortFunc(files, func(a, b markerFile) int { return b.written.Compare(a.written) })
-	for _, f := range files {
-		found, err := d.proves(f, sessions, proves)
-		if found {
-			return true, bad, nil
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			bad = append(bad, err)
+	var mu sync.Mutex
+	var next atomic.Int64
+	var enough atomic.Bool
+	look := func(end int) {
+		buf := make([]byte, 16<<10)
+		for !enough.Load() {
+			i := int(next.Add(1)) - 1
+			if i >= end {
+				return
+			}
+			ok, err := f.proves(files[i], buf, sessions, proves)
+			if ok {
+				enough.Store(true)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				mu.Lock()
+				bad = append(bad, err)
+				mu.Unlock()
+			}
 		}
 	}
-	return false, bad, nil
+	look(min(oneByOne, len(files)))
+	if len(files) <= oneByOne || enough.Load() {
+		return enough.Load(), bad
+	}
+	next.Store(oneByOne)
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) - 1 {
+		others.Go(func() { look(len(files)) })
+	}
+	look(len(files))
+	others.Wait()
+	return enough.Load(), bad
 }
 
 // proves asks about a marker twice: as it is read quickly, and what then counts as it is read thoroughly.
-func (d *markerDir) proves(f markerFile, sessions []string, proves func(*Marker) (bool, error)) (bool, error) {
-	b, err := d.read(f)
-	for _, thoroughly := range []bool{false, true} {
-		var m *Marker
-		if err == nil {
-			m, err = parseMarker(b, f.written, thoroughly)
+func (f *MarkerFolder) proves(file markerFile, buf []byte, sessions []string, proves func(*Proof) (bool, error)) (ok bool, err error) {
+	defer func() {
+		if r := recover(); r != nil { // in a goroutine of its own it would end the process with 2, which means "block"
+			ok, err = false, f.corrupt(file, fmt.Errorf("a bug in gchat-hooks; please report it: %v", r))
 		}
-		ok := false
-		if err == nil && slices.Contains(sessions, m.SessionID) {
+	}()
+	b, err := f.read(file, buf)
+	for _, thoroughly := range []bool{false, true} {
+		var m *Proof
+		if err == nil {
+			m, err = parseMarker(b, file.written, thoroughly)
+		}
+		if ok = false; err == nil && slices.Contains(sessions, m.SessionID) {
 			ok, err = proves(m)
 		}
 		if err != nil {
-			return false, d.corrupt(f, err)
+			return false, f.corrupt(file, err)
 		}
 		if !ok {
 			return false, nil
@@ -59,31 +84,25 @@ func (d *markerDir) proves(f markerFile, sessions []string, proves func(*Marker)
 	return true, nil
 }
 
-// OldMarkers are markers of ours that are older than MaxAge by what they say and by their file, the closed ones first. It
-// reads at most so many files: other ones each time, lest those that stay for ever hide the others. Ours are those whose
-// file, question and thread are called as we call them, whoever wrote them. What is passed over is returned in bad.
-func (s Questions) OldMarkers(now time.Time, most int) (old []*Marker, bad []error, err error) {
-	d, err := s.openMarkers()
-	if d == nil {
-		return nil, nil, err
+// Old are markers of ours that are older than MaxAge by what they say and by their files, the closed ones first. It reads
+// at most so many files of three times as many: other ones each time, lest those that stay for ever hide the others. Ours
+// are those whose file, question and thread are called as we call them, whoever wrote them. What is passed over is returned
+// in bad.
+func (f *MarkerFolder) Old(now time.Time, most int) (old []*Proof, bad []error) {
+	names := f.names
+	if len(names) > 3*most {
+		i := rand.IntN(len(names))
+		names = slices.Concat(names[i:], names[:i])[:3*most]
 	}
-	defer d.close()
-	files, err := d.files(func(string) bool { return true })
-	if err != nil {
-		return nil, nil, err
-	}
-	files = slices.DeleteFunc(files, func(f markerFile) bool { return now.Sub(f.written) <= MaxAge })
-	if len(files) > most {
-		i := rand.IntN(len(files))
-		files = append(files[i:], files[:i]...)[:most]
-	}
-	for _, f := range files {
-		b, err := d.read(f)
-		var m *Marker
+	files := f.files(names, func(file markerFile) bool { return now.Sub(file.written) > MaxAge })
+	buf := make([]byte, 16<<10)
+	for _, file := range files[:min(len(files), most)] {
+		b, err := f.read(file, buf)
+		var m *Proof
 		if err == nil {
-			m, err = parseMarker(b, f.written, true)
+			m, err = parseMarker(b, file.written, true)
 		}
-		if err == nil && (m.QuestionID+".json" != f.name || !strings.HasPrefix(m.QuestionID, "ask-") || m.ThreadKey == "") {
+		if err == nil && (m.QuestionID+".json" != file.name || !strings.HasPrefix(m.QuestionID, "ask-") || m.ThreadKey == "") {
 			err = errors.New("it is not ours")
 		}
 		if err == nil && now.Sub(m.AskedAt) <= MaxAge {
@@ -91,13 +110,13 @@ func (s Questions) OldMarkers(now time.Time, most int) (old []*Marker, bad []err
 		}
 		switch {
 		case err == nil:
-			m.Path = filepath.Join(d.path, f.name)
+			m.Path = filepath.Join(f.in.Dir, file.name)
 			old = append(old, m)
 		case !errors.Is(err, fs.ErrNotExist):
-			bad = append(bad, d.corrupt(f, err))
+			bad = append(bad, f.corrupt(file, err))
 		}
 	}
-	slices.SortStableFunc(old, func(a, b *Marker) int {
+	slices.SortStableFunc(old, func(a, b *Proof) int {
 		switch openA, openB := a.Status.Open(), b.Status.Open(); {
 		case openA == openB:
 			return a.AskedAt.Compare(b.AskedAt)
@@ -106,9 +125,14 @@ func (s Questions) OldMarkers(now time.Time, most int) (old []*Marker, bad []err
 		}
 		return -1
 	})
-	return old, bad, nil
+	return old, bad
 }
 
-func (d *markerDir) corrupt(f markerFile, err error) error {
-	return &Corrupt{Path: filepath.Join(d.path, f.name), Err: err}
+// Remove takes the file of a closed question away, with its locks.
+func (f *MarkerFolder) Remove(m *Proof) error {
+	return f.in.Remove(&Question{QuestionID: m.QuestionID, Status: m.Status, Path: m.Path})
+}
+
+func (f *MarkerFolder) corrupt(file markerFile, err error) error {
+	return &Corrupt{Path: filepath.Join(f.in.Dir, file.name), Err: err}
 }

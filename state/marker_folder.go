@@ -14,13 +14,13 @@ import (
 // maxMarker bounds what is read of a marker, in bytes; with all its replies a question has a tenth of it.
 const maxMarker = 1 << 20
 
-// markerDir is an open folder of questions. Its files are looked up from it and not by their whole paths: with a
-// thousand of them that saves half the time.
-type markerDir struct {
-	path string
-	fd   int
-	d    *os.File
-	buf  []byte
+// MarkerFolder is a folder of questions that was listed once. Its files are looked up from it and not by their whole paths,
+// which with a thousand of them saves half the time.
+type MarkerFolder struct {
+	in    Questions
+	names []string
+	dir   *os.File // nil where there is none
+	fd    int
 }
 
 // markerFile is a file that was not read yet.
@@ -31,89 +31,96 @@ type markerFile struct {
 	written time.Time
 }
 
-// openMarkers opens the folder; nil where there is none.
-func (s Questions) openMarkers() (*markerDir, error) {
-	d, err := os.OpenFile(s.Dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// OpenMarkers lists the folder; one that does not exist is empty. Close must be called.
+func (s Questions) OpenMarkers() (*MarkerFolder, error) {
+	dir, err := os.OpenFile(s.Dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if missing(err) {
-		return nil, nil
+		return &MarkerFolder{in: s}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list questions: %w", err)
 	}
-	return &markerDir{path: s.Dir, fd: int(d.Fd()), d: d, buf: make([]byte, 16<<10)}, nil
+	f := &MarkerFolder{in: s, dir: dir, fd: int(dir.Fd())}
+	if f.names, err = dir.Readdirnames(-1); err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("list questions: %w", err)
+	}
+	f.names = slices.DeleteFunc(f.names, func(name string) bool { return !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") })
+	return f, nil
 }
 
-func (d *markerDir) close() { _ = d.d.Close() }
-
-// files are those with a question's name that wanted picks, in no order.
-func (d *markerDir) files(wanted func(name string) bool) ([]markerFile, error) {
-	names, err := d.d.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("list questions: %w", err)
+// Close closes the folder.
+func (f *MarkerFolder) Close() {
+	if f.dir != nil {
+		_ = f.dir.Close()
 	}
-	var files []markerFile
+}
+
+// files looks at those files that wanted picks by what is seen of them without reading.
+func (f *MarkerFolder) files(names []string, wanted func(markerFile) bool) (files []markerFile) {
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") || !wanted(name) {
-			continue
-		}
 		var st unix.Stat_t
-		if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil { // else it has just gone
-			files = append(files, markerFile{name, uint32(st.Mode)&unix.S_IFMT == unix.S_IFREG, st.Size, time.Unix(st.Mtim.Unix())})
+		if unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue // it has just gone
+		}
+		if file := (markerFile{name, uint32(st.Mode)&unix.S_IFMT == unix.S_IFREG, st.Size, time.Unix(st.Mtim.Unix())}); wanted(file) {
+			files = append(files, file)
 		}
 	}
-	return files, nil
+	return files
 }
 
-// read gives a file's bytes, which are overwritten by the next read. Nothing but a regular file is opened, and a FIFO that
-// took its place does not hold the caller.
-func (d *markerDir) read(f markerFile) ([]byte, error) {
-	if !f.regular {
+// read gives a file's bytes in buf, or in a longer one. Nothing but a regular file is opened, and a FIFO that took its
+// place does not hold the caller.
+func (f *MarkerFolder) read(file markerFile, buf []byte) ([]byte, error) {
+	if !file.regular {
 		return nil, errors.New("not a file")
 	}
-	if f.size > maxMarker {
-		return nil, fmt.Errorf("%d bytes are too many for a marker", f.size)
+	if file.size > maxMarker {
+		return nil, fmt.Errorf("%d bytes are too many for a marker", file.size)
 	}
-	fd, err := unix.Openat(d.fd, f.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.fd, file.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
 	for n := 0; n <= maxMarker; {
-		if n == len(d.buf) {
-			d.buf = append(d.buf, make([]byte, len(d.buf))...)
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
 		}
-		got, err := unix.Read(fd, d.buf[n:])
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
+		got, err := unix.Read(fd, buf[n:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
 			return nil, err
-		case got == 0:
-			return d.buf[:n], nil
-		default:
-			n += got
+		}
+		if n += got; n < len(buf) { // of a file nothing less is given before its end
+			return buf[:n], nil
 		}
 	}
 	return nil, errors.New("it grows")
 }
 
-// ofSessions picks the names that may be of one of these sessions. A marker whose name says that it is another session's is
-// not looked at; one with a name of another form is.
-func (s Questions) ofSessions(sessions []string) func(name string) bool {
+// ofSessions are the names that may be of one of these sessions. A marker whose name says that it is another session's is
+// not among them; one with a name of another form is.
+func (f *MarkerFolder) ofSessions(sessions []string) (names []string) {
 	var theirs []string
 	for _, id := range sessions {
 		theirs = append(theirs, id, safeName(id))
 	}
-	if !s.markers() {
-		return func(name string) bool {
-			return slices.ContainsFunc(theirs, func(id string) bool { return strings.HasPrefix(name, id+"-") })
+	for _, name := range f.names {
+		if !f.in.markers() {
+			if slices.ContainsFunc(theirs, func(id string) bool { return strings.HasPrefix(name, id+"-") }) {
+				names = append(names, name)
+			}
+			continue
 		}
-	}
-	return func(name string) bool {
 		rest, ask := strings.CutPrefix(strings.TrimSuffix(name, ".json"), "ask-")
 		i := len(rest) - len("-01234567")
-		if !ask || i < 1 || rest[i] != '-' || strings.Trim(rest[i+1:], "0123456789abcdef") != "" {
-			return true
+		if !ask || i < 1 || rest[i] != '-' || strings.Trim(rest[i+1:], "0123456789abcdef") != "" || slices.Contains(theirs, rest[:i]) {
+			names = append(names, name)
 		}
-		return slices.Contains(theirs, rest[:i])
 	}
+	return names
 }

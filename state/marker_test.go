@@ -50,6 +50,16 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	return path
 }
 
+func openMarkers(t testing.TB, s Questions) *MarkerFolder {
+	t.Helper()
+	f, err := s.OpenMarkers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
 func TestFindMarkerLooksAtTheNewestFirst(t *testing.T) {
 	s, now := MarkersIn(t.TempDir()), time.Now()
 	for i := range 5 {
@@ -75,13 +85,13 @@ func TestFindMarkerLooksAtTheNewestFirst(t *testing.T) {
 		if sessions == nil {
 			sessions = []string{"s", "name"}
 		}
-		found, bad, err := s.FindMarker(sessions, now.Add(-c.since), func(m *Marker) (bool, error) {
+		found, bad := openMarkers(t, s).Find(sessions, now.Add(-c.since), func(m *Proof) (bool, error) {
 			last := m.QuestionID[len(m.QuestionID)-1:]
 			looked += last
 			return last == c.want, nil
 		})
-		if err != nil || len(bad) > 0 || found != (c.want != "x") || looked != c.looked {
-			t.Errorf("%s: found %v, looked at %q, %v, %v", name, found, looked, bad, err)
+		if len(bad) > 0 || found != (c.want != "x") || looked != c.looked {
+			t.Errorf("%s: found %v, looked at %q, %v", name, found, looked, bad)
 		}
 	}
 }
@@ -108,9 +118,9 @@ func TestFindMarkerWhileItIsWritten(t *testing.T) {
 			writing = false
 		default:
 		}
-		found, bad, err := s.FindMarker([]string{"s"}, now, func(m *Marker) (bool, error) { return m.Status == Pending && m.AskedAt.Equal(now), nil })
-		if !found || len(bad) > 0 || err != nil {
-			t.Fatalf("found %v, %v, %v", found, bad, err)
+		found, bad := openMarkers(t, s).Find([]string{"s"}, now, func(m *Proof) (bool, error) { return m.Status == Pending && m.AskedAt.Equal(now), nil })
+		if !found || len(bad) > 0 {
+			t.Fatalf("found %v, %v", found, bad)
 		}
 	}
 }
@@ -148,19 +158,19 @@ func TestOldMarkersAreOurs(t *testing.T) {
 	put(t, s, "ask-s-00000007.json", aMarker("ask-s-00000007", "s", Resolved, now), old)
 	put(t, s, "mine.json", aMarker("mine", "s", Resolved, old), old)
 	put(t, s, "ask-s-00000008.json", aMarker("ask-s-00000009", "s", Resolved, old), old)
-	found, bad, err := s.OldMarkers(now, 100)
+	found, bad := openMarkers(t, s).Old(now, 100)
 	got := ""
 	for _, m := range found {
 		got += m.QuestionID[13:]
 	}
-	if err != nil || got != "53241" || len(bad) != 3 {
-		t.Errorf("got %s, %v, %v", got, bad, err)
+	if got != "53241" || len(bad) != 3 {
+		t.Errorf("got %s, %v", got, bad)
 	}
-	if found, bad, _ := s.OldMarkers(now, 4); len(found)+len(bad) != 4 {
+	if found, bad := openMarkers(t, s).Old(now, 4); len(found)+len(bad) != 4 {
 		t.Errorf("looked at %d", len(found)+len(bad))
 	}
-	if found, bad, err := MarkersIn(filepath.Join(s.Dir, "none")).OldMarkers(now, 4); len(found)+len(bad) != 0 || err != nil {
-		t.Errorf("no folder: %v, %v, %v", found, bad, err)
+	if found, bad := openMarkers(t, MarkersIn(filepath.Join(s.Dir, "none"))).Old(now, 4); len(found)+len(bad) != 0 {
+		t.Errorf("no folder: %v, %v", found, bad)
 	}
 }
 

@@ -156,6 +156,7 @@ type Question struct {
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Replies         []Reply           `json:"replies,omitempty"`
 	Formatted       string            `json:"formatted,omitempty"`        // the body of the message where a model worded it
+	FormatTried     bool              `json:"format_tried,omitempty"`     // a model worded it of no use
 	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
 	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
 	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)

@@ -38,6 +38,9 @@ func MarkersIn(projectState string) Questions {
 // markers says whether this is such a folder.
 func (s Questions) markers() bool { return filepath.Base(s.Dir) == markerFolder }
 
+// AmongMarkers says whether a file lies where markers do.
+func AmongMarkers(path string) bool { return (Questions{Dir: filepath.Dir(path)}).markers() }
+
 // serves says whether a question of this folder is ours to post, read and close: another program's marker is not.
 func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == Deny }
 
@@ -142,13 +145,22 @@ func (s Questions) names() ([]string, error) {
 // LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside; a
 // marker is left where it is.
 func LoadQuestion(path string) (*Question, error) {
+	aside := setAside
+	if (Questions{Dir: filepath.Dir(path)}).markers() {
+		aside = leaveAlone
+	}
+	return loadQuestion(path, aside)
+}
+
+// PeekQuestion is LoadQuestion of a file that a person names: whatever it is, it stays where it is.
+func PeekQuestion(path string) (*Question, error) { return loadQuestion(path, leaveAlone) }
+
+func leaveAlone(path string, cause error) *Corrupt { return &Corrupt{Path: path, Err: cause} }
+
+func loadQuestion(path string, setAside func(string, error) *Corrupt) (*Question, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read question: %w", err)
-	}
-	setAside := setAside
-	if (Questions{Dir: filepath.Dir(path)}).markers() {
-		setAside = func(path string, cause error) *Corrupt { return &Corrupt{Path: path, Err: cause} }
 	}
 	if !info.Mode().IsRegular() { // a pipe would never end
 		return nil, &Corrupt{Path: path, Err: errors.New("not a file")}

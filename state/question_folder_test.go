@@ -1,0 +1,73 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Other programs keep markers beside ours: what is not ours is neither served nor moved, and reported once.
+func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	folder := MarkersIn(dir)
+	id := MarkerID("s-1", "01234567-89ab-cdef-0123-456789abcdef")
+	ours, err := folder.Record("s-1", func([]*Question) *Question {
+		return &Question{QuestionID: id, ThreadKey: id, SessionID: "s-1", AskedAt: time.Now().UTC(), Status: Pending, Mode: Deny, Questions: []Prompt{{Question: "Which?"}}}
+	})
+	if err != nil || filepath.Base(ours.Path) != "ask-s-1-01234567.json" {
+		t.Fatal(ours, err)
+	}
+	theirs := map[string]string{
+		"ask-s-1-half.json":    `{"question_id":"ask-s-1-half","stat`,
+		"ask-s-1-empty.json":   ``,
+		"ask-s-1-array.json":   `[]`,
+		"ask-s-1-nothing.json": `{"foo":1}`,
+		"ask-s-1-python.json":  `{"question_id":"ask-s-1-python","session_id":"s-1","asked_at":"2026-02-21T10:30:00","questions":[{"question":"Which?"}],"gchat_thread_key":"k","status":"pending"}`,
+		"ask-s-1-other.json":   `{"question_id":"x","session_id":"s-1","asked_at":"yesterday","status":"pending","mode":"deny"}`,
+	}
+	for name, content := range theirs {
+		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(folder.Dir, "ask-s-1-folder.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(folder.Dir, "ask-s-1-pipe.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour) // so that none counts as being written
+	for name := range theirs {
+		os.Chtimes(filepath.Join(folder.Dir, name), old, old)
+	}
+	var scan Scan
+	for look, wantBad := range []int{7, 0} {
+		qs, bad := scan.Questions([]string{dir})
+		if len(qs) != 1 || qs[0].QuestionID != id || len(bad) != wantBad {
+			t.Errorf("look %d: %d questions, bad %v", look, len(qs), bad)
+		}
+	}
+	if qs, _, err := folder.OfSession("s-1"); err != nil || len(qs) != 1 || qs[0].QuestionID != id {
+		t.Errorf("of the session: %v, %v", qs, err)
+	}
+	for name, content := range theirs {
+		if b, err := os.ReadFile(filepath.Join(folder.Dir, name)); err != nil || string(b) != content {
+			t.Errorf("%s was touched: %q, %v", name, b, err)
+		}
+	}
+	// A person may name any file.
+	if q, err := PeekQuestion(filepath.Join(folder.Dir, "ask-s-1-python.json")); err != nil || q.Mode != "" || q.AskedAt.IsZero() {
+		t.Errorf("%+v, %v", q, err)
+	}
+	notes := filepath.Join(dir, "notes.json")
+	os.WriteFile(notes, []byte("{"), 0o600)
+	os.Chtimes(notes, old, old)
+	if _, err := PeekQuestion(notes); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(notes); err != nil {
+		t.Error(err)
+	}
+}
