@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/google/renameio/v2"
 )
 
 // A service file carries a sum of itself, in a comment: so an install can tell its own older file from one that a person
@@ -68,7 +66,7 @@ func writeServiceFile(path string, b []byte) (changed bool, kept string, err err
 		}
 	}
 	// launchd does not load what others may write to, so an older file's permissions do not count.
-	if err := renameio.WriteFile(path, b, 0o644, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o644)); err != nil {
+	if err := replaceFile(path, b, 0o644); err != nil {
 		return false, kept, notPermitted(fmt.Errorf("write the service file: %w", err), filepath.Dir(path))
 	}
 	return true, kept, nil

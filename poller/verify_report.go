@@ -3,10 +3,7 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"time"
-
-	"github.com/google/renameio/v2"
 )
 
 // VerifyReport is what a run of the correlation check found. It is written to a file as JSON.
@@ -72,16 +69,7 @@ func (r *VerifyReport) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	// renameio.WriteFile would take over an older file's permissions.
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o600))
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	defer f.Cleanup()
-	if _, err = f.Write(append(b, '\n')); err == nil {
-		err = f.CloseAtomicallyReplace()
-	}
-	if err != nil {
+	if err := replaceFile(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -68,7 +68,8 @@ func home(env Getenv) string {
 	return dir
 }
 
-// writeFile replaces path with b, 0600, or leaves it as it was.
+// writeFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
+// permissions, since that program has to read it.
 func writeFile(path string, b []byte) error {
 	if err := renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
