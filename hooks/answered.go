@@ -30,6 +30,12 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	} else if err := h.sessionEnded(e); err != nil { // nobody would see a notice
 		h.log.Error().Err(err).Msg("markers")
 	}
+	if e.HookEventName == "Stop" {
+		if err := h.markers(e, h.poller.NobodyWaits); err != nil {
+			h.log.Error().Err(err).Msg("markers")
+		}
+		defer h.leave()
+	}
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
 		if err != nil {

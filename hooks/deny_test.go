@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -379,5 +380,30 @@ func crosswise(w *world, run int) {
 				w.Errorf("run %d: session %d was told %d times of %s: %s", run, s, n, pair, text)
 			}
 		}
+	}
+}
+
+// Where no hook waits (2.1.45 has none that could), the thread says so, and hears when a script does.
+func TestThreadHearsThatNothingReadsIt(t *testing.T) {
+	t.Parallel()
+	w := denying(t)
+	id := w.denial(w.run(forward, asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")))
+	stop := recorded(t, "single-05-PostToolUse", "hook_event_name", "Stop", "session_id", "s-1")
+	w.until("the note", func() bool {
+		w.run(answered, stop)
+		return len(w.messages("[Not read]")) > 0
+	})
+	w.run(answered, stop)
+	cmd := exec.Command(program, "gchat-wait", "--question-id", id, "--interval", "0.1")
+	cmd.Env, cmd.Dir = w.environ(), w.dir
+	go func() {
+		w.until("the waiter", func() bool { return len(w.messages("Replies to this question are read now.")) > 0 })
+		w.say(ann, w.thread(1), "1")
+	}()
+	if out, err := cmd.Output(); err != nil || string(out) != "GCHAT_RESPONSE: 1\n" {
+		t.Errorf("printed %q, %v", out, err)
+	}
+	if n := len(w.messages("[Not read]")); n != 1 {
+		t.Errorf("said %d times", n)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // What a gate tidies each time, so that it stays quick: files that it looks at, that it removes, and open questions that it
 // ends first, which waits for the disk.
 const (
-	mostLookedAt = 96
-	mostRemoved  = 64
+	mostLookedAt = 48
+	mostRemoved  = 32
 	mostExpired  = 2
 )
 

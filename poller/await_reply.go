@@ -18,6 +18,7 @@ var ErrNoReply = errors.New("nobody replied in time")
 func (p *Poller) Await(ctx context.Context, q *state.Question, until time.Time, held bool, over func(*state.Question) bool) (*state.Question, error) {
 	q, err := p.watch(ctx, q, watching{
 		begin: func(ctx context.Context) bool {
+			p.tellRead(ctx, q)
 			p.Lead(ctx, q)
 			return false
 		},
@@ -40,6 +41,35 @@ func (p *Poller) Await(ctx context.Context, q *state.Question, until time.Time, 
 	}
 	return q, err
 }
+
+// tellRead takes back what a thread was told while nobody waited for a reply.
+func (p *Poller) tellRead(ctx context.Context, q *state.Question) {
+	if !q.Unwaited {
+		return
+	}
+	p.put(note(q, "waited", "Replies to this question are read now."))
+	p.Send(ctx)
+}
+
+// NobodyWaits tells the thread of a question in deny mode, once, that nothing reads the replies to it, unless something does;
+// the caller has the outbox sent.
+func (p *Poller) NobodyWaits(q *state.Question) error {
+	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForWaiter || state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
+		return nil
+	}
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if q.Unwaited || q.Status != state.Pending {
+			return state.ErrUnchanged
+		}
+		q.Unwaited = true
+		p.put(note(q, "unwaited", "[Not read] Nothing reads the replies to this question at present. Claude can wait for one with `gchat-wait`, or give it the answer in the terminal."))
+		return nil
+	})
+	return err
+}
+
+// graceForWaiter is how long after its asking a question may be without a waiter: its hook is just starting.
+const graceForWaiter = 2 * time.Second
 
 // awaited says whether a reply to a question is of use, so that its space has to be read.
 func awaited(q *state.Question) bool {

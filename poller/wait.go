@@ -41,10 +41,7 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 			switch {
 			case err != nil || ctx.Err() != nil:
 			case posted(q):
-				if q.Unwaited {
-					p.put(note(q, "waited", "Replies to this question are read now."))
-					p.Send(ctx)
-				}
+				p.tellRead(ctx, q)
 				p.Lead(ctx, q)
 			default:
 				return true

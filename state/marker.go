@@ -36,31 +36,31 @@ type markerText struct {
 }
 
 // set takes a member's value as it stands in the file, and reports whether it could without a parser.
-func (m *markerText) set(key, value []byte) bool {
-	var to *string
+func (m *markerText) set(key, value []byte) (ok bool) {
 	switch string(key) {
 	case "question_id":
-		to = &m.QuestionID
+		m.QuestionID, ok = plainString(value)
 	case "session_id":
-		to = &m.SessionID
+		m.SessionID, ok = plainString(value)
 	case "gchat_thread_key":
-		to = &m.ThreadKey
+		m.ThreadKey, ok = plainString(value)
 	case "status":
-		to = (*string)(&m.Status)
+		var text string
+		text, ok = plainString(value)
+		m.Status = Status(text)
 	case "asked_at":
-		to = &m.AskedAt
+		m.AskedAt, ok = plainString(value)
 	case "resolved_at":
 		if m.ResolvedAt = nil; string(value) == "null" {
 			return true
 		}
-		m.ResolvedAt = new(string)
-		to = m.ResolvedAt
+		var text string
+		text, ok = plainString(value)
+		m.ResolvedAt = &text
 	default:
 		return true
 	}
-	text, plain := plainString(value)
-	*to = text
-	return plain
+	return ok
 }
 
 // parseMarker reads a file's bytes. Where thoroughly is false the file may be broken in ways that only a parser sees.

@@ -6,16 +6,11 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// oneByOne is how many of the newest markers are read before several are at once: mostly one of them proves it.
-const oneByOne = 8
 
 // Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves
 // what is wanted. What is no marker, or none that this version understands, is passed over and returned in bad, and so is
@@ -24,38 +19,17 @@ func (f *MarkerFolder) Find(sessions []string, since time.Time, proves func(*Pro
 	files := f.files(f.ofSessions(sessions), func(file markerFile) bool { return !file.written.Before(since) })
 	slices.SortFunc(files, func(a, b markerFile) int { return b.written.Compare(a.written) })
 	var mu sync.Mutex
-	var next atomic.Int64
-	var enough atomic.Bool
-	look := func(end int) {
-		buf := make([]byte, 16<<10)
-		for !enough.Load() {
-			i := int(next.Add(1)) - 1
-			if i >= end {
-				return
-			}
-			ok, err := f.proves(files[i], buf, sessions, proves)
-			if ok {
-				enough.Store(true)
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				mu.Lock()
-				bad = append(bad, err)
-				mu.Unlock()
-			}
+	together(len(files), func(i int, buf []byte) bool {
+		ok, err := f.proves(files[i], buf, sessions, proves)
+		mu.Lock()
+		defer mu.Unlock()
+		found = found || ok
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			bad = append(bad, err)
 		}
-	}
-	look(min(oneByOne, len(files)))
-	if len(files) <= oneByOne || enough.Load() {
-		return enough.Load(), bad
-	}
-	next.Store(oneByOne)
-	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 4) - 1 {
-		others.Go(func() { look(len(files)) })
-	}
-	look(len(files))
-	others.Wait()
-	return enough.Load(), bad
+		return !ok
+	})
+	return found, bad
 }
 
 // proves asks about a marker twice: as it is read quickly, and what then counts as it is read thoroughly.
