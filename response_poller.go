@@ -25,16 +25,18 @@ type responsePoller struct {
 	once        bool
 }
 
-func (r responsePoller) run(ctx context.Context) error {
-	env := r.env
-	if r.interval != "" { // a flag is put into the environment
-		env = func(name string) string {
-			if name == "GCHAT_POLLER_INTERVAL" {
-				return r.interval
-			}
-			return r.env(name)
+// withInterval puts the flag of a poll interval into the environment; "" is as it was.
+func withInterval(env state.Getenv, interval string) state.Getenv {
+	return func(name string) string {
+		if name == "GCHAT_POLLER_INTERVAL" && interval != "" {
+			return interval
 		}
+		return env(name)
 	}
+}
+
+func (r responsePoller) run(ctx context.Context) error {
+	env := withInterval(r.env, r.interval)
 	dirs := r.pendingDirs
 	if len(dirs) == 0 {
 		dirs = filepath.SplitList(env("GCHAT_POLLER_PENDING_DIR"))

@@ -69,15 +69,7 @@ type heard struct {
 }
 
 func (w wait) run(ctx context.Context) error {
-	env := w.env
-	if w.interval != "" { // a flag is put into the environment
-		env = func(name string) string {
-			if name == "GCHAT_POLLER_INTERVAL" {
-				return w.interval
-			}
-			return w.env(name)
-		}
-	}
+	env := withInterval(w.env, w.interval)
 	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-wait")}
 	trouble := make(chan error, 1)
 	first := true

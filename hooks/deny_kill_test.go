@@ -1,9 +1,6 @@
 package hooks_test
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,33 +13,7 @@ import (
 // TestDeniedKilledAtEveryStep kills -9 each hook of a denied question's way at each of its steps, runs what Claude Code would
 // run next, and wants one question in the space and the reply with Claude, once.
 func TestDeniedKilledAtEveryStep(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
-			t.Fatal("strace is missing: apt-get install strace")
-		}
-		t.Skip("needs strace to kill at system calls: apt-get install strace")
-	}
-	steps := []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "connect", "write", "openat"}
-	killed := atomic.Int64{}
-	t.Run("steps", func(t *testing.T) {
-		for _, victim := range []string{forward, rewake} {
-			for _, call := range steps {
-				for nth := 1; nth <= 5; nth++ {
-					if call == "openat" {
-						nth += 6 // the first ones belong to the loader and the runtime
-					}
-					t.Run(fmt.Sprintf("%s/%s/%d", victim, call, nth), func(t *testing.T) {
-						t.Parallel()
-						killDenied(t, victim, call, nth, &killed)
-					})
-				}
-			}
-		}
-	})
-	t.Logf("%d processes were killed", killed.Load())
-	if killed.Load() < 25 {
-		t.Errorf("only %d processes were killed: the test does not do what it says", killed.Load())
-	}
+	killAtEachStep(t, 25, killDenied, forward, rewake)
 }
 
 func killDenied(t *testing.T, victim, call string, nth int, killed *atomic.Int64) {
@@ -51,8 +22,7 @@ func killDenied(t *testing.T, victim, call string, nth int, killed *atomic.Int64
 		if name != victim {
 			return nil
 		}
-		return []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull, "-e", "trace=" + call,
-			"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, nth)}
+		return killing(call, nth)
 	}
 	event := recorded(t, "single-03-PreToolUse")
 	wakes := w.start(rewake, event, strace(rewake)...)

@@ -141,7 +141,7 @@ func TestGateRemovesSomeAtATime(t *testing.T) {
 		age(t, w.marker(fmt.Sprintf("ask-sess-2-%08x", i), "sess-2", "resolved", time.Now().Add(-48*time.Hour)), 48*time.Hour)
 	}
 	w.stop("stop_hook_active", true)
-	if n := len(w.left()); n != 200-64 {
+	if n := len(w.left()); n != 200-32 {
 		t.Errorf("%d are left", n)
 	}
 	w.until("all to be gone", func() bool { w.stop("stop_hook_active", true); return len(w.left()) == 0 })

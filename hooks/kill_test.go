@@ -18,6 +18,11 @@ import (
 // what Claude Code or the next hook would run again, and wants one question, one answer, one confirmation. The steps
 // are system calls: strace kills the real program right at them, so there is no step that the test forgot to name.
 func TestKilledAtEveryStep(t *testing.T) {
+	killAtEachStep(t, 40, killOnce, "PreToolUse", "PermissionRequest", "PostToolUse", "flush")
+}
+
+// killAtEachStep runs a story once for each victim and step at which it is killed; so many must really have been.
+func killAtEachStep(t *testing.T, atLeast int64, story func(t *testing.T, victim, call string, nth int, killed *atomic.Int64), victims ...string) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
 			t.Fatal("strace is missing: apt-get install strace")
@@ -27,7 +32,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	steps := []string{"flock", "linkat", "renameat,renameat2", "fsync", "unlinkat", "connect", "write", "openat"}
 	killed := atomic.Int64{}
 	t.Run("steps", func(t *testing.T) {
-		for _, victim := range []string{"PreToolUse", "PermissionRequest", "PostToolUse", "flush"} {
+		for _, victim := range victims {
 			for _, call := range steps {
 				for nth := 1; nth <= 6; nth++ {
 					if call == "openat" {
@@ -35,22 +40,27 @@ func TestKilledAtEveryStep(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%s/%s/%d", victim, call, nth), func(t *testing.T) {
 						t.Parallel()
-						killOnce(t, victim, call, nth, &killed)
+						story(t, victim, call, nth, &killed)
 					})
 				}
 			}
 		}
 	})
 	t.Logf("%d processes were killed", killed.Load())
-	if killed.Load() < 40 {
+	if killed.Load() < atLeast {
 		t.Errorf("only %d processes were killed: the test does not do what it says", killed.Load())
 	}
 }
 
+// killing is the wrapping of a hook that is killed at the nth of these system calls.
+func killing(call string, nth int) []string {
+	return []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull, "-e", "trace=" + call,
+		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, nth)}
+}
+
 func killOnce(t *testing.T, victim, call string, nth int, killed *atomic.Int64) {
 	w := newWorld(t)
-	strace := []string{"strace", "-f", "-qq", "-b", "execve", "-o", os.DevNull, "-e", "trace=" + call,
-		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, nth)}
+	strace := killing(call, nth)
 	died := func(p *process) bool {
 		select {
 		case <-p.done:

@@ -104,8 +104,8 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		if err := d.send(ctx); err != nil {
 			return err
 		}
-		if text != "/clear" {
-			break
+		if text != "/clear" { // the second can be one, too: what comes next would be typed into what it clears
+			continue
 		}
 		if err := d.awaitCleared(ctx, clearing); err != nil {
 			return err

@@ -16,7 +16,7 @@ const Slack = 2 * time.Minute
 type Proof struct {
 	QuestionID string
 	SessionID  string // Claude Code's; of other programs also the session's name
-	ThreadKey  string
+	ThreadKey  string // of Old only
 	Status     Status
 	AskedAt    time.Time
 	ResolvedAt time.Time // zero where it does not say
@@ -42,8 +42,6 @@ func (m *markerText) set(key, value []byte) (ok bool) {
 		m.QuestionID, ok = plainString(value)
 	case "session_id":
 		m.SessionID, ok = plainString(value)
-	case "gchat_thread_key":
-		m.ThreadKey, ok = plainString(value)
 	case "status":
 		var text string
 		text, ok = plainString(value)
