@@ -243,7 +243,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 					&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, else the thread itself"},
 					&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
 					&cli.StringSliceFlag{Name: "first-of", Usage: "whichever of these is replied to first: `IDS`, thread keys, thread names or files"},
-					&cli.StringFlag{Name: "interval", Value: "15s", Usage: "`TIME` from one look to the next when nobody replies; the first looks come faster"},
+					&cli.StringFlag{Name: "interval", Usage: "`TIME` from one look to the next when nobody replies (default: 15s, or what is configured, if that is less)"},
 					&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 					&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id, thread_name"},
 				},
@@ -256,8 +256,10 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 					if err != nil {
 						return waitError{fmt.Errorf("--timeout: %w", err), ""}
 					}
-					if _, err := state.ParseInterval(c.String("interval")); err != nil {
-						return waitError{fmt.Errorf("--interval: %w", err), ""}
+					if s := c.String("interval"); s != "" {
+						if _, err := state.ParseInterval(s); err != nil {
+							return waitError{fmt.Errorf("--interval: %w", err), ""}
+						}
 					}
 					return wait{
 						env: os.Getenv, self: self, out: stdout, errOut: stderr, interval: c.String("interval"), timeout: timeout,

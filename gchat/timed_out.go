@@ -7,8 +7,8 @@ import (
 )
 
 // TimedOutText says in the thread that nobody replied in time, what comes of it, and what the timeout policy chose in the
-// person's place. Answers are by index into prompts; an empty one was not chosen.
-func TimedOutText(sessionName string, prompts []state.Prompt, answers []state.Answer, what string) string {
+// person's place, where the person had not answered. Both are by index into prompts.
+func TimedOutText(sessionName string, prompts []state.Prompt, chosen []state.Answer, given map[int]state.Answer, what string) string {
 	return fit(func(d *draft) {
 		d.add("[Timeout] ", d.line(sessionName), "\n")
 		if len(prompts) > 0 {
@@ -16,12 +16,17 @@ func TimedOutText(sessionName string, prompts []state.Prompt, answers []state.An
 		}
 		d.each(prompts, func(i int, p state.Prompt) {
 			d.lines("Question: " + d.block(p.Question))
-			if i < len(answers) && len(answers[i].Labels) > 0 {
-				var labels []string
-				for _, l := range answers[i].Labels {
-					labels = append(labels, closed(d.line(l)))
+			shown := func(labels []string) string {
+				var all []string
+				for _, l := range labels {
+					all = append(all, closed(d.line(l)))
 				}
-				d.lines("Chosen by the timeout policy, not by you: " + strings.Join(labels, ", "))
+				return strings.Join(all, ", ")
+			}
+			if a := given[i]; !a.Empty() {
+				d.lines("Your answer: " + shown(strings.Split(a.Value(), "\n")))
+			} else if i < len(chosen) && len(chosen[i].Labels) > 0 {
+				d.lines("Chosen by the timeout policy, not by you: " + shown(chosen[i].Labels))
 			}
 		})
 		d.add("\n", d.block(what))

@@ -16,9 +16,11 @@ const (
 	wokenWithin = 16 << 20
 )
 
-// neverArrived are the session's questions in deny mode that it was to be woken with, and was not: the process was killed
-// between writing that down and its end. The transcript tells. Each is found once.
-func (h *Hook) neverArrived(ctx context.Context, e *Event) (lost []*state.Question) {
+// neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
+// writing that down and its end. The transcript tells. Done must be called: with true once it is on its way again, which is
+// made sure of no more.
+func (h *Hook) neverArrived(ctx context.Context, e *Event) (texts []string, done func(bool)) {
+	var lost []*state.Question
 	var news struct {
 		Transcript words `json:"transcript_path"`
 	}
@@ -37,25 +39,33 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event) (lost []*state.Questi
 			case <-time.After(transcriptLag - since):
 			}
 		}
-		there, known := h.toldIn(string(news.Transcript), q)
-		mine := false
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if mine = !q.DeliverySeen; !mine {
-				return state.ErrUnchanged
-			}
-			q.DeliverySeen = true
-			return nil
-		})
-		if mine && known && !there {
-			h.log.Warn().Str("question", q.QuestionID).Msg("the session was not woken with this; it is told again")
-			lost = append(lost, q)
+		switch there, known := h.toldIn(string(news.Transcript), q); {
+		case there:
+			return seen(q)
+		case known:
+			h.log.Warn().Str("question", q.QuestionID).Msg("the session was not told of this; it is told again")
+			lost, texts = append(lost, q), append(texts, textOf(q))
 		}
-		return err
+		return nil
 	})
 	if err != nil && ctx.Err() == nil {
 		h.log.Error().Err(err).Msg("markers")
 	}
-	return lost
+	return texts, func(delivered bool) {
+		for _, q := range lost {
+			if !delivered {
+				return
+			}
+			if err := seen(q); err != nil {
+				h.log.Error().Err(err).Msg("told again, and not written down")
+			}
+		}
+	}
+}
+
+func seen(q *state.Question) error {
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.DeliverySeen = true; return nil })
+	return err
 }
 
 // toldIn says whether a transcript holds what its session was woken with; known is false where that cannot be told.
@@ -77,7 +87,7 @@ func (h *Hook) toldIn(path string, q *state.Question) (there, known bool) {
 // textOf is what a session is woken with, of a question that is over.
 func textOf(q *state.Question) string {
 	if q.Status == state.TimedOut {
-		return timeoutText(q)
+		return timeoutText(q, false)
 	}
 	return replyText(q)
 }

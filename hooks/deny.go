@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,16 +25,13 @@ const (
 	undenied = 10 * time.Second
 )
 
-// errNobodyReads says that a question put into the space would wait in vain.
-var errNobodyReads = errors.New("no reply could be used")
-
 // deny puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply
 // is delivered later. Where it cannot be put there, the question goes to the terminal as in native mode: a question is
 // never denied into the void.
 func (h *Hook) deny(ctx context.Context, e *Event) error {
 	again, err := h.askAgain(e)
 	if err != nil {
-		return err
+		h.log.Error().Err(err).Msg("markers")
 	}
 	if again {
 		_, _, err := h.recordCall(e, state.Native)
@@ -44,32 +42,54 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if err != nil || q == nil {
 		return err
 	}
-	if q, err = h.postInTime(ctx, q); err != nil {
+	if err = h.postInTime(ctx, q); err != nil {
 		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).Str("hint", gchat.Hint(err)).
 			Msg("question not put into the space: it is asked in the terminal")
 		return h.askInTerminal(e, q)
 	}
-	if q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
+	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
 		return errors.Join(err, h.askInTerminal(e, q))
 	}
 	return h.print(toolDeny(h.denial(q)))
 }
 
-// askAgain says whether this call is the one that goes to the terminal, since nobody replied to the last one in time. It
-// does so once for each.
+// askAgain says whether this call is a question that nobody replied to in time, asked again: it goes to the terminal, once.
+// Claude is told to ask in the same words, and may have chosen others: the same options count as well.
 func (h *Hook) askAgain(e *Event) (again bool, err error) {
-	err = h.markers(e, func(q *state.Question) error {
-		if q.Status != state.TimedOut || q.TimeoutPolicy != state.AskTerminal || q.AskedAgain || again {
-			return nil
-		}
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
-				return state.ErrUnchanged
+	prompts, err := e.prompts()
+	if err != nil {
+		return false, err
+	}
+	var best *state.Question
+	rank := func(q *state.Question) int {
+		likeness := 0
+		for _, was := range q.Questions {
+			for _, is := range prompts {
+				switch {
+				case was.Question == is.Question:
+					likeness = 2
+				case slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label }):
+					likeness = max(likeness, 1)
+				}
 			}
-			q.AskedAgain = true
-			return nil
-		})
-		return err
+		}
+		return likeness
+	}
+	err = h.markers(e, func(q *state.Question) error {
+		if q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain && rank(q) > 0 && (best == nil || rank(q) > rank(best)) {
+			best = q
+		}
+		return nil
+	})
+	if err != nil || best == nil {
+		return false, err
+	}
+	_, err = state.UpdateQuestion(best.Path, func(q *state.Question) error {
+		if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
+			return state.ErrUnchanged
+		}
+		q.AskedAgain = true
+		return nil
 	})
 	return again, err
 }
@@ -82,7 +102,13 @@ func (h *Hook) markers(e *Event, f func(*state.Question) error) error {
 			return err
 		}
 		for _, err := range bad {
-			h.log.Error().Err(err).Msg("marker passed over")
+			if what := err.Error(); !h.passed[what] { // not with every look of a process that waits
+				if h.passed == nil {
+					h.passed = map[string]bool{}
+				}
+				h.passed[what] = true
+				h.log.Error().Err(err).Msg("marker passed over")
+			}
 		}
 		for _, q := range qs {
 			if err := f(q); err != nil {
@@ -116,8 +142,8 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	for _, dir := range h.stateDirs() { // it may have gone to the terminal already
 		have, _, _ := state.QuestionsIn(dir).OfSession(e.SessionID)
 		if holdsCall(have, e) {
-			_, err := h.poller.AskInstead(q.Path)
-			return nil, err
+			h.drop(q)
+			return nil, nil
 		}
 	}
 	return q, nil
@@ -134,76 +160,75 @@ func holdsCall(qs []*state.Question, e *Event) bool {
 }
 
 // postInTime puts a marker into its space, within the time that a session can be kept waiting.
-func (h *Hook) postInTime(ctx context.Context, q *state.Question) (*state.Question, error) {
-	if err := h.replyable(q); err != nil {
-		return q, err
-	}
+func (h *Hook) postInTime(ctx context.Context, q *state.Question) error {
 	bound := denyBound
 	if h.asked.cfg.Format != "" {
 		bound = denyWordedBound
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	type result struct {
-		q   *state.Question
-		err error
-	}
-	done := make(chan result, 1) // a send that was begun may take longer to end: nobody waits for that here
+	done := make(chan error, 1) // a send that was begun may take longer to end: nobody waits for that here
 	go func() {
 		defer h.catch()
-		q, err := h.poller.PostSoon(ctx, q.Path)
-		done <- result{q, err}
+		err := h.poller.Replyable(ctx, h.asked.cfg)
+		if err == nil {
+			_, err = h.poller.PostSoon(ctx, q.Path)
+		}
+		done <- err
 	}()
 	select {
-	case r := <-done:
-		if r.err == nil && (r.q == nil || !r.q.MessageSent) {
-			r.err = errors.New("it was closed meanwhile")
+	case err := <-done:
+		if err != nil {
+			return err
 		}
-		if r.q == nil {
-			r.q = q
-		}
-		return r.q, r.err
 	case <-ctx.Done():
-		return q, fmt.Errorf("post question: Google Chat did not answer within %s", bound)
+		return fmt.Errorf("post question: Google Chat did not answer within %s", bound)
 	}
-}
-
-// replyable says whether a reply to a question could be used: somebody may answer, and the space can be read.
-func (h *Hook) replyable(q *state.Question) error {
-	if len(h.asked.cfg.AllowedUsers) == 0 {
-		return fmt.Errorf("%w: nobody is on allowed_users", errNobodyReads)
+	now, err := state.LoadQuestion(q.Path)
+	if err == nil && !now.MessageSent {
+		err = errors.New("post question: it was closed meanwhile")
 	}
-	for _, in := range state.TroubledInboxes(state.UserState(h.Env)) {
-		if in.Chat == q.Chat && in.Trouble.Degraded {
-			return fmt.Errorf("%w: %s", errNobodyReads, in.Trouble.Why)
-		}
-	}
-	return nil
+	return err
 }
 
 // askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
-// finds the record.
+// finds the record. That is there before the marker goes: killed in between, the question is not lost.
 func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
-	there, err := h.poller.AskInstead(q.Path)
+	if now, err := state.LoadQuestion(q.Path); err == nil {
+		q = now
+	}
+	_, err := h.recordIn(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+		for _, known := range have {
+			if known.QuestionID == q.QuestionID {
+				return known
+			}
+		}
+		return poller.Instead(q)
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := h.recordIn(state.QuestionsIn, e, func(have []*state.Question) *state.Question { return there }); err != nil {
-		return err
-	}
-	if gone, err := state.LoadQuestion(q.Path); err == nil {
-		if err := (state.Questions{Dir: filepath.Dir(q.Path)}).Remove(gone); err != nil {
-			h.log.Error().Err(err).Msg("marker not removed")
-		}
-	}
+	h.drop(q)
 	h.wake()
 	return nil
+}
+
+// drop ends and removes a marker whose question goes on in the terminal.
+func (h *Hook) drop(q *state.Question) {
+	err := h.poller.CloseInstead(q.Path)
+	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
+		err = state.Questions{Dir: filepath.Dir(q.Path)}.Remove(gone)
+	}
+	if err != nil {
+		h.log.Error().Err(err).Msg("marker not removed")
+	}
 }
 
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
 // hook was killed, or ran out of its time.
 func (h *Hook) reclaim(e *Event) error {
-	hash := e.inputHash()
+	hash, found := e.inputHash(), false
+	there := map[string]bool{} // by id
 	for _, dir := range h.stateDirs() {
 		have, _, err := state.QuestionsIn(dir).OfSession(e.SessionID)
 		if err != nil {
@@ -211,12 +236,15 @@ func (h *Hook) reclaim(e *Event) error {
 		}
 		for _, q := range have {
 			if q.Status.Open() && q.InputHash == hash {
-				return nil
+				there[q.QuestionID], found = true, true
 			}
 		}
 	}
-	found := false
 	return h.markers(e, func(q *state.Question) error {
+		if q.Status.Open() && there[q.QuestionID] { // the hook was killed before it could remove it
+			h.drop(q)
+			return nil
+		}
 		if found || !q.Status.Open() || q.InputHash != hash || q.Denied && time.Since(q.AskedAt).Abs() > undenied {
 			return nil
 		}

@@ -81,7 +81,7 @@ func TestGateFindsTheTeam(t *testing.T) {
 		"configured agents":               {func(w *world) { w.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"; w.team("s3-live", here) }, true},
 		"a name that leads elsewhere": {func(w *world) {
 			w.env["CLAUDE_SESSION_ID"] = "x/../../s3"
-			writeFile(w.TB, filepath.Join(w.env["HOME"], ".claude", "s3", "config.json"), away)
+			writeFile(w.TB, filepath.Join(w.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
 			w.team("s3-live-x", "{}")
 		}, false},
 	} {
@@ -99,11 +99,13 @@ func TestGateFindsTheTeam(t *testing.T) {
 
 func TestGateTeamThatCannotBeRead(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
-		"garbage":          func(path string) error { return os.WriteFile(path, []byte(`{"members":[`), 0o600) },
-		"empty":            func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"no members":       func(path string) error { return os.WriteFile(path, []byte(`{"name":"s3-live"}`), 0o600) },
-		"members is none":  func(path string) error { return os.WriteFile(path, []byte(`{"members":{}}`), 0o600) },
-		"huge":             func(path string) error { return os.WriteFile(path, append(make([]byte, 5<<20), "{}"...), 0o600) },
+		"garbage":         func(path string) error { return os.WriteFile(path, []byte(`{"members":[`), 0o600) },
+		"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"no members":      func(path string) error { return os.WriteFile(path, []byte(`{"name":"s3-live"}`), 0o600) },
+		"members is none": func(path string) error { return os.WriteFile(path, []byte(`{"members":{}}`), 0o600) },
+		"huge": func(path string) error {
+			return os.WriteFile(path, []byte(`{"members":[]}`+strings.Repeat(" ", 5<<20)), 0o600)
+		},
 		"a folder":         func(path string) error { return os.Mkdir(path, 0o700) },
 		"a pipe":           func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a link to itself": func(path string) error { return os.Symlink(path, path) },

@@ -153,7 +153,7 @@ func TestGatePassesOver(t *testing.T) {
 		"garbage":             file("\x00\xff{{{"),
 		"after its end":       file(good + "}"),
 		"a comma too many":    file(good[:len(good)-1] + ",}"),
-		"broken further on":   file(good[:len(good)-1] + `,"questions":[{]}`),
+		"broken further on":   file(good[:len(good)-1] + `,"questions":[{]]}`),
 		"null":                file("null"),
 		"a list":              file("[" + good + "]"),
 		"a number":            file("7"),

@@ -38,7 +38,7 @@ func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFol
 func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript string) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	for _, folder := range markers {
-		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.Slack), func(m *state.Proof) (bool, error) { return askedInSpace(m, now) })
+		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack), func(m *state.Proof) (bool, error) { return askedInSpace(m, now) })
 		if h.passedOver(bad); asked {
 			return true
 		}
@@ -48,7 +48,7 @@ func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript stri
 		if err != nil {
 			continue // the other hooks say so, and of what is broken in it, too
 		}
-		asked, _ := folder.Find(sessions, now.Add(-recently-state.Slack), func(m *state.Proof) (bool, error) {
+		asked, _ := folder.Find(sessions, now.Add(-recently-state.MarkerSlack), func(m *state.Proof) (bool, error) {
 			return m.Status != state.Expired && within(now, m.AskedAt, recently), nil
 		})
 		if folder.Close(); asked {
@@ -74,7 +74,7 @@ func (h *Hook) markerFolders() (folders []*state.MarkerFolder) {
 
 // askedInSpace says whether a marker lets its session stop.
 func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
-	if m.AskedAt.After(now.Add(state.Slack)) {
+	if m.AskedAt.After(now.Add(state.MarkerSlack)) {
 		return false, &state.Corrupt{Path: m.Path, Err: fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))}
 	}
 	switch m.Status {
@@ -95,7 +95,7 @@ func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
 // within says whether then is less than so long ago, or just ahead.
 func within(now, then time.Time, long time.Duration) bool {
 	ago := now.Sub(then)
-	return ago >= -state.Slack && ago < long
+	return ago >= -state.MarkerSlack && ago < long
 }
 
 // passedOver logs what a look at markers did not understand, a line each.

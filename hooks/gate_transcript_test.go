@@ -71,6 +71,7 @@ func TestAskedInTurn(t *testing.T) {
 		"another call's result":      {said("go") + ask("1") + res("2", false, "done"), false},
 		"denied, then answered":      {said("go") + ask("1") + res("1", true, "no") + ask("2") + res("2", false, "yes"), true},
 		"two at once":                {said("go") + assistantLine(t, now, call("1", askTool, nil), call("2", askTool, nil)) + res("1", true, "no") + res("2", false, "yes"), true},
+		"beside another tool":        {said("go") + assistantLine(t, now, call("b", "Bash", nil), call("1", askTool, nil)) + res("b", false, "done") + res("1", true, "no"), false},
 		"in the turn before":         {said("go") + answered + said("and now?") + text, false},
 		"sent back since":            {said("go") + answered + meta(said("Stop hook feedback:\nnot yet")) + text, true},
 		"woken since":                {said("go") + answered + from("task-notification", said("a task is done")) + text, true},

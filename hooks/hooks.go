@@ -31,8 +31,9 @@ type Hook struct {
 
 	log    *state.Log
 	poller *poller.Poller
-	code   int      // exit code
-	asked  struct { // found out once
+	code   int             // exit code
+	passed map[string]bool // what was logged of markers that are none
+	asked  struct {        // found out once
 		cfg   *state.Config
 		rules state.SessionRules
 		chat  string // "" when the webhook has to be asked for

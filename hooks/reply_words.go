@@ -38,9 +38,9 @@ func outcome(q *state.Question) string {
 	case q == nil || q.Status != state.TimedOut:
 		return ""
 	case q.ResolvedBy == "policy":
-		return "The timeout policy chose, not the user: " + pairs(q) + "."
+		return "The timeout policy chose, not the user: " + pairs(q, func(i int) bool { return q.Partial[i].Empty() }) + "."
 	case q.TimeoutPolicy == state.AskTerminal:
-		return "Ask again with AskUserQuestion: the question is then shown in the terminal."
+		return "Ask again with AskUserQuestion, in the same words: the question is then shown in the terminal."
 	}
 	return ""
 }
@@ -52,7 +52,7 @@ func replyText(q *state.Question) string {
 		what, these = "questions", "these answers"
 	}
 	return fmt.Sprintf("%sThe user has answered your %s from Google Chat: %s. You can now continue with %s in mind. %s",
-		ReplyPrefix, what, pairs(q), these, endOf(q))
+		ReplyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
 }
 
 // endOf ends what a session is woken with. It stands in no other text of ours, so that a transcript tells whether the
@@ -64,28 +64,38 @@ func endOf(q *state.Question) string {
 	return "(answered question " + q.QuestionID + ")"
 }
 
-// timeoutText wakes a session that nobody replied to.
-func timeoutText(q *state.Question) string {
+// timeoutText wakes a session that nobody replied to; unread says that there may be a reply, which cannot be read.
+func timeoutText(q *state.Question, unread bool) string {
 	waited := state.DefaultReplyTimeout
 	if q.TimesOutAt != nil {
 		waited = q.TimesOutAt.Sub(q.AskedAt)
 	}
 	text := TimeoutPrefix + "No response in " + poller.Spoken(waited) + "."
+	if unread {
+		text += " Google Chat cannot be read at present: the user may have replied."
+	}
 	if did := outcome(q); did != "" {
 		text += " " + did
 	} else {
 		text += " Go on without an answer, as carefully as the question demands; a later reply still comes to you."
 	}
-	for _, p := range q.Questions {
-		text += fmt.Sprintf("\nThe question was: %q", p.Question)
+	for i, p := range q.Questions {
+		if a := q.Partial[i]; !a.Empty() {
+			text += fmt.Sprintf("\nThe user did answer: %q=%q", p.Question, a.Value())
+		} else {
+			text += fmt.Sprintf("\nThe question was: %q", p.Question)
+		}
 	}
 	return text + " " + endOf(q)
 }
 
-// pairs are the questions with their answers and remarks, as Claude Code words them itself.
-func pairs(q *state.Question) string {
+// pairs are some of the questions with their answers and remarks, as Claude Code words them itself.
+func pairs(q *state.Question, which func(i int) bool) string {
 	var parts []string
-	for _, p := range q.Questions {
+	for i, p := range q.Questions {
+		if !which(i) {
+			continue
+		}
 		pair := fmt.Sprintf("\"%s\"=\"%s\"", p.Question, q.Answers[p.Question])
 		if n := q.Notes[p.Question]; n != "" {
 			pair += " notes: " + n

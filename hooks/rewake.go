@@ -29,12 +29,8 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Deny:
 		own = h.ownMarker(ctx, e)
 	case e.HookEventName == "Stop":
-		if lost := h.neverArrived(ctx, e); len(lost) > 0 {
-			var texts []string
-			for _, q := range lost {
-				texts = append(texts, textOf(q))
-			}
-			h.wakeWith(texts)
+		if texts, done := h.neverArrived(ctx, e); len(texts) > 0 {
+			done(h.wakeWith(texts))
 			return nil
 		}
 	default:
@@ -43,26 +39,25 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	w := &waiters{Hook: h, event: e, replies: make(chan *waiter, 1)}
 	w.pid, w.start = poller.Claude(h.Env)
 	defer w.end()
+	w.adopt(ctx, own, true)
 	tick := time.NewTicker(adoptEvery)
 	defer tick.Stop()
-	for first := true; ; first = false {
-		if w.pid > 0 && poller.Gone(&state.Question{ClaudePID: w.pid, ClaudeStart: w.start}) {
-			return nil // nobody is left to be woken
-		}
-		w.adopt(ctx, own, first)
-		if len(w.waiting) == 0 {
-			return nil // quietly: answered otherwise, or another process waits
-		}
+	for len(w.waiting) > 0 { // else it ends quietly: answered otherwise, or another process waits
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			if w.pid > 0 && poller.Gone(&state.Question{ClaudePID: w.pid, ClaudeStart: w.start}) {
+				return nil // nobody is left to be woken
+			}
+			w.adopt(ctx, own, false)
 		case one := <-w.replies:
 			if w.deliver(one) {
 				return nil
 			}
 		}
 	}
+	return nil
 }
 
 // ownMarker waits until the call's marker is in the space, whichever of the two hooks starts first, and returns its path;
@@ -114,7 +109,8 @@ type waiter struct {
 // nothing, since this hook runs in it; later it has ended again.
 func (w *waiters) adopt(ctx context.Context, own string, first bool) {
 	err := w.markers(w.event, func(q *state.Question) error {
-		if !q.Status.Open() || !q.Denied || !first && q.SessionEnded != nil || slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path }) {
+		late := q.Status == state.TimedOut && poller.Answerable(q) && time.Since(q.AskedAt) < state.MaxAge
+		if !q.Status.Open() && !late || !q.Denied || !first && q.SessionEnded != nil || slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path }) {
 			return nil
 		}
 		if own != "" && q.Path != own && time.Since(q.AskedAt).Abs() < ownBound {
@@ -131,7 +127,7 @@ func (w *waiters) adopt(ctx context.Context, own string, first bool) {
 			}
 			return nil
 		}
-		if q, err = w.claim(q); err != nil || !q.Status.Open() {
+		if q, err = w.claim(q); err != nil || !q.Status.Open() && !poller.Answerable(q) {
 			lock.Unlock()
 			return nil
 		}
@@ -149,13 +145,10 @@ func (w *waiters) adopt(ctx context.Context, own string, first bool) {
 // claim says that the question is this Claude Code's, which lives, whichever asked it.
 func (w *waiters) claim(q *state.Question) (*state.Question, error) {
 	return state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.SessionEnded == nil && (w.pid == 0 || q.ClaudePID == w.pid && q.ClaudeStart == w.start) {
+		if q.SessionEnded == nil && q.ClaudePID == w.pid && q.ClaudeStart == w.start {
 			return state.ErrUnchanged
 		}
-		q.SessionEnded = nil
-		if w.pid > 0 {
-			q.ClaudePID, q.ClaudeStart = w.pid, w.start
-		}
+		q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, w.pid, w.start // 0 where it cannot be told
 		return nil
 	})
 }
@@ -164,16 +157,19 @@ func (w *waiters) begin(ctx context.Context, q *state.Question, lock *state.Lock
 	ctx, stop := context.WithCancel(ctx)
 	one := &waiter{path: q.Path, lock: lock, stop: stop, done: make(chan struct{})}
 	w.waiting = append(w.waiting, one)
-	until := time.Now().Add(state.DefaultReplyTimeout)
-	if q.TimesOutAt != nil {
+	until := q.AskedAt.Add(state.DefaultReplyTimeout)
+	switch {
+	case q.Status == state.TimedOut:
+		until = q.AskedAt.Add(state.MaxAge)
+	case q.TimesOutAt != nil:
 		until = *q.TimesOutAt
 	}
 	go func() {
 		defer close(one.done)
 		defer w.catch()
-		_, one.err = w.poller.Await(ctx, q, until, true, func(q *state.Question) bool {
+		_, one.err = w.poller.Await(ctx, q, poller.Waiting{Until: until, Held: true, Over: func(q *state.Question) bool {
 			return q.SessionEnded != nil || poller.Gone(q)
-		})
+		}})
 		select {
 		case w.replies <- one:
 		case <-ctx.Done():
@@ -205,24 +201,34 @@ func (w *waiters) deliver(first *waiter) bool {
 	if text == "" {
 		return false // closed otherwise, or its session has ended
 	}
-	texts, records := []string{text}, []func() error{record}
+	told := []tale{{text, record}}
 	for _, one := range w.waiting { // what came at the same moment goes along: this process ends now
 		one.stop()
 		<-one.done
 		if text, record := w.toldOf(one); text != "" {
-			texts, records = append(texts, text), append(records, record)
+			told = append(told, tale{text, record})
 		}
 	}
-	// Said before it is written down: killed in between, another process says it again. Nothing is heard before the exit.
-	if !w.wakeWith(texts) {
-		return true
-	}
-	for _, record := range records {
-		if err := record(); err != nil {
-			w.log.Error().Err(err).Msg("delivered, and not written down")
+	// Written down before it is said, or a disk that is full would have the session woken again and again. Killed in between,
+	// the transcript does not hold it, and the next event says it again.
+	var texts []string
+	for _, t := range told {
+		if err := t.record(); err != nil {
+			w.log.Error().Err(err).Msg("session not woken: that cannot be written down")
+			continue
 		}
+		texts = append(texts, t.text)
+	}
+	if len(texts) > 0 {
+		w.wakeWith(texts)
 	}
 	return true
+}
+
+// tale is what a session is told, and what is written down of that.
+type tale struct {
+	text   string
+	record func() error
 }
 
 // wakeWith has this process wake its session with these texts, as soon as it ends.
@@ -241,13 +247,17 @@ func (w *waiters) toldOf(one *waiter) (text string, record func() error) {
 	if err != nil {
 		return "", nil
 	}
+	unread := errors.Is(one.err, poller.ErrUnread)
 	switch {
 	case q.SessionEnded != nil || poller.Gone(q):
 	case q.Status == state.Answered:
 		return replyText(q), func() error { return w.resolve(q, delivered) }
-	case q.Status == state.Pending && errors.Is(one.err, poller.ErrNoReply):
-		return timeoutText(w.poller.TimedOut(q)), func() error {
-			_, _, err := w.poller.TimeOut(q.Path, delivered)
+	case q.Status == state.Pending && (unread || errors.Is(one.err, poller.ErrNoReply)):
+		return timeoutText(w.poller.TimedOut(q, unread), unread), func() error {
+			ended, err := w.poller.TimeOut(q.Path, unread, delivered)
+			if err == nil && !ended {
+				err = errors.New("a reply came just now")
+			}
 			return err
 		}
 	}
@@ -262,6 +272,9 @@ func delivered(q *state.Question) {
 
 // resolve closes a question whose answer Claude has.
 func (h *Hook) resolve(q *state.Question, also func(*state.Question)) error {
-	_, err := h.poller.Close(q.Path, state.Resolved, "chat", also)
+	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", also)
+	if err == nil && !ended {
+		err = errors.New("it was closed just now")
+	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +27,6 @@ type gateNews struct {
 
 // finding is what a check of the gate has against the session's stopping.
 type finding struct {
-	check     string
 	level     state.GateLevel
 	forClaude string // what to do about it
 	forPerson string // what is the case
@@ -83,20 +81,22 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 
 // findings are what the checks that are made have against the session's stopping.
 func (h *Hook) findings(e *Event, news gateNews, markers []*state.MarkerFolder) (found []finding) {
-	for check, look := range map[string]func() *finding{
-		state.QuestionAsked:    func() *finding { return h.checkQuestion(e, news, markers) },
-		state.PersistentAgents: func() *finding { return h.checkAgents(e) },
+	for _, check := range []struct {
+		name string
+		look func() *finding
+	}{
+		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news, markers) }},
+		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
 	} {
-		level := h.asked.rules.StopGate[check]
+		level := h.asked.rules.StopGate[check.name]
 		if level != state.GateOn && level != state.GateAdvice {
 			continue
 		}
-		if f := look(); f != nil {
-			f.check, f.level = check, level
+		if f := check.look(); f != nil {
+			f.level = level
 			found = append(found, *f)
 		}
 	}
-	slices.SortFunc(found, func(a, b finding) int { return strings.Compare(b.check, a.check) }) // the question first
 	return found
 }
 

@@ -11,16 +11,13 @@ import (
 )
 
 // undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
-// session had ended. Done must be called: with true once Claude has them.
+// session had ended: judged here, by the session's own environment. Done must be called: with true once Claude has them.
 func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 	var qs []*state.Question
 	var locks []*state.Lock
-	var texts []string
-	for _, q := range h.neverArrived(context.Background(), e) {
-		texts = append(texts, textOf(q))
-	}
+	texts, again := h.neverArrived(context.Background(), e)
 	err := h.markers(e, func(q *state.Question) error {
-		if q.Status != state.Answered || !q.Denied {
+		if !q.Denied || q.Status != state.Answered && !(poller.Answerable(q) && q.Unread()) {
 			return nil
 		}
 		lock, err := state.LockWaiter(q)
@@ -28,15 +25,16 @@ func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 			return nil // somebody is about to deliver it
 		}
 		locks = append(locks, lock)
-		if q, err = state.LoadQuestion(q.Path); err == nil && q.Status == state.Answered {
+		if q, err = h.poller.Judge(q.Path); err == nil && q.Status == state.Answered {
 			qs, texts = append(qs, q), append(texts, replyText(q))
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		h.log.Error().Err(err).Msg("markers")
 	}
 	return strings.Join(texts, "\n\n"), func(delivered bool) {
+		again(delivered)
 		for _, q := range qs {
 			if !delivered {
 				break
@@ -48,7 +46,7 @@ func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 		for _, l := range locks {
 			l.Unlock()
 		}
-		if len(qs) > 0 {
+		if len(locks) > 0 {
 			h.leave()
 		}
 	}

@@ -15,38 +15,27 @@ func (p *Poller) ThreadOf(key string) string {
 	return threads[key]
 }
 
-// AwaitInThread waits for a reply of an allowed person in a thread that no question is known of: the first after the last
-// message of an app, or, where there is none, after now. Errors are ErrNoReply at that time, and what keeps it from reading
-// from the beginning: what was well once may come back.
+// AwaitInThread waits for a reply of an allowed person in a thread that no question is known of: the first after the message
+// of an app that was the last one there at the first look, or, where there is none, after now. Errors are ErrNoReply at that
+// time, and what keeps it from reading from the beginning: what was well once may come back.
 func (p *Poller) AwaitInThread(ctx context.Context, thread string, until time.Time) (state.Reply, error) {
-	space := thread[:strings.Index(thread, "/threads/")]
 	begun, trouble := p.now(), trouble{}
-	var r *gchat.Reader
-	for read := false; ; {
-		cfg := p.config(state.ProjectDir(p.Env))
-		var err error
-		if r == nil { // also after a refusal: a person may have logged in again
-			endpoint := cfg.APIEndpoint
-			if hook, werr := p.webhook(ctx, cfg); werr == nil {
-				endpoint = p.endpoint(cfg, hook)
-			}
-			r, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile)
-		}
-		var reply state.Reply
-		if err == nil {
-			reply, err = p.replyIn(ctx, cfg, r, space, thread, begun)
-		}
+	in := threadWait{Poller: p, thread: thread, space: thread[:strings.Index(thread, "/threads/")], after: begun.Add(-dateSlack), from: begun}
+	if said := p.outbox().LastIn(thread); !said.IsZero() && said.Before(in.from) {
+		in.from = said
+	}
+	in.from = in.from.Add(-clockSlack)
+	for {
+		reply, err := in.look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return state.Reply{}, ctx.Err()
 		case err == nil && reply.MessageName != "":
 			return reply, nil
-		case err != nil && !read && (gchat.AuthFailure(err) || gchat.Permanent(err)):
+		case err != nil && !in.read && (gchat.AuthFailure(err) || gchat.Permanent(err)):
 			return state.Reply{}, err
-		case err == nil:
-			read = true
 		case gchat.AuthFailure(err):
-			r = nil
+			in.reader = nil // a person may have logged in again
 		}
 		if !p.now().Before(until) {
 			if err != nil {
@@ -54,27 +43,63 @@ func (p *Poller) AwaitInThread(ctx context.Context, thread string, until time.Ti
 			}
 			return state.Reply{}, ErrNoReply
 		}
-		pause := max(trouble.after(err), cycle(p.now().Sub(begun), cfg.PollInterval))
+		pause := max(trouble.after(err), cycle(p.now().Sub(begun), p.config(state.ProjectDir(p.Env)).PollInterval))
 		sleep(ctx, min(pause, max(until.Sub(p.now()), time.Millisecond)))
 	}
 }
 
-// replyIn looks once for the reply; without a name there is none.
-func (p *Poller) replyIn(ctx context.Context, cfg *state.Config, r *gchat.Reader, space, thread string, begun time.Time) (state.Reply, error) {
-	var found state.Reply
-	asked := false
-	_, err := r.Since(ctx, space, begun.Add(-clockSlack), func(page []gchat.Message) {
+// threadWait is the waiting for a reply in one thread.
+type threadWait struct {
+	*Poller
+	thread, space string
+	reader        *gchat.Reader
+	from          time.Time // what is older is not read; the server's clock
+	after         time.Time // a reply is younger; the server's clock
+	read          bool      // the thread was read once
+}
+
+// look looks once for the reply; without a name there is none.
+func (w *threadWait) look(ctx context.Context) (found state.Reply, err error) {
+	cfg := w.config(state.ProjectDir(w.Env))
+	if w.reader == nil {
+		endpoint := cfg.APIEndpoint
+		if hook, err := w.webhook(ctx, cfg); err == nil {
+			endpoint = w.endpoint(cfg, hook)
+		}
+		if w.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile); err != nil {
+			return found, err
+		}
+	}
+	var mine []gchat.Message
+	newest := w.from
+	done, err := w.reader.Since(ctx, w.space, w.from, func(page []gchat.Message) {
 		for _, m := range page {
-			reply := state.Reply{MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName, Text: gchat.CleanReply(m.Text), CreateTime: m.CreateTime}
-			switch {
-			case m.ThreadName != thread || m.Deleted:
-			case !m.Human:
-				found, asked = state.Reply{}, true
-			case found.MessageName != "" || strings.TrimSpace(reply.Text) == "" || !allowed(cfg, &reply):
-			case asked || m.CreateTime.After(begun.Add(-dateSlack)):
-				found = reply
+			if m.ThreadName == w.thread && !m.Deleted {
+				mine = append(mine, m)
+			}
+			if m.CreateTime.After(newest) {
+				newest = m.CreateTime
 			}
 		}
 	})
-	return found, err
+	if err != nil {
+		return found, err
+	}
+	for _, m := range mine {
+		if !w.read && !m.Human {
+			w.after = m.CreateTime
+		}
+	}
+	if !done {
+		w.from = newest.Add(-time.Millisecond) // the rest comes with the next look
+	} else {
+		w.read = true
+	}
+	for _, m := range mine {
+		reply := state.Reply{MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName, Text: gchat.CleanReply(m.Text), CreateTime: m.CreateTime}
+		if m.Human && m.CreateTime.After(w.after) && strings.TrimSpace(reply.Text) != "" && allowed(cfg, &reply) {
+			return reply, nil
+		}
+	}
+	return found, nil
 }

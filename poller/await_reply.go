@@ -5,29 +5,52 @@ import (
 	"errors"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
-// ErrNoReply says that the time for a reply is up.
-var ErrNoReply = errors.New("nobody replied in time")
+var (
+	// ErrNoReply says that the time for a reply is up, and that there was none.
+	ErrNoReply = errors.New("nobody replied in time")
+	// ErrUnread says that the time is up and the space cannot be read: there may have been a reply.
+	ErrUnread = errors.New("replies cannot be read")
+)
+
+const (
+	// unreadGrace is how long after its time a question waits for a space that cannot be read.
+	unreadGrace = 5 * time.Minute
+	// unreadPause is the time from one such look to the next.
+	unreadPause = 20 * time.Second
+)
+
+// Waiting is how a question in deny mode is waited for.
+type Waiting struct {
+	Until time.Time // this machine's clock
+	Held  bool      // the caller has the question's waiter lock; without it, whoever has it judges the replies
+	// Over, where set, ends the waiting otherwise.
+	Over func(*state.Question) bool
+}
 
 // Await waits until somebody replied to a question whose dialog is nowhere (deny mode), or until it was closed, and returns
-// it as it then stands. Held says that the caller has the question's waiter lock: then one that was timed out before is
-// waited for again. Errors are ErrNoReply at that time, ErrGaveUp when over (nil for never) ends it or its file is gone,
-// and ctx's.
-func (p *Poller) Await(ctx context.Context, q *state.Question, until time.Time, held bool, over func(*state.Question) bool) (*state.Question, error) {
+// it as it then stands. Who has the waiter lock waits for one, too, that was timed out before and may still be answered.
+// Errors are ErrNoReply and ErrUnread at that time, ErrGaveUp when Over ends it or its file is gone, and ctx's.
+func (p *Poller) Await(ctx context.Context, q *state.Question, w Waiting) (*state.Question, error) {
+	waits := func(q *state.Question) bool {
+		return q.Status == state.Pending || q.Status == state.TimedOut && w.Held && answerable(q)
+	}
+	ends := func(q *state.Question) bool { return w.Over != nil && w.Over(q) }
+	path := q.Path
 	q, err := p.watch(ctx, q, watching{
 		begin: func(ctx context.Context) bool {
 			p.tellRead(ctx, q)
 			p.Lead(ctx, q)
 			return false
 		},
-		over: func(q *state.Question) bool {
-			return q.Status != state.Pending && (q.Status != state.TimedOut || !held) || over != nil && over(q)
-		},
-		until: until,
+		over:    func(q *state.Question) bool { return !waits(q) || ends(q) },
+		until:   w.Until,
+		passive: !w.Held,
 		each: func(q *state.Question) error {
-			if over != nil && over(q) {
+			if ends(q) {
 				return ErrGaveUp
 			}
 			return nil
@@ -35,62 +58,85 @@ func (p *Poller) Await(ctx context.Context, q *state.Question, until time.Time, 
 	})
 	switch {
 	case errors.Is(err, errTimeUp):
-		return q, ErrNoReply
-	case err == nil && (q.Status == state.Pending || q.Status == state.TimedOut && held):
+		return p.lastLook(ctx, path, w, waits)
+	case err == nil && waits(q):
 		return q, ErrGaveUp
 	}
 	return q, err
 }
 
-// tellRead takes back what a thread was told while nobody waited for a reply.
-func (p *Poller) tellRead(ctx context.Context, q *state.Question) {
-	if !q.Unwaited {
-		return
-	}
-	p.put(note(q, "waited", "Replies to this question are read now."))
-	p.Send(ctx)
-}
-
-// NobodyWaits tells the thread of a question in deny mode, once, that nothing reads the replies to it, unless something does;
-// the caller has the outbox sent.
-func (p *Poller) NobodyWaits(q *state.Question) error {
-	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForWaiter || state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
-		return nil
-	}
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.Unwaited || q.Status != state.Pending {
-			return state.ErrUnchanged
+// lastLook reads the space once more when the time is up: while nobody waited, while Chat was out of reach or the laptop
+// asleep, a reply may have come in time.
+func (p *Poller) lastLook(ctx context.Context, path string, w Waiting, waits func(*state.Question) bool) (*state.Question, error) {
+	for deadline := p.now().Add(unreadGrace); ; {
+		q, err := state.LoadQuestion(path)
+		if err != nil {
+			return q, ErrGaveUp
 		}
-		q.Unwaited = true
-		p.put(note(q, "unwaited", "[Not read] Nothing reads the replies to this question at present. Claude can wait for one with `gchat-wait`, or give it the answer in the terminal."))
-		return nil
-	})
-	return err
+		rerr := p.readFor(ctx, q)
+		if q, err = p.look(ctx, path, !w.Held); err != nil {
+			return q, ErrGaveUp
+		}
+		switch {
+		case !waits(q):
+			return q, nil
+		case ctx.Err() != nil:
+			return q, ctx.Err()
+		case rerr == nil:
+			return q, ErrNoReply
+		}
+		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(rerr.Error())).Msg("the time for a reply is up, and the space cannot be read")
+		if gchat.AuthFailure(rerr) || gchat.Permanent(rerr) || p.now().Add(unreadPause).After(deadline) {
+			return q, errors.Join(ErrUnread, rerr)
+		}
+		sleep(ctx, unreadPause)
+	}
 }
 
-// graceForWaiter is how long after its asking a question may be without a waiter: its hook is just starting.
-const graceForWaiter = 2 * time.Second
+// readFor lists the space from a question's beginning, and hands over what is in its thread.
+func (p *Poller) readFor(ctx context.Context, q *state.Question) error {
+	in := p.newInbox(q)
+	if err := in.connect(ctx, in.config(q.ProjectDir)); err != nil {
+		return err
+	}
+	thread, from := q.ThreadName, begins(q)
+	for range 20 { // a long day in a busy space
+		newest := from
+		done, err := in.reader.Since(ctx, q.Space, from, func(page []gchat.Message) {
+			if thread == "" {
+				thread = in.findThread(q, page)
+			}
+			var mine []gchat.Message
+			for _, m := range page {
+				if m.ThreadName == thread && thread != "" {
+					mine = append(mine, m)
+				}
+				if m.CreateTime.After(newest) {
+					newest = m.CreateTime
+				}
+			}
+			if derr := in.deliver(ctx, q, thread, mine); derr != nil {
+				in.once(derr, "replies not written down")
+			}
+		})
+		if err != nil || done {
+			return err
+		}
+		from = newest.Add(-time.Millisecond)
+	}
+	return nil
+}
 
 // awaited says whether a reply to a question is of use, so that its space has to be read.
-func awaited(q *state.Question) bool {
-	return q.MessageSent && (q.Status == state.Pending || q.Status == state.TimedOut && state.HasWaiter(q))
+func (p *Poller) awaited(q *state.Question) bool {
+	late := q.Status == state.TimedOut && answerable(q) && p.now().Sub(q.AskedAt) < state.MaxAge
+	return q.MessageSent && (q.Status == state.Pending || late && (p.Steady || state.HasWaiter(q)))
 }
 
-// answerable says whether a reply may still become the question's answer. A reply that came too late does, as long as
-// nothing else was chosen: it reaches Claude with its next step.
+// Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
+// else was chosen.
+func Answerable(q *state.Question) bool { return answerable(q) }
+
 func answerable(q *state.Question) bool {
 	return q.Status == state.Pending || q.Status == state.TimedOut && len(q.Answers) == 0 && !q.AskedAgain
-}
-
-// unattended says whether nobody but the reader of the space judges the replies to a question.
-func unattended(q *state.Question) bool {
-	return q.Closed() || q.Mode == state.Deny && !state.HasWaiter(q)
-}
-
-// keptText tells who replied to a question in deny mode that nobody waits for when Claude gets it.
-func keptText(q *state.Question) string {
-	if q.SessionEnded != nil || Gone(q) {
-		return "[Kept] The session has ended: it gets your reply when it is resumed."
-	}
-	return "[Kept] Claude gets your reply with its next step."
 }

@@ -29,14 +29,8 @@ func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Questi
 			in.once(err, "inbox watermark")
 		}
 	}
-	if in.reader == nil {
-		endpoint := cfg.APIEndpoint
-		if hook, err := in.webhook(ctx, cfg); err == nil {
-			endpoint = in.endpoint(cfg, hook)
-		}
-		if in.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile); err != nil {
-			return err
-		}
+	if err = in.connect(ctx, cfg); err != nil {
+		return err
 	}
 	mark := *in.mark
 	mark.Covered = maps.Clone(in.mark.Covered)
@@ -94,6 +88,22 @@ func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Questi
 	return err
 }
 
+// connect prepares reading.
+func (in *inbox) connect(ctx context.Context, cfg *state.Config) (err error) {
+	if in.reader != nil {
+		return nil
+	}
+	endpoint := cfg.APIEndpoint
+	if hook, err := in.webhook(ctx, cfg); err == nil {
+		endpoint = in.endpoint(cfg, hook)
+	}
+	in.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile)
+	return err
+}
+
+// over says whether a question can have no answer any more, so that whoever reads its space judges the replies.
+func over(q *state.Question) bool { return q.Closed() && !answerable(q) }
+
 // begins is from when on the messages of a question's thread have to be read.
 func begins(q *state.Question) time.Time {
 	t := q.AskedAt
@@ -110,7 +120,7 @@ func since(mark *state.Inbox, qs []*state.Question) time.Time {
 		from = from.Add(-overlap)
 	}
 	for _, q := range qs {
-		if !q.Status.Open() && !awaited(q) || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
+		if !answerable(q) && q.Status != state.Answered || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
 			continue
 		}
 		if t := begins(q); from.IsZero() || t.Before(from) {
@@ -158,7 +168,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 			born = m.CreateTime
 		}
 	}
-	orphans := q.Unread() && unattended(q)
+	orphans := q.Unread() && over(q)
 	if len(fresh) == 0 && !orphans && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
 		return nil
 	}
@@ -181,14 +191,17 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 		}
 		return nil
 	})
-	if err != nil || !after.Unread() || !unattended(after) {
+	switch {
+	case err != nil || !after.Unread():
 		return err
-	}
-	if after, err = in.Judge(q.Path); err != nil {
-		return err
-	}
-	if after.Status == state.Answered {
-		in.put(note(after, "kept for later", keptText(after)))
+	case over(after):
+		if _, err := in.Judge(q.Path); err != nil {
+			return err
+		}
+	case after.Mode == state.Deny && !state.HasWaiter(after):
+		in.tellKept(after)
+	default:
+		return nil
 	}
 	in.goSafely("send", func() { in.Send(ctx) })
 	return nil

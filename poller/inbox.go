@@ -18,7 +18,7 @@ type inbox struct {
 	space      string
 	projectDir string      // whose configuration it reads with
 	stateDir   string      // served also where the registry cannot be written
-	listed     func(error) // called after every list, where set
+	listed     func(error) // called after every list
 
 	scan    state.Scan
 	reader  *gchat.Reader
@@ -37,7 +37,11 @@ func (p *Poller) Lead(ctx context.Context, q *state.Question) {
 
 func (p *Poller) newInbox(q *state.Question) *inbox {
 	return &inbox{
-		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{}, listed: p.Listed,
+		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{}, listed: func(err error) {
+			if p.Listed != nil {
+				p.Listed(q.Chat, err)
+			}
+		},
 	}
 }
 
@@ -74,7 +78,7 @@ func (in *inbox) lead(ctx context.Context) time.Duration {
 		qs := in.questions()
 		youngest, open := time.Time{}, false
 		for _, q := range qs {
-			if awaited(q) {
+			if in.awaited(q) {
 				open = true
 				if q.AskedAt.After(youngest) {
 					youngest = q.AskedAt
@@ -148,9 +152,7 @@ func (in *inbox) once(err error, what string) {
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
 func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
-	if in.listed != nil {
-		in.listed(err)
-	}
+	in.listed(err)
 	was := in.mark.Trouble
 	if err == nil {
 		if was != nil {
@@ -160,7 +162,7 @@ func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
 		}
 		return
 	}
-	is := state.ReadTrouble{Since: in.now().UTC(), Why: in.Log.Clean(err.Error()), Degraded: in.trouble.degraded()}
+	is := state.ReadTrouble{Since: in.now().UTC(), Why: in.Log.Clean(err.Error()), Degraded: in.trouble.degraded(), Refused: gchat.AuthFailure(err) || gchat.Permanent(err)}
 	if was != nil {
 		is.Since = was.Since
 	}

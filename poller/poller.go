@@ -28,8 +28,8 @@ type Poller struct {
 	// any more when the work has begun.
 	Dirs, Folders []string
 
-	// Listed, where set, hears how each list of this process went.
-	Listed func(error)
+	// Listed, where set, hears how each list of a space went, by its inbox loop.
+	Listed func(chat string, err error)
 
 	// Steady says that this is the daemon.
 	Steady bool

@@ -94,6 +94,9 @@ func closedWhy(q *state.Question) string {
 	if q.ResolvedBy == "age" && q.AnsweredMessage != "" {
 		why = "24 hours have passed."
 	}
+	if q.ResolvedBy == "age" && q.Unread() {
+		return "24 hours have passed. Your reply was not read any more."
+	}
 	if q.AnsweredMessage != "" {
 		why += " Your reply did not reach Claude any more."
 	}

@@ -8,41 +8,41 @@ import (
 )
 
 // TimeOut ends a question in deny mode that nobody replied to in time, as its policy says; the caller has the outbox sent.
-// It returns the question as it then stands and whether this call ended it.
-func (p *Poller) TimeOut(path string, also func(*state.Question)) (q *state.Question, ended bool, err error) {
-	if ended, err = p.Close(path, state.TimedOut, "timeout", func(q *state.Question) {
-		if choose(q); also != nil {
+// Unread says that there may have been a reply: then nothing is chosen in the person's place. It reports whether this call
+// ended it.
+func (p *Poller) TimeOut(path string, unread bool, also func(*state.Question)) (ended bool, err error) {
+	return p.Close(path, state.TimedOut, "timeout", func(q *state.Question) {
+		if p.choose(q, unread); also != nil {
 			also(q)
 		}
-	}); err != nil {
-		return nil, ended, err
-	}
-	q, err = state.LoadQuestion(path)
-	return q, ended, err
+	})
 }
 
 // TimedOut is a question as TimeOut would leave it.
-func (p *Poller) TimedOut(q *state.Question) *state.Question {
+func (p *Poller) TimedOut(q *state.Question, unread bool) *state.Question {
 	then := *q
 	then.Status, then.ResolvedBy = state.TimedOut, "timeout"
-	choose(&then)
+	p.choose(&then, unread)
 	return &then
 }
 
-// choose does what the timeout policy says.
-func choose(q *state.Question) {
-	if q.TimeoutPolicy != state.Recommended {
+// choose does what the timeout policy says, in its time: who waits for a shorter one chooses nothing. What the person did
+// answer stays.
+func (p *Poller) choose(q *state.Question, unread bool) {
+	if q.TimeoutPolicy != state.Recommended || unread || q.TimesOutAt != nil && p.now().Before(*q.TimesOutAt) {
 		return
 	}
 	q.Answers = map[string]string{}
-	for _, prompt := range q.Questions {
-		if a := recommended(prompt); !a.Empty() {
+	for i, prompt := range q.Questions {
+		a := q.Partial[i]
+		if a.Empty() {
+			a = recommended(prompt)
+		}
+		if !a.Empty() {
 			q.Answers[prompt.Question] = a.Value()
 		}
 	}
-	if len(q.Answers) > 0 {
-		q.ResolvedBy = "policy"
-	}
+	q.ResolvedBy = "policy"
 }
 
 // recommended is the answer that Claude itself recommends: the options that say so, else the first. A question with a single
@@ -70,34 +70,35 @@ func timedOutNote(q *state.Question) *state.Outgoing {
 	case q.TimeoutPolicy == state.AskTerminal:
 		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
 	}
-	answers := make([]state.Answer, len(q.Questions))
+	chosen := make([]state.Answer, len(q.Questions))
 	for i, prompt := range q.Questions {
-		if v := q.Answers[prompt.Question]; v != "" {
-			answers[i] = gchat.Decompose(prompt, v)
+		if v := q.Answers[prompt.Question]; v != "" && q.Partial[i].Empty() {
+			chosen[i] = gchat.Decompose(prompt, v)
 		}
 	}
-	return note(q, "timeout", gchat.TimedOutText(q.SessionName, q.Questions, answers, what))
+	return note(q, "timeout", gchat.TimedOutText(q.SessionName, q.Questions, chosen, q.Partial, what))
 }
 
 // instead closes a marker whose question goes to the terminal: the same question goes on there, so its thread hears nothing.
 const instead = "instead"
 
-// AskInstead takes a question out of deny mode that has to be asked in the terminal after all. It returns the question as
-// it goes on there, to be recorded; the marker is closed and can be removed. state.ErrTransition when it is over already.
-func (p *Poller) AskInstead(path string) (*state.Question, error) {
-	var there state.Question
+// Instead is a question of deny mode as it goes on in the terminal, to be recorded there. Its id stays, and with it the
+// message's: should it be in the space already, it is not posted twice.
+func Instead(q *state.Question) *state.Question {
+	there := *q
+	there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
+	return &there
+}
+
+// CloseInstead ends a marker whose question goes on in the terminal; its thread hears nothing. ErrTransition of package state
+// when it is over already.
+func (p *Poller) CloseInstead(path string) error {
 	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
-		there = *q
 		if err := q.Move(state.Cancelled, p.now()); err != nil {
 			return err
 		}
 		q.ResolvedBy = instead
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	// Its id stays, and with it the message's: should the marker be in the space already, it is not posted twice.
-	there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
-	return &there, nil
+	return err
 }

@@ -72,13 +72,13 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 	return q, err
 }
 
-// look reads the question and judges what came in.
-func (p *Poller) look(ctx context.Context, path string) (*state.Question, error) {
+// look reads the question and judges what came in; passive, only where nobody else does.
+func (p *Poller) look(ctx context.Context, path string, passive bool) (*state.Question, error) {
 	q, err := state.LoadQuestion(path)
 	if err != nil {
 		return nil, err
 	}
-	if !q.Unread() {
+	if !q.Unread() || passive && state.HasWaiter(q) {
 		return q, nil
 	}
 	if q, err = p.Judge(path); err == nil {

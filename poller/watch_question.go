@@ -14,7 +14,9 @@ type watching struct {
 	begin func(context.Context) (cannot bool) // beside the watching: posting, reading; cannot ends it
 	over  func(*state.Question) bool          // what is waited for
 	until time.Time                           // this machine's clock
-	each  func(*state.Question) error         // every lookAround; an error ends the watching and is returned
+	// passive leaves judging the replies to the process that has the waiter lock: it knows who may answer.
+	passive bool
+	each    func(*state.Question) error // every lookAround; an error ends the watching and is returned
 }
 
 var (
@@ -35,7 +37,9 @@ func (p *Poller) watch(ctx context.Context, q *state.Question, w watching) (*sta
 	}()
 	path := q.Path
 	changed := state.Watch(ctx, path)
-	p.takeByHand(q) // before Chat is asked
+	if !w.passive {
+		p.takeByHand(q) // before Chat is asked
+	}
 	cannot := make(chan struct{})
 	helper = p.goSafely("post and read", func() {
 		if w.begin(ctx) {
@@ -56,7 +60,9 @@ func (p *Poller) watch(ctx context.Context, q *state.Question, w watching) (*sta
 			giveUp = true
 		case <-changed:
 		case <-tick.C:
-			p.takeByHand(q)
+			if !w.passive {
+				p.takeByHand(q)
+			}
 			if err := w.each(q); err != nil {
 				return q, err
 			}
@@ -64,7 +70,7 @@ func (p *Poller) watch(ctx context.Context, q *state.Question, w watching) (*sta
 			// way to come again.
 			giveUp = giveUp || p.now().After(w.until)
 		}
-		now, err := p.look(ctx, path)
+		now, err := p.look(ctx, path, w.passive)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				return q, ErrGaveUp // somebody removed the file: closed, as other programs do it

@@ -35,6 +35,7 @@ type ReadTrouble struct {
 	Since    time.Time `json:"since"`
 	Why      string    `json:"why"` // without secrets
 	Degraded bool      `json:"degraded"`
+	Refused  bool      `json:"refused,omitempty"` // only a person can mend it
 }
 
 // OpenInbox reads how far a space was read. A file that does not parse is moved aside and the space is read afresh.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Slack is how far a marker's time can lie ahead: other programs round, and clocks are set.
-const Slack = 2 * time.Minute
+// MarkerSlack is how far a marker's time can lie ahead: other programs round, and clocks are set.
+const MarkerSlack = 2 * time.Minute
 
 // Proof is what a question's file proves to a stop gate. It is read without the rest of the question: a gate may find a
 // thousand of them, and has a few milliseconds.
@@ -105,7 +105,7 @@ func timeNear(text string, written time.Time) (time.Time, error) {
 		if early.After(late) {
 			early, late = late, early
 		}
-		if late.After(written.Add(Slack)) {
+		if late.After(written.Add(MarkerSlack)) {
 			return early, nil
 		}
 		return late, nil

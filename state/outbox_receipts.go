@@ -67,6 +67,19 @@ func (o Outbox) Known() (names map[string]bool, threads map[string]string) {
 	return names, threads
 }
 
+// LastIn is when the last message of ours was put that is in a thread, this machine's clock; zero when none of the last day
+// is.
+func (o Outbox) LastIn(threadName string) (last time.Time) {
+	files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
+	for _, f := range files {
+		var r Receipt
+		if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && r.ThreadName == threadName && r.CreatedAt.After(last) {
+			last = r.CreatedAt
+		}
+	}
+	return last
+}
+
 // Sent takes a message out that Chat has. The receipt comes first: at every moment one of the two is there.
 func (o Outbox) Sent(m *Outgoing, r Receipt) error {
 	r.MessageID, r.CreatedAt, r.ThreadKey, r.Sent = m.MessageID, m.CreatedAt, m.ThreadKey, true
