@@ -101,3 +101,28 @@ func (h *Hook) notify(e *Event) {
 		h.log.Error().Err(errors.Join(errors.New("notice not shown"), err)).Msg("notify")
 	}
 }
+
+// markers calls f with each of the session's questions in deny mode, the newest first.
+func (h *Hook) markers(e *Event, f func(*state.Question) error) error {
+	for _, dir := range h.stateDirs() {
+		qs, bad, err := state.MarkersIn(dir).OfSession(e.SessionID)
+		if err != nil {
+			return err
+		}
+		for _, err := range bad {
+			if what := err.Error(); !h.passed[what] { // not with every look of a process that waits
+				if h.passed == nil {
+					h.passed = map[string]bool{}
+				}
+				h.passed[what] = true
+				h.log.Error().Err(err).Msg("marker passed over")
+			}
+		}
+		for _, q := range qs {
+			if err := f(q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

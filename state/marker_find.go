@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,6 +58,36 @@ func (f *MarkerFolder) proves(file markerFile, buf []byte, sessions []string, pr
 		}
 	}
 	return true, nil
+}
+
+// together calls one for 0 to n-1, about in that order, until it reports false. The first calls come alone, since often they
+// are all that is wanted, then several at once. A call has its buffer for itself.
+func together(n int, one func(i int, buf []byte) (more bool)) {
+	var next atomic.Int64
+	var enough atomic.Bool
+	work := func(end int) {
+		buf := make([]byte, 16<<10)
+		for !enough.Load() {
+			i := int(next.Add(1)) - 1
+			if i >= end {
+				return
+			}
+			if !one(i, buf) {
+				enough.Store(true)
+			}
+		}
+	}
+	first := min(n, 16)
+	if work(first); first == n || enough.Load() {
+		return
+	}
+	next.Store(int64(first))
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) - 1 {
+		others.Go(func() { work(n) })
+	}
+	work(n)
+	others.Wait()
 }
 
 // Old are markers of ours that are older than MaxAge by what they say and by their files, the closed ones first. It reads

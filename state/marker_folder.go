@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,47 +57,18 @@ func (f *MarkerFolder) Close() {
 }
 
 // files looks at those files that wanted picks by what is seen of them without reading.
-func (f *MarkerFolder) files(names []string, wanted func(markerFile) bool) []markerFile {
-	files := make([]markerFile, len(names))
-	together(len(names), func(i int, _ []byte) bool {
+func (f *MarkerFolder) files(names []string, wanted func(markerFile) bool) (files []markerFile) {
+	for _, name := range names {
 		var st unix.Stat_t
-		if unix.Fstatat(f.fd, names[i], &st, unix.AT_SYMLINK_NOFOLLOW) == nil { // else it has just gone
-			files[i] = markerFile{names[i], uint32(st.Mode)&unix.S_IFMT == unix.S_IFREG, st.Size, time.Unix(st.Mtim.Unix())}
+		if unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue // it has just gone
 		}
-		return true
-	})
-	return slices.DeleteFunc(files, func(file markerFile) bool { return file.name == "" || !wanted(file) })
-}
-
-// together calls one for 0 to n-1, about in that order, and several at once where there are many, until it reports false.
-// Each call has a buffer that is its own until it returns.
-func together(n int, one func(i int, buf []byte) (more bool)) {
-	var next atomic.Int64
-	var enough atomic.Bool
-	work := func(end int) {
-		buf := make([]byte, 16<<10)
-		for !enough.Load() {
-			i := int(next.Add(1)) - 1
-			if i >= end {
-				return
-			}
-			if !one(i, buf) {
-				enough.Store(true)
-			}
+		file := markerFile{name, uint32(st.Mode)&unix.S_IFMT == unix.S_IFREG, st.Size, time.Unix(st.Mtim.Unix())}
+		if wanted(file) {
+			files = append(files, file)
 		}
 	}
-	// The first ones alone: often they are all that is wanted.
-	first := min(n, 16)
-	if work(first); first == n || enough.Load() {
-		return
-	}
-	next.Store(int64(first))
-	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 4) - 1 {
-		others.Go(func() { work(n) })
-	}
-	work(n)
-	others.Wait()
+	return files
 }
 
 // read gives a file's bytes in buf, or in a longer one. Nothing but a regular file is opened, and a FIFO that took its
