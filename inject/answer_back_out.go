@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -195,7 +194,7 @@ func notesText(s Screen) string {
 }
 
 // strayText is what the input box shows for a text that was pasted into it.
-var strayPaste = regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+var strayPaste = lazy(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // takeStray looks for a moment whether the last key or text stands alone in the input box: then the dialog had closed
 // before it came. It is taken back when the box holds exactly that. The moment ends when the conversation shows that the
@@ -206,7 +205,7 @@ func (h *hand) takeStray(ctx context.Context) error {
 		ours := there && !r.theirs(h.acts)
 		if h.last != "" && h.screen.Kind == Draft {
 			switch {
-			case Same(h.screen.Draft, h.last), len(h.last) > 1 && strayPaste.MatchString(h.screen.Draft):
+			case Same(h.screen.Draft, h.last), len(h.last) > 1 && strayPaste().MatchString(h.screen.Draft):
 				h.strayed = true
 				return h.erase(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
 			case !ours && strings.HasSuffix(squeeze(h.screen.Draft), squeeze(h.last)):

@@ -3,7 +3,6 @@ package inject
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -13,7 +12,7 @@ type record struct {
 	words    string // "·question→answer·question→answer", without white space; "" for none
 }
 
-var recordEnd = regexp.MustCompile(`\n(─|\s*(\n|$))`)
+var recordEnd = lazy(`\n(─|\s*(\n|$))`)
 
 // lastRecord finds the last one: "● Answered Claude's questions:" (2.1.329), "● User answered Claude's questions:", and
 // with "eclined to answer" when the dialog was cancelled.
@@ -24,7 +23,7 @@ func lastRecord(raw string) record {
 		return record{}
 	}
 	text = text[max(yes, no):]
-	if end := recordEnd.FindStringIndex(text); end != nil {
+	if end := recordEnd().FindStringIndex(text); end != nil {
 		text = text[:end[0]]
 	}
 	return record{no > yes, squeeze(text)}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -187,10 +186,10 @@ func (h *hand) ended(r Result, err error) Outcome {
 	return h.out
 }
 
-var styles = regexp.MustCompile(`\x1b(\[[0-9;:]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\))`)
+var styles = lazy(`\x1b(\[[0-9;:]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\))`)
 
 // readable is the end of a capture as a person reads it.
 func readable(raw string) string {
-	lines := strings.Split(strings.TrimSpace(styles.ReplaceAllString(raw, "")), "\n")
+	lines := strings.Split(strings.TrimSpace(styles().ReplaceAllString(raw, "")), "\n")
 	return strings.Join(lines[max(0, len(lines)-screenLines):], "\n")
 }

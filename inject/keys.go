@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -94,11 +93,11 @@ func mustBeClean(text string) error {
 }
 
 // plainName is a program's name that no format of tmux takes for syntax.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var plainName = lazy(`^[A-Za-z0-9_.-]+$`)
 
 // otherFront is a format that says so when another program than Front has the keyboard.
 func (s Server) otherFront() string {
-	if !plainName.MatchString(s.Front) {
+	if !plainName().MatchString(s.Front) {
 		return ""
 	}
 	return "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
@@ -108,7 +107,7 @@ func (s Server) otherFront() string {
 // a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that nobody can
 // scroll in between. command holds nothing but our own words, the pane's id and hex digits.
 func (s Server) hand(ctx context.Context, pane, command string) error {
-	if !paneID.MatchString(pane) {
+	if !paneID().MatchString(pane) {
 		return fmt.Errorf("%w: %q", ErrNoPane, pane)
 	}
 	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off,#{?pane_in_mode,it is scrolled back or in another mode of tmux," + s.otherFront() + "}}}"

@@ -9,7 +9,7 @@ import (
 
 // locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
 func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
-	if paneID.MatchString(session) {
+	if paneID().MatchString(session) {
 		return d.Server.Pane(ctx, session)
 	}
 	name, err := d.Server.Find(ctx, session)

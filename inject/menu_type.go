@@ -2,7 +2,6 @@ package inject
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,7 +48,7 @@ func (d *driver) typeAnswer(ctx context.Context, s Screen, text string) error {
 }
 
 // collapsed is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
-var collapsed = regexp.MustCompile(`^\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+var collapsed = lazy(`^\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
 // is too small for the rest.
@@ -57,7 +56,7 @@ func holds(draft, text string) bool {
 	if Same(draft, text) {
 		return true
 	}
-	if collapsed.MatchString(strings.TrimSpace(draft)) {
+	if collapsed().MatchString(strings.TrimSpace(draft)) {
 		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
 	}
 	return utf8.RuneCountInString(squeeze(draft)) > 40 && strings.HasSuffix(squeeze(text), squeeze(draft))

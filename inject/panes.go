@@ -31,7 +31,7 @@ func (s Server) Panes(ctx context.Context) ([]Pane, error) {
 
 // Pane is the pane with this id (%N) as it is now; ErrNoPane when it was closed.
 func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
-	if !paneID.MatchString(id) {
+	if !paneID().MatchString(id) {
 		return Pane{}, fmt.Errorf("look at pane %q: %w", id, ErrNoPane)
 	}
 	// display-message succeeds for a pane that is gone and prints the format's blanks (3.3a).
@@ -48,7 +48,7 @@ func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
 
 func parsePane(line string) (Pane, error) {
 	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 10)
-	if len(f) < 10 || !paneID.MatchString(f[0]) {
+	if len(f) < 10 || !paneID().MatchString(f[0]) {
 		return Pane{}, fmt.Errorf("not a pane: %q", line)
 	}
 	var n [3]int

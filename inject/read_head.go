@@ -1,13 +1,12 @@
 package inject
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
-	chipPattern = regexp.MustCompile(`^ ([☐☒✔]) (\S.*)$`)
-	tabsPattern = regexp.MustCompile(`^← .* →$|^←  ?[☐☒✔].*$`)
+	chipPattern = lazy(`^ ([☐☒✔]) (\S.*)$`)
+	tabsPattern = lazy(`^← .* →$|^←  ?[☐☒✔].*$`)
 )
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question. Where the pane is too small,
@@ -48,11 +47,11 @@ func (s *Screen) readHead(lines []line, width int) string {
 
 // readTitle reads the line under the dialog's rule: the tabs, or the chip of a single question.
 func (s *Screen) readTitle(l line) bool {
-	if m := chipPattern.FindStringSubmatch(l.text); m != nil {
+	if m := chipPattern().FindStringSubmatch(l.text); m != nil {
 		s.Header = strings.TrimSpace(m[2])
 		return true
 	}
-	if !tabsPattern.MatchString(l.text) {
+	if !tabsPattern().MatchString(l.text) {
 		return false
 	}
 	s.readTabs(l)

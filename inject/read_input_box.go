@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -13,7 +12,7 @@ const (
 	listLines   = 40
 )
 
-var interrupt = regexp.MustCompile(`esc to interrupt|esc to inter…|\besc to…`)
+var interrupt = lazy(`esc to interrupt|esc to inter…|\besc to…`)
 
 // readInputBox reads the box between two rules that a person types instructions into. It is the last thing on the
 // screen, but for status lines.
@@ -37,11 +36,11 @@ func readInputBox(lines []line) (Screen, bool) {
 	}
 	below := lines[bottom+1:]
 	switch {
-	case listed && (strings.HasPrefix(text, "/") || strings.Contains(text, "@")) && !shellPrompt.MatchString(joined(below)):
+	case listed && (strings.HasPrefix(text, "/") || strings.Contains(text, "@")) && !shellPrompt().MatchString(joined(below)):
 		return unknown("a list of commands or files below the input box"), true
 	case listed || text == "" && len(below) > statusLines:
 		return Screen{}, false
-	case len(below) > 0 && shellPrompt.MatchString(below[len(below)-1].text):
+	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
 		return unknown("a shell"), true
 	case strings.Contains(squeeze(joined(below)), "searchprompts:"): // 2.1.45 and 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
@@ -89,7 +88,7 @@ func placeholder(l line) bool { return l.drawn(func(k ink) bool { return k.dim }
 // busy looks for the spinner between the box and the last thing that was said, and for the hint below the box.
 func busy(above, below []line) bool {
 	for _, l := range below {
-		if interrupt.MatchString(l.text) {
+		if interrupt().MatchString(l.text) {
 			return true
 		}
 	}
@@ -98,7 +97,7 @@ func busy(above, below []line) bool {
 		case "●", "⏺", "❯", "─":
 			return false
 		}
-		if spinner.MatchString(above[i].text) {
+		if spinner().MatchString(above[i].text) {
 			return true
 		}
 	}

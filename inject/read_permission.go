@@ -1,28 +1,26 @@
 package inject
 
-import "regexp"
-
 // permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
 // only the question's end may be on the screen.
-var permissionQuestions = regexp.MustCompile(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|` +
+var permissionQuestions = lazy(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|` +
 	`Claude has written up a plan and is ready to execute\. Would you like to proceed\?$|ready to code\?`)
 
 // permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
-var permissionHint = regexp.MustCompile(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+var permissionHint = lazy(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
 
 // permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
 func permissionFoot(lines []line) bool {
 	var foot []line
 	for _, l := range lines {
-		if l.blank() || hiddenAbove.MatchString(l.text) {
+		if l.blank() || hiddenAbove().MatchString(l.text) {
 			continue
 		}
-		if l.indent() == 0 || shellPrompt.MatchString(l.text) {
+		if l.indent() == 0 || shellPrompt().MatchString(l.text) {
 			return false
 		}
 		foot = append(foot, l)
 	}
-	return len(foot) == 0 || permissionHint.MatchString(joined(foot))
+	return len(foot) == 0 || permissionHint().MatchString(joined(foot))
 }
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
@@ -42,7 +40,7 @@ func readPermission(lines []line) (Screen, bool) {
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.row(OptionRow, false))
 	}
-	if s.cursors() != 1 || !permissionQuestions.MatchString(joined(lines[max(0, first-4):first])) {
+	if s.cursors() != 1 || !permissionQuestions().MatchString(joined(lines[max(0, first-4):first])) {
 		return Screen{}, false
 	}
 	s.Above, s.Below = rows[0].number > 1, rows[len(rows)-1].mark == "↓"
@@ -62,7 +60,7 @@ func cursorBlock(lines []line) (first, last, mark int) {
 		return 0, 0, -1
 	}
 	mark = lines[cursor].indent()
-	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove.MatchString(lines[last].text); last++ {
+	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove().MatchString(lines[last].text); last++ {
 	}
 	first = cursor
 	for i := cursor - 1; i >= 0 && !lines[i].blank(); i-- {

@@ -1,14 +1,12 @@
 package inject
 
-import "regexp"
-
 var (
 	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What is between the two ends depends
 	// on the version, the question and the row, e.g. "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
-	hint = regexp.MustCompile(`^Enter to select · (\S.* · )?Esc to cancel$`)
+	hint = lazy(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
 	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
-	hiddenAbove = regexp.MustCompile(`^ ↑ \d+ more lines?$`)
+	hiddenAbove = lazy(`^ ↑ \d+ more lines?$`)
 
 	chatLabel = "Chat about this"
 )
@@ -54,11 +52,11 @@ func cutDialog(lines []line) (dialog, bool) {
 	var d dialog
 	end := len(lines)
 	i := end
-	for i > 0 && !lines[i-1].blank() && !hiddenAbove.MatchString(lines[i-1].text) && end-i < 8 {
+	for i > 0 && !lines[i-1].blank() && !hiddenAbove().MatchString(lines[i-1].text) && end-i < 8 {
 		i--
 	}
 	d.hint = joined(lines[i:])
-	if i == 0 || !hint.MatchString(d.hint) {
+	if i == 0 || !hint().MatchString(d.hint) {
 		return d, false
 	}
 	bottom := i - 1

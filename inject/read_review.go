@@ -23,7 +23,7 @@ func readReview(lines []line) (Screen, bool) {
 		return unknown("a review page without one cursor"), true
 	}
 	page := lines[:n-2]
-	if last := page[len(page)-1]; !last.blank() && !hiddenAbove.MatchString(last.text) {
+	if last := page[len(page)-1]; !last.blank() && !hiddenAbove().MatchString(last.text) {
 		return Screen{}, false
 	}
 	page = page[:len(page)-1]

@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +14,7 @@ type start struct {
 	grey   ink // how the number is drawn, and with it what is said about a label
 }
 
-var rowNumber = regexp.MustCompile(`^(\d{1,2})\.( |$)?`)
+var rowNumber = lazy(`^(\d{1,2})\.( |$)?`)
 
 // rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
 // another behind the number, but where a text is longer than a line 2.1.45 gives up the first, or both, and 2.1.197 the
@@ -30,7 +29,7 @@ func rowStart(l line, mark int) (start, bool) {
 		number++
 	}
 	rest := l.from(number)
-	m := rowNumber.FindStringSubmatch(rest.text)
+	m := rowNumber().FindStringSubmatch(rest.text)
 	if m == nil {
 		return start{}, false
 	}
@@ -54,7 +53,7 @@ func listRow(l line, mark int, multi bool) (start, bool) {
 	s, ok := rowStart(l, mark)
 	if ok && multi {
 		first := l.from(s.column)
-		ok = tickPattern.MatchString(first.text) && !(s.coloured() && s.greyer(first))
+		ok = tickPattern().MatchString(first.text) && !(s.coloured() && s.greyer(first))
 	}
 	return s, ok
 }
@@ -67,7 +66,7 @@ type rowLines struct {
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
-var tickPattern = regexp.MustCompile(`^\[([ ✔])\]( |$)?`)
+var tickPattern = lazy(`^\[([ ✔])\]( |$)?`)
 
 // splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
@@ -79,7 +78,7 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 				return nil, nil, false
 			}
 			first := l.from(s.column)
-			rows = append(rows, rowLines{start: s, lines: []line{first}, tick: tickPattern.FindString(first.text)})
+			rows = append(rows, rowLines{start: s, lines: []line{first}, tick: tickPattern().FindString(first.text)})
 			continue
 		}
 		if len(rows) == 0 {

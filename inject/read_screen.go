@@ -1,19 +1,18 @@
 package inject
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
 	// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to
 	// interrupt" all the while, and 2.1.45 has "·" and "*" among the spinner's faces.
-	spinner = regexp.MustCompile(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
+	spinner = lazy(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
 
 	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
-	shellPrompt = regexp.MustCompile(`(^|[^0-9])[$#%>❯➜λ»]$`)
+	shellPrompt = lazy(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
-	transcript = regexp.MustCompile(`^ *Showing detailed transcript`)
+	transcript = lazy(`^ *Showing detailed transcript`)
 )
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
@@ -41,9 +40,9 @@ func unknown(why string) Screen { return Screen{Kind: Unknown, Why: why} }
 func describe(lines []line) string {
 	last := lines[len(lines)-1].text
 	switch {
-	case transcript.MatchString(last) || len(lines) > 1 && transcript.MatchString(lines[len(lines)-2].text):
+	case transcript().MatchString(last) || len(lines) > 1 && transcript().MatchString(lines[len(lines)-2].text):
 		return "Claude Code's transcript (ctrl+o)"
-	case shellPrompt.MatchString(last) && !lines[len(lines)-1].rule():
+	case shellPrompt().MatchString(last) && !lines[len(lines)-1].rule():
 		return "a shell"
 	}
 	if title := menuTitle(lines); title != "" && strings.Contains(strings.ToLower(last), "esc") {

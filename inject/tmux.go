@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -13,13 +12,13 @@ import (
 // tmuxTimeout bounds one call of tmux: a stopped server must not hold a hook.
 const tmuxTimeout = 300 * time.Millisecond
 
-var paneID = regexp.MustCompile(`^%[0-9]+$`)
+var paneID = lazy(`^%[0-9]+$`)
 
 // SessionOf names the tmux session that a pane (%N, from $TMUX_PANE) is in. server is $TMUX: the socket's path before
 // the first comma. Panes are addressed by id: a name can be another session's tomorrow.
 func SessionOf(ctx context.Context, server, pane string) (string, error) {
 	socket, _, _ := strings.Cut(server, ",")
-	if socket == "" || !paneID.MatchString(pane) {
+	if socket == "" || !paneID().MatchString(pane) {
 		return "", fmt.Errorf("name tmux session: not in tmux")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tmuxTimeout)

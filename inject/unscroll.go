@@ -8,7 +8,7 @@ import (
 // Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which somebody chooses something, are
 // left alone.
 func (s Server) Unscroll(ctx context.Context, pane string) error {
-	if !paneID.MatchString(pane) {
+	if !paneID().MatchString(pane) {
 		return fmt.Errorf("leave copy mode of %q: %w", pane, ErrNoPane)
 	}
 	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
