@@ -68,9 +68,7 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 		if errors.Is(err, poller.ErrGaveUp) {
 			h.err = errors.New("the question was removed")
 		}
-	case q.Status == state.TimedOut && lock != nil: // something was chosen then
-		h.err = poller.ErrNoReply
-	case q.Status == state.TimedOut: // by whoever waits for it
+	case q.Status == state.TimedOut: // by whoever waited for it, and no reply would count any more, or that one goes on waiting
 		h.err = poller.ErrNoReply
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		if q.Response != nil {

@@ -29,6 +29,9 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event) (texts []string, done
 		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() || time.Since(*q.DeliveredAt) < 0 {
 			return nil
 		}
+		if q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second {
+			return nil // it was woken with the timeout, and the late reply went another way
+		}
 		if since := time.Since(*q.DeliveredAt); since < transcriptLag {
 			if e.HookEventName != "Stop" {
 				return nil // the next event tells

@@ -57,7 +57,7 @@ func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 func (h *Hook) sessionEnded(e *Event) error {
 	pid := 0
 	return h.markers(e, func(q *state.Question) error {
-		if !q.Status.Open() || q.SessionEnded != nil {
+		if !q.Status.Open() && !poller.Answerable(q) || q.SessionEnded != nil {
 			return nil
 		}
 		if pid == 0 {
@@ -67,7 +67,7 @@ func (h *Hook) sessionEnded(e *Event) error {
 			return nil // the same session in another terminal goes on
 		}
 		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !q.Status.Open() {
+			if !q.Status.Open() && !poller.Answerable(q) {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()

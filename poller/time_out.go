@@ -63,7 +63,7 @@ func recommended(prompt state.Prompt) (a state.Answer) {
 
 // timedOutNote is what the thread is told of a question that nobody replied to in time.
 func timedOutNote(q *state.Question) *state.Outgoing {
-	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it with its next step."
+	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
 	switch {
 	case q.ResolvedBy == "policy":
 		what = "Nobody replied in time."
