@@ -236,13 +236,13 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Description: "One:     gchat-wait --question-id ask-0f2b-1a2b3c4d\n" +
 					"Several: gchat-wait --first-of ask-0f2b-1a2b3c4d ask-0f2b-5e6f7a8b --json\n" +
 					"It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
-					"Exit codes: 0 replied, 2 trouble, 3 nobody replied in time",
+					"Exit codes: 0 replied, 2 trouble, wrong arguments too, 3 nobody replied in time",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
 					&cli.StringFlag{Name: "thread-key", Usage: "the question, or the message of ours, with that thread `KEY`"},
 					&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, else the thread itself"},
 					&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-					&cli.StringSliceFlag{Name: "first-of", Usage: "whichever of these is replied to first: `IDS`, thread keys, thread names or files"},
+					&cli.StringSliceFlag{Name: "first-of", Usage: "whichever of these is replied to first: `IDS`, thread keys, thread names or files, also separated by commas"},
 					&cli.StringFlag{Name: "interval", Usage: "`TIME` from one look to the next when nobody replies (default: 15s, or what is configured, if that is less)"},
 					&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 					&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id, thread_name"},
@@ -303,14 +303,21 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 					"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 a scenario failed, 4 wrong arguments",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "no-human", Usage: "skip the scenario that waits for a person's reply"},
-					&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait `DURATION` for that reply"},
-					&cli.DurationFlag{Name: "timeout", Value: 5 * time.Second, Usage: "`DURATION` of the question that nobody answers"},
+					&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
+					&cli.StringFlag{Name: "timeout", Value: "5s", Usage: "how `LONG` nobody answers the last question"},
 					&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: gchat-verify-DATE-TIME.json in the state folder)"},
 					&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each scenario"},
 				},
 				Action: func(c *cli.Context) error {
+					var long [2]time.Duration
+					for i, name := range []string{"wait", "timeout"} {
+						var err error
+						if long[i], err = state.ParseInterval(c.String(name)); err != nil {
+							return usageError{fmt.Errorf("--%s: %w", name, err), "gchat-hooks verify --help"}
+						}
+					}
 					v := verify{
-						env: os.Getenv, out: stdout, errOut: stderr, noHuman: c.Bool("no-human"), wait: c.Duration("wait"), timeout: c.Duration("timeout"),
+						env: os.Getenv, out: stdout, errOut: stderr, noHuman: c.Bool("no-human"), wait: long[0], timeout: long[1],
 						file: c.String("report"), asJSON: c.Bool("json"),
 					}
 					return v.run(c.Context)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -214,7 +215,7 @@ func (w wait) sayTimeout(late []heard) error {
 	if h.question != nil && h.question.ResolvedBy == "policy" {
 		h.Answers, h.AnsweredBy = maps.Clone(h.question.Answers), "policy"
 	}
-	if err := w.say(h, hooks.TimeoutLine(w.timeout, h.question)); err != nil {
+	if err := w.say(h, hooks.TimeoutLine(cmp.Or(h.waited, w.timeout), h.question)); err != nil {
 		return waitError{err, ""}
 	}
 	for _, one := range late {

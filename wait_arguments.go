@@ -29,6 +29,8 @@ func awaitedOf(questionID, threadKey, threadName, marker string, firstOf, words 
 		for ref := range strings.SplitSeq(ref, ",") {
 			switch ref = strings.TrimSpace(ref); {
 			case ref == "":
+			case strings.HasPrefix(ref, "-"):
+				return nil, errors.New("--first-of takes ids, thread keys, thread names or files")
 			case gchat.IsThreadName(ref):
 				all = append(all, awaited{threadName: ref})
 			case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):

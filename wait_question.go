@@ -25,7 +25,8 @@ type heard struct {
 	Name         string            `json:"answered_by_name,omitempty"`
 
 	question *state.Question
-	record   func() error // after it was printed
+	waited   time.Duration // of a timeout that came to pass earlier
+	record   func() error  // after it was printed
 	err      error
 }
 
@@ -70,6 +71,9 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 		}
 	case q.Status == state.TimedOut: // by whoever waited for it, and no reply would count any more, or that one goes on waiting
 		h.err = poller.ErrNoReply
+		if q.TimesOutAt != nil {
+			h.waited = q.TimesOutAt.Sub(q.AskedAt)
+		}
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		if q.Response != nil {
 			h.Response = *q.Response

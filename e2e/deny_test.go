@@ -109,7 +109,7 @@ func (b *bridge) waits(args ...string) string {
 
 // The reply comes although the process that waited for it was killed: another question's waiter takes over.
 func TestKilledWaiterIsTakenOver(t *testing.T) {
-	eachClaude(t, newer, func(t *testing.T, c claude) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, {ask(database)}, goOn, acts, acts}})
 		b.Prompt("go ahead")
 		first := b.await("[AskUserQuestion]", deploy.Question)

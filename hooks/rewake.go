@@ -10,7 +10,7 @@ import (
 
 const (
 	// ownBound is how long a rewake hook looks for the marker of its own call: the other hook puts it into the space first.
-	ownBound = 15 * time.Second
+	ownBound = 8 * time.Second
 	// adoptEvery is how often it looks for markers of its session that have lost their waiter.
 	adoptEvery = 5 * time.Second
 )

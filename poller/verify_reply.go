@@ -25,6 +25,9 @@ func (c *check) humanReply(ctx context.Context) error {
 		return err
 	}
 	c.tell("waiting up to %s for a reply: answer the question of \"%s\" in the space (Ctrl-C ends the check)", Spoken(c.Wait), q.SessionName)
+	if len(c.config(c.ProjectDir).AllowedUsers) == 0 {
+		c.tell("nobody is on allowed_users yet: the first reply tells what to set; set it, and reply again")
+	}
 	if err := c.await(ctx, th, q, c.Wait); err != nil {
 		return err
 	}

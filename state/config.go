@@ -111,6 +111,9 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		c.WebhookCommand = ""
 	}
 	for _, l := range layers {
+		c.Problems = append(c.Problems, l.problems...)
+	}
+	for _, l := range layers {
 		if len(l.rules) > 0 {
 			c.Rules = l.rules
 			break

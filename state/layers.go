@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,10 +13,11 @@ import (
 
 // layer answers for one place where configuration can stand.
 type layer struct {
-	value   map[string]string // by environment variable
-	rules   []Rule
-	gate    StopGate
-	reports reportSettings
+	value    map[string]string // by environment variable
+	rules    []Rule
+	gate     StopGate
+	problems []error // what is left out of it
+	reports  reportSettings
 }
 
 // fileKeys names the members of gchat-hooks.json and config.json after the variables that they stand for.
@@ -77,8 +79,19 @@ func configLayer(b []byte, dir string) (layer, error) {
 		l.value["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(dir, p)
 	}
 	if raw, ok := file["rules"]; ok {
-		if err := json.Unmarshal(raw, &l.rules); err != nil {
+		var all []json.RawMessage
+		if err := json.Unmarshal(raw, &all); err != nil {
 			return layer{}, fmt.Errorf("rules: %w", err)
+		}
+		for _, one := range all {
+			var r Rule
+			d := json.NewDecoder(bytes.NewReader(one))
+			d.DisallowUnknownFields() // a slip in "session" must not make a rule for all sessions
+			if err := d.Decode(&r); err != nil {
+				l.problems = append(l.problems, fmt.Errorf("rules: %s is left out: %w", one, err))
+				continue
+			}
+			l.rules = append(l.rules, r)
 		}
 	}
 	if raw, ok := file["stop_gate"]; ok && string(raw) != "null" {

@@ -67,9 +67,9 @@ func TestSessionRules(t *testing.T) {
 func TestNonsenseInRulesIsReported(t *testing.T) {
 	p := newPlace(t)
 	p.write(".claude/gchat-hooks.json", `{"timeout_policy":"guess","stop_gate":{"question_asked":"maybe","nothing":"on"},"format":"opus",
-		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"}]}`)
+		"rules":[{"session":"[","preset":"system4","ask_mode":"deny"},{"sesion":"x-*","ask_mode":"deny"}]}`)
 	c := LoadConfig(p.getenv, p.proj)
-	if len(c.Problems) != 6 {
+	if len(c.Problems) != 7 {
 		t.Errorf("%d problems: %v", len(c.Problems), c.Problems)
 	}
 	if got := c.For(Asked{Session: "web"}); got.AskMode != Native || got.TimeoutPolicy != LeaveOpen || got.StopGate.Guards() {
