@@ -24,10 +24,11 @@ func (c *check) humanReply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.tell("waiting up to %s for a reply: answer the question of \"%s\" in the space (Ctrl-C ends the check)", Spoken(c.Wait), q.SessionName)
+	first := ""
 	if len(c.config(c.ProjectDir).AllowedUsers) == 0 {
-		c.tell("nobody is on allowed_users yet: the first reply tells what to set; set it, and reply again")
+		first = ". Nobody is on allowed_users yet: the thread tells what to set; set it, and reply again"
 	}
+	c.tell("waiting up to %s for a reply: answer the question of \"%s\" in the space (Ctrl-C ends the check)%s", Spoken(c.Wait), q.SessionName, first)
 	if err := c.await(ctx, th, q, c.Wait); err != nil {
 		return err
 	}
