@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -332,5 +334,42 @@ func TestCopyOfAMarkerIsLeftAlone(t *testing.T) {
 	}
 	if w.question().Status != state.Resolved {
 		t.Errorf("its question is %s", w.question().Status)
+	}
+}
+
+// The hook was killed between writing the question down for the terminal and removing its marker. An equal question that was
+// denied before is none of the dialog's business.
+func TestMarkerBesideItsDialogGoes(t *testing.T) {
+	t.Parallel()
+	w := denying(t)
+	first := w.denial(w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "t1")))
+	second := w.denial(w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "t2")))
+	for _, q := range w.questions() {
+		if q.QuestionID == second {
+			dir := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")
+			if _, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question { return poller.Instead(q) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+	w.until("the waiter", func() bool {
+		return slices.ContainsFunc(w.questions(), func(q *state.Question) bool { return q.Mode == state.Native && state.HasWaiter(q) })
+	})
+	w.say(ann, w.thread(2), "canary")
+	if got := w.answers(p.end())[single]; got != "Canary" {
+		t.Errorf("answered %q", got)
+	}
+	var markers []string
+	for _, q := range w.questions() {
+		if q.Mode == state.Deny {
+			markers = append(markers, fmt.Sprint(q.QuestionID, " ", q.Status))
+		}
+	}
+	if want := first + " pending"; len(markers) != 1 || markers[0] != want {
+		t.Errorf("markers %q, want %q", markers, want)
+	}
+	if n := len(w.messages("[AskUserQuestion]")); n != 2 {
+		t.Errorf("asked %d times", n)
 	}
 }

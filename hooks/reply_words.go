@@ -12,12 +12,12 @@ import (
 
 // What a session or a script is told of a question in deny mode begins with one of these: agents' instructions name them.
 const (
-	ReplyPrefix   = "GCHAT_RESPONSE: "
-	TimeoutPrefix = "GCHAT_TIMEOUT: "
+	replyPrefix   = "GCHAT_RESPONSE: "
+	timeoutPrefix = "GCHAT_TIMEOUT: "
 )
 
 // ReplyLine is the one line that gchat-wait prints: what the person typed.
-func ReplyLine(typed string) string { return ReplyPrefix + oneLine(typed) }
+func ReplyLine(typed string) string { return replyPrefix + oneLine(typed) }
 
 // oneLine is a text with its white space, line breaks too, as single spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(gchat.CleanReply(s)), " ") }
@@ -25,7 +25,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(gchat.CleanRe
 // TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
 // choice. q may be nil.
 func TimeoutLine(waited time.Duration, q *state.Question) string {
-	line := TimeoutPrefix + "No response in " + poller.Spoken(waited)
+	line := timeoutPrefix + "No response in " + poller.Spoken(waited)
 	if did := outcome(q); did != "" {
 		line += ". " + oneLine(did)
 	}
@@ -52,7 +52,7 @@ func replyText(q *state.Question) string {
 		what, these = "questions", "these answers"
 	}
 	return fmt.Sprintf("%sThe user has answered your %s from Google Chat: %s. You can now continue with %s in mind. %s",
-		ReplyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
+		replyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
 }
 
 // endOf ends what a session is woken with. It stands in no other text of ours, so that a transcript tells whether the
@@ -70,7 +70,7 @@ func timeoutText(q *state.Question, unread bool) string {
 	if q.TimesOutAt != nil {
 		waited = q.TimesOutAt.Sub(q.AskedAt)
 	}
-	text := TimeoutPrefix + "No response in " + poller.Spoken(waited) + "."
+	text := timeoutPrefix + "No response in " + poller.Spoken(waited) + "."
 	if unread {
 		text += " Google Chat cannot be read at present: the user may have replied."
 	}

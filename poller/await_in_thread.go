@@ -62,11 +62,7 @@ type threadWait struct {
 func (w *threadWait) look(ctx context.Context) (found state.Reply, err error) {
 	cfg := w.config(state.ProjectDir(w.Env))
 	if w.reader == nil {
-		endpoint := cfg.APIEndpoint
-		if hook, err := w.webhook(ctx, cfg); err == nil {
-			endpoint = w.endpoint(cfg, hook)
-		}
-		if w.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile); err != nil {
+		if w.reader, err = w.newReader(ctx, cfg); err != nil {
 			return found, err
 		}
 	}

@@ -93,12 +93,17 @@ func (in *inbox) connect(ctx context.Context, cfg *state.Config) (err error) {
 	if in.reader != nil {
 		return nil
 	}
-	endpoint := cfg.APIEndpoint
-	if hook, err := in.webhook(ctx, cfg); err == nil {
-		endpoint = in.endpoint(cfg, hook)
-	}
-	in.reader, err = gchat.NewReader(ctx, endpoint, cfg.CredentialsFile)
+	in.reader, err = in.newReader(ctx, cfg)
 	return err
+}
+
+// newReader reads where a configuration leads to, with its credentials as they are now.
+func (p *Poller) newReader(ctx context.Context, cfg *state.Config) (*gchat.Reader, error) {
+	endpoint := cfg.APIEndpoint
+	if hook, err := p.webhook(ctx, cfg); err == nil {
+		endpoint = p.endpoint(cfg, hook)
+	}
+	return gchat.NewReader(ctx, endpoint, cfg.CredentialsFile)
 }
 
 // over says whether a question can have no answer any more, so that whoever reads its space judges the replies.

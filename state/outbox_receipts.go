@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -51,12 +52,7 @@ func (o Outbox) Arrived(key, id string) (r Receipt, ok bool) {
 // by their keys.
 func (o Outbox) Known() (names map[string]bool, threads map[string]string) {
 	names, threads = map[string]bool{}, map[string]string{}
-	files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
-	for _, f := range files {
-		var r Receipt
-		if b, err := os.ReadFile(f); err != nil || json.Unmarshal(b, &r) != nil {
-			continue
-		}
+	for r := range o.receipts() {
 		if r.Name != "" {
 			names[r.Name] = true
 		}
@@ -70,14 +66,25 @@ func (o Outbox) Known() (names map[string]bool, threads map[string]string) {
 // LastIn is when the last message of ours was put that is in a thread, this machine's clock; zero when none of the last day
 // is.
 func (o Outbox) LastIn(threadName string) (last time.Time) {
-	files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
-	for _, f := range files {
-		var r Receipt
-		if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && r.ThreadName == threadName && r.CreatedAt.After(last) {
+	for r := range o.receipts() {
+		if r.ThreadName == threadName && r.CreatedAt.After(last) {
 			last = r.CreatedAt
 		}
 	}
 	return last
+}
+
+// receipts are those of the last day, in no order.
+func (o Outbox) receipts() iter.Seq[Receipt] {
+	return func(yield func(Receipt) bool) {
+		files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
+		for _, f := range files {
+			var r Receipt
+			if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // Sent takes a message out that Chat has. The receipt comes first: at every moment one of the two is there.
