@@ -118,11 +118,16 @@ func RetryAfter(err error) time.Duration {
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
 	var e *APIError
+	var refused *TokenError
 	switch {
+	case errors.As(err, &refused):
+		return refused.Hint()
 	case errors.Is(err, ErrNotWebhook):
 		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes; plain http is for the embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrCredentials):
-		return "set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space, or log in again"
+		return "log in (gchat-hooks login), or set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space"
+	case errors.Is(err, ErrNotTold):
+		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case !errors.As(err, &e):
@@ -132,11 +137,15 @@ func Hint(err error) string {
 	case e.badKey():
 		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
-		return "the credentials are not valid any more: log in again"
+		return "the credentials are not valid any more: log in again (gchat-hooks login)"
 	case e.HTTP == 403 && strings.Contains(e.Message, "SCOPE"):
-		return "the credentials lack a Chat scope: log in with chat.messages.readonly"
+		return "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"
+	case e.HTTP == 403 && strings.Contains(e.Message, "has not been used in project"):
+		return "enable the Google Chat API in the Cloud project that the credentials are from"
 	case e.HTTP == 403:
 		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
+	case e.HTTP == 404 && strings.Contains(e.Message, "Chat app not found"):
+		return "Google wants a Chat app for this: configure one in the credentials' Cloud project (Google Chat API > Configuration)"
 	case e.HTTP == 404:
 		return "the webhook or the space was deleted, or the space id is wrong"
 	case e.HTTP == 429:
@@ -174,7 +183,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// allowedBase says whether requests may go there: TLS anywhere, plain http only to this machine.
-func allowedBase(u *url.URL) bool {
+// AllowedBase says whether requests may go there: TLS anywhere, plain http only to this machine.
+func AllowedBase(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
 }

@@ -75,7 +75,7 @@ func (h Haiku) word(ctx context.Context, q *state.Question) (Wording, error) {
 	switch {
 	case h.Key == "":
 		return Wording{}, errors.New("no key for Anthropic's API")
-	case err != nil || !allowedBase(base):
+	case err != nil || !AllowedBase(base):
 		return Wording{}, errors.New("the base URL of Anthropic's API is none: it must be https, or http to this machine")
 	}
 	// A service of its own, not a client: that would read keys, tokens, profiles and headers from the environment.

@@ -2,18 +2,15 @@ package gchat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/auth"
-	"cloud.google.com/go/auth/credentials"
 	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
@@ -48,8 +45,9 @@ type Message struct {
 
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
-	svc   *chat.Service
-	ahead *time.Duration
+	svc    *chat.Service
+	origin origin
+	ahead  *time.Duration
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
@@ -61,15 +59,15 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 }
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
-// only, and then goes without credentials. credentialsFile is a service account or authorized user file; "" finds
-// Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
+// only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
+// finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
 	client := &http.Client{Transport: limitBodies{http.DefaultTransport}}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
-	plain := false
+	plain, from := false, origin{}
 	if endpoint != "" {
 		u, err := url.Parse(endpoint)
-		if err != nil || !allowedBase(u) {
+		if err != nil || !AllowedBase(u) {
 			return nil, errEndpoint
 		}
 		plain = u.Scheme == "http"
@@ -80,6 +78,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
+		from = readOrigin(creds.JSON())
 		client, err = httptransport.NewClient(&httptransport.Options{
 			Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
 		})
@@ -93,44 +92,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	return &Reader{svc: svc}, nil
-}
-
-// findCredentials reads the file, or finds the application default. messages.list takes a user's token, or a service
-// account's with the one-time approved app scope; chat.bot is not enough for it.
-func findCredentials(path string) (*auth.Credentials, error) {
-	user := &credentials.DetectOptions{Scopes: []string{chat.ChatMessagesReadonlyScope}}
-	app := &credentials.DetectOptions{Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
-	if path == "" {
-		creds, err := credentials.DetectDefault(user)
-		if err != nil {
-			return nil, err
-		}
-		var file struct {
-			Type credentials.CredType `json:"type"`
-		}
-		if json.Unmarshal(creds.JSON(), &file) == nil && file.Type == credentials.ServiceAccount {
-			return credentials.DetectDefault(app)
-		}
-		return creds, nil
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var file struct {
-		Type credentials.CredType `json:"type"`
-	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		return nil, fmt.Errorf("credentials file: %w", err)
-	}
-	switch file.Type {
-	case credentials.ServiceAccount, credentials.ImpersonatedServiceAccount:
-		return credentials.NewCredentialsFromJSON(file.Type, b, app)
-	case credentials.AuthorizedUser:
-		return credentials.NewCredentialsFromJSON(file.Type, b, user)
-	}
-	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
+	return &Reader{svc: svc, origin: from}, nil
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first, and hands
@@ -147,7 +109,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		}
 		got, err := call.Context(ctx).Do()
 		if err != nil {
-			return false, listError(err)
+			return false, fmt.Errorf("read messages: %w", r.failed(err))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
 			ahead := time.Until(now)
@@ -175,7 +137,7 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	defer cancel()
 	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
 	if err != nil {
-		return Message{}, listError(err)
+		return Message{}, fmt.Errorf("read messages: %w", r.failed(err))
 	}
 	return fromChat(m), nil
 }
@@ -196,8 +158,8 @@ func fromChat(m *chat.Message) Message {
 	return out
 }
 
-// listError turns the client library's errors into ours.
-func listError(err error) error {
+// failed turns the client library's errors into ours.
+func (r *Reader) failed(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
 	switch {
@@ -206,19 +168,15 @@ func listError(err error) error {
 		if e.Message == "" {
 			e.Message = shorten(api.Message, 300)
 		}
-		err = e
+		return e
 	case errors.As(err, &token):
-		// The answer's words (invalid_grant, invalid_rapt) say what to do; its body may hold more than a log should.
-		var body struct {
-			Error       string `json:"error"`
-			Description string `json:"error_description"`
+		err = r.origin.explain(tokenFailure(token), time.Now())
+		if refused := (*TokenError)(nil); errors.As(err, &refused) {
+			err = fmt.Errorf("%w: %w", ErrCredentials, refused)
 		}
-		_ = json.Unmarshal(token.Body, &body)
-		err = fmt.Errorf("%w: token refused: %s %s", ErrCredentials, shorten(body.Error, 60), shorten(body.Description, 200))
-	default:
-		err = unquote(err)
+		return err
 	}
-	return fmt.Errorf("read messages: %w", err)
+	return unquote(err)
 }
 
 // limitBodies keeps an endless answer from filling the memory.

@@ -12,7 +12,7 @@ import (
 var ownPrefixes = [...]string{
 	"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Session]", "[Error]",
 	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]", "[Cancelled]",
-	"[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]",
+	"[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]", "[Wake]", "[Setup]",
 }
 
 // forgeries are the letters of ownPrefixes, as lettersOf gives them.

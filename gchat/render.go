@@ -82,8 +82,9 @@ func howToReply(prompts []state.Prompt, shown int) string {
 	return `Reply with the option number (e.g., "2") or type a custom response.`
 }
 
-// AnsweredText says in the thread what was answered. Answers are by index into prompts.
-func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.Answer, inTerminal bool) string {
+// AnsweredText says in the thread what was answered. Answers are by index into prompts. Where is how, if not by a reply in
+// this thread: "in the terminal".
+func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.Answer, where string) string {
 	return fit(func(d *draft) {
 		d.add("[Answered] ", d.line(sessionName), "\n")
 		d.each(prompts, func(i int, p state.Prompt) {
@@ -113,8 +114,8 @@ func AnsweredText(sessionName string, prompts []state.Prompt, answers []state.An
 				d.lines("Note: " + d.block(a.Notes))
 			}
 		})
-		if inTerminal {
-			d.add("\nAnswered in the terminal.\n")
+		if where != "" {
+			d.add("\nAnswered ", Line(head(where, 256)), ".\n")
 		}
 	})
 }

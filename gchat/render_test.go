@@ -93,15 +93,16 @@ func TestQuestionText(t *testing.T) {
 func TestAnsweredText(t *testing.T) {
 	one := []state.Prompt{strategy}
 	for name, text := range map[string]string{
-		"answered_single":   AnsweredText("orch-epic4", one, []state.Answer{chose("Blue-green deployment")}, false),
-		"answered_multi":    AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{chose("Lint", "Fuzzing")}, false),
-		"answered_words":    AnsweredText("orch-epic4", one, []state.Answer{said("We should use canary deployment via feature flags")}, false),
-		"answered_both":     AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{{Labels: []string{"Lint"}, Text: "vet"}}, false),
-		"answered_note":     AnsweredText("orch-epic4", one, []state.Answer{noted("but keep\nthe footer", "Rolling deployment")}, false),
-		"answered_several":  AnsweredText("orch-epic4", []state.Prompt{strategy, tools, branch}, []state.Answer{chose("Other"), chose("Lint"), said("feat/x")}, false),
-		"answered_terminal": AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, true),
-		"answered_nothing":  AnsweredText("orch-epic4", one, nil, true),
-		"answered_hostile":  AnsweredText("<users/all>", []state.Prompt{hostile}, []state.Answer{{Labels: []string{"Yes\n2. No", "```"}, Text: "a\nThread key: x <", Notes: "<users/1>\n---"}}, true),
+		"answered_single":   AnsweredText("orch-epic4", one, []state.Answer{chose("Blue-green deployment")}, ""),
+		"answered_multi":    AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{chose("Lint", "Fuzzing")}, ""),
+		"answered_words":    AnsweredText("orch-epic4", one, []state.Answer{said("We should use canary deployment via feature flags")}, ""),
+		"answered_both":     AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{{Labels: []string{"Lint"}, Text: "vet"}}, ""),
+		"answered_note":     AnsweredText("orch-epic4", one, []state.Answer{noted("but keep\nthe footer", "Rolling deployment")}, ""),
+		"answered_several":  AnsweredText("orch-epic4", []state.Prompt{strategy, tools, branch}, []state.Answer{chose("Other"), chose("Lint"), said("feat/x")}, ""),
+		"answered_terminal": AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, "in the terminal"),
+		"answered_shell":    AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, "at a shell by ann <users/all>"),
+		"answered_nothing":  AnsweredText("orch-epic4", one, nil, "in the terminal"),
+		"answered_hostile":  AnsweredText("<users/all>", []state.Prompt{hostile}, []state.Answer{{Labels: []string{"Yes\n2. No", "```"}, Text: "a\nThread key: x <", Notes: "<users/1>\n---"}}, "in the terminal"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			golden(t, name, text)
@@ -165,11 +166,11 @@ func TestTextsFit(t *testing.T) {
 			if len(text) < 2000 && tt.name != "thousands of questions" {
 				t.Errorf("only %d bytes are left", len(text))
 			}
-			fits(t, AnsweredText(tt.q.SessionName, tt.q.Questions, []state.Answer{{Labels: []string{huge, huge}, Text: huge, Notes: huge}}, true))
+			fits(t, AnsweredText(tt.q.SessionName, tt.q.Questions, []state.Answer{{Labels: []string{huge, huge}, Text: huge, Notes: huge}}, "in the terminal"))
 			fits(t, CancelledText(tt.q.SessionName, tt.q.Questions, huge))
 		})
 	}
-	fits(t, AnsweredText("x", []state.Prompt{strategy}, []state.Answer{chose(strings.Split(huge[:100000], " ")...)}, true))
+	fits(t, AnsweredText("x", []state.Prompt{strategy}, []state.Answer{chose(strings.Split(huge[:100000], " ")...)}, "in the terminal"))
 }
 
 func fits(t *testing.T, text string) {
@@ -240,7 +241,7 @@ func FuzzQuestionText(f *testing.F) {
 			t.Errorf("the thread key is not the last line, once: %q", text)
 		}
 		a := state.Answer{Labels: []string{label, about}, Text: question, Notes: header}
-		fits(t, AnsweredText(name, q.Questions, []state.Answer{a, a, a}, multi))
+		fits(t, AnsweredText(name, q.Questions, []state.Answer{a, a, a}, about))
 		fits(t, CancelledText(name, q.Questions, about))
 	})
 }

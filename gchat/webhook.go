@@ -40,7 +40,7 @@ var webhookPath = lazy(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 // another form (a gateway's). The error is ErrNotWebhook and does not quote the URL.
 func ParseWebhook(raw, space string) (*Webhook, error) {
 	u, err := url.Parse(strings.ReplaceAll(strings.Trim(strings.TrimSpace(raw), `"'`), "&amp;", "&"))
-	if err != nil || !allowedBase(u) {
+	if err != nil || !AllowedBase(u) {
 		return nil, ErrNotWebhook
 	}
 	if m := webhookPath().FindStringSubmatch(u.Path); m != nil {
@@ -63,7 +63,7 @@ func ConfiguredWebhook(cfg *state.Config, raw string) (*Webhook, error) {
 		return w, err
 	}
 	base, err := url.Parse(strings.TrimSuffix(cfg.APIEndpoint, "/"))
-	if err != nil || !allowedBase(base) {
+	if err != nil || !AllowedBase(base) {
 		return nil, errEndpoint
 	}
 	w.url.Scheme, w.url.Host, w.url.Path = base.Scheme, base.Host, base.Path+w.url.Path

@@ -93,24 +93,57 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 			return d.refuse("not idle at an empty input box; the screen shows %s", shown(s))
 		}
 	}
-	for _, text := range []string{"/clear", command} {
-		if err := d.Server.Paste(ctx, d.pane.ID, text); err != nil {
+	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
+		return err
+	}
+	if err := d.awaitCleared(ctx, clearing); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := d.pasteAndSend(ctx, command)
+		if err == nil && command == "/clear" { // what comes next would be typed into what it clears
+			return d.awaitCleared(ctx, clearing)
+		}
+		if err == nil {
+			err = d.taken(ctx, command)
+		}
+		if err == nil || try == 3 || !d.lost(ctx) {
 			return err
 		}
-		if err := d.expect(ctx, effect, "pasted the text", func(now Screen) bool { return now.Kind == Draft && holds(now.Draft, text) }); err != nil {
+		if err := d.press(ctx, KeyBackSpace); err != nil {
 			return err
 		}
-		if err := d.send(ctx); err != nil {
-			return err
-		}
-		if text != "/clear" { // the second can be one, too: what comes next would be typed into what it clears
-			continue
-		}
-		if err := d.awaitCleared(ctx, clearing); err != nil {
+		if err := d.expect(ctx, effect, "took the line break out", func(now Screen) bool { return now.Kind == Prompt }); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// pasteAndSend puts a text into the empty input box and presses Enter on it.
+func (d *driver) pasteAndSend(ctx context.Context, text string) error {
+	if err := d.Server.Paste(ctx, d.pane.ID, text); err != nil {
+		return err
+	}
+	if err := d.expect(ctx, effect, "pasted the text", func(now Screen) bool { return now.Kind == Draft && holds(now.Draft, text) }); err != nil {
+		return err
+	}
+	return d.send(ctx)
+}
+
+// lost says that 2.1.45 has drawn its input box anew under a text and made a line break of its Enter: nothing was sent, and
+// the line break is all that is left.
+func (d *driver) lost(ctx context.Context) bool {
+	s, err := d.look(ctx)
+	return err == nil && !d.Force && s.Kind == Draft && s.Draft == "\n" && d.cleared(ctx)
+}
+
+// taken waits until the conversation holds more than its "/clear". 2.1.45 can draw its input box anew so long after that, on
+// a busy machine, that it loses a text and its Enter: the box is empty then too. Commands may leave nothing to be seen.
+func (d *driver) taken(ctx context.Context, text string) error {
+	if d.Force || strings.HasPrefix(text, "/") {
+		return nil
+	}
+	return d.expect(ctx, effect, "sent the text", func(now Screen) bool { return now.Busy || now.Kind != Prompt && now.Kind != Draft || !d.cleared(ctx) })
 }
 
 // awaitCleared waits until the conversation is cleared and stays so for a moment: 2.1.45 is idle for some 60 ms before it

@@ -75,6 +75,9 @@ func boxText(lines []line) (string, bool) {
 		typed = typed || !l.blank() && !placeholder(l)
 		texts = append(texts, l.text)
 	}
+	if !typed && len(texts) > 1 { // empty it has one line: a line break is in it
+		return "\n", true
+	}
 	if !typed {
 		return "", true
 	}

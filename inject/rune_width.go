@@ -2,6 +2,14 @@ package inject
 
 import "unicode"
 
+// Width is how many columns of a terminal a line takes.
+func Width(s string) (n int) {
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
 // runeWidth is how many columns a character takes: the ranges of Unicode's East Asian Width W and F, with the emoji.
 // tmux 3.3a and Claude Code agree on those that labels are made of; where they do not, a dialog with previews is not
 // read (its box is no longer straight).

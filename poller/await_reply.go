@@ -36,7 +36,7 @@ type Waiting struct {
 // Errors are ErrNoReply and ErrUnread at that time, ErrGaveUp when Over ends it or its file is gone, and ctx's.
 func (p *Poller) Await(ctx context.Context, q *state.Question, w Waiting) (*state.Question, error) {
 	waits := func(q *state.Question) bool {
-		return q.Status == state.Pending || q.Status == state.TimedOut && w.Held && answerable(q)
+		return q.Status == state.Pending || q.Status == state.TimedOut && w.Held && q.Answerable()
 	}
 	ends := func(q *state.Question) bool { return w.Over != nil && w.Over(q) }
 	path := q.Path
@@ -129,14 +129,5 @@ func (p *Poller) readFor(ctx context.Context, q *state.Question) error {
 
 // awaited says whether a reply to a question is of use, so that its space has to be read.
 func (p *Poller) awaited(q *state.Question) bool {
-	late := q.Status == state.TimedOut && answerable(q) && p.now().Sub(q.AskedAt) < state.MaxAge
-	return q.MessageSent && (q.Status == state.Pending || late && (p.Steady || state.HasWaiter(q)))
-}
-
-// Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
-// else was chosen.
-func Answerable(q *state.Question) bool { return answerable(q) }
-
-func answerable(q *state.Question) bool {
-	return q.Status == state.Pending || q.Status == state.TimedOut && len(q.Answers) == 0 && !q.AskedAgain
+	return q.MessageSent && (q.Status == state.Pending || q.Late(p.now()) && (p.Steady || state.HasWaiter(q)))
 }

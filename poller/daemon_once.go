@@ -58,7 +58,7 @@ func (d *Daemon) flushOnce(ctx context.Context) {
 func (d *Daemon) oneOfEachChat(ctx context.Context, qs []*state.Question) map[string]*state.Question {
 	open, leads := map[string]*state.Question{}, map[string]string{} // by project: the space that its configuration leads to
 	for _, q := range qs {
-		if !q.Status.Open() && !(answerable(q) && d.now().Sub(q.AskedAt) < state.MaxAge) || q.Chat == "" || open[q.Chat] != nil {
+		if !q.Status.Open() && !q.Late(d.now()) || q.Chat == "" || open[q.Chat] != nil {
 			continue
 		}
 		chat, known := leads[q.ProjectDir]

@@ -107,7 +107,7 @@ func (p *Poller) newReader(ctx context.Context, cfg *state.Config) (*gchat.Reade
 }
 
 // over says whether a question can have no answer any more, so that whoever reads its space judges the replies.
-func over(q *state.Question) bool { return q.Closed() && !answerable(q) }
+func over(q *state.Question) bool { return q.Closed() && !q.Answerable() }
 
 // begins is from when on the messages of a question's thread have to be read.
 func begins(q *state.Question) time.Time {
@@ -125,7 +125,7 @@ func since(mark *state.Inbox, qs []*state.Question) time.Time {
 		from = from.Add(-overlap)
 	}
 	for _, q := range qs {
-		if !answerable(q) && q.Status != state.Answered || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
+		if !q.Answerable() && q.Status != state.Answered || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
 			continue
 		}
 		if t := begins(q); from.IsZero() || t.Before(from) {

@@ -20,28 +20,33 @@ const dateSlack = 2 * time.Second
 func (p *Poller) Judge(path string) (*state.Question, error) {
 	return state.UpdateQuestion(path, func(q *state.Question) error {
 		cfg := p.config(q.ProjectDir)
-		order := make([]*state.Reply, 0, len(q.Replies))
-		for i := range q.Replies {
-			if q.Replies[i].Verdict == state.Unread {
-				order = append(order, &q.Replies[i])
-			}
-		}
-		if len(order) == 0 {
+		if !q.Unread() {
 			return state.ErrUnchanged
 		}
-		slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
 		if len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0 {
 			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 		}
-		for _, r := range order {
-			if m := p.judge(cfg, q, r); q.MessageSent {
-				p.put(m) // before the question's file says that the thread was told
-			}
-			p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
-				Str("verdict", string(r.Verdict)).Msg("reply")
-		}
+		p.judgeUnread(cfg, q, func(*state.Reply) bool { return true })
 		return nil
 	})
+}
+
+// judgeUnread judges those of the unread replies that which names, oldest first. The caller holds the question's lock.
+func (p *Poller) judgeUnread(cfg *state.Config, q *state.Question, which func(*state.Reply) bool) {
+	var order []*state.Reply
+	for i := range q.Replies {
+		if r := &q.Replies[i]; r.Verdict == state.Unread && which(r) {
+			order = append(order, r)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
+	for _, r := range order {
+		if m := p.judge(cfg, q, r); q.MessageSent {
+			p.put(m) // before the question's file says that the thread was told
+		}
+		p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
+			Str("verdict", string(r.Verdict)).Msg("reply")
+	}
 }
 
 // judge decides about one reply and returns what the thread is told of it, nil for nothing. A refusal and an "already
@@ -55,14 +60,21 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 	case !allowed(cfg, r):
 		r.Verdict = state.Refused
 		return note(q, "refused", refusedText(r, len(cfg.AllowedUsers) == 0))
-	case !answerable(q):
+	case !q.Answerable():
 		r.Verdict = state.Late
+		if fromShell(r) {
+			return nil
+		}
 		return note(q, "late", lateText(q))
 	}
 	answers, missing := gchat.ParseReply(text, q.Questions, q.Partial)
 	if len(missing) > 0 {
 		r.Verdict, q.Partial = state.Kept, answers
-		return note(q, "kept "+r.MessageName, missingText(missing))
+		said := missingText(missing)
+		if fromShell(r) { // the thread does not see what was said
+			said = strings.Replace(said, "[Kept] ", "[Kept] A part was answered "+atShell(r.DisplayName)+". ", 1)
+		}
+		return note(q, "kept "+r.MessageName, said)
 	}
 	r.Verdict = state.Used
 	if err := claim(q, r, text, answers, p.now()); err != nil {

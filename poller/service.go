@@ -83,6 +83,12 @@ func (s *Service) file() string {
 	return filepath.Join(dir, "systemd", "user", serviceName+".service")
 }
 
+// Installed is the service's file, and whether it is there.
+func (s *Service) Installed() (path string, ok bool) {
+	_, err := os.Lstat(s.file())
+	return s.file(), err == nil
+}
+
 func (s *Service) goos() string { return cmp.Or(s.GOOS, runtime.GOOS) }
 
 func (s *Service) home() string {
@@ -136,7 +142,7 @@ type commandError struct {
 
 func (e *commandError) Error() string {
 	said, _, _ := strings.Cut(strings.TrimSpace(e.output), "\n")
-	return fmt.Sprintf("%s: %s", e.command, cmp.Or(printable(said), e.err.Error()))
+	return fmt.Sprintf("%s: %s", e.command, cmp.Or(Printable(said), e.err.Error()))
 }
 
 func (e *commandError) Unwrap() error { return e.err }

@@ -106,3 +106,90 @@ func TestServiceLogsFollow(t *testing.T) {
 		}
 	})
 }
+
+// What the log holds beside the lines asked for is left out; what its last lines are is also in the file that it was before.
+func TestShowLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		env := func(name string) string {
+			return map[string]string{"HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=KEYKEY&token=TOKENTOKEN"}[name]
+		}
+		log := state.LogPath(env)
+		line := func(level, message, more string) string {
+			return fmt.Sprintf(`{"level":%q,"time":"2026-11-21T12:00:00.000Z","job":"flush","pid":7,"message":%q%s}`+"\n", level, message, more)
+		}
+		mustWrite(t, log+".1", line("error", "older", "")+line("info", "old", ""), 0o600)
+		mustWrite(t, log, line("error", "not sent", `,"error":"refused","hint":"do x","session":"s-1","n":3`)+line("info", "sent", `,"question":"q-1"`)+line("warn", "of TOKENTOKEN", `,"session":"s-2"`), 0o600)
+		show := func(o LogOptions) string {
+			var out strings.Builder
+			if err := ShowLog(t.Context(), env, &out, o); err != nil {
+				t.Error(err)
+			}
+			return strings.ReplaceAll(out.String(), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Local().Format(time.DateTime), "NOON")
+		}
+		for _, c := range []struct {
+			name string
+			o    LogOptions
+			want string
+		}{
+			{"all", LogOptions{}, "NOON ERROR flush[7] older\nNOON INFO  flush[7] old\nNOON ERROR flush[7] not sent: refused n=3 session=s-1 (hint: do x)\nNOON INFO  flush[7] sent question=q-1\nNOON WARN  flush[7] of [secret] session=s-2\n"},
+			{"three", LogOptions{Lines: 4, Level: "warn"}, "NOON ERROR flush[7] older\nNOON ERROR flush[7] not sent: refused n=3 session=s-1 (hint: do x)\nNOON WARN  flush[7] of [secret] session=s-2\n"},
+			{"one of them", LogOptions{Lines: 1, Level: "error"}, "NOON ERROR flush[7] not sent: refused n=3 session=s-1 (hint: do x)\n"},
+			{"a session and its question", LogOptions{About: func() map[string]bool { return map[string]bool{"s-1": true, "q-1": true} }}, "NOON ERROR flush[7] not sent: refused n=3 session=s-1 (hint: do x)\nNOON INFO  flush[7] sent question=q-1\n"},
+			{"as they stand", LogOptions{Lines: 1, JSON: true}, `{"level":"warn","time":"2026-11-21T12:00:00.000Z","job":"flush","pid":7,"message":"of [secret]","session":"s-2"}` + "\n"},
+			{"in colour", LogOptions{Lines: 1, Colour: true, Level: "error"}, "\x1b[31mNOON ERROR flush[7] not sent: refused n=3 session=s-1 (hint: do x)\x1b[0m\n"},
+			{"nothing", LogOptions{Level: "panic"}, "the log holds nothing of that: " + log + "\n"},
+		} {
+			if got := show(c.o); got != c.want {
+				t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+			}
+		}
+
+		// It is begun anew between two looks: nothing is lost on the way.
+		var out strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- ShowLog(ctx, env, &out, LogOptions{Lines: 1, Follow: true}) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(line("info", "the last of the old one", "")); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if err := os.Rename(log, log+".1"); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, log, line("info", "the first of the new one", ""), 0o600)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if said := out.String(); strings.Count(said, "\n") != 3 || !strings.Contains(said, "the last of the old one\n") || !strings.HasSuffix(said, "the first of the new one\n") {
+			t.Errorf("followed:\n%s", said)
+		}
+	})
+}
+
+func TestLastErrors(t *testing.T) {
+	dir := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": dir}[name] }
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var log strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&log, `{"level":"error","time":%q,"job":"flush","message":"m%d","error":"e","hint":"h"}`+"\n", at.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), i)
+		log.WriteString("panic: nothing of ours\n" + `{"level":"warn","time":"2026-11-21T12:00:00Z","message":"a warning"}` + "\n")
+	}
+	mustWrite(t, state.LogPath(env), log.String(), 0o600)
+	if errs := LastErrors(env, 3, at); len(errs) != 3 || errs[0].Message != "m7" || errs[2] != (LogError{at.Add(9 * time.Minute), "flush", "m9", "e", "h"}) {
+		t.Errorf("the last three: %+v", errs)
+	}
+	if errs := LastErrors(env, 3, at.Add(9*time.Minute)); len(errs) != 1 {
+		t.Errorf("since then: %+v", errs)
+	}
+}

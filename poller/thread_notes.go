@@ -70,11 +70,30 @@ func closingNote(q *state.Question) *state.Outgoing {
 			answers[i] = gchat.Decompose(prompt, q.Answers[prompt.Question])
 			answers[i].Notes = q.Notes[prompt.Question]
 		}
-		text = gchat.AnsweredText(q.SessionName, q.Questions, answers, q.ResolvedBy == "terminal")
+		text = gchat.AnsweredText(q.SessionName, q.Questions, answers, answeredWhere(q))
 	default:
 		text = gchat.CancelledText(q.SessionName, q.Questions, closedWhy(q))
 	}
 	return note(q, "closed", text)
+}
+
+// answeredWhere is how a question was answered, if not by a reply in its thread.
+func answeredWhere(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "terminal":
+		return "in the terminal"
+	case q.AnsweredBy == Local:
+		return atShell(q.AnsweredByName)
+	}
+	return ""
+}
+
+// atShell says where somebody answered who is no sender in Chat; by is who, "" when that is not known.
+func atShell(by string) string {
+	if by = gchat.Line(gchat.Cut(by, 64)); by == "" {
+		return "at a shell"
+	}
+	return "at a shell by " + by
 }
 
 func closedWhy(q *state.Question) string {

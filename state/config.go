@@ -30,8 +30,8 @@ type Config struct {
 	WebhookURL      string        // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
 	WebhookCommand  string        // webhook_url_command: prints the URL
 	SpaceID         string        // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file
-	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail
+	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's, where there is one
+	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
 	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
@@ -63,11 +63,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
 	user := env("GCHAT_CONFIG")
 	if user == "" {
-		dir := env("XDG_CONFIG_HOME")
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(home(env), ".config")
-		}
-		user = filepath.Join(dir, "gchat-hooks", "config.json")
+		user = filepath.Join(ConfigDir(env), "config.json")
 	}
 	layers := []layer{envLayer(env)}
 	for _, f := range []struct {
@@ -127,6 +123,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
 	}
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
+	c.takeLogin(env)
 	var gates []StopGate
 	for _, l := range layers {
 		gates = append(gates, l.gate)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -58,16 +59,24 @@ func OpenInbox(userState, chat string) (*Inbox, error) {
 	return in, nil
 }
 
-// TroubledInboxes are the spaces that cannot be read at present.
-func TroubledInboxes(userState string) (troubled []*Inbox) {
+// Inboxes are the spaces that were ever read, as far as their files can be.
+func Inboxes(userState string) (all []*Inbox) {
 	files, _ := filepath.Glob(filepath.Join(userState, "inbox", "*.json"))
 	for _, file := range files {
 		in := &Inbox{}
-		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, in) == nil && in.Trouble != nil {
-			troubled = append(troubled, in)
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, in) == nil {
+			all = append(all, in)
 		}
 	}
-	return troubled
+	return all
+}
+
+// TroubledInboxes are the spaces that cannot be read at present.
+func TroubledInboxes(userState string) []*Inbox {
+	return slices.DeleteFunc(Inboxes(userState), func(in *Inbox) bool { return in.Trouble == nil })
 }
 
 // Save writes how far the space was read. It comes after the replies are in the questions' files: the other way round
@@ -85,7 +94,14 @@ func (in *Inbox) Save() error {
 
 // LockLeader makes the caller the one process of this machine that lists the space; ErrLocked when there is one.
 func LockLeader(userState, chat string) (*Lock, error) {
-	return TryLock(filepath.Join(userState, "inbox", safeName(chat)+".leader"))
+	return TryLock(leaderPath(userState, chat))
+}
+
+// HasLeader says whether a living process lists the space.
+func HasLeader(userState, chat string) bool { return Held(leaderPath(userState, chat)) }
+
+func leaderPath(userState, chat string) string {
+	return filepath.Join(userState, "inbox", safeName(chat)+".leader")
 }
 
 // Equal says whether the two say the same.

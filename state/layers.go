@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
 // layer answers for one place where configuration can stand.
@@ -20,37 +20,21 @@ type layer struct {
 	reports  reportSettings
 }
 
-// fileKeys names the members of gchat-hooks.json and config.json after the variables that they stand for.
-var fileKeys = map[string]string{
-	"webhook_url": "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command": "webhook_url_command", "space_id": "GOOGLE_CHAT_SPACE_ID",
-	"credentials_file": "GOOGLE_CHAT_CREDENTIALS_FILE", "allowed_users": "GCHAT_ALLOWED_USERS", "ask_mode": "GCHAT_ASK_MODE",
-	"api_endpoint": "GCHAT_API_ENDPOINT", "poll_interval": "GCHAT_POLLER_INTERVAL", "hook_timeout": "GCHAT_HOOK_TIMEOUT",
-	"writes_per_minute": "GCHAT_WRITES_PER_MINUTE", "digest_every": "GCHAT_DIGEST_EVERY",
-	"timeout_policy": "GCHAT_TIMEOUT_POLICY", "reply_timeout": "GCHAT_REPLY_TIMEOUT", "persistent_agents": "GCHAT_PERSISTENT_AGENTS",
-	"format": "GCHAT_FORMAT", "haiku_model": "GCHAT_HAIKU_MODEL", "anthropic_api_key": "ANTHROPIC_API_KEY", "anthropic_api_key_command": "anthropic_api_key_command",
-}
-
-// Variables are the environment variables that configure, sorted.
-func Variables() []string { return slices.Sorted(maps.Values(fileKeys)) }
-
 func envLayer(env Getenv) layer {
 	l := layer{value: map[string]string{}}
-	for _, name := range fileKeys {
+	for _, name := range Variables() {
 		l.value[name] = env(name)
 	}
-	l.value["GCHAT_STOP_GATE"] = env("GCHAT_STOP_GATE")
-	delete(l.value, "webhook_url_command")
-	delete(l.value, "anthropic_api_key_command")
 	return l
 }
 
 func configLayer(b []byte, dir string) (layer, error) {
 	var file map[string]json.RawMessage
-	if err := json.Unmarshal(trimBOM(b), &file); err != nil {
+	if err := json.Unmarshal(plainJSON(trimBOM(b)), &file); err != nil {
 		return layer{}, err
 	}
 	l := layer{value: map[string]string{}}
-	for key, name := range fileKeys {
+	for key, name := range fileKeys() {
 		raw, ok := file[key]
 		if !ok {
 			continue
@@ -117,6 +101,18 @@ func mcpLayer(b []byte, _ string) (layer, error) {
 		l.value[name] = fmt.Sprint(v)
 	}
 	return l, nil
+}
+
+// plainJSON takes comments and trailing commas out of a file that people write. What it cannot understand stays, for the
+// error to be JSON's.
+func plainJSON(b []byte) []byte {
+	if json.Valid(b) {
+		return b
+	}
+	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil {
+		return plain
+	}
+	return b
 }
 
 func trimBOM(b []byte) []byte { return []byte(strings.TrimPrefix(string(b), "\ufeff")) }

@@ -14,25 +14,34 @@ import (
 // Ended are the sessions whose end is not reported yet, the oldest end first. What does not parse is moved aside and
 // returned in bad.
 func (s Ledgers) Ended() (ended []*Ledger, bad []error) {
+	ended, bad = s.load(func(kind string) bool {
+		return strings.HasSuffix(kind, ".json") && (kind == "ended.json" || strings.HasPrefix(kind, "ended-"))
+	})
+	slices.SortStableFunc(ended, func(a, b *Ledger) int { return a.EndedAt.Compare(b.EndedAt) })
+	return ended, bad
+}
+
+// load reads the ledgers whose file names go on like this after the first dot. What does not parse is moved aside and
+// returned in bad.
+func (s Ledgers) load(wanted func(kind string) bool) (all []*Ledger, bad []error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !missing(err) {
 		return nil, []error{fmt.Errorf("list ledgers: %w", err)}
 	}
 	for _, e := range entries {
 		name, kind, _ := strings.Cut(e.Name(), ".")
-		if name == "" || !strings.HasSuffix(kind, ".json") || kind != "ended.json" && !strings.HasPrefix(kind, "ended-") {
+		if name == "" || !wanted(kind) {
 			continue
 		}
 		l, err := loadLedger(filepath.Join(s.Dir, e.Name()))
 		switch {
 		case err == nil:
-			ended = append(ended, l)
+			all = append(all, l)
 		case !errors.Is(err, fs.ErrNotExist):
 			bad = append(bad, err)
 		}
 	}
-	slices.SortStableFunc(ended, func(a, b *Ledger) int { return a.EndedAt.Compare(b.EndedAt) })
-	return ended, bad
+	return all, bad
 }
 
 // Reported takes an ended session out. Its file stays for a day under another name, so that the same end told once

@@ -53,13 +53,18 @@ func Held(path string) bool {
 func lockSoon(path string) (*Lock, error) { return lockWithin(path, lockWait) }
 
 func lockWithin(path string, wait time.Duration) (*Lock, error) {
+	return lockWithinLooking(path, wait, time.Millisecond)
+}
+
+// lockWithinLooking looks so often whether the lock is free.
+func lockWithinLooking(path string, wait, glance time.Duration) (*Lock, error) {
 	if err := mkdir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	f := flock.New(path, flock.SetPermissions(0o600))
-	got, err := f.TryLockContext(ctx, time.Millisecond)
+	got, err := f.TryLockContext(ctx, glance)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !got {
 		err = ErrLocked
 	}

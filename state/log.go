@@ -25,10 +25,13 @@ type Log struct {
 	opened os.FileInfo // of file
 }
 
+// setTimes sets how times are written, which zerolog keeps for all its users.
+var setTimes = sync.OnceFunc(func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" })
+
 // NewLog is the log of one process; job is the name that it runs under.
 func NewLog(env Getenv, job string) *Log {
 	l := &Log{path: LogPath(env)}
-	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	setTimes()
 	l.Logger = zerolog.New(l).With().Timestamp().Str("job", job).Int("pid", os.Getpid()).Logger()
 	return l
 }

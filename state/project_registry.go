@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -64,6 +65,33 @@ func Register(userState, projectState, projectDir string, now time.Time) error {
 func ProjectStates(userState string) ([]string, error) {
 	r, err := readRegistry(filepath.Join(userState, "projects.json"))
 	return slices.Sorted(maps.Keys(r.Projects)), err
+}
+
+// A Project is a folder that sessions with our hooks asked something in.
+type Project struct {
+	State string // its state folder
+	Dir   string // "" where that is not known
+}
+
+// Projects are the known ones, sorted by their state folders. A registry that does not parse is left as it is.
+func Projects(userState string) (projects []Project, err error) {
+	b, err := os.ReadFile(filepath.Join(userState, "projects.json"))
+	if missing(err) {
+		return nil, nil
+	}
+	var r struct {
+		Projects map[string]registered `json:"projects"`
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read project registry: %w", err)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(r.Projects)) {
+		projects = append(projects, Project{State: dir, Dir: r.Projects[dir].ProjectDir})
+	}
+	return projects, nil
 }
 
 func readRegistry(path string) (*registry, error) {

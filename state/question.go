@@ -188,6 +188,17 @@ func MarkerID(sessionID, uuid string) string { return "ask-" + safeName(sessionI
 // Closed says whether the question is over, however.
 func (q *Question) Closed() bool { return !q.Status.Open() }
 
+// Answerable says whether a reply may still become the question's answer: also one that came too late, as long as nothing
+// else was chosen.
+func (q *Question) Answerable() bool {
+	return q.Status == Pending || q.Status == TimedOut && len(q.Answers) == 0 && !q.AskedAgain
+}
+
+// Late says whether the question was timed out, and a reply would still count.
+func (q *Question) Late(now time.Time) bool {
+	return q.Status == TimedOut && q.Answerable() && now.Sub(q.AskedAt) < MaxAge
+}
+
 // Unread says whether a reply waits to be judged.
 func (q *Question) Unread() bool {
 	return slices.ContainsFunc(q.Replies, func(r Reply) bool { return r.Verdict == Unread })

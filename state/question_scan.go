@@ -9,6 +9,9 @@ import (
 
 // Scan reads the questions of many projects again and again, and parses only files that changed since.
 type Scan struct {
+	// LeaveAlone is for one who only looks: a file that is no question stays where it is, and is reported with every call.
+	LeaveAlone bool
+
 	seen map[string]scanned
 }
 
@@ -22,6 +25,10 @@ type scanned struct {
 func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Question, bad []error) {
 	now := map[string]scanned{}
 	all := slices.Clone(folders)
+	load := LoadQuestion
+	if s.LeaveAlone {
+		load = PeekQuestion
+	}
 	for _, dir := range projectStates {
 		for _, in := range []string{QuestionsIn(dir).Dir, MarkersIn(dir).Dir} {
 			if !slices.Contains(all, in) {
@@ -46,11 +53,13 @@ func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Quest
 			// A rewrite is a new file renamed over the old one, so the inode tells even within one clock tick.
 			if was, ok := s.seen[path]; ok && os.SameFile(was.info, info) && was.info.ModTime().Equal(info.ModTime()) {
 				is.q = was.q
-			} else if is.q, err = LoadQuestion(path); errors.Is(err, ErrBeingWritten) {
+			} else if is.q, err = load(path); errors.Is(err, ErrBeingWritten) {
 				continue // the end of the writing is a change, too
 			} else if err != nil {
 				bad = append(bad, err)
-				is.q = nil
+				if is.q = nil; s.LeaveAlone {
+					continue
+				}
 			}
 			now[path] = is
 			if is.q != nil && folder.serves(is.q) {

@@ -235,6 +235,9 @@ func LockWaiter(q *Question) (l *Lock, err error) {
 		}
 		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
 	}
+	if err == nil {
+		_ = os.Truncate(waiterPath(q), 0) // what an earlier waiter signed
+	}
 	return l, err
 }
 

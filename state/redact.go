@@ -8,9 +8,16 @@ import (
 	"sync"
 )
 
-// secretShapes are the places where a secret shows even when nobody told us its value: the query of a webhook URL,
-// a bearer token, the fields of a credentials file, a token in the path of the embedded space.
-var secretShapes = regexp.MustCompile(`(?i)([?&](?:key|token|access_token)=|\\u0026(?:key|token|access_token)=|bearer\s+|"(?:private_key|refresh_token|client_secret|access_token)"\s*:\s*"|/t/)[^\s"'&<>\\/]+`)
+// secretShapes are the places where a secret shows even when nobody told us its value: the query of a webhook URL and of
+// a login's callback, a bearer token, the fields of a credentials file up to their end (keys hold blanks and escapes, refresh
+// tokens slashes), a token in the path of the embedded space, and whatever begins as Google's OAuth secrets do.
+// Compiled at its first use: most hooks log nothing.
+var secretShapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=|bearer\s+)[^\s"'&<>\\]+` +
+		`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
+		`|(/t/)[^\s"'&<>\\/]+` +
+		`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
+})
 
 // Redactor takes secrets out of text that a person or a file gets to see. The zero value works.
 type Redactor struct {
@@ -45,5 +52,5 @@ func (r *Redactor) Clean(s string) string {
 	for _, secret := range r.secrets {
 		s = strings.ReplaceAll(s, secret, "[secret]")
 	}
-	return secretShapes.ReplaceAllString(s, "${1}[secret]")
+	return secretShapes().ReplaceAllString(s, "${1}${2}${3}[secret]")
 }

@@ -51,6 +51,14 @@ func UserState(env Getenv) string {
 	return filepath.Join(home(env), ".local", "state", "gchat-hooks")
 }
 
+// ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else ~/.config/gchat-hooks.
+func ConfigDir(env Getenv) string {
+	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gchat-hooks")
+	}
+	return filepath.Join(home(env), ".config", "gchat-hooks")
+}
+
 // SpareState stands in for a project's state folder that cannot be written (a read-only checkout).
 func SpareState(env Getenv) string {
 	sum := sha256.Sum256([]byte(ProjectState(env)))

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,4 +25,18 @@ func KeptToken(data string) (string, error) {
 		return "", fmt.Errorf("keep token: %w", err)
 	}
 	return token, nil
+}
+
+// KeptWebhookURL is the address to post to of the space that is kept in the data folder, for a server at base, also while
+// another process has it open. Its errors are those of reading.
+func KeptWebhookURL(data, base string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(data, secretsFile))
+	if err != nil {
+		return "", fmt.Errorf("read the space's webhook: %w", err)
+	}
+	s := &Space{}
+	if err := json.Unmarshal(b, &s.secrets); err != nil || s.secrets.Key == "" || s.secrets.Token == "" {
+		return "", fmt.Errorf("read the space's webhook: %s is damaged", filepath.Join(data, secretsFile))
+	}
+	return s.WebhookURL(base), nil
 }

@@ -1,0 +1,207 @@
+package gchat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// userFile writes a login whose tokens come from tokenURI.
+func userFile(t *testing.T, tokenURI string, more map[string]any) string {
+	t.Helper()
+	f := map[string]any{"type": "authorized_user", "client_id": "id", "client_secret": "GOCSPX-secret", "refresh_token": "1//refresh", "token_uri": tokenURI}
+	for k, v := range more {
+		f[k] = v
+	}
+	b, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "login.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
+	ago := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+	const day = 24 * time.Hour
+	expired := `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`
+	for name, c := range map[string]struct {
+		body string
+		file map[string]any
+		says string
+		hint string
+	}{
+		"session control":                     {`{"error":"invalid_grant","error_subtype":"invalid_rapt","error_description":"reauth related error (invalid_rapt)"}`, nil, "invalid_rapt", "session control"},
+		"session control without its subtype": {`{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`, nil, "invalid_rapt", "session control"},
+		"revoked":                             {expired, map[string]any{"logged_in_at": ago(2 * day)}, "expired or revoked", "access was removed"},
+		"Testing, as Google said":             {expired, map[string]any{"logged_in_at": ago(30 * day), "ends_at": ago(23 * day)}, "", "in Testing, where"},
+		"Testing, by its age":                 {expired, map[string]any{"logged_in_at": ago(7*day + time.Hour)}, "", "in Testing, where"},
+		"older than Testing":                  {expired, map[string]any{"logged_in_at": ago(100 * day)}, "", "access was removed"},
+		"not ended yet":                       {expired, map[string]any{"logged_in_at": ago(day), "ends_at": ago(-6 * day)}, "", "access was removed"},
+		"another's file":                      {expired, nil, "", "access was removed"},
+		"policy":                              {`{"error":"admin_policy_enforced"}`, nil, "admin_policy_enforced", "administrator"},
+		"policy, as subtype":                  {`{"error":"access_denied","error_subtype":"access_denied","error_description":"Account restricted"}`, nil, "Account restricted", "administrator"},
+		"client deleted":                      {`{"error":"deleted_client","error_description":"The OAuth client was deleted."}`, nil, "deleted", "--client-id-file"},
+		"secret changed":                      {`{"error":"invalid_client","error_description":"Unauthorized"}`, nil, "invalid_client", "--client-id-file"},
+		"gcloud's scopes":                     {`{"error":"invalid_scope"}`, nil, "invalid_scope", "chat.messages.readonly"},
+		"an envelope":                         {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, nil, "PERMISSION_DENIED: no", "log in again"},
+		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, nil, "token refused", "log in again"},
+	} {
+		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, c.body)
+		})
+		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", userFile(t, tokens.URL+"/token", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		if !errors.Is(err, ErrCredentials) || !AuthFailure(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(Hint(err), c.hint) {
+			t.Errorf("%s: %v; hint: %s", name, err, Hint(err))
+		}
+		if s := err.Error() + Hint(err); strings.Contains(s, "GOCSPX") || strings.Contains(s, "1//") {
+			t.Errorf("%s tells a secret: %s", name, s)
+		}
+	}
+}
+
+func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
+	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(400)
+		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
+	})
+	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", serviceAccount(t, tokens.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+	if hint := Hint(err); !strings.Contains(err.Error(), "Invalid JWT") || !strings.Contains(hint, "service account") || strings.Contains(hint, "log in") {
+		t.Errorf("%v; hint: %s", err, hint)
+	}
+}
+
+func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
+	for _, code := range []int{429, 500, 503} {
+		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(code)
+		})
+		r, err := NewReader(t.Context(), "https://127.0.0.1:1/", userFile(t, tokens.URL+"/token", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		if AuthFailure(err) || !Overloaded(err) || RetryAfter(err) != 7*time.Second {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
+func TestRefreshTokenGoesNowhereElse(t *testing.T) {
+	for _, uri := range []string{"http://oauth2.example/token", "ftp://127.0.0.1/token", "http://127.0.0.1.oauth2.example/token", "token", ":"} {
+		if _, err := NewReader(t.Context(), "", userFile(t, uri, nil)); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "token_uri") {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
+// trustedChat is a Chat API over TLS that this process trusts, and that takes one access token.
+func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			w.WriteHeader(401)
+			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no"}}`)
+			return
+		}
+		h(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	was := http.DefaultTransport
+	http.DefaultTransport = srv.Client().Transport
+	t.Cleanup(func() { http.DefaultTransport = was })
+	return srv
+}
+
+func TestMe(t *testing.T) {
+	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
+	})
+	row := func(name, kind string) string {
+		return fmt.Sprintf(`{"message":{"sender":{"name":%q,"type":%q,"email":"ann@example.com","displayName":"Ann"}}}`, name, kind)
+	}
+	for name, c := range map[string]struct{ rows, want string }{
+		"one message":      {row("users/7", "HUMAN"), "users/7"},
+		"several":          {row("users/7", "HUMAN") + `,{"message":{}},{},null,` + row("users/7", "HUMAN"), "users/7"},
+		"none yet":         {"", ""},
+		"filter ignored":   {row("users/7", "HUMAN") + "," + row("users/8", "HUMAN"), ""},
+		"an app":           {row("users/7", "BOT"), ""},
+		"an alias":         {row("users/ann@example.com", "HUMAN"), ""},
+		"nobody's message": {`{"message":{"sender":{"type":"HUMAN"}}}`, ""},
+	} {
+		srv := trustedChat(t, "ya29.access", func(w http.ResponseWriter, r *http.Request) {
+			var body struct {
+				Filter   string `json:"filter"`
+				PageSize int    `json:"pageSize"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			if r.Method != "POST" || r.URL.Path != "/v1/spaces/-/messages:search" || body.Filter != `sender.name = "users/me"` || r.URL.Query().Get("fields") != "results/message/sender" {
+				t.Errorf("asked %s %s %+v", r.Method, r.URL, body)
+			}
+			io.WriteString(w, `{"results":[`+c.rows+`]}`)
+		})
+		r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		me, err := r.Me(t.Context())
+		if me.Name != c.want || (c.want == "") != errors.Is(err, ErrNotTold) || c.want != "" && (me.Email != "ann@example.com" || me.DisplayName != "Ann") {
+			t.Errorf("%s: %+v, %v", name, me, err)
+		}
+	}
+	srv := trustedChat(t, "another", nil)
+	r, err := NewReader(t.Context(), srv.URL, userFile(t, tokens.URL+"/token", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Me(t.Context()); !AuthFailure(err) || errors.Is(err, ErrNotTold) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+func TestHintsForWhatALoginMeets(t *testing.T) {
+	for want, err := range map[string]error{
+		"enable the Google Chat API": &APIError{HTTP: 403, Message: "Google Chat API has not been used in project 1 before or it is disabled."},
+		"configure one":              &APIError{HTTP: 404, Message: "Google Chat app not found. To create a Chat app, you must turn on the Chat API"},
+		"was deleted":                &APIError{HTTP: 404, Message: "Space not found."},
+		"users/ID":                   fmt.Errorf("ask: %w", ErrNotTold),
+		"gchat-hooks login":          fmt.Errorf("x: %w", ErrCredentials),
+	} {
+		if got := Hint(err); !strings.Contains(got, want) {
+			t.Errorf("%v: %s", err, got)
+		}
+	}
+}
+
+// FuzzTokenError is for what a token endpoint answers with.
+func FuzzTokenError(f *testing.F) {
+	f.Add(`{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
+	f.Add(`{"error":{"status":"X","message":"y"}}`)
+	f.Add("\xff{")
+	f.Fuzz(func(t *testing.T, body string) {
+		if e := ReadTokenError([]byte(body)); len(e.Error()) > 600 || e.Hint() == "" || strings.Contains(e.Error(), "\n") {
+			t.Errorf("%q became %q", body, e.Error())
+		}
+	})
+}

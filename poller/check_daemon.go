@@ -1,0 +1,68 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// checkDaemon looks whether the daemon runs where one is needed, and whether it polls.
+func (l *look) checkDaemon(context.Context) []state.Finding {
+	own := state.ProjectState(l.Env)
+	if !state.DaemonRuns(own, l.user()) {
+		switch {
+		case Types(l.cfg):
+			return failed("no daemon runs, but ask_mode is inject", "answers are not typed", "gchat-hooks poller install")
+		case l.serviceThere():
+			return []state.Finding{{Level: state.LevelWarn, What: "the daemon's service is installed, and no daemon runs", Means: "answers are not typed; hooks do the rest of its work",
+				Mend: "gchat-hooks poller start; why it ended: gchat-hooks poller logs"}}
+		}
+		return state.Fine("none runs: hooks do its work, except typing into tmux")
+	}
+	line, code := Health(l.Env, l.now())
+	if code != healthOK {
+		return []state.Finding{{Level: state.LevelWarn, What: line, Means: "replies may not be read", Mend: "gchat-hooks poller logs; then gchat-hooks poller stop and start"}}
+	}
+	pid := state.DaemonPID(own)
+	if pid == 0 {
+		pid = state.DaemonPID(l.user())
+	}
+	return state.Fine(fmt.Sprintf("pid %d; %s", pid, line))
+}
+
+// Types says whether a configuration has answers typed for any session.
+func Types(cfg *state.Config) bool {
+	return cfg.AskMode == state.Inject || slices.ContainsFunc(cfg.Rules, func(r state.Rule) bool { return r.AskMode == state.Inject })
+}
+
+func (l *look) serviceThere() bool {
+	_, err := os.Stat((&Service{Env: l.Env}).file())
+	return err == nil
+}
+
+// checkInbox says what keeps replies from being read, and whether somebody reads just now.
+func (l *look) checkInbox(ctx context.Context) (fs []state.Finding) {
+	for _, in := range state.TroubledInboxes(l.user()) {
+		f := state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("replies of %s are not read since %s: %s", in.Chat, in.Trouble.Since.Local().Format(time.DateTime), l.plain(in.Trouble.Why)),
+			Means: "what you reply there is not used yet; it is tried again", Mend: "see chat.read and chat.credentials; an open question tries it again at once"}
+		if in.Trouble.Refused {
+			f.Level, f.Means = state.LevelFail, "what you reply there is not used until that is mended"
+		}
+		fs = append(fs, f)
+	}
+	if len(fs) > 0 {
+		return fs
+	}
+	hook, err := l.webhookOf(ctx)
+	if err != nil {
+		return state.Skipped("without a webhook there is no space to read")
+	}
+	if state.HasLeader(l.user(), hook.Chat()) {
+		return state.Fine("a process of this machine reads the space for all questions")
+	}
+	return state.Fine("nobody reads the space now: no question is open")
+}

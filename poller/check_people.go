@@ -1,0 +1,152 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// plainEndpoint says that reading takes no credentials: the embedded space's.
+func (l *look) plainEndpoint(hook *gchat.Webhook) bool {
+	u, err := url.Parse(l.endpoint(l.cfg, hook))
+	return err == nil && u.Scheme == "http"
+}
+
+// readScopes are those of a user that messages.list takes.
+var readScopes = []string{"https://www.googleapis.com/auth/chat.messages.readonly", "https://www.googleapis.com/auth/chat.messages"}
+
+// checkCredentials looks at what replies are read with, as far as it can be told without asking Google.
+func (l *look) checkCredentials(ctx context.Context) []state.Finding {
+	hook, err := l.webhookOf(ctx)
+	if err == nil && l.plainEndpoint(hook) {
+		return state.Fine("none are needed for the space on this machine")
+	}
+	if l.cfg.CredentialsFile == state.LoginFile(l.Env) {
+		if login, err := state.ReadLogin(l.cfg.CredentialsFile); err == nil {
+			if f := checkLogin(login, l.now()); f != nil {
+				return f
+			}
+		}
+	}
+	endpoint := ""
+	if err == nil {
+		endpoint = l.endpoint(l.cfg, hook)
+	}
+	if _, err := gchat.NewReader(ctx, endpoint, l.cfg.CredentialsFile); err != nil {
+		mend := "gchat-hooks login"
+		if l.cfg.CredentialsFile != "" && l.cfg.CredentialsFile != state.LoginFile(l.Env) {
+			mend = "mend or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), or gchat-hooks login"
+		}
+		if !errors.Is(err, gchat.ErrCredentials) {
+			mend = "set GCHAT_API_ENDPOINT to an https address, or to one on this machine"
+		}
+		return failed(l.say(err), "replies are not read", mend)
+	}
+	switch {
+	case l.cfg.CredentialsFile == state.LoginFile(l.Env):
+		return state.Fine("a login (gchat-hooks login)")
+	case l.cfg.CredentialsFile != "":
+		return state.Fine("the file " + l.cfg.CredentialsFile)
+	}
+	return state.Fine("Application Default Credentials")
+}
+
+// checkLogin says what a login's own file tells of its end; nil for nothing wrong.
+func checkLogin(login *state.Login, now time.Time) []state.Finding {
+	if len(login.Scopes) > 0 && !slices.ContainsFunc(readScopes, func(s string) bool { return slices.Contains(login.Scopes, s) }) {
+		return failed("the login lacks the scope chat.messages.readonly", "replies are not read", "gchat-hooks login, and allow both scopes")
+	}
+	if !login.Ends.IsZero() && login.Ends.Sub(now) < 24*time.Hour {
+		f := state.Finding{Level: state.LevelWarn, What: "the login ends " + login.Ends.Local().Format("Mon 15:04"), Means: "then replies are not read",
+			Mend: "gchat-hooks login; a client that is not in Testing makes logins last"}
+		if !now.Before(login.Ends) {
+			f.Level, f.What, f.Means = state.LevelFail, "the login has ended "+login.Ends.Local().Format(time.DateTime), "replies are not read"
+		}
+		return []state.Finding{f}
+	}
+	return nil
+}
+
+// checkMe tells the person who they are to Chat, and whether they may answer their own questions.
+func (l *look) checkMe(ctx context.Context) []state.Finding {
+	hook, err := l.webhookOf(ctx)
+	if err != nil {
+		return state.Skipped("without a webhook there is no Chat to ask")
+	}
+	if l.plainEndpoint(hook) {
+		return state.Skipped("the space on this machine knows no logins")
+	}
+	if login, err := state.ReadLogin(state.LoginFile(l.Env)); err == nil && l.cfg.CredentialsFile == state.LoginFile(l.Env) && state.IsPerson(login.User) {
+		return state.Fine(strings.TrimSpace("you are " + login.User + " " + l.plain(login.DisplayName)))
+	}
+	if unread, err := l.list(ctx); unread != nil || err != nil {
+		return state.Skipped("messages cannot be read")
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookBound)
+	defer cancel()
+	me, err := l.reader.Me(ctx)
+	if err != nil { // a service account's for one: it is nobody
+		return state.Skipped("Chat does not tell who reads: " + l.say(err))
+	}
+	if !allowed(l.cfg, &state.Reply{Sender: me.Name, SenderEmail: me.Email}) {
+		return []state.Finding{{Level: state.LevelWarn, What: "you are " + me.Name + ", and may not answer", Means: "your own replies are not used",
+			Mend: "put \"" + me.Name + "\" on allowed_users in ~/.config/gchat-hooks/config.json"}}
+	}
+	return state.Fine(strings.TrimSpace("you are " + me.Name + " " + l.plain(me.DisplayName)))
+}
+
+var personOrMail = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(users/[^\s@/]+|(users/)?[^\s@/]+@[^\s@/]+)$`) })
+
+// checkAllowed looks whether anybody may answer.
+func (l *look) checkAllowed(context.Context) (fs []state.Finding) {
+	if len(l.cfg.AllowedUsers) == 0 {
+		return failed("nobody may answer: allowed_users is empty", "no reply is used",
+			"gchat-hooks login, or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
+	}
+	for _, u := range l.cfg.AllowedUsers {
+		if !personOrMail().MatchString(u) {
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("%q on allowed_users is nobody", l.plain(u)), Means: "whoever it should be may not answer",
+				Mend: "write it as users/ID, or as an e-mail address"})
+		}
+	}
+	if len(fs) > 0 {
+		return fs
+	}
+	return state.Fine(fmt.Sprintf("people who may answer: %d", len(l.cfg.AllowedUsers)))
+}
+
+var ourMessageID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^client-[0-9a-f]{40}$`) })
+
+// checkPeople sees to it that our own messages, which it knows by the form of their ids, are not listed as a person's.
+func (l *look) checkPeople(ctx context.Context) []state.Finding {
+	if _, err := l.webhookOf(ctx); err != nil {
+		return state.Skipped("without a webhook there is no space to read")
+	}
+	if unread, err := l.list(ctx); unread != nil || err != nil {
+		return state.Skipped("messages cannot be read")
+	}
+	ours := 0
+	for _, m := range l.listed {
+		if !ourMessageID().MatchString(m.ClientID) {
+			continue
+		}
+		ours++
+		if m.Human {
+			return failed("a message of this program is listed as a person's: "+l.plain(m.Name), "it would be taken for a reply",
+				"look what answers in Google Chat's place (GCHAT_API_ENDPOINT); gchat-hooks verify looks closer")
+		}
+	}
+	if ours == 0 {
+		return state.Skipped("nothing of ours was posted in the last 24 hours; gchat-hooks doctor --live tries it")
+	}
+	return state.Fine(fmt.Sprintf("people are told from programs; messages of ours that are listed as a program's: %d", ours))
+}

@@ -1,0 +1,64 @@
+package state
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// OwnFiles are what we keep in a project's state folder, and the folders that it lies in, the inmost first. Other programs
+// write questions in the same format, into the same folders: theirs name no mode and no project, and are not among them.
+func OwnFiles(projectState string) (files, folders []string) {
+	for _, in := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
+		locks := filepath.Join(in, ".locks")
+		for _, name := range namesIn(locks) {
+			files = append(files, filepath.Join(locks, name))
+		}
+		for _, name := range namesIn(in) {
+			path := filepath.Join(in, name)
+			if strings.HasPrefix(name, ".new-") || strings.HasSuffix(name, ".json") && wroteQuestion(path) {
+				files = append(files, path)
+			}
+		}
+		folders = append(folders, locks, in)
+	}
+	for _, name := range []string{pidFile, LastPollFile, daemonLock} {
+		if path := filepath.Join(projectState, name); isFile(path) {
+			files = append(files, path)
+		}
+	}
+	folders = append(folders, filepath.Join(projectState, "user-input-queue"), projectState)
+	if filepath.Base(projectState) == "state" && filepath.Base(filepath.Dir(projectState)) == ".claude" {
+		folders = append(folders, filepath.Dir(projectState))
+	}
+	return files, folders
+}
+
+// wroteQuestion says whether a question's file is ours.
+func wroteQuestion(path string) bool {
+	var q struct {
+		QuestionID string `json:"question_id"`
+		Mode       string `json:"mode"`
+		ProjectDir string `json:"project_dir"`
+	}
+	b, err := os.ReadFile(path)
+	return isFile(path) && err == nil && json.Unmarshal(b, &q) == nil && q.QuestionID != "" && q.Mode != "" && q.ProjectDir != ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// namesIn are a folder's entries; none where there is no such folder.
+func namesIn(dir string) (names []string) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return nil
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
