@@ -25,14 +25,12 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	if e.HookEventName != "SessionEnd" {
-		defer h.notify(e)
-	} else if err := h.sessionEnded(e); err != nil { // nobody would see a notice
-		h.log.Error().Err(err).Msg("markers")
-	}
+	defer h.notify(e)
 	if e.HookEventName == "Stop" {
-		if err := h.markers(e, h.poller.NobodyWaits); err != nil {
-			h.log.Error().Err(err).Msg("markers")
+		for _, q := range h.markers(e) {
+			if err := h.poller.NobodyWaits(q); err != nil {
+				h.log.Error().Err(err).Msg("thread not told that nobody waits")
+			}
 		}
 		defer h.leave()
 	}

@@ -61,8 +61,8 @@ func toolAllow(input json.RawMessage) any {
 	}}
 }
 
-// print writes one JSON object to stdout, whole or not at all.
-func (h *Hook) print(v any) error {
+// Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe whose other end is gone.
+func (h *Hook) Print(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("print decision: %w", err)

@@ -19,40 +19,36 @@ const (
 // neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
 // writing that down and its end. The transcript tells. Done must be called: with true once it is on its way again, which is
 // made sure of no more.
-func (h *Hook) neverArrived(ctx context.Context, e *Event) (texts []string, done func(bool)) {
+func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (texts []string, done func(bool)) {
 	var lost []*state.Question
 	var news struct {
 		Transcript words `json:"transcript_path"`
 	}
-	_ = e.read(&news)
-	err := h.markers(e, func(q *state.Question) error {
+	_ = e.Read(&news)
+	for _, q := range markers {
 		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() || time.Since(*q.DeliveredAt) < 0 {
-			return nil
+			continue
 		}
 		if q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second {
-			return nil // it was woken with the timeout, and the late reply went another way
+			continue // it was woken with the timeout, and the late reply went another way
 		}
 		if since := time.Since(*q.DeliveredAt); since < transcriptLag {
 			if e.HookEventName != "Stop" {
-				return nil // the next event tells
+				continue // the next event tells
 			}
-			select { // in the background
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(transcriptLag - since):
+			if sleep(ctx, transcriptLag-since); ctx.Err() != nil { // in the background
+				break
 			}
 		}
 		switch there, known := h.toldIn(string(news.Transcript), q); {
 		case there:
-			return seen(q)
+			if err := seen(q); err != nil {
+				h.log.Error().Err(err).Msg("told, and not written down")
+			}
 		case known:
 			h.log.Warn().Str("question", q.QuestionID).Msg("the session was not told of this; it is told again")
 			lost, texts = append(lost, q), append(texts, textOf(q))
 		}
-		return nil
-	})
-	if err != nil && ctx.Err() == nil {
-		h.log.Error().Err(err).Msg("markers")
 	}
 	return texts, func(delivered bool) {
 		for _, q := range lost {
@@ -66,6 +62,15 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event) (texts []string, done
 	}
 }
 
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// seen writes down that a session was told of a question.
 func seen(q *state.Question) error {
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.DeliverySeen = true; return nil })
 	return err

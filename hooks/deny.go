@@ -49,7 +49,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
 		return errors.Join(err, h.askInTerminal(e, q))
 	}
-	return h.print(toolDeny(h.denial(q)))
+	return h.Print(toolDeny(h.denial(q)))
 }
 
 // recordMarker writes the question down; nil when another process has this very call.

@@ -17,28 +17,26 @@ func (h *Hook) askAgain(e *Event) (again bool, err error) {
 		return false, err
 	}
 	var best *state.Question
-	rank := func(q *state.Question) int {
-		likeness := 0
+	likeness := func(q *state.Question) (most int) {
 		for _, was := range q.Questions {
 			for _, is := range prompts {
 				switch {
 				case was.Question == is.Question:
-					likeness = 2
+					most = 2
 				case slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label }):
-					likeness = max(likeness, 1)
+					most = max(most, 1)
 				}
 			}
 		}
-		return likeness
+		return most
 	}
-	err = h.markers(e, func(q *state.Question) error {
-		if q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain && rank(q) > 0 && (best == nil || rank(q) > rank(best)) {
+	for _, q := range h.markers(e) {
+		if q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain && likeness(q) > 0 && (best == nil || likeness(q) > likeness(best)) {
 			best = q
 		}
-		return nil
-	})
-	if err != nil || best == nil {
-		return false, err
+	}
+	if best == nil {
+		return false, nil
 	}
 	_, err = state.UpdateQuestion(best.Path, func(q *state.Question) error {
 		if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
@@ -99,15 +97,18 @@ func (h *Hook) reclaim(e *Event) error {
 			}
 		}
 	}
-	return h.markers(e, func(q *state.Question) error {
+	for _, q := range h.markers(e) {
 		if q.Status.Open() && there[q.QuestionID] { // the hook was killed before it could remove it
 			h.drop(q)
-			return nil
+			continue
 		}
 		if found || !q.Status.Open() || q.InputHash != hash || q.Denied && time.Since(q.AskedAt).Abs() > undenied {
-			return nil
+			continue
 		}
 		found = true
-		return h.askInTerminal(e, q)
-	})
+		if err := h.askInTerminal(e, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }

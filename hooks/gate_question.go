@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gchat-hooks/poller"
@@ -98,8 +99,16 @@ func within(now, then time.Time, long time.Duration) bool {
 	return ago >= -state.MarkerSlack && ago < long
 }
 
-// passedOver logs what a look at markers did not understand, a line each.
+// passedOver logs what a look at markers did not understand, a line each, and not again with every look of a process.
 func (h *Hook) passedOver(bad []error) {
+	if h.passed == nil {
+		h.passed = map[string]bool{}
+	}
+	bad = slices.DeleteFunc(bad, func(err error) bool {
+		known := h.passed[err.Error()]
+		h.passed[err.Error()] = true
+		return known
+	})
 	for _, err := range bad[:min(len(bad), mostPassedOver)] {
 		h.log.Warn().Err(err).Msg("marker passed over")
 	}

@@ -57,17 +57,8 @@ func turnBegin(lines [][]byte) int {
 		if !bytes.Contains(line, []byte(`"user"`)) || bytes.Contains(line, []byte(`"tool_result"`)) {
 			continue
 		}
-		e, blocks, ok := readEntry(line)
-		var p promptEntry
-		if !ok || e.Type != "user" || e.IsMeta || e.IsSidechain || json.Unmarshal(line, &p) != nil {
-			continue
-		}
-		text := string(p.Message.Content)
-		if len(blocks) > 0 {
-			text = blocks[0].Text
-		}
-		if p.Origin.Kind == "" || p.Origin.Kind == "human" {
-			if text = strings.TrimSpace(text); !strings.HasPrefix(text, "[Request interrupted by user") && !strings.HasPrefix(text, "<task-notification>") {
+		if e, blocks, ok := readEntry(line); ok && !e.IsSidechain {
+			if _, ok := promptOf(line, e, blocks); ok {
 				return i
 			}
 		}

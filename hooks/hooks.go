@@ -29,6 +29,10 @@ type Hook struct {
 	Env    state.Getenv
 	Self   string // this program's path, for the detached flusher
 
+	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
+	Job   func(context.Context, *Hook, *Event) error
+	Waits func(*Hook, *Event) bool
+
 	log    *state.Log
 	poller *poller.Poller
 	code   int             // exit code
@@ -93,7 +97,7 @@ func (h *Hook) Run() (code int) {
 			ctx, stop = untilTold()
 			defer stop()
 		}
-		if err := jobs[h.Name](h, ctx, e); err != nil {
+		if err := h.do(ctx, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
 				Str("hint", hint(err)).Msg("hook failed; the session goes on without it")
 		}
@@ -108,6 +112,16 @@ func (h *Hook) Run() (code int) {
 	}
 	return h.code
 }
+
+func (h *Hook) do(ctx context.Context, e *Event) error {
+	if h.Job != nil {
+		return h.Job(ctx, h, e)
+	}
+	return jobs[h.Name](h, ctx, e)
+}
+
+// Log is the hook's log; nil before Run.
+func (h *Hook) Log() *state.Log { return h.log }
 
 func hint(err error) string {
 	switch {

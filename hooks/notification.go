@@ -78,7 +78,7 @@ func readNotice(e *Event) (n notice, err error) {
 		Error           words `json:"error"`
 		Details         words `json:"error_details"`
 	}
-	if err := e.read(&in); err != nil {
+	if err := e.Read(&in); err != nil {
 		return n, err
 	}
 	last := shorten(string(in.LastWords), shownBytes, shownLines)
@@ -164,6 +164,12 @@ func (h *Hook) put(e *Event, r poller.Report) error {
 	return err
 }
 
+// Tell has a report of this event's session sent; kind is the name that rules know it by. It does not touch the network.
+// Errors are state.ErrNoWebhook, gchat.ErrNotWebhook, and the disk's.
+func (h *Hook) Tell(e *Event, kind string, r gchat.Report) error {
+	return h.put(e, poller.Report{Report: r, Kind: kind, Once: uuid.NewString()})
+}
+
 // sessionName is what people call the session. Its ledger knows it from the start; else tmux is asked, which takes as long
 // as all the rest of a report.
 func (h *Hook) sessionName(e *Event) string {
@@ -197,11 +203,11 @@ func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
 		if n.body == "" && n.transcript != "" {
-			tail, err := tailOf(n.transcript)
+			said, _, err := LastWords(n.transcript, true)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				h.log.Error().Err(err).Msg("transcript not read; the message does not say what the subagent said")
 			}
-			n.body = shorten(lastWordsIn(tail), shownBytes, shownLines)
+			n.body = shorten(said, shownBytes, shownLines)
 		}
 		if n.agent != "" {
 			return n.agent + " completed task", n.body

@@ -27,7 +27,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			return nil
 		}
 	case e.HookEventName == "Stop":
-		if texts, done := h.neverArrived(ctx, e); len(texts) > 0 {
+		if texts, done := h.neverArrived(ctx, e, h.markers(e)); len(texts) > 0 {
 			done(h.wakeWith(texts))
 			return nil
 		}
@@ -64,14 +64,13 @@ func (h *Hook) ownMarker(ctx context.Context, e *Event) (path string) {
 	hash := e.inputHash()
 	for deadline := time.Now().Add(ownBound); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		gone := false
-		_ = h.markers(e, func(q *state.Question) error {
+		for _, q := range h.markers(e) {
 			if mine := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID || q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == ""); mine && path == "" {
 				if gone = !q.Status.Open() && q.Status != state.TimedOut; q.Denied {
 					path = q.Path
 				}
 			}
-			return nil
-		})
+		}
 		if path != "" || gone {
 			return path
 		}

@@ -34,37 +34,32 @@ type waiter struct {
 // adopt begins to wait for every question of the session that nobody waits for. At first that a session had ended says
 // nothing, since this hook runs in it; later it has ended again.
 func (w *waiters) adopt(ctx context.Context, own string, first bool) {
-	err := w.markers(w.event, func(q *state.Question) error {
-		late := q.Status == state.TimedOut && poller.Answerable(q) && time.Since(q.AskedAt) < state.MaxAge
-		if !q.Status.Open() && !late || !q.Denied || !first && q.SessionEnded != nil || slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path }) {
-			return nil
+	for _, q := range w.markers(w.event) {
+		if !q.Status.Open() && !q.Late(time.Now()) || !q.Denied || !first && q.SessionEnded != nil || slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path }) {
+			continue
 		}
 		if own != "" && q.Path != own && time.Since(q.AskedAt).Abs() < ownBound {
-			return nil // its own hook is just starting
+			continue // its own hook is just starting
 		}
 		// The same session can be resumed in two terminals: the other one's question is its own affair while it lives.
 		if q.ClaudePID != 0 && w.pid != 0 && q.ClaudePID != w.pid && !poller.Gone(q) && q.SessionEnded == nil {
-			return nil
+			continue
 		}
 		lock, err := state.LockWaiter(q)
 		if err != nil {
 			if !errors.Is(err, state.ErrLocked) {
 				w.log.Error().Err(err).Msg("lock marker")
 			}
-			return nil
+			continue
 		}
-		if q, err = w.claim(q); err != nil || !q.Status.Open() && !poller.Answerable(q) {
+		if q, err = w.claim(q); err != nil || !q.Status.Open() && !q.Answerable() {
 			lock.Unlock()
-			return nil
+			continue
 		}
 		if q.Path != own {
 			w.log.Info().Str("question", q.QuestionID).Msg("waiting for a reply that nobody waited for")
 		}
 		w.begin(ctx, q, lock)
-		return nil
-	})
-	if err != nil {
-		w.log.Error().Err(err).Msg("markers")
 	}
 }
 
@@ -81,6 +76,7 @@ func (w *waiters) claim(q *state.Question) (*state.Question, error) {
 
 func (w *waiters) begin(ctx context.Context, q *state.Question, lock *state.Lock) {
 	ctx, stop := context.WithCancel(ctx)
+	state.SignWaiter(q, w.Name)
 	one := &waiter{path: q.Path, lock: lock, stop: stop, done: make(chan struct{})}
 	w.waiting = append(w.waiting, one)
 	until := q.AskedAt.Add(state.DefaultReplyTimeout)

@@ -41,13 +41,9 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	default:
 		return nil
 	}
-	if e.HookEventName != "SessionEnd" {
-		defer h.notify(e)
-	} else if err := h.sessionEnded(e); err != nil { // nobody would see a notice
-		h.log.Error().Err(err).Msg("markers")
-	}
+	defer h.notify(e)
 	var news sessionNews
-	if err := e.read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err
 	}
 	if e.SessionID == "" {

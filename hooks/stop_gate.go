@@ -39,7 +39,7 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 		return nil
 	}
 	var news gateNews
-	if err := e.read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err
 	}
 	if news.AgentID != "" {
@@ -63,7 +63,7 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 		var out map[string]string
 		out, blocked = h.decide(e, h.findings(e, news, markers))
 		if len(out) > 0 {
-			if err := h.print(out); err != nil {
+			if err := h.Print(out); err != nil {
 				h.log.Error().Err(err).Msg("the session stops all the same")
 				blocked = false
 			}

@@ -118,25 +118,6 @@ func tailOf(path string) ([]byte, error) {
 	return tail, nil
 }
 
-// lastWordsIn is the last that Claude said in a transcript's tail; "" when the person, or a tool, had the last word.
-func lastWordsIn(tail []byte) string {
-	for len(tail) > 0 {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
-		e, blocks, ok := readEntry(line)
-		if !ok || e.Type != "assistant" && e.Type != "user" {
-			continue
-		}
-		for _, b := range slices.Backward(blocks) {
-			if e.Type == "assistant" && b.Type == "text" {
-				return b.Text
-			}
-		}
-		return ""
-	}
-	return ""
-}
-
 // pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all
 // results; or to what the person said last: a call before that has no result because it was broken off.
 func pendingIn(tail []byte) (calls []toolCall) {

@@ -305,18 +305,6 @@ func TestDuration(t *testing.T) {
 }
 
 // A repository can name programs for git to start, and hold names that act elsewhere.
-func TestLastWords(t *testing.T) {
-	said := `{"type":"assistant","isSidechain":true,"message":{"content":[{"type":"text","text":"first"},{"type":"text","text":"the end"}]}}` + "\n"
-	asked := `{"type":"user","message":{"content":"go on"}}` + "\n"
-	for tail, want := range map[string]string{
-		"": "", said: "the end", said + `{"type":"system"}` + "\n{torn": "the end", said + asked: "", asked + said: "the end",
-	} {
-		if got := lastWordsIn([]byte(tail)); got != want {
-			t.Errorf("%q: %q, want %q", tail, got, want)
-		}
-	}
-}
-
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
 	_, start := headOf(t.Context(), repo)

@@ -15,23 +15,22 @@ import (
 func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 	var qs []*state.Question
 	var locks []*state.Lock
-	texts, again := h.neverArrived(context.Background(), e)
-	err := h.markers(e, func(q *state.Question) error {
-		if !q.Denied || q.Status != state.Answered && !(poller.Answerable(q) && q.Unread()) {
-			return nil
+	all := h.markers(e)
+	texts, again := h.neverArrived(context.Background(), e, all)
+	for _, q := range all {
+		if !q.Denied || q.Status != state.Answered && !(q.Answerable() && q.Unread()) {
+			continue
 		}
 		lock, err := state.LockWaiter(q)
 		if err != nil {
-			return nil // somebody is about to deliver it
+			continue // somebody is about to deliver it
 		}
 		locks = append(locks, lock)
-		if q, err = h.poller.Judge(q.Path); err == nil && q.Status == state.Answered {
+		if q, err = h.poller.Judge(q.Path); err != nil {
+			h.log.Error().Err(err).Msg("replies not judged")
+		} else if q.Status == state.Answered {
 			qs, texts = append(qs, q), append(texts, replyText(q))
 		}
-		return err
-	})
-	if err != nil {
-		h.log.Error().Err(err).Msg("markers")
 	}
 	return strings.Join(texts, "\n\n"), func(delivered bool) {
 		again(delivered)
@@ -54,33 +53,39 @@ func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 
 // sessionEnded writes down that the session of open markers has ended: its waiters end, and who replies is told when the
 // reply will be read.
-func (h *Hook) sessionEnded(e *Event) error {
+func (h *Hook) sessionEnded(e *Event) {
 	pid := 0
-	return h.markers(e, func(q *state.Question) error {
-		if !q.Status.Open() && !poller.Answerable(q) || q.SessionEnded != nil {
-			return nil
+	for _, q := range h.markers(e) {
+		if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil {
+			continue
 		}
 		if pid == 0 {
 			pid = poller.ClaudePID(h.Env)
 		}
 		if q.ClaudePID != 0 && pid != 0 && pid != q.ClaudePID && !poller.Gone(q) {
-			return nil // the same session in another terminal goes on
+			continue // the same session in another terminal goes on
 		}
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !q.Status.Open() && !poller.Answerable(q) {
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if !q.Status.Open() && !q.Answerable() {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()
 			q.SessionEnded = &now
 			return nil
-		})
-		return err
-	})
+		}); err != nil {
+			h.log.Error().Err(err).Msg("end of session not written down")
+		}
+	}
 }
 
 // notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
-// no other way, where the event takes a context.
+// no other way, where the event takes a context. At the session's end, where nobody would see anything, the markers hear of
+// it.
 func (h *Hook) notify(e *Event) {
+	if e.HookEventName == "SessionEnd" {
+		h.sessionEnded(e)
+		return
+	}
 	out := map[string]any{}
 	if text := state.TakeNotices(state.UserState(h.Env), e.SessionID); text != "" {
 		out["systemMessage"] = text
@@ -94,7 +99,7 @@ func (h *Hook) notify(e *Event) {
 	}
 	var err error
 	if len(out) > 0 {
-		err = h.print(out)
+		err = h.Print(out)
 	}
 	done(err == nil)
 	if err != nil {
@@ -102,27 +107,15 @@ func (h *Hook) notify(e *Event) {
 	}
 }
 
-// markers calls f with each of the session's questions in deny mode, the newest first.
-func (h *Hook) markers(e *Event, f func(*state.Question) error) error {
+// markers are the session's questions in deny mode, the newest first.
+func (h *Hook) markers(e *Event) (all []*state.Question) {
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := state.MarkersIn(dir).OfSession(e.SessionID)
 		if err != nil {
-			return err
+			h.log.Error().Err(err).Msg("markers not looked at")
 		}
-		for _, err := range bad {
-			if what := err.Error(); !h.passed[what] { // not with every look of a process that waits
-				if h.passed == nil {
-					h.passed = map[string]bool{}
-				}
-				h.passed[what] = true
-				h.log.Error().Err(err).Msg("marker passed over")
-			}
-		}
-		for _, q := range qs {
-			if err := f(q); err != nil {
-				return err
-			}
-		}
+		h.passedOver(bad)
+		all = append(all, qs...)
 	}
-	return nil
+	return all
 }

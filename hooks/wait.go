@@ -20,6 +20,7 @@ func untilTold() (context.Context, context.CancelFunc) {
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
 	defer h.leave()
 	path := q.Path
+	state.SignWaiter(q, h.Name)
 	// At once, not when everything has ended: Claude Code may follow up with SIGKILL.
 	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
 	q, err := h.poller.Wait(ctx, q)
@@ -37,7 +38,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	if err != nil {
 		return err
 	}
-	if err := h.print(allow(input)); err != nil {
+	if err := h.Print(allow(input)); err != nil {
 		return err
 	}
 	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Printed = true; return nil })

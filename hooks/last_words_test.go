@@ -1,0 +1,99 @@
+package hooks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// transcriptOf writes lines to a transcript; one that does not end in "}" is left half written.
+func transcriptOf(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	text := strings.Join(lines, "\n")
+	if strings.HasSuffix(text, "}") {
+		text += "\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLastWords(t *testing.T) {
+	says := func(id, blocks string) string {
+		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s","message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)
+	}
+	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
+	const (
+		thinking = `{"type":"thinking","thinking":"hm","signature":"x"}`
+		call     = `{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}`
+		result   = `{"type":"user","uuid":"r1","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`
+		prompt   = `{"type":"user","uuid":"u1","message":{"role":"user","content":"go on"}}`
+		typed    = `{"type":"user","uuid":"u2","origin":{"kind":"human"},"message":{"role":"user","content":[{"type":"text","text":"and then"}]}}`
+		note     = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
+		command  = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
+		broken   = `{"type":"user","uuid":"u5","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		system   = `{"type":"system","subtype":"turn_duration"}`
+	)
+	huge := fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"%s"}]}}`, strings.Repeat("assistant x", 1<<20))
+	side := strings.Replace(says("m9", text("a subagent")), `"isSidechain":false`, `"isSidechain":true`, 1)
+	meta := strings.Replace(says("m9", text("meta")), `"isSidechain":false`, `"isMeta":true`, 1)
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"nothing":                          {nil, ""},
+		"one":                              {[]string{prompt, says("m1", text("done"))}, "done"},
+		"all its blocks in order":          {[]string{prompt, says("m1", thinking+","+text("one")+","+call+","+text("two"))}, "one\ntwo"},
+		"a message in several lines":       {[]string{prompt, says("m1", text("old")), says("m2", thinking), says("m2", text("one")), says("m2", text("two")), says("m2", call)}, "one\ntwo"},
+		"a result between the lines":       {[]string{prompt, says("m2", text("one")), says("m2", call), result, says("m2", text("two"))}, "one\ntwo"},
+		"the last message only":            {[]string{prompt, says("m1", text("old")), result, says("m2", text("new"))}, "new"},
+		"without ids":                      {[]string{prompt, says("", text("old")), says("", text("new"))}, "new"},
+		"calls after the words":            {[]string{prompt, says("m1", text("let me look")), says("m2", call), result, says("m3", call)}, "let me look"},
+		"a prompt after the words":         {[]string{says("m1", text("old")), typed}, ""},
+		"a call after the prompt":          {[]string{says("m1", text("old")), typed, says("m2", thinking), says("m2", call)}, ""},
+		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken, note, command, system}, "done"},
+		"sidechain and meta":               {[]string{prompt, says("m1", text("done")), side, meta}, "done"},
+		"half a line":                      {[]string{prompt, says("m1", text("done")), `{"type":"assistant","message":{"content":[{"type":"text","te`}, "done"},
+		"blank words":                      {[]string{prompt, says("m1", text("done")), says("m2", text(" \n"))}, "done"},
+		"behind a picture":                 {[]string{prompt, says("m1", text("done")), huge}, "done"},
+		"cut by the first look":            {[]string{prompt, says("m2", text("one")), says("m2", thinking+`,{"type":"thinking","thinking":"`+strings.Repeat("y", 1<<20)+`"}`), says("m2", text("two"))}, "one\ntwo"},
+		"a prompt behind its answer":       {[]string{says("m0", text("older")), says("m1", text("done")), prompt}, "done"},
+		"not what followed another":        {[]string{strings.Replace(says("m0", text("older")), `"u1"`, `"u0"`, 1), prompt}, ""},
+		"escaped and wide":                 {[]string{prompt, says("m1", `{"type":"text","text":"a\u00e9\n\"ü\" 🙂"}`)}, "aé\n\"ü\" 🙂"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, err := LastWords(transcriptOf(t, c.lines...), false)
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		last  bool
+	}{
+		"nothing":              {nil, false},
+		"words":                {[]string{prompt, says("m1", text("done"))}, true},
+		"words and remarks":    {[]string{prompt, says("m1", text("done")), system, note}, true},
+		"a call":               {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
+		"a call's result":      {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
+		"thoughts":             {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
+		"a prompt":             {[]string{says("m0", text("old")), typed}, false},
+		"a prompt out of line": {[]string{says("m1", text("done")), prompt}, true},
+		"a subagent's call":    {[]string{prompt, says("m1", text("done")), side}, true},
+	} {
+		if _, last, err := LastWords(transcriptOf(t, c.lines...), false); err != nil || last != c.last {
+			t.Errorf("%s: last %v, %v", name, last, err)
+		}
+	}
+	if got, _, err := LastWords(transcriptOf(t, side), true); err != nil || got != "a subagent" {
+		t.Errorf("a subagent's own transcript: %q, %v", got, err)
+	}
+	if _, _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl"), false); !os.IsNotExist(err) {
+		t.Errorf("no file: %v", err)
+	}
+}

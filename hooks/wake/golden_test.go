@@ -1,0 +1,81 @@
+package wake
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden messages anew")
+
+var stamp = regexp.MustCompile(`(?m)^timestamp: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+
+// screen has a pane show a recorded screen of 110x40 as it was.
+func screen(name string) string {
+	path, _ := filepath.Abs(filepath.Join("testdata", "2.1.329", name+".ansi"))
+	return "head -c -1 '" + path + "'; exec sleep 600"
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "messages", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The messages of all triggers, over the real tmux and a stand-in for openclaw, to the last byte.
+func TestGoldenMessages(t *testing.T) {
+	transcript, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "single.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := "i=1; while [ $i -le 60 ]; do echo \"line $i\"; i=$((i+1)); done; printf '\\033[1mbold\\033[0m \\342\\224\\202 boxed \\342\\224\\202\\n'; echo 'opus  ctx 83%'; exec sleep 600"
+	for _, c := range []struct {
+		name, screen, shows, hook string
+		event                     []byte
+	}{
+		{"stop", screen("single-00-idle"), "❯", "stop-hook", recorded(t, "single-07-Stop")},
+		{"stop-transcript", screen("single-00-idle"), "❯", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
+		{"stop-pane", lines, "ctx 83%", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "")},
+		{"question", screen("single-00-idle"), "❯", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
+		{"questions-multi", screen("single-00-idle"), "❯", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
+		{"idle", screen("single-00-idle"), "❯", "notification-idle-hook", recorded(t, "timing-09-Notification")},
+		{"permission", screen("permission-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
+		{"session-end", screen("single-00-idle"), "❯", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
+		{"pre-compact", screen("single-00-idle"), "❯", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
+		{"menu", screen("single-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "warden-main", c.screen)
+			w.shows(c.shows)
+			if out := w.run(c.hook, c.event); out != "" {
+				t.Errorf("printed %q", out)
+			}
+			got := w.heard(1)[0]
+			if len(got.args) != 5 || got.args[0] != "agent" || got.args[1] != "--session-id" || got.args[2] != "11111111-2222" || got.args[3] != "--message" {
+				t.Errorf("called with %q", got.args)
+			}
+			if got.stdin != "" {
+				t.Errorf("stdin %q", got.stdin)
+			}
+			if !stamp.MatchString(got.message()) {
+				t.Errorf("no timestamp in\n%s", got.message())
+			}
+			golden(t, c.name, stamp.ReplaceAllString(got.message(), "timestamp: TIME"))
+			w.idle()
+		})
+	}
+}

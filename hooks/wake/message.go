@@ -1,0 +1,113 @@
+package wake
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// actions are what menu-driver can do in a session.
+var actions = []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"}
+
+// message is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
+// A question has a section of its own in place of the content, and says nothing of the context's pressure.
+func (f *fire) message(c content) string {
+	sections := [][2]string{
+		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s", oneLine(f.agent.id), oneLine(f.sight.session), f.began.UTC().Format(time.RFC3339))},
+		{"TRIGGER", "type: " + f.trigger.name},
+		{"CONTENT", c.text},
+		{"STATE HINT", "state: " + f.state},
+		{"CONTEXT PRESSURE", f.pressure},
+		{"AVAILABLE ACTIONS", actionLines(f.sight.called())},
+	}
+	if f.trigger.name == askTrigger {
+		sections[2][0] = "ASK USER QUESTION"
+		sections = append(sections[:4], sections[5])
+	}
+	var parts []string
+	for _, s := range sections {
+		parts = append(parts, "["+s[0]+"]\n"+s[1])
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// called is what menu-driver finds the session by: its name, but for one that reads like an option or a pane.
+func (s sight) called() string {
+	if s.pane != "" && (strings.HasPrefix(s.session, "-") || strings.HasPrefix(s.session, "%")) {
+		return s.pane
+	}
+	return s.session
+}
+
+// actionLines are commands that can be pasted into a shell.
+func actionLines(session string) string {
+	var lines []string
+	for _, a := range actions {
+		lines = append(lines, "menu-driver.sh "+quoted(session)+" "+a)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(readable(s)), " ") }
+
+// questions are the questions of an AskUserQuestion call, for an agent to read.
+func questions(toolInput []byte) string {
+	var in struct {
+		Questions []state.Prompt `json:"questions"`
+	}
+	if err := json.Unmarshal(toolInput, &in); err != nil || len(in.Questions) == 0 {
+		return "(could not parse questions)"
+	}
+	var all []string
+	for _, q := range in.Questions {
+		all = append(all, question(q))
+	}
+	return cutEnd(strings.Join(all, "\n\n"), mostChars)
+}
+
+func question(q state.Prompt) string {
+	lines := []string{"Question: " + readable(q.Question)}
+	if q.Header != "" {
+		lines = append(lines, "Header: "+oneLine(q.Header))
+	}
+	multi := "no"
+	if q.MultiSelect {
+		multi = "yes"
+	}
+	lines = append(lines, "Multi-select: "+multi)
+	if len(q.Options) > 0 {
+		lines = append(lines, "Options:")
+	}
+	for i, o := range q.Options {
+		l := fmt.Sprintf("  %d. %s", i+1, oneLine(o.Label))
+		if d := oneLine(o.Description); d != "" {
+			l += ": " + d
+		}
+		lines = append(lines, l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// cutEnd is the beginning of s, at most so many characters.
+func cutEnd(s string, chars int) string {
+	n := 0
+	for i := range s {
+		if n++; n > chars {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// quoted is a session's name as one word of a shell.
+func quoted(name string) string {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.%+,@/", r)) {
+			return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+		}
+	}
+	return name
+}

@@ -1,0 +1,254 @@
+package wake
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gchat-hooks/hooks"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// seen is a pane that shows a recorded screen.
+func seen(t *testing.T, path string) sight {
+	t.Helper()
+	styled, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, _ := inject.Clean(string(styled))
+	s := sight{screen: string(styled), raw: strings.Split(strings.TrimRight(plain, "\n "), "\n")}
+	s.keep(100)
+	return s
+}
+
+// The screens of the measured versions, as they were recorded: what each is, its name says.
+func TestStateOfRecordedScreens(t *testing.T) {
+	states := map[string]string{
+		"box-01-idle": idleState, "box-02-type-a-draft": idleState, "multi-00-idle": idleState, "busy-00-busy": workingState, "busy-01-type-a-draft-while-busy": workingState,
+		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
+		"multi-02-open": menuState, "multi-09-Tab": menuState, "longq-01-open": menuState, "preview-01-open": menuState, "planq-01-open": menuState,
+	}
+	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+		for name, want := range states {
+			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
+			f := fire{trigger: triggers["stop-hook"], sight: seen(t, path)}
+			if got := f.stateHint(); got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
+			if got := f.sight.pressure(50); got != "unknown" {
+				t.Errorf("%s: pressure %s", path, got)
+			}
+		}
+	}
+}
+
+// box is a screen of Claude Code's with lines above and below the input box.
+func box(above, below []string) sight {
+	rule := strings.Repeat("─", 40)
+	s := sight{raw: slices.Concat(above, []string{"", rule, "❯ ", rule}, below)}
+	s.screen = strings.Join(s.raw, "\n") + "\n"
+	s.keep(100)
+	return s
+}
+
+func TestStateHint(t *testing.T) {
+	plain := func(lines ...string) sight {
+		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
+		s.keep(100)
+		return s
+	}
+	for name, c := range map[string]struct {
+		hook string
+		sight
+		want string
+	}{
+		"a box":                        {"stop-hook", box([]string{"● Done."}, nil), idleState},
+		"a turn":                       {"stop-hook", box([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil), workingState},
+		"an API error":                 {"stop-hook", box([]string{"❯ go on", "", "  ⎿  API Error: 500 overloaded"}, nil), errorState},
+		"an error that is over":        {"stop-hook", box([]string{"  ⎿  API Error: 500 overloaded", "", "● Now it works."}, nil), idleState},
+		"an unknown menu":              {"stop-hook", plain("Pick one", "  a", "Enter to select · Esc"), menuState},
+		"an unknown question":          {"stop-hook", plain("Do you want to allow this?"), permissionState},
+		"the mode is no question":      {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), workingState},
+		"a program's error":            {"stop-hook", plain("make", "error: no rule"), errorState},
+		"nothing known":                {"stop-hook", plain("hello"), workingState},
+		"nothing known, but idle":      {"notification-idle-hook", plain("hello"), idleState},
+		"nothing known, but asked":     {"notification-permission-hook", plain("hello"), permissionState},
+		"no screen":                    {"session-end-hook", sight{}, errorState},
+		"a question says it by itself": {"pre-tool-use-hook", plain("hello"), awaitingState},
+	} {
+		f := fire{trigger: triggers[c.hook], sight: c.sight}
+		if got := f.stateHint(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPressure(t *testing.T) {
+	plain := func(lines ...string) sight {
+		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
+		s.keep(100)
+		return s
+	}
+	for name, c := range map[string]struct {
+		sight
+		want string
+	}{
+		"a status line":             {box([]string{"● 99% done"}, []string{"  opus │ ████░░░░ 47%"}), "47% [OK]"},
+		"at the threshold":          {box(nil, []string{"  opus 50%"}), "50% [WARNING]"},
+		"below it":                  {box(nil, []string{"  opus 49 %"}), "49% [OK]"},
+		"critical":                  {box(nil, []string{"  opus 80%"}), "80% [CRITICAL]"},
+		"full":                      {box(nil, []string{"  100%"}), "100% [CRITICAL]"},
+		"what is left":              {box(nil, []string{"  Context left until auto-compact: 8%"}), "92% [CRITICAL]"},
+		"remaining":                 {box(nil, []string{"  Context low (12% remaining) · Run /compact"}), "88% [CRITICAL]"},
+		"the context before others": {box(nil, []string{"  ctx: 30% · battery 81%", "  cpu 97%"}), "30% [OK]"},
+		"before its word":           {box(nil, []string{"  31% of context"}), "31% [OK]"},
+		"a fraction":                {box(nil, []string{"  ctx 47.5%"}), "47% [OK]"},
+		"a fraction, named":         {box(nil, []string{"  Context: 85.2%"}), "85% [CRITICAL]"},
+		"something else is left":    {box(nil, []string{"  $3.10 (2h 45m left) | 12%"}), "12% [OK]"},
+		"other things remain":       {box(nil, []string{"  ctx 83% · 3 todos remaining"}), "83% [CRITICAL]"},
+		"left, short":               {box(nil, []string{"  ctx 12% left"}), "88% [CRITICAL]"},
+		"no percentage":             {box([]string{"● 99% done"}, []string{"  ? for shortcuts"}), "unknown"},
+		"too much":                  {box(nil, []string{"  140%"}), "unknown"},
+		"a part of a number":        {box(nil, []string{"  1234%"}), "unknown"},
+		"another program":           {plain("12%", "a", "b", "c", "d", "77%", ""), "77% [WARNING]"},
+		"too far up":                {plain("12%", "a", "b", "c", "d", "e"), "unknown"},
+		"nothing":                   {sight{}, "unknown"},
+	} {
+		if got := c.pressure(50); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestDelta(t *testing.T) {
+	words := func(s string) []string { return strings.Fields(s) }
+	for name, c := range map[string]struct {
+		was   []string
+		is    string
+		least int
+		want  string
+	}{
+		"the first time":        {nil, "a b c d", 2, "c d"},
+		"the first time, short": {nil, "a", 10, "a"},
+		"the first time, all":   {nil, "a b", 0, "a b"},
+		"scrolled":              {words("a b c"), "b c d e", 0, "d e"},
+		"nothing new":           {words("a b c"), "a b c", 0, ""},
+		"nothing new, context":  {words("a b c"), "a b c", 2, "b c"},
+		"in the middle":         {words("a b c"), "a x b y c", 0, "x y"},
+		"few, with context":     {words("a b c d"), "a x b c d", 3, "x c d"},
+		"said twice":            {words("ok a ok"), "ok a ok ok", 0, "ok"},
+		"all of it":             {words("a b"), "c d", 1, "c d"},
+		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
+	} {
+		if got := strings.Join(delta(c.was, words(c.is), c.least), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	// Of any two captures the lines that are not told are a common subsequence, and the longest.
+	for range 300 {
+		line := func() (all []string) {
+			for range rand.IntN(12) {
+				all = append(all, strconv.Itoa(rand.IntN(4)))
+			}
+			return all
+		}
+		was, is := append([]string{}, line()...), line()
+		old := slices.Clone(is)
+		fresh := newIn(was, is)
+		old = old[:0]
+		for i, l := range is {
+			if !fresh[i] {
+				old = append(old, l)
+			}
+		}
+		at := 0
+		for _, l := range was {
+			if at < len(old) && l == old[at] {
+				at++
+			}
+		}
+		if at != len(old) || len(old) != longestCommon(was, is) {
+			t.Fatalf("%q after %q: kept %q", is, was, old)
+		}
+	}
+}
+
+// longestCommon is the length of a longest common subsequence, by trying.
+func longestCommon(a, b []string) int {
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		return 0
+	case a[0] == b[0]:
+		return 1 + longestCommon(a[1:], b[1:])
+	}
+	if len(a) > 7 || len(b) > 7 { // both halves would take too long: a table
+		t := make([][]int, len(a)+1)
+		for i := range t {
+			t[i] = make([]int, len(b)+1)
+		}
+		for i := range a {
+			for j := range b {
+				if t[i+1][j+1] = max(t[i][j+1], t[i+1][j]); a[i] == b[j] {
+					t[i+1][j+1] = t[i][j] + 1
+				}
+			}
+		}
+		return t[len(a)][len(b)]
+	}
+	return max(longestCommon(a[1:], b), longestCommon(a, b[1:]))
+}
+
+func TestClean(t *testing.T) {
+	got := clean([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
+	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	for input, want := range map[string]string{
+		``: "(could not parse questions)", `{"questions":[]}`: "(could not parse questions)", `{"questions":"x"}`: "(could not parse questions)",
+		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
+		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d e",
+	} {
+		if got := questions([]byte(input)); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
+		}
+	}
+}
+
+// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as well.
+func TestDeliverToChat(t *testing.T) {
+	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
+		w := newWorld(t, "warden-main", quiet)
+		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
+		w.settings("warden-main", `{"deliver":"`+deliver+`"}`)
+		w.shows("ready")
+		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+		all, _ := state.OutboxIn(w.user()).Waiting()
+		if len(all) != 2 || len(w.waiting()) != 2*agents {
+			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
+		}
+		first, second := all[0].Parts[0], all[1].Parts[0]
+		if !strings.Contains(first, "[Wake]") || !strings.Contains(first, "response_complete, working") || !strings.Contains(first, "*done*") || strings.Contains(first, "<users/all>") || !strings.Contains(first, "warden-main") {
+			t.Errorf("Chat gets %q", first)
+		}
+		if !strings.Contains(second, "```\nQuestion: Which deployment approach should we use?") || all[0].Thread() == "" {
+			t.Errorf("Chat gets %q", second)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if got := Names(); len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !Known(name) || hooks.Known(name) }) || Known("stop") {
+		t.Errorf("names %q", got)
+	}
+}

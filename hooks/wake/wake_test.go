@@ -1,0 +1,351 @@
+package wake
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+const quiet = "echo ready; exec sleep 600"
+
+// Nothing is told, and nothing left behind, where a hook is not meant.
+func TestGuards(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	stop := recorded(t, "single-07-Stop")
+	for name, c := range map[string]struct {
+		hook    string
+		event   []byte
+		env     map[string]string
+		session string // of the registry
+	}{
+		"sent back already":         {"stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true), nil, "warden-main"},
+		"not in tmux":               {"stop-hook", stop, map[string]string{"TMUX": ""}, "warden-main"},
+		"unknown session":           {"stop-hook", stop, nil, "other"},
+		"another event":             {"stop-hook", recorded(t, "timing-09-Notification"), nil, "warden-main"},
+		"a subagent's end":          {"stop-hook", recorded(t, "single-07-Stop", "hook_event_name", "SubagentStop"), nil, "warden-main"},
+		"another tool":              {"pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_name", "Bash"), nil, "warden-main"},
+		"another notification":      {"notification-idle-hook", recorded(t, "timing-05-Notification"), nil, "warden-main"},
+		"another notification, too": {"notification-permission-hook", recorded(t, "timing-09-Notification"), nil, "warden-main"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.T = t
+			w.env = map[string]string{}
+			for k, v := range map[string]string{"HOME": t.TempDir(), "GCHAT_WAKE_REGISTRY": filepath.Join(t.TempDir(), "r.json"), "PATH": os.Getenv("PATH"), "TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane} {
+				w.env[k] = v
+			}
+			for k, v := range c.env {
+				w.env[k] = v
+			}
+			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+entry("zarden", c.session, "")+`]}`), 0o600))
+			if out := w.run(c.hook, c.event); out != "" {
+				t.Errorf("printed %q", out)
+			}
+			if n := len(w.waiting()); n != 0 {
+				t.Errorf("%d messages", n)
+			}
+			if log, _ := os.ReadFile(state.LogPath(w.getenv)); len(log) > 0 {
+				t.Errorf("not silent: %s", log)
+			}
+			if dirs, _ := filepath.Glob(filepath.Join(w.user(), "wake", "sessions", "*")); len(dirs) > 0 {
+				t.Errorf("left %q", dirs)
+			}
+		})
+	}
+}
+
+// What is known is not told again; what is new is, whichever hook comes first.
+func TestDedup(t *testing.T) {
+	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
+	w.shows("ready")
+	said := func(text string) []byte { return recorded(t, "single-07-Stop", "last_assistant_message", text) }
+	idle := recorded(t, "timing-09-Notification")
+	step := func(what, hook string, event []byte, want int) {
+		t.Helper()
+		before := len(w.waiting())
+		if w.fire(hook, event); len(w.waiting())-before != want {
+			t.Errorf("%s: %d messages, want %d", what, len(w.waiting())-before, want)
+		}
+	}
+	typed := 0
+	typing := func() {
+		typed++
+		w.tmux("send-keys", "-t", w.pane, "-l", fmt.Sprintf("typed %d", typed))
+		w.tmux("send-keys", "-t", w.pane, "Enter")
+		w.until("the line is echoed", func() bool {
+			return strings.Count(w.tmux("capture-pane", "-p", "-t", w.pane), fmt.Sprintf("typed %d", typed)) == 2
+		})
+	}
+	step("the first", "stop-hook", said("one"), 1)
+	step("the same", "stop-hook", said("one"), 0)
+	step("idle after it", "notification-idle-hook", idle, 0)
+	step("other words", "stop-hook", said("two"), 1)
+	typing()
+	step("the same words, another screen", "stop-hook", said("two"), 1)
+	typing()
+	step("idle, another screen", "notification-idle-hook", idle, 1)
+	if last := w.waiting()[3].Message; !strings.Contains(section(last, "CONTENT"), "typed 2") {
+		t.Errorf("told\n%s", last)
+	}
+	step("words after the screen was told", "stop-hook", said("three"), 1)
+	step("the end is always told", "session-end-hook", recorded(t, "timing-10-SessionEnd"), 1)
+	ask := recorded(t, "single-03-PreToolUse")
+	step("a question", "pre-tool-use-hook", ask, 1)
+	step("from a second install", "pre-tool-use-hook", ask, 0)
+	step("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
+	w.settings("warden-main", `{"dedup_enabled":false}`)
+	step("without dedup", "stop-hook", said("three"), 1)
+	step("without dedup again", "stop-hook", said("three"), 1)
+
+	var fires []state.WakeFire
+	b, err := os.ReadFile(state.WakeLogPath(w.user(), "warden-main"))
+	w.must(err)
+	for line := range strings.Lines(string(b)) {
+		var f state.WakeFire
+		w.must(json.Unmarshal([]byte(line), &f))
+		if f.State == "" || f.Pressure != "unknown" || f.Source == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
+			t.Errorf("log line %s", line)
+		}
+		fires = append(fires, f)
+	}
+	if len(fires) != 13 || fires[1].Outcome != "unchanged" || fires[0].Outcome != "queued" || fires[0].Trigger != "response_complete" {
+		t.Errorf("%d lines: %+v", len(fires), fires)
+	}
+}
+
+// Two hooks at one moment, a hundred times: each line of the pane is told once, and none is lost.
+func TestAtOnce(t *testing.T) {
+	runs := 100
+	if testing.Short() {
+		runs = 10
+	}
+	w := newWorld(t, "warden-main", "echo ready; while read l; do for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo \"$l $n.\"; done; done")
+	w.settings("warden-main", `{"min_context_lines":0}`)
+	w.shows("ready")
+	w.tmux("set-option", "-t", "warden-main", "history-limit", "5000")
+	stop, idle := recorded(t, "single-07-Stop", "last_assistant_message", nil), recorded(t, "timing-09-Notification")
+	w.fire("stop-hook", stop)
+	first := len(w.waiting())
+	for run := range runs {
+		key := fmt.Sprintf("run-%d", run)
+		w.tmux("send-keys", "-t", w.pane, "-l", key)
+		var both sync.WaitGroup
+		for _, fire := range []func(){
+			func() { w.fire("stop-hook", stop) }, func() { w.fire("notification-idle-hook", idle) },
+			func() { w.tmux("send-keys", "-t", w.pane, "Enter") }, // the lines come in between
+		} {
+			both.Go(fire)
+		}
+		both.Wait()
+		w.shows(key + " 12.")
+		w.fire("stop-hook", stop)
+	}
+	var told strings.Builder
+	for _, m := range w.waiting()[first:] {
+		told.WriteString(section(m.Message, "CONTENT") + "\n")
+	}
+	for run := range runs {
+		for n := 1; n <= 12; n++ {
+			line := fmt.Sprintf("\nrun-%d %d.\n", run, n)
+			if got := strings.Count("\n"+told.String(), line); got != 1 {
+				t.Fatalf("line %q is told %d times", strings.TrimSpace(line), got)
+			}
+		}
+	}
+}
+
+// Any name of a session stays inside our folder, and is told as tmux has it.
+func TestSessionNames(t *testing.T) {
+	w := newWorld(t, "plain", quiet)
+	for _, name := range []string{"two words", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
+		w.tmux("rename-session", "-t", w.pane, "--", name)
+		name = w.tmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
+		b, _ := json.Marshal(name)
+		w.registry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
+		before := len(w.waiting())
+		w.fire("stop-hook", recorded(t, "single-07-Stop"))
+		all := w.waiting()
+		if len(all) != before+1 {
+			t.Errorf("%q: %d messages", name, len(all)-before)
+			continue
+		}
+		message := all[before].Message
+		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
+			t.Errorf("%q:\n%s", name, message)
+		}
+		// The actions are words for a shell, which has to give the name back.
+		action := strings.Split(section(message, "AVAILABLE ACTIONS"), "\n")[6]
+		if got := w.shell("set -- " + strings.TrimPrefix(action, "menu-driver.sh ") + `; printf %s "$1"`); got != name && (got != w.pane || !strings.ContainsAny(name[:1], "-%")) { // which menu-driver would take for something else
+			t.Errorf("%q comes out of %q as %q", name, action, got)
+		}
+	}
+	w.inside(w.path("home"))
+}
+
+func TestRegistry(t *testing.T) {
+	for name, c := range map[string]struct{ registry, session, want string }{
+		"exact":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"a-main"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
+		"by the agent's id":            {`{"agents":[{"agent_id":"a","tmux_session_name":"zzz"}]}`, "a-main-2", "a"},
+		"the id alone is no beginning": {`{"agents":[{"agent_id":"a"}]}`, "a", ""},
+		"another word":                 {`{"agents":[{"agent_id":"a"}]}`, "ab-main", ""},
+		"the longest":                  {`{"agents":[{"agent_id":"a"},{"agent_id":"a-b"},{"agent_id":"a-b-c-d"}]}`, "a-b-c", "a-b"},
+		"exact before longest":         {`{"agents":[{"agent_id":"a-b"},{"agent_id":"q","tmux_session_name":"a-b-c"}]}`, "a-b-c", "q"},
+		"disabled":                     {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"a-x"},{"agent_id":"q"}]}`, "a-x", ""},
+		"disabled twin":                {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
+		"twins":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "a"},
+		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "c"},
+		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
+		"no agents":                    {`{}`, "x", ""},
+		"null":                         {`{"agents":null,"hook_settings":null}`, "x", ""},
+	} {
+		r, err := parseRegistry([]byte(c.registry))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		a, ok := r.agentOf(c.session)
+		if ok != (c.want != "") || ok && a.id != c.want {
+			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
+		}
+	}
+	for _, broken := range []string{"", "{", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
+		if _, err := parseRegistry([]byte(broken)); err == nil {
+			t.Errorf("%q parses", broken)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
+		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":["chat","openclaw"]}},
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
+		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	global := builtIn
+	global.paneLines, global.bidirectional, global.extractChars = 7, true, 30
+	a, d := global, global
+	a.paneLines, a.minLines, a.dedup, a.chat = 9, 0, false, true
+	d.agent, d.chat, d.extractChars = false, true, mostChars
+	for i, want := range []settings{a, global, global, d} {
+		if got := r.agents[i].settings; got != want {
+			t.Errorf("agent %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if n := len(r.agents[1].problems); n != 6 {
+		t.Errorf("%d problems: %q", n, r.agents[1].problems)
+	}
+}
+
+// Whatever is wrong with what a hook reads, it ends with 0 and says so once in the log.
+func TestBadInput(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	good, err := os.ReadFile(w.path("registry.json"))
+	w.must(err)
+	stop := recorded(t, "single-07-Stop")
+	lines := func() int { return strings.Count(w.log(), "\n") }
+	step := func(what string, event []byte, messages, logged int) {
+		t.Helper()
+		sent, said := len(w.waiting()), lines()
+		w.fire("stop-hook", event)
+		if n := len(w.waiting()) - sent; n != messages {
+			t.Errorf("%s: %d messages, want %d", what, n, messages)
+		}
+		if n := lines() - said; n != logged {
+			t.Errorf("%s: %d lines in the log, want %d:\n%s", what, n, logged, w.log())
+		}
+	}
+	w.must(os.Remove(w.path("registry.json")))
+	step("no registry", stop, 0, 1)
+	w.registry("{")
+	step("a broken registry at first", stop, 0, 1)
+	w.must(os.Remove(w.path("registry.json")))
+	w.must(syscall.Mkfifo(w.path("registry.json"), 0o600))
+	step("a pipe for a registry", stop, 0, 1)
+	w.must(os.Remove(w.path("registry.json")))
+	w.registry(string(good))
+	step("mended", stop, 1, 0)
+	w.registry(string(good[:len(good)/2]))
+	step("broken by an edit", recorded(t, "single-07-Stop", "last_assistant_message", "while broken"), 1, 1)
+	w.registry(`{"agents":[` + entry("warden", "warden-main", `{"pane_capture_lines":"x"}`) + `]}`)
+	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
+	w.registry(strings.Replace(string(good), "11111111-2222", "", 1))
+	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	w.registry(string(good))
+	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
+	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
+		step("stdin "+odd, []byte(odd), 0, 1)
+	}
+	step("members of odd types", []byte(`{"hook_event_name":"Stop","last_assistant_message":{"a":1},"transcript_path":[1],"stop_hook_active":"no"}`), 0, 0)
+	step("no transcript there", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", "/nowhere/x.jsonl"), 0, 0)
+	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", t.TempDir()), 0, 1)
+	w.tmux("kill-server")
+	step("tmux is gone", recorded(t, "single-07-Stop", "last_assistant_message", "and yet"), 1, 1)
+	if m := w.waiting(); !strings.Contains(m[len(m)-1].Message, "[CONTENT]\nand yet\n") || !strings.Contains(m[len(m)-1].Message, "state: error") {
+		t.Errorf("told\n%s", m[len(m)-1].Message)
+	}
+	w.env["TMUX_PANE"] = "%77"
+	step("tmux is gone, and the pane unknown", stop, 0, 1)
+}
+
+// tmux that hangs is not waited for.
+func TestTmuxHangs(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	var pid int
+	_, err := fmt.Sscan(w.tmux("display-message", "-p", "#{pid}"), &pid)
+	w.must(err)
+	w.must(syscall.Kill(pid, syscall.SIGSTOP))
+	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+	w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
+	if m := w.waiting(); len(m) != 2 || section(m[1].Message, "CONTENT") != "while it hangs" {
+		t.Errorf("%d messages", len(m))
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{{"", 3, ""}, {"abc", 3, "abc"}, {"abcd", 3, "bcd"}, {"äöü", 2, "öü"}, {"🙂🙃", 1, "🙃"}} {
+		if got := cutFront(c.s, c.n); got != c.want {
+			t.Errorf("%q to %d: %q", c.s, c.n, got)
+		}
+	}
+	if got := cutEnd("🙂🙃", 1); got != "🙂" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A session that nobody has heard of for a month is forgotten; the others are not.
+func TestSweep(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	l, err := state.LockWakeSession(w.user(), "old", "%3")
+	w.must(err)
+	w.must(l.Remember(state.WakeMemory{}))
+	l.Unlock()
+	old, now := filepath.Join(w.user(), "wake", "sessions", "old"), time.Now()
+	for _, name := range []string{".lock", "memory-3.json", "."} {
+		w.must(os.Chtimes(filepath.Join(old, name), now, now.Add(-40*24*time.Hour)))
+	}
+	state.SweepWakes(w.user(), now)
+	left, _ := filepath.Glob(filepath.Join(w.user(), "wake", "sessions", "*"))
+	if !slices.Equal(left, []string{filepath.Join(w.user(), "wake", "sessions", "warden-main")}) {
+		t.Errorf("left %q", left)
+	}
+}
