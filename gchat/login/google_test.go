@@ -1,0 +1,244 @@
+package login
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// google is a Google of the test's own: the page where a person agrees, the token endpoint, revocation, and over TLS a
+// Chat API that takes the access tokens that it gave. Its fields say how it behaves.
+type google struct {
+	t    *testing.T
+	web  *httptest.Server
+	chat *httptest.Server
+	home string // of the person who logs in
+	env  map[string]string
+
+	deny     url.Values                                        // the browser is sent back with these in place of a code
+	granted  string                                            // scopes said to be granted; "" for as asked, "-" for nothing said
+	token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
+	grant    map[string]any                                    // members of the token's answer; nil takes one away
+	revoking func(w http.ResponseWriter, r *http.Request) bool // answers in place of revocation
+	me       string                                            // the search's rows
+	callback func(url.Values)                                  // changes what the browser is sent back with
+
+	mu       sync.Mutex
+	codes    map[string]url.Values // by code: what it was asked for with
+	refresh  map[string]bool       // refresh tokens, whether they live
+	access   map[string]bool
+	secrets  []string // that nobody may get to see
+	revoked  []string
+	listings int
+}
+
+const clientID, clientSecret = "123-abc.apps.googleusercontent.com", "GOCSPX-client-secret"
+
+func newGoogle(t *testing.T) *google {
+	g := &google{
+		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{}, access: map[string]bool{}, secrets: []string{clientSecret},
+		me: `{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}`,
+	}
+	g.env = map[string]string{"HOME": g.home}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /auth", g.authorize)
+	mux.HandleFunc("POST /token", g.exchange)
+	mux.HandleFunc("POST /revoke", g.revoke)
+	g.web = httptest.NewServer(mux)
+	t.Cleanup(g.web.Close)
+	api := http.NewServeMux()
+	api.HandleFunc("POST /v1/spaces/-/messages:search", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"results":[`+g.me+`]}`) })
+	api.HandleFunc("GET /v1/spaces/AAA/messages", func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		g.listings++
+		g.mu.Unlock()
+		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
+	})
+	g.chat = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		ok := g.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+		g.mu.Unlock()
+		if !ok {
+			w.WriteHeader(401)
+			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}))
+	t.Cleanup(g.chat.Close)
+	was := http.DefaultTransport
+	http.DefaultTransport = g.chat.Client().Transport
+	t.Cleanup(func() { http.DefaultTransport = was })
+	return g
+}
+
+func (g *google) getenv(name string) string { return g.env[name] }
+
+// secret makes one that has to stay one.
+func (g *google) secret(prefix string) string {
+	s := prefix + rand.Text()
+	g.secrets = append(g.secrets, s)
+	return s
+}
+
+// authorize is the page where the person says yes at once.
+func (g *google) authorize(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := r.URL.Query()
+	want := []string{"access_type", "client_id", "code_challenge", "code_challenge_method", "prompt", "redirect_uri", "response_type", "scope", "state"}
+	if got := slices.Sorted(maps.Keys(q)); !slices.Equal(got, want) {
+		g.t.Errorf("the address holds %v", got)
+	}
+	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
+		q.Get("access_type") != "offline" || q.Get("prompt") != "consent" || len(q.Get("state")) < 20 ||
+		q.Get("scope") != "https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly" {
+		g.t.Errorf("asked %v", q)
+	}
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || back.Scheme != "http" || back.Hostname() != "127.0.0.1" || back.Port() == "" {
+		g.t.Errorf("back to %s", q.Get("redirect_uri"))
+	}
+	answer := url.Values{"state": {q.Get("state")}}
+	if g.deny != nil {
+		maps.Copy(answer, g.deny)
+	} else {
+		code := g.secret("4/0A")
+		g.codes[code] = q
+		answer.Set("code", code)
+		answer.Set("scope", q.Get("scope"))
+	}
+	if g.callback != nil {
+		g.callback(answer)
+	}
+	back.RawQuery = answer.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+// exchange is the token endpoint: codes with their verifier, and refreshing.
+func (g *google) exchange(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if g.token != nil && g.token(w, r) {
+		return
+	}
+	no := func(code string) {
+		w.WriteHeader(400)
+		fmt.Fprintf(w, `{"error":%q,"error_description":"Bad Request"}`, code)
+	}
+	_ = r.ParseForm()
+	f := r.PostForm
+	if f.Get("client_id") != clientID || f.Get("client_secret") != clientSecret || r.Header.Get("Authorization") != "" || r.URL.RawQuery != "" {
+		no("invalid_client")
+		return
+	}
+	access := g.secret("ya29.")
+	answer := map[string]any{"access_token": access, "expires_in": 3599, "token_type": "Bearer"}
+	switch f.Get("grant_type") {
+	case "authorization_code":
+		asked, ok := g.codes[f.Get("code")]
+		delete(g.codes, f.Get("code"))
+		sum := sha256.Sum256([]byte(f.Get("code_verifier")))
+		g.secrets = append(g.secrets, f.Get("code_verifier"))
+		if !ok || f.Get("redirect_uri") != asked.Get("redirect_uri") || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge") {
+			no("invalid_grant")
+			return
+		}
+		token := g.secret("1//0")
+		g.refresh[token] = true
+		answer["refresh_token"] = token
+		switch g.granted {
+		case "":
+			answer["scope"] = asked.Get("scope")
+		case "-":
+		default:
+			answer["scope"] = g.granted
+		}
+	case "refresh_token":
+		if !g.refresh[f.Get("refresh_token")] {
+			no("invalid_grant")
+			return
+		}
+	default:
+		no("unsupported_grant_type")
+		return
+	}
+	for k, v := range g.grant {
+		if answer[k] = v; v == nil {
+			delete(answer, k)
+		}
+	}
+	g.access[access] = true
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (g *google) revoke(w http.ResponseWriter, r *http.Request) {
+	if g.revoking != nil && g.revoking(w, r) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	token := r.PostFormValue("token")
+	if r.URL.RawQuery != "" || !g.refresh[token] {
+		w.WriteHeader(400)
+		io.WriteString(w, `{"error":"invalid_token","error_description":"Token expired or revoked"}`)
+		return
+	}
+	g.refresh[token] = false
+	g.revoked = append(g.revoked, token)
+}
+
+// clientFile is what the console offers for download.
+func (g *google) clientFile() string {
+	return g.file(fmt.Sprintf(`{"installed":{"client_id":%q,"project_id":"p","auth_uri":%q,"token_uri":%q,"client_secret":%q,"redirect_uris":["http://localhost"]}}`,
+		clientID, g.web.URL+"/auth", g.web.URL+"/token", clientSecret))
+}
+
+func (g *google) file(content string) string {
+	g.t.Helper()
+	path := filepath.Join(g.t.TempDir(), "client_secret.json")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// kept is the login on disk; nil for none.
+func (g *google) kept() *state.Login {
+	l, err := state.ReadLogin(state.LoginFile(g.getenv))
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+// unseen fails the test where a secret stands in what a person or a log gets to see.
+func (g *google) unseen(what ...any) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range what {
+		text := fmt.Sprintf("%+v", w)
+		for _, s := range g.secrets {
+			if s != "" && (strings.Contains(text, s) || strings.Contains(text, url.QueryEscape(s))) {
+				g.t.Errorf("the secret %q is shown: %s", s, text)
+			}
+		}
+	}
+}

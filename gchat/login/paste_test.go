@@ -1,0 +1,133 @@
+package login
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// elsewhere is a person whose browser is on another machine: it ends on a page that it cannot show, whose address they
+// copy.
+func (p *person) elsewhere(t *testing.T, address string) (ended *url.URL) {
+	t.Helper()
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	ended, err = resp.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}
+
+func TestPastedAddressLogsIn(t *testing.T) {
+	for name, form := range map[string]func(*url.URL) string{
+		"the address":          func(u *url.URL) string { return u.String() },
+		"in quotes":            func(u *url.URL) string { return ` "` + u.String() + `" ` },
+		"its query":            func(u *url.URL) string { return "?" + u.RawQuery },
+		"the bare query":       func(u *url.URL) string { return u.RawQuery },
+		"from the slash on":    func(u *url.URL) string { return "/?" + u.RawQuery },
+		"without its state":    func(u *url.URL) string { return "http://127.0.0.1:1/?code=" + url.QueryEscape(u.Query().Get("code")) },
+		"the code":             func(u *url.URL) string { return u.Query().Get("code") },
+		"the code, as it says": func(u *url.URL) string { return url.QueryEscape(u.Query().Get("code")) },
+		"by another name":      func(u *url.URL) string { return strings.Replace(u.String(), "127.0.0.1", "localhost", 1) },
+	} {
+		g := newGoogle(t)
+		p := newPerson(g)
+		o := p.options()
+		lines := make(chan string)
+		o.Pasted, o.NoBrowser = lines, true
+		go func() {
+			for _, l := range []string{"", "   ", "hello", "https://accounts.google.com/", "http://127.0.0.1/?state=x&code=4/0Aof-another-login", "http://127.0.0.1/?state=x&error=access_denied"} {
+				lines <- l
+			}
+			m := addressIn.FindStringSubmatch(p.out.String())
+			lines <- form(p.elsewhere(t, m[1]))
+		}()
+		acc, err := Run(t.Context(), o)
+		if err != nil || acc.User != "users/7" {
+			t.Errorf("%s: %+v, %v", name, acc, err)
+		}
+		out := p.out.String()
+		if len(p.opened) > 0 || strings.Count(out, "That does not help") != 4 || strings.Count(out, "another login") != 2 || !strings.Contains(out, "Open this in a browser") {
+			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
+		}
+		g.unseen(out)
+	}
+}
+
+func TestPastedCodeOfAnotherLoginIsWorthless(t *testing.T) {
+	g := newGoogle(t)
+	// Somebody gets a code of theirs for this client, and has the person paste it.
+	theirs := "4/0Atheirs-by-another-challenge"
+	g.codes[theirs] = url.Values{"redirect_uri": {"http://127.0.0.1:1/"}, "code_challenge": {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}
+	p := newPerson(g)
+	o := p.options()
+	lines := make(chan string, 1)
+	lines <- theirs
+	o.Pasted, o.NoBrowser = lines, true
+	if _, err := Run(t.Context(), o); reason(err) != Refused || g.kept() != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPastedWordsOfGooglesPage(t *testing.T) {
+	g := newGoogle(t)
+	o := newPerson(g).options()
+	lines := make(chan string, 1)
+	lines <- "Error 403: org_internal"
+	o.Pasted, o.NoBrowser = lines, true
+	if _, err := Run(t.Context(), o); reason(err) != Policy {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEndOfInputIsNotTheEndOfTheWait(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	o := p.options()
+	o.Pasted = Lines(strings.NewReader("")) // as in a script
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLineThatTheLoginDoesNotNeedIsTheNextReaders(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	o := p.options()
+	r, w := pipe(t)
+	lines := Lines(r)
+	o.Pasted = lines
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	go w.Write([]byte("yes\n"))
+	if got := <-lines; got != "yes" {
+		t.Errorf("the next question was answered %q", got)
+	}
+}
+
+// FuzzPaste is for whatever a clipboard holds.
+func FuzzPaste(f *testing.F) {
+	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A", "code=x", "4%2F0Aabcdefgh", "?error=access_denied", "org_internal", "%zz", "://", "state=STATE&code=a%0ab"} {
+		f.Add(s)
+	}
+	b := &loopback{state: "STATE"}
+	f.Fuzz(func(t *testing.T, line string) {
+		a, err := b.paste(line)
+		if err == nil && a.err == nil && !wellFormed(a.code) {
+			t.Errorf("%q gave the code %q", line, a.code)
+		}
+		if err != nil && (a.code != "" || a.err != nil) {
+			t.Errorf("%q gave both", line)
+		}
+		if u, perr := url.Parse(line); perr == nil && err == nil && strings.Contains(line, "://") && u.Query().Has("code") && u.Query().Has("state") && u.Query().Get("state") != "STATE" {
+			t.Errorf("%q was taken with another login's state", line)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLoginIsKeptForItsOwnerOnly(t *testing.T) {
+	p := newPlace(t)
+	path := LoginFile(p.getenv)
+	if _, err := ReadLogin(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before any login: %v", err)
+	}
+	l := &Login{ClientID: "id", ClientSecret: "cs", RefreshToken: "1//r", TokenURI: "https://t", Scopes: []string{"a"}, At: time.Now().UTC(), User: "users/7"}
+	if err := l.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil { // somebody restored it from a backup
+		t.Fatal(err)
+	}
+	l.User = "users/8"
+	if err := l.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o700 {
+		t.Errorf("folder %v, %v", dir.Mode(), err)
+	}
+	got, err := ReadLogin(path)
+	if err != nil || got.Type != "authorized_user" || got.User != "users/8" || got.RefreshToken != "1//r" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+		t.Errorf("left beside it: %v", left)
+	}
+	if err := RemoveLogin(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after removing: %v", err)
+	}
+}
+
+func TestLoginLeavesAnothersFileAlone(t *testing.T) {
+	for name, content := range map[string]string{
+		"service account": `{"type":"service_account","private_key":"k"}`, "gcloud's": `{"type":"authorized_user","refresh_token":"r"}`,
+		"garbage": "{", "empty": "",
+	} {
+		p := newPlace(t)
+		path := LoginFile(p.getenv)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&Login{RefreshToken: "r"}).Save(path); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("%s: save: %v", name, err)
+		}
+		if err := RemoveLogin(path); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("%s: remove: %v", name, err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != content {
+			t.Errorf("%s became %q, %v", name, b, err)
+		}
+		c := LoadConfig(p.getenv, p.proj)
+		if c.CredentialsFile != "" || len(c.Problems) != 1 || !errors.Is(c.Problems[0], ErrNotOurs) {
+			t.Errorf("%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
+		}
+	}
+}
+
+func TestConfigReadsWithTheLogin(t *testing.T) {
+	p := newPlace(t)
+	path := LoginFile(p.getenv)
+	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
+		t.Errorf("logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
+	}
+	if err := (&Login{RefreshToken: "r", User: "users/7"}).Save(path); err != nil {
+		t.Fatal(err)
+	}
+	p.write("~/.config/gchat-hooks/config.json", `{"allowed_users":["users/1"]}`)
+	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
+		t.Errorf("logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
+	}
+	// Other credentials may be another person's or a robot's: then the login is nobody's who may answer.
+	p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/key.json"
+	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != "/key.json" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
+		t.Errorf("with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)
+	}
+}
+
+func TestOnlyAPersonsNameIsAllowedByALogin(t *testing.T) {
+	for _, user := range []string{"", "users/all", "users/app", "users/ann@example.com", "ann@example.com", "users/7\nusers/8", "local", "users/" + strings.Repeat("1", 41)} {
+		p := newPlace(t)
+		if err := (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)); err != nil {
+			t.Fatal(err)
+		}
+		if c := LoadConfig(p.getenv, p.proj); len(c.AllowedUsers) > 0 {
+			t.Errorf("%q may answer: %v", user, c.AllowedUsers)
+		}
+	}
+}
