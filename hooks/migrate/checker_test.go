@@ -1,0 +1,108 @@
+package migrate
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const agents = "# Any of these keeps the session's team alive.\nPERSISTENT_AGENTS = (\"s3-heartbeat\", \"s3-validator\", \"s3-communicator\")\n"
+
+func TestChecker(t *testing.T) {
+	for name, tt := range map[string]struct{ src, want string }{
+		"in":             {"import os\n\nx = \"s3-communicator\" in names\n", "import os\n\n" + agents + "\nx = any(agent in names for agent in PERSISTENT_AGENTS)\n"},
+		"not in":         {"x = 's3-communicator' not in m[\"a\"].get('b')\n", agents + "\nx = not any(agent in m[\"a\"].get('b') for agent in PERSISTENT_AGENTS)\n"},
+		"equals":         {"from a import (\n    b,\n)\nx = m.get(\"name\") == \"s3-communicator\" and y\n", "from a import (\n    b,\n)\n\n" + agents + "\nx = m.get(\"name\") in PERSISTENT_AGENTS and y\n"},
+		"equals, turned": {"x = \"s3-communicator\" == m.name\n", agents + "\nx = m.name in PERSISTENT_AGENTS\n"},
+		"constant":       {"NAME = \"s3-communicator\"\nx = NAME in names  # NAME\n", agents + "x = any(agent in names for agent in PERSISTENT_AGENTS)  # NAME\n"},
+		"of a class":     {"class A:\n    NAME: str = 's3-communicator'\n    def f(self, n):\n        return n == self.NAME\n", agents + "\nclass A:\n    def f(self, n):\n        return n in PERSISTENT_AGENTS\n"},
+		"docstring":      {"\"\"\"Doc s3-communicator.\"\"\"\nx = 's3-communicator' in n\n", "\"\"\"Doc s3-communicator.\"\"\"\n\n" + agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n"},
+		"message":        {"x = 's3-communicator' in n or 'spawn s3-communicator'\n", agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS) or 'spawn s3-heartbeat'\n"},
+		"returns":        {"x = 's3-communicator' in n\r\n", strings.ReplaceAll(agents+"\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n", "\n", "\r\n")},
+		// Not understood: nothing is changed.
+		"default":         {"def f(name='s3-communicator'):\n    return name == 's3-communicator'\n", ""},
+		"filter":          {"x = [m for m in n if m != 's3-communicator'] or 's3-communicator' in n\n", ""},
+		"one of two":      {"x = 's3-communicator' in n\ny = d['s3-communicator']\n", ""},
+		"a dictionary":    {"x = d['s3-communicator']\n", ""},
+		"constant shown":  {"NAME = 's3-communicator'\nx = NAME in n\nprint(NAME)\n", ""},
+		"constant in f":   {"NAME = 's3-communicator'\nx = NAME in n\ny = f'{NAME} is gone'\n", ""},
+		"open string":     {"x = 's3-communicator' in n\ny = 'abc\n", ""},
+		"here already":    {"PERSISTENT_AGENTS = ()\nx = 's3-communicator' in n\n", ""},
+		"no comparison":   {"# s3-communicator\nx = 1\n", ""},
+		"shebang":         {"#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n\"\"\"D.\"\"\"\nfrom __future__ import annotations\nx = 's3-communicator' in n\n", "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n\"\"\"D.\"\"\"\nfrom __future__ import annotations\n\n" + agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n"},
+		"byte order mark": {"\ufeffx = 's3-communicator' in n\n", "\ufeff" + agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n"},
+		"quote in remark": {"# don't\nx = 's3-communicator' in n\n", "# don't\n\n" + agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n"},
+	} {
+		text := newText("x.py", tt.src)
+		ok := checkPersistent(text)
+		if tt.want == "" {
+			tt.want = tt.src
+			if ok {
+				t.Errorf("%s: is said to be understood", name)
+			}
+		}
+		if got := text.result(); got != tt.want {
+			t.Errorf("%s: %q becomes\n%s\nwant\n%s", name, tt.src, got, tt.want)
+		}
+	}
+}
+
+// Python's own word on the migrated stop gate: any persistent agent keeps the team alive, the relay too; without one it
+// blocks; a denied question with a fresh marker counts as asked.
+func TestStopGateRuns(t *testing.T) {
+	py, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 here")
+	}
+	for name, tt := range map[string]struct{ members, marker, want string }{
+		"heartbeat and validator": {`[{"name": "s3-heartbeat"}, {"name": "s3-validator"}]`, "m.json", "continue"},
+		"validator, other key":    {`[{"agentName": "s3-validator"}]`, "m.json", "continue"},
+		"the relay still there":   {`[{"name": "s3-communicator"}]`, "m.json", "continue"},
+		"nobody":                  {`[{"name": "worker"}]`, "m.json", "block"},
+		"nobody was asked":        {`[{"name": "s3-heartbeat"}]`, "", "block"},
+		"no marker":               {`[{"name": "s3-heartbeat"}]`, "note.txt", "block"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, home := harnessCopy(t), t.TempDir()
+			apply(t, find(t, dir))
+			put(t, home, ".claude/teams/s3-live-1/config.json", `{"members": `+tt.members+`}`)
+			if tt.marker != "" {
+				put(t, dir, ".claude/state/gchat-forwarded-ask/"+tt.marker, "{}")
+			}
+			cmd := exec.Command(py, "-c", "from unified_stop_gate.checker import run; print(run('s', [])[0])")
+			cmd.Dir = filepath.Join(dir, ".claude/hooks")
+			cmd.Env = append(os.Environ(), "HOME="+home, "CLAUDE_PROJECT_DIR="+dir, "PYTHONDONTWRITEBYTECODE=1", "GCHAT_STATE_DIR=")
+			out, err := cmd.CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != tt.want {
+				t.Errorf("the gate says %s (%v), want %s", out, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const call = "    if gchat_question_was_asked():\n        return True\n"
+	for name, tt := range map[string]struct {
+		src, want string
+	}{
+		"body":       {"def check_ask_user_question_presented():\n    return False\n", judgeHelper + "def check_ask_user_question_presented():\n" + call + "    return False\n"},
+		"docstring":  {"x = 1\ndef check_ask_user_question_presented() -> bool:  # c\n    \"\"\"D\n    d.\"\"\"\n\n    return True\n", "x = 1\n" + judgeHelper + "def check_ask_user_question_presented() -> bool:  # c\n    \"\"\"D\n    d.\"\"\"\n" + call + "\n    return True\n"},
+		"a reason":   {"def check_ask_user_question_presented():\n    return False, 'why'\n", ""},
+		"variable":   {"def check_ask_user_question_presented():\n    found = 1\n    return found\n", ""},
+		"no return":  {"def check_ask_user_question_presented():\n    pass\n", ""},
+		"in a class": {"class A:\n    def check_ask_user_question_presented(self):\n        return False\n", ""},
+		"there":      {"def check_ask_user_question_presented():\n    # gchat-forwarded-ask\n    return False\n", ""},
+	} {
+		text := newText("x.py", tt.src)
+		text.judge()
+		if tt.want == "" {
+			tt.want = tt.src
+		}
+		if got := text.result(); got != tt.want {
+			t.Errorf("%s: %q becomes\n%s\nwant\n%s", name, tt.src, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package migrate
+
+import (
+	"strings"
+)
+
+var (
+	listItem   = lazy(`^([ \t>]*)(?:[-*+]|(\d+)[.)])([ \t]+)(?:\[[ xX]\] )?`)
+	itemNumber = lazy(`^[ \t>]*(\d+)[.)][ \t]`)
+)
+
+// items takes away the items of lists that are about the relay alone: "3. Spawn `s3-communicator`".
+func (m *markdown) items() {
+	for i := range m.lines {
+		mark := listItem().FindStringSubmatch(m.words(i))
+		if mark == nil || m.kinds[i] != prose || !aboutRelay(m.words(i)[len(mark[0]):]) {
+			continue
+		}
+		end := m.itemEnd(i, mark[1])
+		words := m.between(i, end)
+		switch {
+		case m.taken(m.lines[i].start, m.lines[end-1].end):
+		case otherAgents(words), sendName().MatchString(words), strings.Contains(words, "```"), settled().MatchString(words):
+			m.see(i, "an item about the relay that has other things in it")
+		case m.cut(i, end, "the item about the relay goes"):
+			m.renumberItems(i, end, mark[1])
+			if money().MatchString(words) {
+				m.seeTotal(i)
+			}
+		}
+	}
+}
+
+// itemEnd is the line behind the item at line i: what is indented deeper belongs to it.
+func (m *markdown) itemEnd(i int, indent string) int {
+	end := i + 1
+	for j := i + 1; j < len(m.lines) && m.kinds[j] != heading; j++ {
+		if m.blank(j) {
+			continue
+		}
+		if !deeper(m.words(j), indent) {
+			break
+		}
+		end = j + 1
+	}
+	return end
+}
+
+func deeper(words, indent string) bool {
+	rest, ok := strings.CutPrefix(words, indent)
+	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "\t"))
+}
+
+// renumberItems lets the items behind a cut one count on without it.
+func (m *markdown) renumberItems(first, end int, indent string) {
+	at, ok := numbered(itemNumber(), m.words(first))
+	if !ok {
+		return
+	}
+	next := m.words(first)[at[0]:at[1]]
+	for j := end; j < len(m.lines); j++ {
+		if m.blank(j) || deeper(m.words(j), indent) {
+			continue
+		}
+		at, ok := numbered(itemNumber(), m.words(j))
+		if !ok || m.kinds[j] != prose {
+			return
+		}
+		now := m.words(j)[at[0]:at[1]]
+		m.replace(m.lines[j].start+at[0], m.lines[j].start+at[1], next, "")
+		next = now
+	}
+}
+
+// seeTotal lists the total of a list that lost a cost: what it is made of only a person knows.
+func (m *markdown) seeTotal(i int) {
+	for j := i + 1; j < len(m.lines) && m.kinds[j] != heading; j++ {
+		if strings.Contains(strings.ToLower(m.words(j)), "total") && money().MatchString(m.words(j)) {
+			m.see(j, "a total that the relay's cost was part of")
+			return
+		}
+	}
+}

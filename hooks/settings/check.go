@@ -1,0 +1,142 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// The versions of Claude Code that this program was tried with, the oldest and the newest.
+var (
+	testedFrom = oldest
+	testedTo   = Version{2, 1, 329}
+)
+
+// lenient is when a settings file with an unknown event stopped being skipped as a whole (Claude Code's changelog).
+var lenient = Version{2, 1, 101}
+
+// lateEvents are those that 2.1.45 was seen not to know, and those that came later still.
+var lateEvents = []string{"CwdChanged", "Elicitation", "ElicitationResult", "PermissionDenied", "PostCompact", "PostToolBatch", "StopFailure", "TaskCreated",
+	"PreModelSwitch", "PostModelSwitch"}
+
+// installs is the command that registers the hooks.
+const installs = "gchat-hooks install"
+
+// audit is what the doctor looks at: settings are read once, and Claude Code asked for its version once.
+type audit struct {
+	env     state.Getenv
+	cfg     *state.Config
+	project string
+	sources func() []*source
+
+	versionOnce sync.Once
+	version     Version
+	versionErr  error
+}
+
+// Checks are the checks of what Claude Code was told: whether our hooks are registered, and whether anything keeps them from
+// being run. They read settings files and start `claude --version`, nothing else.
+func Checks(env state.Getenv, cfg *state.Config) []state.Check {
+	project, _ := filepath.Abs(state.ProjectDir(env))
+	a := &audit{env: env, cfg: cfg, project: project, sources: sync.OnceValue(func() []*source { return sources(env) })}
+	return []state.Check{
+		{ID: "claude.version", Run: a.checkVersion},
+		{ID: "claude.settings", Run: a.checkSettings},
+		{ID: "claude.hooks", Run: a.checkHooks},
+		{ID: "claude.program", Run: a.checkProgram},
+		{ID: "claude.twice", Run: a.checkTwice},
+		{ID: "claude.limit", Run: a.checkLimit},
+		{ID: "claude.rewake", Run: a.checkRewake},
+		{ID: "claude.others", Run: a.checkOthers},
+		{ID: "claude.disabled", Run: a.checkDisabled},
+		{ID: "claude.managed", Run: a.checkManaged},
+		{ID: "claude.trust", Run: a.checkTrust},
+		{ID: "claude.idle", Run: a.checkIdle},
+		{ID: "claude.prompting", Run: a.checkPrompting},
+	}
+}
+
+var errNoClaude = errors.New("claude is not on PATH")
+
+// claude is the version of the claude on PATH. Others may be installed: an editor brings its own.
+func (a *audit) claude(ctx context.Context) (Version, error) {
+	a.versionOnce.Do(func() {
+		path, err := exec.LookPath("claude")
+		for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // where its installers put it; the second is an alias in shells
+			if err != nil {
+				path, err = exec.LookPath(filepath.Join(a.env("HOME"), usual))
+			}
+		}
+		if err != nil {
+			a.versionErr = errNoClaude
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, path, "--version")
+		cmd.WaitDelay = 300 * time.Millisecond // a child of it may hold the pipe
+		out, err := cmd.Output()
+		v, ok := ParseVersion(string(out))
+		switch {
+		case ctx.Err() != nil:
+			a.versionErr = errors.New("claude --version did not end within 4 seconds")
+		case !ok && err != nil:
+			a.versionErr = fmt.Errorf("claude --version: %w", err)
+		case !ok:
+			a.versionErr = errors.New("claude --version prints no version")
+		}
+		a.version = v
+	})
+	return a.version, a.versionErr
+}
+
+func (a *audit) checkVersion(ctx context.Context) []state.Finding {
+	v, err := a.claude(ctx)
+	f := state.Finding{Level: state.LevelWarn, Means: "it may ask, answer or draw in ways that were not tried"}
+	switch {
+	case errors.Is(err, errNoClaude):
+		f.What, f.Means, f.Mend = err.Error(), "its version is not known; hooks are checked as for the oldest, "+testedFrom.String(), "install Claude Code, or put it on PATH"
+	case err != nil:
+		f.What, f.Mend = err.Error(), "run claude --version by hand"
+	case !v.atLeast(testedFrom):
+		f.What, f.Mend = "Claude Code "+v.String()+" is older than "+testedFrom.String()+", the oldest that was tried", "claude update"
+	case v != testedTo && v.atLeast(testedTo):
+		f.What, f.Mend = "Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"
+	default:
+		return state.Fine("Claude Code " + v.String() + ", within " + testedFrom.String() + " … " + testedTo.String())
+	}
+	return []state.Finding{f}
+}
+
+// checkSettings finds the files that Claude Code skips, hooks and all.
+func (a *audit) checkSettings(ctx context.Context) (fs []state.Finding) {
+	v, verr := a.claude(ctx)
+	for _, s := range a.sources() {
+		if s.broken != nil {
+			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " cannot be read: " + s.broken.Error(), Means: "Claude Code skips the whole file, hooks and all", Mend: "mend its JSON: $EDITOR " + shellQuote(s.path)})
+			continue
+		}
+		var unknown []string
+		for _, h := range s.hooks {
+			if verr == nil && slices.Contains(lateEvents, h.Event) && !slices.Contains(unknown, h.Event) && !v.atLeast(lenient) && (since[h.Event] == Version{} || !v.atLeast(since[h.Event])) {
+				unknown = append(unknown, h.Event)
+			}
+		}
+		if len(unknown) > 0 {
+			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " names events that Claude Code " + v.String() + " does not know: " + strings.Join(unknown, ", "),
+				Means: "it skips the whole file, hooks and all", Mend: "claude update, or take them out; " + installs + " writes only what this version knows"})
+		}
+	}
+	if len(fs) == 0 {
+		return state.Fine(fmt.Sprintf("settings files that Claude Code reads: %d", len(a.sources())))
+	}
+	return fs
+}

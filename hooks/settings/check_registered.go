@@ -1,0 +1,254 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// own are the entries of ours, of all files and plugins.
+func (a *audit) own() (all []registered) {
+	for _, s := range a.sources() {
+		for _, h := range s.hooks {
+			if h.name != "" {
+				all = append(all, h)
+			}
+		}
+	}
+	return all
+}
+
+// asks says whether a mode is that of any session.
+func (a *audit) asks(mode state.Mode) bool {
+	return a.cfg.AskMode == mode || slices.ContainsFunc(a.cfg.Rules, func(r state.Rule) bool { return r.AskMode == mode })
+}
+
+// checkHooks looks for the hooks without which questions do not get into the space, or answers not back.
+func (a *audit) checkHooks(ctx context.Context) []state.Finding {
+	all := a.own()
+	if len(all) == 0 {
+		return []state.Finding{{Level: state.LevelFail, What: "no hook of ours is registered in Claude Code's settings", Means: "no question is asked in Chat", Mend: installs}}
+	}
+	v, _ := a.claude(ctx)
+	want, _ := Hooks("answer")
+	var vital, rest, files []string
+	for _, h := range want {
+		has := slices.ContainsFunc(all, func(r registered) bool {
+			return r.Event == h.Event && r.name == h.Name && (h.Matcher == "" || matches(r.Matcher, h.Matcher))
+		})
+		switch {
+		case has || !v.atLeast(since[h.Event]) || slices.Contains(lateEvents, h.Event) && !v.atLeast(lenient):
+		case h.Name == "gchat-ask-user-forward" && (h.Event == "PreToolUse" || a.asks(state.Native)):
+			vital = append(vital, h.Event)
+		default:
+			rest = append(rest, h.Event)
+		}
+	}
+	for _, h := range all {
+		if !slices.Contains(files, h.from.path) {
+			files = append(files, h.from.path)
+		}
+	}
+	switch {
+	case len(vital) > 0:
+		means := "questions are not asked in Chat"
+		if vital[0] == "PermissionRequest" { // the only one: the table has PreToolUse first
+			means = "questions are posted, but only the terminal can answer them"
+		}
+		return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-forward is not registered on " + strings.Join(vital, ", ") + " for AskUserQuestion", Means: means, Mend: installs}}
+	case len(rest) > 0:
+		return []state.Finding{{Level: state.LevelWarn, What: "gchat-ask-user-answered is not registered on " + strings.Join(rest, ", "), Means: "threads do not hear how a question ended", Mend: installs}}
+	}
+	return state.Fine("registered in " + strings.Join(files, ", "))
+}
+
+// checkProgram looks whether what the entries start is there: Claude Code goes on without a word when it is not.
+func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
+	all := a.own()
+	if len(all) == 0 {
+		return state.Skipped("no hook of ours is registered")
+	}
+	v, verr := a.claude(ctx)
+	seen := map[string]bool{}
+	for _, h := range all {
+		if h.Args != nil && verr == nil && !v.atLeast(execForm) && !seen["args "+h.from.path] {
+			seen["args "+h.from.path] = true
+			fs = append(fs, state.Finding{Level: state.LevelFail, What: h.from.path + ` has entries with "args", which Claude Code ` + v.String() + " does not know", Means: "the hooks start without their names and do nothing", Mend: installs})
+		}
+		path, why := h.program(a.env)
+		if seen[path] || why == "" {
+			continue
+		}
+		seen[path] = true
+		fs = append(fs, state.Finding{Level: state.LevelFail, What: fmt.Sprintf("%s starts %s, %s", h.from.path, path, why), Means: "Claude Code passes the hook over without a word", Mend: installs})
+	}
+	if len(fs) == 0 {
+		return state.Fine("the registered program is there")
+	}
+	return fs
+}
+
+// program is what an entry starts, and why it cannot be started; "" when it can, or when a shell has to say.
+func (r registered) program(env state.Getenv) (path, why string) {
+	words := shellWords(r.Command)
+	if r.Args != nil {
+		words = []string{r.Command}
+	}
+	for len(words) > 0 && (assignment.MatchString(words[0]) || words[0] == "env" || words[0] == "exec") {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return r.Command, ""
+	}
+	path = words[0]
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if r.Args != nil {
+			return path, "and without a shell ~ is no folder"
+		}
+		path = filepath.Join(env("HOME"), rest)
+	}
+	for _, name := range []string{"HOME", "CLAUDE_PROJECT_DIR"} {
+		value := env(name)
+		if name == "CLAUDE_PROJECT_DIR" {
+			value = state.ProjectDir(env)
+		}
+		path = strings.ReplaceAll(strings.ReplaceAll(path, "${"+name+"}", value), "$"+name, value)
+	}
+	if strings.ContainsAny(path, "$`") {
+		return path, ""
+	}
+	if !strings.Contains(path, "/") {
+		if _, err := exec.LookPath(path); err != nil {
+			return path, "which is not on PATH"
+		}
+		return path, ""
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return path, "which is not there"
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return path, "which is no program"
+	}
+	return path, ""
+}
+
+// checkTwice finds hooks of ours that run twice for an event. Claude Code itself starts the same handler of several settings
+// files once; a plugin's is always another one.
+func (a *audit) checkTwice(context.Context) (fs []state.Finding) {
+	first := map[string]registered{}
+	for _, h := range a.own() {
+		key := h.Event + " " + h.name
+		was, ok := first[key]
+		if !ok {
+			first[key] = h
+			continue
+		}
+		if was.Command == h.Command && slices.Equal(was.Args, h.Args) && was.from.scope != plugin && h.from.scope != plugin && was.Matcher == h.Matcher {
+			continue
+		}
+		if h.Matcher != was.Matcher && !(matches(h.Matcher, ask) && matches(was.Matcher, ask)) {
+			continue
+		}
+		where := "twice in " + h.from.path
+		if was.from != h.from {
+			where = "in " + was.from.path + " and in " + h.from.path
+		}
+		fs = append(fs, state.Finding{Level: state.LevelWarn, What: h.name + " is registered on " + h.Event + " " + where, Means: "it is started twice; it acts once, but two versions may disagree",
+			Mend: "keep one: take it out of " + h.from.path + ", then " + installs})
+	}
+	if len(fs) == 0 {
+		return state.Fine("no hook of ours is registered twice")
+	}
+	return fs
+}
+
+// usualTimeout is how long Claude Code lets a hook run that has no "timeout".
+const usualTimeout = 10 * time.Minute
+
+// checkLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
+// before their time is up, and have to know it.
+func (a *audit) checkLimit(context.Context) (fs []state.Finding) {
+	for _, h := range a.own() {
+		waits := h.name == "gchat-ask-user-rewake" || h.name == "gchat-ask-user-forward" && (h.Event == "PermissionRequest" || h.Event == "PreToolUse" && a.asks(state.Hold))
+		limit := time.Duration(h.Timeout) * time.Second
+		if limit == 0 {
+			limit = usualTimeout
+		}
+		if waits && limit < a.cfg.HookTimeout {
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("Claude Code ends %s on %s after %s, but hook_timeout is %s (%s)", h.name, h.Event, limit, a.cfg.HookTimeout, h.from.path),
+				Means: "later replies do not answer the question, and its thread does not hear why", Mend: fmt.Sprintf("%s, or set hook_timeout to %d in ~/.config/gchat-hooks/config.json", installs, int(limit.Seconds()))})
+		}
+	}
+	if len(fs) == 0 {
+		return state.Fine("hooks that wait for you may wait long enough")
+	}
+	return fs
+}
+
+// checkRewake looks whether the hooks of deny mode are there, and whether this Claude Code knows asyncRewake.
+func (a *audit) checkRewake(ctx context.Context) []state.Finding {
+	v, err := a.claude(ctx)
+	wakes := 0
+	for _, h := range a.own() {
+		if h.name != "gchat-ask-user-rewake" {
+			continue
+		}
+		wakes++
+		if err == nil && !v.atLeast(asyncRewake) {
+			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered, and Claude Code " + v.String() + " does not know asyncRewake", Means: "the session hangs in the hook until you reply", Mend: "claude update, or " + installs}}
+		}
+		if !h.AsyncRewake {
+			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered on " + h.Event + " without asyncRewake", Means: "the session hangs in the hook until you reply", Mend: installs}}
+		}
+	}
+	if a.asks(state.Deny) && wakes == 0 {
+		return []state.Finding{{Level: state.LevelWarn, What: "ask_mode is deny, and gchat-ask-user-rewake is not registered", Means: "nothing wakes a session with your reply; gchat-wait has to fetch it", Mend: installs + " --preset system3"}}
+	}
+	return state.Fine("what wakes sessions fits")
+}
+
+// checkOthers finds hooks of other programs that may answer, deny or change a question before ours. One that is for every
+// tool is mostly a log: that is said and no warning.
+func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
+	every := 0
+	for _, s := range a.sources() {
+		for _, h := range s.hooks {
+			if h.name != "" || h.Event != "PreToolUse" && h.Event != "PermissionRequest" || !matches(h.Matcher, ask) {
+				continue
+			}
+			if h.Event == "PreToolUse" && (h.Matcher == "" || h.Matcher == "*") {
+				every++
+				continue
+			}
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called()),
+				Means: "it may answer or deny questions before a reply comes", Mend: "see what it does; narrow its matcher in " + s.path + " or take it out"})
+		}
+	}
+	if len(fs) > 0 {
+		return fs
+	}
+	if every > 0 {
+		return state.Fine(fmt.Sprintf("no other hook is for questions alone; hooks of other programs that see every tool call: %d", every))
+	}
+	return state.Fine("no other hook decides about questions")
+}
+
+// called is the program of another's hook, without its words: they may hold a secret.
+func (r registered) called() string {
+	words := shellWords(r.Command)
+	for len(words) > 0 && assignment.MatchString(words[0]) {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return "(no command)"
+	}
+	return filepath.Base(words[0])
+}

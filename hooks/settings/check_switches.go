@@ -1,0 +1,121 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// deciding is the file whose value of a switch counts: the last one that has it.
+func (a *audit) deciding(names ...string) (on bool, in *source) {
+	for _, s := range a.sources() {
+		if v, set := s.bool(names...); set && s.scope != plugin {
+			on, in = v, s
+		}
+	}
+	return on, in
+}
+
+// checkDisabled looks for what switches all hooks off.
+func (a *audit) checkDisabled(context.Context) []state.Finding {
+	const means = "no hook runs, so no question is asked in Chat"
+	if on, in := a.deciding("disableAllHooks"); on {
+		return []state.Finding{{Level: state.LevelFail, What: "disableAllHooks is set in " + in.path, Means: means, Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+	}
+	if a.env("CLAUDE_CODE_SAFE_MODE") != "" {
+		return []state.Finding{{Level: state.LevelWarn, What: "CLAUDE_CODE_SAFE_MODE is set", Means: "sessions started from here run no hooks", Mend: "unset CLAUDE_CODE_SAFE_MODE"}}
+	}
+	return state.Fine("hooks are not switched off")
+}
+
+// checkManaged looks whether only the administrator's hooks run.
+func (a *audit) checkManaged(context.Context) []state.Finding {
+	for _, s := range a.sources() {
+		if on, _ := s.bool("allowManagedHooksOnly"); !on || s.scope != managed {
+			continue
+		}
+		if slices.ContainsFunc(a.own(), func(h registered) bool { return h.from.scope == managed }) {
+			return state.Fine("only managed hooks run, and ours are among them")
+		}
+		return []state.Finding{{Level: state.LevelFail, What: "allowManagedHooksOnly is set in " + s.path, Means: "Claude Code runs none of your own hooks",
+			Mend: "ask your administrator to put the hooks into the managed settings (" + installs + " --dry-run shows them)"}}
+	}
+	return state.Fine("your own hooks may run")
+}
+
+// checkTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
+// even the person's own.
+func (a *audit) checkTrust(context.Context) []state.Finding {
+	home, _ := os.UserHomeDir()
+	if a.project == a.env("HOME") || a.project == home {
+		return state.Skipped("this is your home folder, of which Claude Code keeps no trust: run it in a project")
+	}
+	yes, known := trusted(a.env, a.project)
+	switch {
+	case yes:
+		return state.Fine("Claude Code trusts " + a.project)
+	case !known:
+		return state.Skipped("Claude Code was not used here yet")
+	}
+	return []state.Finding{{Level: state.LevelWarn, What: "Claude Code was not told to trust " + a.project, Means: "in an interactive session no hook runs until then",
+		Mend: "cd " + shellQuote(a.project) + " && claude, and accept the folder"}}
+}
+
+// Claude Code closed questions by itself after 60 seconds in these two versions, unless told otherwise.
+var impatientFrom, impatientTo = Version{2, 1, 198}, Version{2, 1, 200}
+
+// checkIdle looks whether Claude Code goes on by itself when nobody answers in the terminal.
+func (a *audit) checkIdle(ctx context.Context) []state.Finding {
+	const means = "the dialog closes with what is ticked before you can reply from Chat"
+	if s := a.env("CLAUDE_AFK_TIMEOUT_MS"); s != "" {
+		return []state.Finding{{Level: state.LevelWarn, What: "CLAUDE_AFK_TIMEOUT_MS is set", Means: means, Mend: "unset CLAUDE_AFK_TIMEOUT_MS"}}
+	}
+	after, in := "", (*source)(nil)
+	for _, s := range a.sources() {
+		var v string
+		if (s.scope == User || s.scope == managed) && s.value(&v, "askUserQuestionTimeout") {
+			after, in = v, s
+		}
+		var env map[string]any
+		s.value(&env, "env")
+		if _, ok := env["CLAUDE_AFK_TIMEOUT_MS"]; ok {
+			return []state.Finding{{Level: state.LevelWarn, What: "env.CLAUDE_AFK_TIMEOUT_MS is set in " + s.path, Means: means, Mend: "take it out: $EDITOR " + shellQuote(s.path)}}
+		}
+	}
+	if after != "" && after != "never" {
+		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("askUserQuestionTimeout is %.20q in %s", after, in.path), Means: means, Mend: `set it to "never": $EDITOR ` + shellQuote(in.path)}}
+	}
+	if v, err := a.claude(ctx); err == nil && v.atLeast(impatientFrom) && !v.atLeast(impatientTo) {
+		return []state.Finding{{Level: state.LevelWarn, What: "Claude Code " + v.String() + " closes questions by itself after a minute", Means: means, Mend: "claude update"}}
+	}
+	return state.Fine("a question waits until it is answered")
+}
+
+// checkPrompting looks for what refuses questions before anybody is asked.
+func (a *audit) checkPrompting(context.Context) []state.Finding {
+	if on, in := a.deciding("permissions", "denyInsteadOfPrompting"); on {
+		return []state.Finding{{Level: state.LevelFail, What: "permissions.denyInsteadOfPrompting is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+	}
+	mode, in := "", (*source)(nil)
+	for _, s := range a.sources() {
+		var deny []string
+		s.value(&deny, "permissions", "deny")
+		for _, rule := range deny {
+			if name, _, _ := strings.Cut(rule, "("); name == ask || name == "*" {
+				return []state.Finding{{Level: state.LevelFail, What: "permissions.deny has " + name + " in " + s.path, Means: "Claude cannot ask questions", Mend: "take it out: $EDITOR " + shellQuote(s.path)}}
+			}
+		}
+		var m string
+		if s.value(&m, "permissions", "defaultMode") {
+			mode, in = m, s
+		}
+	}
+	if mode == "dontAsk" {
+		return []state.Finding{{Level: state.LevelWarn, What: "permissions.defaultMode is dontAsk in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "use another mode: $EDITOR " + shellQuote(in.path)}}
+	}
+	return state.Fine("Claude may ask questions")
+}

@@ -1,0 +1,112 @@
+package settings
+
+import "math/rand/v2"
+
+// A grower makes settings files up.
+type grower struct {
+	*rand.Rand
+	comments, lines bool
+}
+
+func (g grower) one(of ...string) string { return of[g.IntN(len(of))] }
+
+func (g grower) space() string {
+	switch {
+	case g.comments && g.IntN(4) == 0:
+		return g.space() + g.one("// c\n", "/* c */", "/**/", "// \"[{\r\n", "/* \n*/", "//\n") + g.space()
+	case !g.lines:
+		return g.one("", "", " ")
+	}
+	return g.one("", "", " ", "\n", "\n  ", "\r\n\t", "\n\n    ", "  \n")
+}
+
+func (g grower) list(open, shut string, parts ...string) string {
+	s := open
+	for i, p := range parts {
+		if i > 0 {
+			s += "," + g.space()
+		}
+		s += g.space() + p + g.space()
+	}
+	if g.comments && len(parts) > 0 && g.IntN(3) == 0 {
+		s += ","
+	}
+	return s + g.space() + shut
+}
+
+func (g grower) some(n int, part func() string) (parts []string) {
+	for range g.IntN(n + 1) {
+		parts = append(parts, part())
+	}
+	return parts
+}
+
+func (g grower) pair(name, value string) string {
+	return `"` + name + `"` + g.space() + ":" + g.space() + value
+}
+
+func (g grower) settings() string {
+	return g.list("{", "}", g.some(4, func() string {
+		if g.IntN(2) == 0 {
+			return g.pair(g.one("hooks", "hooks", "\\u0068ooks"), g.hooks())
+		}
+		return g.pair(g.one("model", "env", "", "a\\\"b"), g.value(2))
+	})...)
+}
+
+func (g grower) value(deep int) string {
+	switch n := g.IntN(6); {
+	case n == 0 && deep > 0:
+		return g.list("[", "]", g.some(3, func() string { return g.value(deep - 1) })...)
+	case n == 1 && deep > 0:
+		return g.list("{", "}", g.some(3, func() string { return g.pair(g.one("x", "y", "hooks"), g.value(deep-1)) })...)
+	}
+	return g.one("null", "true", "-1.50e+3", `"t"`, `"// no comment"`, `"\ud83d"`, "12345678901234567890", `"gchat-hooks hook x"`)
+}
+
+func (g grower) hooks() string {
+	return g.list("{", "}", g.some(4, func() string {
+		event := g.one("PreToolUse", "Stop", "Stop", "SessionEnd", "Notification", "Unheard")
+		if event == "Unheard" && g.IntN(2) == 0 {
+			return g.pair(event, g.value(1))
+		}
+		return g.pair(event, g.list("[", "]", g.some(3, g.group)...))
+	})...)
+}
+
+func (g grower) group() string {
+	if g.IntN(12) == 0 {
+		return g.value(1)
+	}
+	var parts []string
+	if g.IntN(2) == 0 {
+		parts = append(parts, g.pair("matcher", g.one(`"AskUserQuestion"`, `"Bash"`, `""`, `"*"`, "1")))
+	}
+	if g.IntN(8) == 0 {
+		parts = append(parts, g.pair("note", g.value(1)))
+	}
+	if g.IntN(12) > 0 {
+		parts = append(parts, g.pair("hooks", g.list("[", "]", g.some(3, g.handler)...)))
+	}
+	return g.list("{", "}", parts...)
+}
+
+func (g grower) handler() string {
+	if g.IntN(12) == 0 {
+		return g.value(1)
+	}
+	parts := []string{g.pair("type", `"command"`)}
+	switch g.IntN(5) {
+	case 0, 1:
+		parts = append(parts, g.pair("command", g.one(`"~/bin/guard.sh"`, `"stop-hook"`, `"gchat-send hi"`)))
+	case 2:
+		parts = append(parts, g.pair("command", g.one(`"gchat-hooks hook gchat-stop-gate"`, `"/b/gchat-ask-user-forward"`)))
+	case 3:
+		parts = append(parts, g.pair("command", g.one(`"/home/me/bin/gchat-hooks"`, `"sh"`)),
+			g.pair("args", g.list("[", "]", `"hook"`, g.one(`"gchat-stop-gate"`, `"gchat-session-event"`, `"stop-hook"`))))
+	}
+	if g.IntN(2) == 0 {
+		parts = append(parts, g.pair("timeout", g.one("10", "86400", "600")))
+	}
+	return g.list("{", "}", parts...)
+}

@@ -1,0 +1,81 @@
+package settings
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endless makes a process of the test program install and uninstall in this home until it is killed.
+const endless = "SETTINGS_TEST_ENDLESS_IN"
+
+func TestMain(m *testing.M) {
+	if home := os.Getenv(endless); home != "" {
+		f, _ := At(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
+		hooks, _ := Hooks("system3")
+		entries, _, _ := Program{Path: "/b/gchat-hooks", Claude: Version{2, 1, 329}}.Entries(hooks)
+		os.Stdout.WriteString("begins\n")
+		for {
+			if _, err := f.Install(context.Background(), entries, false); err != nil {
+				panic(err)
+			}
+			if _, err := f.Uninstall(context.Background(), false); err != nil {
+				panic(err)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// Killed at any moment, the file is the old one or the new one, and the next uninstall gives back what was there.
+func TestKilled(t *testing.T) {
+	const content = "{\n  \"hooks\": { },\n  \"model\": \"opus\"\n}\n"
+	f := at(t, []byte(content))
+	installed, err := Install([]byte(content), []byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed = []byte(strings.ReplaceAll(string(installed), "/home/me/bin/", "/b/"))
+	rounds := 40
+	if testing.Short() {
+		rounds = 5
+	}
+	var seen [2]int
+	for range rounds {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{endless + "=" + f.Env("HOME")}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 7)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond) // not to synchronise: to be anywhere
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		switch got := get(t, f.Path); got {
+		case content:
+			seen[0]++
+		case string(installed):
+			seen[1]++
+		default:
+			t.Fatalf("neither the old file nor the new one:\n%s", got)
+		}
+		uninstall(t, f)
+		if got := get(t, f.Path); got != content {
+			t.Fatalf("uninstall leaves %q", got)
+		}
+	}
+	if slices.Contains(seen[:], 0) && !testing.Short() {
+		t.Errorf("the kills came at %d and %d: always at the same moment", seen[0], seen[1])
+	}
+}

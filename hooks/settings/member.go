@@ -1,0 +1,110 @@
+package settings
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/tailscale/hujson"
+)
+
+// A Member is one setting in a file of ours that a person edits, too: config.json.
+type Member struct {
+	Name  string
+	Value any // a text or a list of texts; nil takes the member out
+}
+
+// Set gives members of an object their values, those that are not there yet at its end. Everything else stays, byte for
+// byte: other members, their order, comments and spacing.
+func Set(file []byte, members ...Member) ([]byte, error) {
+	d, err := parse(file)
+	if err != nil {
+		return nil, err
+	}
+	s := d.style()
+	for _, m := range members {
+		in := frame{container{obj: d.object()}, "", s.compact}
+		at := -1
+		for i := range in.obj.Members {
+			if nameOf(&in.obj.Members[i]) == m.Name {
+				at = i // of two of that name the last one counts, for JSON's readers
+			}
+		}
+		switch {
+		case m.Value == nil && at >= 0:
+			in.remove(at)
+		case m.Value == nil:
+		case at < 0:
+			s.append(in, m.Name, m.Value)
+		default:
+			v, err := hujson.Parse([]byte(s.text(m.Value, "", true)))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			in.obj.Members[at].Value.Value = v.Value
+		}
+	}
+	return d.bytes(), nil
+}
+
+// Set changes members of the file, or makes it. Whatever it was before, nobody but its owner may read it then: the values
+// may be secrets. changed is false where it said all of that already.
+func (f File) Set(ctx context.Context, members ...Member) (changed bool, err error) {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	for range tries {
+		old, err := f.read()
+		if err != nil {
+			return false, err
+		}
+		if old.info != nil && old.info.Mode().Perm()&0o077 != 0 && old.writable() == nil {
+			if err := os.Chmod(old.path, old.info.Mode().Perm()&0o700); err != nil {
+				return false, fmt.Errorf("protect %s: %w", old.path, err)
+			}
+			continue
+		}
+		out, err := Set(old.bytes, members...)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", old.path, err)
+		}
+		if old.info != nil && string(out) == string(old.bytes) {
+			return false, nil
+		}
+		if err := old.writable(); err != nil {
+			return false, err
+		}
+		if done, err := f.write(old, out); err != nil || done {
+			return done, err
+		}
+	}
+	return false, fmt.Errorf("%s: another program keeps writing it; try again", f.Path)
+}
+
+// Holds says whether the file has an entry of ours.
+func (f File) Holds() (bool, error) {
+	s, err := f.read()
+	return err == nil && Holds(s.bytes), err
+}
+
+// Starts says whether the file has an entry of ours that starts the program at path.
+func (f File) Starts(path string) (bool, error) {
+	s, err := f.read()
+	return err == nil && Holds(s.bytes) && bytes.Contains(s.bytes, []byte(path)), err
+}
+
+// Forget removes the copies that installs left beside the file.
+func (f File) Forget() error { return f.forget(beforeSuffix, lastSuffix, madeSuffix) }
+
+// Copies are those copies.
+func (f File) Copies() (paths []string) {
+	for _, suffix := range []string{beforeSuffix, lastSuffix, madeSuffix} {
+		if _, err := os.Lstat(f.Path + suffix); err == nil {
+			paths = append(paths, f.Path+suffix)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,164 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gchat-hooks/hooks"
+)
+
+// events2145 are the events of Claude Code 2.1.45, as its own list has them. It skips a file that names another one.
+var events2145 = []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop",
+	"SubagentStart", "SubagentStop", "PreCompact", "PermissionRequest", "Setup", "TeammateIdle", "TaskCompleted"}
+
+func words(entries []Entry) (all []string) {
+	for _, e := range entries {
+		name := e.Command[strings.LastIndex(e.Command, " ")+1:]
+		if e.Args != nil {
+			name = e.Args[1]
+		}
+		s := e.Event + " " + e.Matcher + " " + name
+		if e.AsyncRewake {
+			s += " rewake"
+		}
+		all = append(all, strings.Join(strings.Fields(fmt.Sprintf("%s %d", s, e.Timeout)), " "))
+	}
+	return all
+}
+
+func TestPresets(t *testing.T) {
+	answer := []string{
+		"PreToolUse AskUserQuestion gchat-ask-user-forward 86400",
+		"PermissionRequest AskUserQuestion gchat-ask-user-forward 86400",
+		"PostToolUse AskUserQuestion gchat-ask-user-answered 10",
+		"UserPromptSubmit gchat-ask-user-answered 10",
+		"Stop gchat-ask-user-answered 10",
+		"StopFailure gchat-ask-user-answered 10",
+		"SessionEnd gchat-ask-user-answered 10",
+	}
+	report := slices.Concat(answer, []string{
+		"Notification gchat-notification-dispatch 10",
+		"SubagentStop gchat-notification-dispatch 10",
+		"StopFailure gchat-notification-dispatch 10",
+		"SessionStart gchat-session-event 10",
+		"Stop gchat-session-event 10",
+		"SessionEnd gchat-session-event 10",
+	})
+	system3 := slices.Concat(report, []string{
+		"PreToolUse AskUserQuestion gchat-ask-user-rewake rewake 86400",
+		"Stop gchat-ask-user-rewake rewake 86400",
+		"Stop gchat-stop-gate 10",
+	})
+	wake := []string{
+		"Stop stop-hook 600",
+		"PreToolUse AskUserQuestion pre-tool-use-hook 30",
+		"Notification idle_prompt notification-idle-hook 30",
+		"Notification permission_prompt notification-permission-hook 30",
+		"SessionEnd session-end-hook 10",
+		"PreCompact pre-compact-hook 30",
+	}
+	for _, test := range []struct {
+		presets, want []string
+	}{
+		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake},
+		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
+	} {
+		if got := words(newest(t, test.presets...)); !slices.Equal(got, test.want) {
+			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
+		}
+	}
+	if _, err := Hooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, report, system3, wake)" {
+		t.Error(err)
+	}
+
+	quiet := slices.DeleteFunc(slices.Clone(report), func(s string) bool {
+		return strings.HasPrefix(s, "PermissionRequest") || strings.Contains(s, "session-event")
+	})
+	for n, want := range map[int][]string{1: quiet, 2: report, 3: system3} {
+		phase, err := Phase(n)
+		entries, left, err2 := Program{Path: "gchat-hooks", Claude: Version{2, 1, 329}}.Entries(phase)
+		if got := words(entries); err != nil || err2 != nil || len(left) > 0 || !slices.Equal(got, want) {
+			t.Errorf("phase %d: %v %v\n%s", n, err, err2, strings.Join(got, "\n"))
+		}
+	}
+	if _, err := Phase(4); err == nil {
+		t.Error("a fourth phase")
+	}
+}
+
+// What an older Claude Code does not know is left out, and said: an unknown event costs it all of its hooks, and an unknown
+// asyncRewake a session that stands still.
+func TestVersions(t *testing.T) {
+	all, err := Hooks("system3", "wake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		version string
+		args    bool
+		left    []string
+	}{
+		{"2.0.44 (Claude Code)", false, []string{"PermissionRequest gchat-ask-user-forward needs Claude Code 2.0.45", "StopFailure", "StopFailure", "rewake", "rewake"}},
+		{"2.1.45 (Claude Code)", false, []string{"StopFailure gchat-ask-user-answered needs Claude Code 2.1.78", "StopFailure", "rewake", "rewake"}},
+		{"unknown", false, []string{"StopFailure", "StopFailure", "PreToolUse gchat-ask-user-rewake needs Claude Code 2.1.197", "Stop gchat-ask-user-rewake needs"}},
+		{"2.1.77", false, []string{"StopFailure", "StopFailure", "rewake", "rewake"}},
+		{"2.1.78", false, []string{"rewake", "rewake"}},
+		{"2.1.138", false, []string{"rewake", "rewake"}},
+		{"2.1.139", true, []string{"rewake", "rewake"}},
+		{"2.1.197", true, nil},
+		{"2.1.329\n", true, nil},
+		{"v3.0.0", true, nil},
+	} {
+		v, ok := ParseVersion(test.version)
+		if ok != (test.version != "unknown") {
+			t.Errorf("%q is %v", test.version, v)
+		}
+		entries, left, err := Program{Path: "/a b/gchat-hooks", Claude: v, Waiting: 60}.Entries(all)
+		if err != nil || len(left) != len(test.left) || len(entries)+len(left) != len(all) {
+			t.Errorf("%s: %v, %d of %d, left out: %v", v, err, len(entries), len(all), left)
+			continue
+		}
+		for i, l := range left {
+			if s := l.Event + " " + l.Name + " " + l.Why; !strings.Contains(s, test.left[i]) {
+				t.Errorf("%s: %s, want %s", v, s, test.left[i])
+			}
+		}
+		for _, e := range entries {
+			command := "'/a b/gchat-hooks' hook "
+			if test.args {
+				command = "/a b/gchat-hooks"
+			}
+			if (e.Args != nil) != test.args || !strings.HasPrefix(e.Command, command) || e.Timeout == Waiting || !ours(e.Command, e.Args) {
+				t.Errorf("%s: %+v", v, e)
+			}
+			if !test.args && v != (Version{2, 0, 44}) && v.atLeast(oldest) && !v.atLeast(since["StopFailure"]) && !slices.Contains(events2145, e.Event) {
+				t.Errorf("%s: 2.1.45 does not know %s", v, e.Event)
+			}
+		}
+	}
+	if _, _, err := (Program{Path: "/tmp/exe"}).Entries(all); err == nil {
+		t.Error("a program by another name is not known again")
+	}
+}
+
+// What the table names exists.
+func TestNames(t *testing.T) {
+	for _, r := range table {
+		if presets[r.preset] == nil || !slices.Contains(Presets(), r.preset) {
+			t.Errorf("no preset %s", r.preset)
+		}
+		if _, ok := since[r.Event]; !ok {
+			t.Errorf("nobody says since when there is %s", r.Event)
+		}
+		if r.preset != "wake" && !hooks.Known(r.Name) {
+			t.Errorf("no hook %s", r.Name)
+		}
+	}
+	for _, name := range hooks.Names() {
+		if !ours("gchat-hooks hook "+name, nil) {
+			t.Errorf("%s is not ours", name)
+		}
+	}
+}
