@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waking are all wake hooks, as a person registers them.
+func waking(t testing.TB) hooks {
+	on := func(name, matcher string) []hook {
+		return []hook{{Matcher: matcher, Command: built(t) + " " + name, Timeout: 60}}
+	}
+	return hooks{
+		"Stop": on("stop-hook", ""), "PreToolUse": on("pre-tool-use-hook", "AskUserQuestion"), "SessionEnd": on("session-end-hook", ""), "PreCompact": on("pre-compact-hook", ""),
+		"Notification": append(on("notification-idle-hook", "idle_prompt"), on("notification-permission-hook", "permission_prompt")...),
+	}
+}
+
+// stagedOpenClaw stands in for the agent's CLI: it keeps each message in a file of its own. hang and reply say what else it does.
+const stagedOpenClaw = `#!/bin/sh
+f=$(mktemp "$WAKE_E2E/messages/$(date +%s%N)-XXXXXX")
+printf '%s' "$5" > "$f" && mv "$f" "$f.txt"
+[ ! -e "$WAKE_E2E/hang" ] || exec sleep 600
+[ ! -e "$WAKE_E2E/reply" ] || cat "$WAKE_E2E/reply"
+`
+
+// supervised is a session with an agent that is told of it.
+type supervised struct {
+	*session
+	dir string
+}
+
+func supervise(t *testing.T, c claude, settings string, hang bool, script ...turn) supervised {
+	t.Helper()
+	dir := t.TempDir()
+	for _, sub := range []string{"bin", "messages"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{
+		"bin/openclaw":  stagedOpenClaw,
+		"registry.json": `{"hook_settings":` + settings + `,"agents":[{"agent_id":"warden","enabled":true,"tmux_session_name":"claude","openclaw_session_id":"1111-2222"}]}`,
+	}
+	if hang {
+		files["hang"] = ""
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(built(t), filepath.Join(dir, "bin", "menu-driver.sh")); err != nil {
+		t.Fatal(err)
+	}
+	s := supervised{dir: dir}
+	s.session = start(t, c, config{Hooks: waking(t), Script: script, Env: []string{
+		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir, "GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
+	}})
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, m := range s.messages() {
+				t.Logf("the agent was told:\n%s", m)
+			}
+			log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
+			t.Logf("log of the hooks:\n%s", log)
+		}
+	})
+	return s
+}
+
+func (s supervised) messages() (all []string) {
+	files, _ := filepath.Glob(filepath.Join(s.dir, "messages", "*.txt"))
+	slices.Sort(files)
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// told waits for a message of this trigger that holds these parts.
+func (s supervised) told(trigger string, parts ...string) string {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 2) {
+		for _, m := range s.messages() {
+			if strings.Contains(m, "[TRIGGER]\ntype: "+trigger+"\n") && holdsAll(m, parts) {
+				return m
+			}
+		}
+	}
+	s.t.Fatalf("the agent was not told of %s with %q", trigger, parts)
+	return ""
+}
+
+// act runs a line of a message's actions in a shell, as the agent would.
+func (s supervised) act(message, action string, more ...string) {
+	s.t.Helper()
+	_, actions, _ := strings.Cut(message, "[AVAILABLE ACTIONS]\n")
+	for line := range strings.Lines(actions) {
+		if !strings.Contains(line, " "+action) {
+			continue
+		}
+		command, _, _ := strings.Cut(strings.TrimSpace(line), " <")
+		cmd := exec.Command("sh", "-c", strings.Join(append([]string{command}, more...), " "))
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "TMUX="+s.TMUX(), "HOME="+s.Home)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.t.Fatalf("%s: %v: %s", cmd.Args[2], err, out)
+		}
+		return
+	}
+	s.t.Fatalf("no action %q in\n%s", action, message)
+}
+
+func TestSupervisorHearsClaudesLastWords(t *testing.T) {
+	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
+	eachClaude(t, every, func(t *testing.T, c claude) {
+		s := supervise(t, c, "{}", false, turn{say("The first words.")}, turn{say("Let me look."), call("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{say(words)})
+		s.Prompt("go ahead")
+		if m := s.told("response_complete"); !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
+			s.t.Errorf("told\n%s", m)
+		}
+		s.WaitIdle()
+		s.Prompt("and now")
+		s.told("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\n")
+		s.WaitIdle()
+		if n := len(s.messages()); n != 2 {
+			s.t.Errorf("%d messages for two turns", n)
+		}
+		s.Quit()
+		s.told("session_end")
+	})
+}
+
+// The agent sees the question before it is answered, the dialog does not wait for the agent, and the message's own lines
+// answer it.
+func TestSupervisorAnswersAQuestion(t *testing.T) {
+	eachClaude(t, every, func(t *testing.T, c claude) {
+		s := supervise(t, c, "{}", true, turn{ask(deploy)}, thanks)
+		s.Prompt("go ahead")
+		s.WaitScreen(firstOption)
+		m := s.told("ask_user_question", "[ASK USER QUESTION]\nQuestion: "+deploy.Question+"\nHeader: "+deploy.Header+"\nMulti-select: no\nOptions:\n  1. "+deploy.Options[0].Label, "state: awaiting_user_input")
+		s.act(m, "snapshot")
+		s.act(m, "choose", "2")
+		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="%s"`, deploy.Question, deploy.Options[1].Label)) {
+			t.Errorf("Claude was told %q", got.Text)
+		}
+		s.WaitIdle()
+	})
+}
+
+// A decision to block sends the session on, once.
+func TestSupervisorSendsTheSessionOn(t *testing.T) {
+	eachClaude(t, every, func(t *testing.T, c claude) {
+		s := supervise(t, c, `{"hook_mode":"bidirectional"}`, false, turn{say("I stop here.")}, turn{say("Then I go on.")})
+		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
+		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Prompt("go ahead")
+		s.API.WaitText(t, "Do F2.2 of the plan, too.")
+		s.WaitScreen("Then I go on.")
+		s.WaitIdle()
+		if n := len(s.messages()); n != 1 {
+			t.Errorf("%d messages: the agent decides once", n)
+		}
+	})
+}
+
+// A permission dialog: the agent sees what Claude wants to run.
+func TestSupervisorSeesAPermissionDialog(t *testing.T) {
+	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+		s := supervise(t, c, "{}", false, turn{call("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanks)
+		s.Prompt("go ahead")
+		m := s.told("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
+		s.act(m, "choose", "1")
+		s.API.WaitToolResult(t, 1)
+		s.WaitIdle()
+	})
+}
+
+// sendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and
+// sends it on.
+func sendsClaudeOn(t *testing.T, c claude, o *openClaw) {
+	o.says("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
+	registry := filepath.Join(t.TempDir(), "registry.json")
+	agents := `{"hook_settings":{"hook_mode":"bidirectional","reply_seconds":120},"agents":[{"agent_id":"warden","tmux_session_name":"claude","openclaw_session_id":"supervisor"}]}`
+	if err := os.WriteFile(registry, []byte(agents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := waking(t)
+	h["Stop"][0].Timeout = 150
+	s := start(t, c, config{Hooks: h, Script: []turn{{say("I stop here.")}, {say("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
+	s.Prompt("go ahead")
+	if heard := o.await(t, "[TRIGGER]\ntype: response_complete", "[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard, "[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
+		t.Errorf("the agent heard %q", heard)
+	}
+	s.API.WaitText(t, "Do F2.2 of the plan, too.")
+	s.WaitScreen("Then I go on.")
+	s.WaitIdle()
+}
