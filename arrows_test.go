@@ -16,10 +16,13 @@ var arrows = []struct {
 	may  []string
 	why  string
 }{
-	{".", []string{"hooks", "hooks/wake", "gchat", "gchat/space", "poller", "inject", "state"}, "main picks the job"},
+	{".", []string{"hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"}, "main picks the job"},
 	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
+	{"hooks/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
+	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
 	{"hooks/wake", []string{"hooks", "inject", "gchat", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},
+	{"gchat/login", []string{"gchat", "state"}, "it gets the credentials that gchat reads with, through a browser"},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{"poller", []string{"gchat", "inject", "state"}, "it waits for replies and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},
@@ -74,7 +77,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "hooks", "gchat", "gchat/space", "poller", "inject", "state"} {
+	for _, room := range []string{".", "hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}

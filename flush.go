@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gchat-hooks/hooks"
+	"gchat-hooks/hooks/wake"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -21,8 +22,17 @@ type flush struct {
 
 func (f flush) poller() *poller.Poller {
 	p := &poller.Poller{Env: f.env, Log: state.NewLog(f.env, "flush")}
-	p.Compose = func(ctx context.Context) bool { return hooks.ReportEnded(ctx, p) }
+	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, f.self) }
 	return p
+}
+
+// compose is what the flusher and the daemon do besides sending: they report the sessions that have ended, and see to it
+// that somebody hands over what waits for agents.
+func compose(ctx context.Context, p *poller.Poller, self string) (left bool) {
+	if err := wake.StartWaiting(p.Env, self); err != nil {
+		p.Log.Error().Err(err).Msg("wake messages wait for the next hook")
+	}
+	return hooks.ReportEnded(ctx, p)
 }
 
 // run is for a person: until the queue is empty or the time is up. What is held back for a digest stays.

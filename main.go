@@ -20,6 +20,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/hooks"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
 )
 
@@ -27,8 +29,9 @@ func main() {
 	self, _ := os.Executable()
 	// Hooks are decided before any CLI library runs: that one prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
-		if hooks.Known(name) { // one of another version is ignored in silence
-			os.Exit((&hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self}).Run())
+		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self}
+		if hooks.Known(name) || wake.Hook(h) { // one of another version is ignored in silence
+			os.Exit(h.Run())
 		}
 		return
 	}
@@ -43,7 +46,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // the first signal drains, a second cuts
 	if err := app.RunContext(ctx, args); err != nil {
 		calledAs := filepath.Base(os.Args[0])
-		if !errors.As(err, new(healthError)) && !errors.As(err, new(noReply)) { // that was said on stdout
+		if !errors.As(err, new(healthError)) && !errors.As(err, new(noReply)) && !errors.As(err, new(unwell)) { // that was said on stdout
 			fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
 		}
 		var hinted interface{ Hint() string }
@@ -65,7 +68,7 @@ func arguments(args []string, app *cli.App) []string {
 	} else if len(rest) > 0 && calledAs[rest[0]] != "" {
 		rest = append([]string{calledAs[rest[0]]}, rest[1:]...)
 	}
-	if len(rest) > 0 && (rest[0] == "send" || rest[0] == "wait") {
+	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
 		c := app.Command(rest[0])
 		rest = append([]string{rest[0]}, flagsFirst(rest[1:], func(name string) (value, known bool) {
 			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {
@@ -83,13 +86,14 @@ func arguments(args []string, app *cli.App) []string {
 // hookName is the hook that this process was called as: by its own name, as `gchat-hooks hook NAME`, or as
 // `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
-	if name = filepath.Base(args[0]); hooks.Known(name) {
+	known := func(name string) bool { return hooks.Known(name) || wake.Known(name) }
+	if name = filepath.Base(args[0]); known(name) {
 		return name, true
 	}
 	if len(args) > 2 && args[1] == "hook" {
 		return args[2], true
 	}
-	if len(args) > 1 && hooks.Known(args[1]) {
+	if len(args) > 1 && known(args[1]) {
 		return args[1], true
 	}
 	return "", false
@@ -207,6 +211,22 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				},
 			},
 			{
+				Name:  "wake",
+				Usage: "hand over what waits for OpenClaw agents, now",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: until nothing waits"},
+					&cli.StringFlag{Name: "first", Hidden: true, Usage: "the message in `FILE` before all others"},
+					&cli.StringFlag{Name: "started", Hidden: true, Usage: "the process `PID` is handing that over"},
+				},
+				Action: func(c *cli.Context) error {
+					if c.Bool("detached") {
+						courier(os.Getenv, c.String("first"), c.String("started")).Run(c.Context)
+						return nil
+					}
+					return runWake(c.Context, os.Getenv, stdout)
+				},
+			},
+			{
 				Name:  "poller",
 				Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 				Flags: []cli.Flag{
@@ -222,7 +242,7 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 						}
 					}
 					r := responsePoller{
-						env: os.Getenv, out: stdout, pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
+						self: self, env: os.Getenv, out: stdout, pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
 						dryRun: c.Bool("dry-run"), once: c.Bool("once"),
 					}
 					return r.run(c.Context)
@@ -290,9 +310,233 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				},
 			},
 			{
-				Name:   "status",
-				Usage:  "show what waits for Google Chat, and what was put aside",
-				Action: func(*cli.Context) error { return status(os.Getenv, stdout) },
+				Name:  "install",
+				Usage: "write the hooks into Claude Code's settings",
+				Description: "Look:    gchat-hooks install --dry-run\n" +
+					"Do it:   gchat-hooks install                        (questions: answer them from Google Chat)\n" +
+					"More:    gchat-hooks install --preset report        (and reports), --preset system3, --preset wake\n" +
+					"The last one counts: what an earlier install put in and this one does not have goes. Other hooks stay as they are.",
+				Flags: append(scopeFlags(),
+					&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; repeatable (default: answer)"},
+					&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out beside another bridge: only send, also answer, all"},
+					&cli.BoolFlag{Name: "links", Usage: "also link all names (gchat-send, menu-driver.sh, ...) beside this program"},
+					&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of the Claude Code that reads the settings (default: what claude --version says)"},
+					&cli.BoolFlag{Name: "keep", Usage: "leave the hooks that are registered already, where no --preset is given"},
+					&cli.StringSliceFlag{Name: "made", Hidden: true, Usage: "install.sh made the folder `DIR`"},
+					&cli.StringFlag{Name: "placed", Hidden: true, Usage: "install.sh put the program into `FILE`"},
+				),
+				Action: func(c *cli.Context) error {
+					scope, err := scopeOf(c)
+					if err != nil {
+						return err
+					}
+					return install{
+						env: os.Getenv, self: self, out: stdout, scope: scope, presets: c.StringSlice("preset"), phase: c.Int("phase"),
+						dryRun: c.Bool("dry-run"), links: c.Bool("links"), claude: c.String("claude-version"),
+						keep: c.Bool("keep"), made: state.Made{Folders: c.StringSlice("made"), Program: c.String("placed")},
+					}.run(c.Context)
+				},
+			},
+			{
+				Name:  "uninstall",
+				Usage: "take the hooks out of Claude Code's settings again",
+				Description: "Hooks only:  gchat-hooks uninstall\n" +
+					"All of it:   gchat-hooks uninstall --purge          (it shows what goes, and asks)",
+				Flags: append(scopeFlags(),
+					&cli.BoolFlag{Name: "links", Usage: "also remove the links beside this program"},
+					&cli.BoolFlag{Name: "purge", Usage: "leave no trace: hooks of all scopes, service, login, links, logs, state, and your configuration"},
+					&cli.BoolFlag{Name: "yes", Usage: "with --purge: do not ask"},
+				),
+				Action: func(c *cli.Context) error {
+					if c.Bool("purge") {
+						if c.Bool("user") || c.Bool("project") || c.Bool("local") {
+							return usageError{errors.New("--purge takes the hooks out of all scopes"), "gchat-hooks uninstall --help"}
+						}
+						return (&purge{
+							env: os.Getenv, self: self, out: stdout, ask: newAsker(stdin, stdout), yes: c.Bool("yes"), dry: c.Bool("dry-run"),
+						}).run(c.Context)
+					}
+					scope, err := scopeOf(c)
+					if err != nil {
+						return err
+					}
+					return install{env: os.Getenv, self: self, out: stdout, scope: scope, dryRun: c.Bool("dry-run"), links: c.Bool("links")}.runUninstall(c.Context)
+				},
+			},
+			{
+				Name:  "setup",
+				Usage: "from nothing to a question answered: asks for what is missing, tries it, writes it down",
+				Description: "On a terminal:  gchat-hooks setup\n" +
+					"No Google:      gchat-hooks setup --space\n" +
+					"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
+					"What is done already is not asked again. Without a terminal nothing is asked.",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` that holds the webhook URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL itself)", EnvVars: []string{"GCHAT_SETUP_WEBHOOK_URL_FILE"}},
+					&cli.StringFlag{Name: "space-id", Usage: "the space's `ID`, where the URL does not say it (or $GOOGLE_CHAT_SPACE_ID)"},
+					&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google", EnvVars: []string{"GCHAT_SETUP_SPACE"}},
+					&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space", EnvVars: []string{"GCHAT_SETUP_ADDRESS"}},
+					&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`", EnvVars: []string{"GCHAT_CLIENT_ID_FILE"}},
+					&cli.StringFlag{Name: "credentials-file", Usage: "read with the credentials in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+					&cli.BoolFlag{Name: "send-only", Usage: "do not read replies", EnvVars: []string{"GCHAT_SETUP_SEND_ONLY"}},
+					&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at", EnvVars: []string{"GCHAT_SETUP_NO_BROWSER"}},
+					&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or an e-mail address that may answer, repeatable (or $GCHAT_ALLOWED_USERS)"},
+					&cli.BoolFlag{Name: "round-trip", Usage: "wait for a reply to a test message (asked for on a terminal; --no-round-trip)", EnvVars: []string{"GCHAT_SETUP_ROUND_TRIP"}},
+					&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
+					&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you", EnvVars: []string{"GCHAT_SETUP_WAIT"}},
+					&cli.BoolFlag{Name: "hooks", Usage: "register the hooks (default; --no-hooks)", EnvVars: []string{"GCHAT_SETUP_HOOKS"}},
+					&cli.BoolFlag{Name: "no-hooks", Hidden: true},
+					&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`, as of install", EnvVars: []string{"GCHAT_SETUP_PRESET"}},
+					&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked for on a terminal; --no-service)", EnvVars: []string{"GCHAT_SETUP_SERVICE"}},
+					&cli.BoolFlag{Name: "no-service", Hidden: true},
+				},
+				Action: func(c *cli.Context) error {
+					said := func(name string) *bool { // a yes, a no, or nothing
+						yes, no := c.Bool(name), c.Bool("no-"+name)
+						if no {
+							yes = false
+						}
+						if !no && !c.IsSet(name) {
+							return nil
+						}
+						return &yes
+					}
+					return (&setup{
+						env: os.Getenv, self: self, out: stdout, ask: newAsker(stdin, stdout),
+						setupAnswers: setupAnswers{
+							webhookFile: c.String("webhook-url-file"), spaceID: c.String("space-id"), local: c.Bool("space"), address: c.String("address"),
+							clientFile: c.String("client-id-file"), credentialsFile: c.String("credentials-file"), sendOnly: c.Bool("send-only"),
+							noBrowser: c.Bool("no-browser"), allow: c.StringSlice("allow"), presets: c.StringSlice("preset"),
+							hooks: said("hooks"), service: said("service"), trip: said("round-trip"), wait: c.Duration("wait"),
+						},
+					}).run(c.Context)
+				},
+			},
+			{
+				Name:  "login",
+				Usage: "let this machine read your Google Chat: asks in your browser, for reading only",
+				Description: "gchat-hooks login --client-id-file client_secret.json\n" +
+					"The file is your own OAuth client's, of type Desktop app. Over ssh, open the address elsewhere and paste what the browser shows.",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE`", EnvVars: []string{"GCHAT_CLIENT_ID_FILE"}},
+					&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
+					&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
+				},
+				Action: func(c *cli.Context) error {
+					return runLogin(c.Context, os.Getenv, stdin, stdout, c.String("client-id-file"), c.Bool("no-browser"), c.Duration("wait"))
+				},
+			},
+			{
+				Name:   "logout",
+				Usage:  "end the login, at Google too",
+				Action: func(c *cli.Context) error { return runLogout(c.Context, os.Getenv, stdout) },
+			},
+			{
+				Name:  "migrate",
+				Usage: "take a harness from a relay agent to gchat-hooks",
+				Subcommands: []*cli.Command{{
+					Name:  "s3-communicator",
+					Usage: "from the agent of that name",
+					Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
+						"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
+						"Back:    gchat-hooks migrate s3-communicator --harness DIR --revert\n" +
+						"Exit codes: 0 done or shown, 1 no harness there, 2 some files were left as they are",
+					Flags: []cli.Flag{
+						&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
+						&cli.BoolFlag{Name: "apply", Usage: "do what the plan shows"},
+						&cli.BoolFlag{Name: "revert", Usage: "take back what --apply did"},
+					},
+					Action: func(c *cli.Context) error {
+						if c.Bool("apply") && c.Bool("revert") {
+							return usageError{errors.New("--apply and --revert exclude each other"), "gchat-hooks migrate s3-communicator --help"}
+						}
+						return migration{out: stdout, harness: c.String("harness"), apply: c.Bool("apply"), revert: c.Bool("revert")}.run()
+					},
+				}},
+				Action: func(*cli.Context) error {
+					return usageError{errors.New("migrate takes what to migrate from: s3-communicator"), "gchat-hooks migrate --help"}
+				},
+			},
+			{
+				Name:  "status",
+				Usage: "show open questions, sessions, what waits for Google Chat, what was put aside, the last errors",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "json", Usage: "print an object"},
+					&cli.BoolFlag{Name: "watch", Usage: "go on showing it as it changes, until Ctrl-C"},
+				},
+				Action: func(c *cli.Context) error {
+					return status{env: os.Getenv, out: stdout, asJSON: c.Bool("json"), watch: c.Bool("watch")}.run(c.Context)
+				},
+			},
+			{
+				Name:            "answer",
+				HideHelpCommand: true, // "help" is an answer like any other
+				Usage:           "answer a question at this shell, as a reply in its thread does; without arguments, list what is open",
+				UsageText:       "gchat-hooks answer ID TEXT...\ngchat-hooks answer ID -         reads the text from standard input",
+				Description: "ID is the question's id or its thread's key, a beginning that only it has, or its session's name.\n" +
+					"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
+					"Exit codes: 0 answered, 1 no such question, or not one, 2 not understood, or already over, 4 wrong arguments",
+				Action: func(c *cli.Context) error {
+					return answer{self: self, env: os.Getenv, in: stdin, out: stdout}.run(c.Context, c.Args().Slice())
+				},
+			},
+			{
+				Name:  "logs",
+				Usage: "print the log's last lines",
+				Flags: []cli.Flag{
+					&cli.IntFlag{Name: "lines", Value: 50, Usage: "how `MANY` lines"},
+					&cli.BoolFlag{Name: "follow", Usage: "go on with what is written from now on"},
+					&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
+					&cli.StringFlag{Name: "session", Usage: "only lines about the session `NAME` and its questions"},
+					&cli.BoolFlag{Name: "json", Usage: "the lines as they stand, JSON each"},
+				},
+				Action: func(c *cli.Context) error {
+					return logs{
+						env: os.Getenv, out: stdout, lines: c.Int("lines"), follow: c.Bool("follow"), level: c.String("level"), session: c.String("session"), asJSON: c.Bool("json"),
+					}.run(c.Context)
+				},
+			},
+			{
+				Name:        "completion",
+				Usage:       "print a script that completes command lines, for bash, zsh or fish",
+				ArgsUsage:   "bash|zsh|fish",
+				Description: "In ~/.bashrc:   source <(gchat-hooks completion bash)",
+				Flags:       []cli.Flag{&cli.BoolFlag{Name: "words", Hidden: true, Usage: "as the scripts ask: what can stand last"}},
+				Action: func(c *cli.Context) error {
+					if c.Bool("words") {
+						return completion{os.Getenv, stdout, wordsOf(c.App.Name, "", c.App.Flags, c.App.Commands)}.print(c.Args().Slice())
+					}
+					return completion{}.script(stdout, c.Args().First(), self)
+				},
+			},
+			{
+				Name:  "doctor",
+				Usage: "look whether everything is there and works, and say what mends it",
+				Description: "Look:  gchat-hooks doctor              (posts nothing; also without a network)\n" +
+					"Mend:  gchat-hooks doctor --fix        (file modes, stale pid files, missing folders; nothing else)\n" +
+					"Try:   gchat-hooks doctor --live       (one message to the space and back; you reply ok)\n" +
+					"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
+					&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
+					&cli.BoolFlag{Name: "live", Usage: "post one message, read it back, and wait for your reply in its thread"},
+					&cli.StringFlag{Name: "wait", Value: "2m", Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
+				},
+				Action: func(c *cli.Context) error {
+					d := doctor{
+						env: os.Getenv, out: stdout, errOut: stderr, asJSON: c.Bool("json"), fix: c.Bool("fix"), live: c.Bool("live"),
+						colour: terminalOf(stdout, os.Getenv).colour,
+					}
+					if s := c.String("wait"); s != "0" && s != "0s" {
+						var err error
+						if d.wait, err = state.ParseInterval(s); err != nil {
+							return usageError{fmt.Errorf("--wait: %w", err), "gchat-hooks doctor --help"}
+						}
+					}
+					if c.IsSet("wait") && !d.live {
+						return usageError{errors.New("--wait goes with --live"), "gchat-hooks doctor --help"}
+					}
+					return d.run(c.Context)
+				},
 			},
 			{
 				Name:  "verify",
@@ -328,12 +572,12 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 				Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
 				ArgsUsage: "NAME",
 				Action: func(*cli.Context) error {
-					return usageError{error: fmt.Errorf("hook takes a name: %s", strings.Join(hooks.Names(), ", "))}
+					return usageError{error: fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", "))}
 				},
 			},
 		},
 	}
-	for _, c := range append(app.Commands, app.Command("poller").Subcommands...) {
+	for _, c := range slices.Concat(app.Commands, app.Command("poller").Subcommands, app.Command("migrate").Subcommands) {
 		c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // else the library prints the error to stdout
 			if ctx.Command.Name == "wait" { // whoever calls it tells only a reply, a timeout and trouble apart
 				return waitError{err, "gchat-hooks wait --help"}
@@ -342,13 +586,40 @@ func commands(self string, stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		}
 		c.Before = func(ctx *cli.Context) error {
 			words := ctx.Args()
-			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu", "wait"}, ctx.Command.Name) {
+			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, ctx.Command.Name) {
 				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
 			return nil
 		}
 	}
 	return app
+}
+
+// hookNames are the names of all hooks, sorted.
+func hookNames() []string {
+	return slices.Sorted(slices.Values(append(hooks.Names(), wake.Names()...)))
+}
+
+// scopeFlags say whose settings are meant.
+func scopeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "user", Usage: "in your own settings, for all projects (default)"},
+		&cli.BoolFlag{Name: "project", Usage: "in the project's settings, which others get with it"},
+		&cli.BoolFlag{Name: "local", Usage: "in the project's settings that stay on this machine"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "show what would change, and write nothing"},
+	}
+}
+
+func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
+	for _, s := range []settings.Scope{settings.User, settings.Project, settings.Local} {
+		if c.Bool(string(s)) {
+			if scope != "" {
+				return "", usageError{fmt.Errorf("--%s and --%s exclude each other", scope, s), "gchat-hooks " + c.Command.Name + " --help"}
+			}
+			scope = s
+		}
+	}
+	return cmp.Or(scope, settings.User), nil
 }
 
 // serviceCommands have the daemon kept running by the system.
@@ -378,6 +649,25 @@ func serviceCommands(self string, stdout io.Writer) (commands []*cli.Command) {
 		}})
 	}
 	return commands
+}
+
+// wordsOf is a command as completion sees it.
+func wordsOf(name, usage string, flags []cli.Flag, subs []*cli.Command) commandWords {
+	w := commandWords{name: name, usage: usage}
+	for _, f := range append(slices.Clip(flags), cli.HelpFlag) {
+		if v, ok := f.(cli.DocGenerationFlag); ok && f.(cli.VisibleFlag).IsVisible() {
+			about := strings.ReplaceAll(v.GetUsage(), "`", "")
+			if !slices.ContainsFunc(w.flags, func(have flagWords) bool { return have.names[0] == f.Names()[0] }) {
+				w.flags = append(w.flags, flagWords{f.Names(), about, v.TakesValue()})
+			}
+		}
+	}
+	for _, c := range subs {
+		if !c.Hidden && (c.Name != "help" || name == "gchat-hooks") { // the library gives each command one
+			w.subs = append(w.subs, wordsOf(c.Name, c.Usage, c.Flags, c.Subcommands))
+		}
+	}
+	return w
 }
 
 // version is what the Go tool knows of this build.

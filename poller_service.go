@@ -31,6 +31,9 @@ func runService(ctx context.Context, action string, o serviceOptions, env state.
 			return err
 		}
 		s.Self = program
+		if err := state.NoteMade(env, state.Made{}); err != nil {
+			return err
+		}
 		return s.Install(ctx, poller.ServiceOptions{PollInterval: o.pollInterval, PendingDirs: o.pendingDirs})
 	case "uninstall":
 		return s.Uninstall(ctx)

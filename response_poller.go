@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"gchat-hooks/hooks"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
 // responsePoller is the daemon, as a command.
 type responsePoller struct {
+	self        string
 	env         state.Getenv
 	out         io.Writer
 	pendingDirs []string // none: $GCHAT_POLLER_PENDING_DIR, else those of all projects
@@ -49,7 +49,7 @@ func (r responsePoller) run(ctx context.Context) error {
 		dirs[i] = abs
 	}
 	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true}
-	p.Compose = func(ctx context.Context) bool { return hooks.ReportEnded(ctx, p) }
+	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, r.self) }
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -1,100 +1,130 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
-// status tells a person what waits for Google Chat, what stops it, and what was put aside.
-func status(env state.Getenv, out io.Writer) error {
-	box := state.OutboxIn(state.UserState(env))
-	waiting, bad := box.Waiting()
-	held, until, oldest, chats := 0, time.Time{}, time.Time{}, map[string]int{}
-	for _, m := range waiting {
-		if m.Tries == 0 && time.Now().Before(m.NotBefore) {
-			if held++; until.IsZero() || m.NotBefore.Before(until) {
-				until = m.NotBefore
-			}
-			continue
+// status shows a person what is open and what waits: questions, sessions, outbox and inbox, the daemon, the last errors.
+type status struct {
+	env    state.Getenv
+	out    io.Writer
+	asJSON bool
+	watch  bool
+}
+
+// statusPause is the least time from one look of --watch to the next.
+const statusPause = 2 * time.Second
+
+func (s status) run(ctx context.Context) error {
+	g := newGatherer(s.env)
+	if s.watch {
+		return s.follow(ctx, g)
+	}
+	return s.print(g.gather(), "  ")
+}
+
+// print prints a report once.
+func (s status) print(r *statusReport, indent string) error {
+	if !s.asJSON {
+		_, err := io.WriteString(s.out, r.text(terminalOf(s.out, s.env), logPath(s.env)))
+		return err
+	}
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// follow goes on until ctx ends, which is what it is for: no error.
+func (s status) follow(ctx context.Context, g *gatherer) error {
+	draw, end := s.drawing()
+	defer end()
+	tick := time.NewTicker(statusPause)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := draw(g.gather()); err != nil {
+			return fmt.Errorf("print status: %w", err)
 		}
-		chats[cmp.Or(m.Chat, "the space that a command names")]++
-		if oldest.IsZero() {
-			oldest = m.CreatedAt
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
-	}
-	if n := len(waiting) - held; n > 0 {
-		fmt.Fprintf(out, "outbox: %d to be sent, the oldest since %s\n", n, oldest.Local().Format(time.DateTime))
-	} else {
-		fmt.Fprintln(out, "outbox: nothing to be sent")
-	}
-	for _, chat := range slices.Sorted(maps.Keys(chats)) { // one that no webhook leads to any more shows here
-		fmt.Fprintf(out, "  to %s: %d\n", chat, chats[chat])
-	}
-	if held > 0 {
-		fmt.Fprintf(out, "held back: %d, until %s; gchat-hooks flush --held sends them now\n", held, until.Local().Format("Mon 15:04"))
-	}
-	for _, p := range box.Pauses() {
-		fmt.Fprintf(out, "paused: %s since %s: %s\n", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
-	}
-	for _, in := range state.TroubledInboxes(state.UserState(env)) {
-		how := ""
-		if in.Trouble.Degraded {
-			how = " (degraded: it is tried once a minute)"
-		}
-		fmt.Fprintf(out, "replies not read%s: %s since %s: %s\n", how, in.Chat, in.Trouble.Since.Local().Format(time.DateTime), in.Trouble.Why)
-	}
-	daemon(env, out)
-	for _, m := range waiting {
-		if m.Tries > 0 {
-			fmt.Fprintf(out, "waiting: %s, tried %d times: %s\n", about(m), m.Tries, m.LastError)
-		}
-	}
-	for _, err := range bad {
-		fmt.Fprintln(out, "set aside:", err)
-	}
-	for _, err := range state.LoadConfig(env, state.ProjectDir(env)).Problems {
-		fmt.Fprintln(out, "configuration:", err)
-	}
-	dead := box.Dead()
-	for _, m := range dead {
-		fmt.Fprintf(out, "dead: %s: %s\n", about(m), m.LastError)
-	}
-	if len(dead) > 0 {
-		fmt.Fprintln(out, "gchat-hooks flush --dead tries the dead ones again")
 	}
 	return nil
 }
 
-// daemon says which daemons run for the person and for this project.
-func daemon(env state.Getenv, out io.Writer) {
-	seen := map[int]bool{}
-	for _, dir := range []string{state.ProjectState(env), state.UserState(env)} {
-		if pid := state.DaemonPID(dir); state.DaemonRuns(dir) && !seen[pid] {
-			seen[pid] = true
-			last := "no cycle yet"
-			if at := state.LastPoll(dir); !at.IsZero() {
-				last = "last good cycle " + at.Local().Format(time.DateTime)
+// drawing is how a report replaces the one before: on a terminal in its place, on the screen that full-screen programs have
+// for themselves, so that end leaves the person's as it was; else as a new block, one line with --json, when something
+// changed but the clock.
+func (s status) drawing() (draw func(*statusReport) error, end func()) {
+	if t := terminalOf(s.out, s.env); t.width == 0 || s.asJSON || s.env("TERM") == "dumb" {
+		last := []byte(nil)
+		return func(r *statusReport) error {
+			is := r.lasting()
+			if bytes.Equal(is, last) {
+				return nil
 			}
-			fmt.Fprintf(out, "daemon: pid %d, %s\n", pid, last)
+			if last != nil && !s.asJSON {
+				fmt.Fprintln(s.out)
+			}
+			last = is
+			return s.print(r, "")
+		}, func() {}
+	}
+	shown := ""
+	io.WriteString(s.out, "\x1b[?1049h\x1b[?25l")
+	return func(r *statusReport) error {
+		t := terminalOf(s.out, s.env) // it may have another size by now
+		screen := t.fit(r.text(t, logPath(s.env)))
+		if screen == shown {
+			return nil
 		}
-	}
-	if len(seen) == 0 {
-		fmt.Fprintln(out, "daemon: none runs; hooks do its work, except typing into tmux")
-	}
+		shown = screen
+		_, err := io.WriteString(s.out, "\x1b[H"+strings.ReplaceAll(screen, "\n", "\x1b[K\n")+"\x1b[J")
+		return err
+	}, func() { io.WriteString(s.out, "\x1b[?25h\x1b[?1049l") }
 }
 
-// about names a message in a line: when, what, and how it begins.
-func about(m *state.Outgoing) string {
-	beginning := ""
-	if len(m.Parts) > 0 {
-		beginning = gchat.Cut(gchat.Line(m.Parts[min(m.PartsSent, len(m.Parts)-1)]), 80)
+// lasting is the report without what time alone changes.
+func (r *statusReport) lasting() []byte {
+	same := *r
+	same.At, same.Sessions, same.Daemons, same.Inboxes = time.Time{}, nil, nil, nil
+	for _, x := range r.Sessions {
+		x.LastSeen = time.Time{}
+		same.Sessions = append(same.Sessions, x)
 	}
-	return fmt.Sprintf("%s %s %q", m.CreatedAt.Local().Format(time.DateTime), m.Kind, beginning)
+	for _, x := range r.Daemons {
+		same.Daemons = append(same.Daemons, daemonStatus{PID: x.PID})
+	}
+	for _, x := range r.Inboxes {
+		x.Newest, x.Read = time.Time{}, false // whoever leads changes; whether replies can be read is Trouble
+		same.Inboxes = append(same.Inboxes, x)
+	}
+	b, _ := json.Marshal(same)
+	return b
+}
+
+// fit is what of a text has room on the screen, without a last newline, which would scroll it.
+func (t terminal) fit(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	most, used := max(t.height, 2), 0
+	for i, line := range lines {
+		rows := 1
+		if !strings.Contains(line, "\x1b") { // a painted line was cut; a link was not
+			rows = max(1, (inject.Width(line)+t.width-1)/t.width)
+		}
+		if used += rows; used > most-1 && (i < len(lines)-1 || used > most) {
+			return strings.Join(append(lines[:i:i], t.cut(fmt.Sprintf("… %d more lines; Ctrl-C ends", len(lines)-i))), "\n")
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -38,6 +38,9 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 		if lock, err = state.LockWaiter(q); err != nil && !errors.Is(err, state.ErrLocked) {
 			return heard{err: err}
 		}
+		if lock != nil {
+			state.SignWaiter(q, "gchat-wait")
+		}
 	}
 	q, err := p.Await(ctx, q, poller.Waiting{Until: until, Held: lock != nil})
 	h := heard{

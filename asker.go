@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"gchat-hooks/gchat/login"
+)
+
+// asker puts questions to the person at the terminal. Without one it never asks: then a flag or a variable has to say it.
+type asker struct {
+	terminal bool
+	lines    <-chan string // what the person types; one channel for all questions, see login.Lines
+	out      io.Writer
+	tty      *os.File // whose echo is turned off for secrets; nil for none
+}
+
+// errNobody says that there is nobody to ask.
+var errNobody = errors.New("there is no terminal to ask on")
+
+// onTerminal says whether a person sits at both ends.
+func onTerminal(in io.Reader, out io.Writer) (tty *os.File, ok bool) {
+	tty, ok = in.(*os.File)
+	to, ok2 := out.(*os.File)
+	return tty, ok && ok2 && isatty.IsTerminal(tty.Fd()) && isatty.IsTerminal(to.Fd())
+}
+
+// line asks, and returns what was typed; otherwise where that is nothing. otherwiseSay names the flag, and the variable,
+// that answer in a script.
+func (a *asker) line(ctx context.Context, question, otherwise, otherwiseSay string) (string, error) {
+	if !a.terminal {
+		return "", usageError{fmt.Errorf("%w: %s", errNobody, question), otherwiseSay}
+	}
+	fmt.Fprintf(a.out, "%s ", question)
+	select {
+	case line, ok := <-a.lines:
+		if !ok {
+			fmt.Fprintln(a.out)
+			return "", errStopped
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			line = otherwise
+		}
+		return line, nil
+	case <-ctx.Done():
+		fmt.Fprintln(a.out)
+		return "", errStopped
+	}
+}
+
+// secret asks for what must not stay on the screen.
+func (a *asker) secret(ctx context.Context, question, otherwiseSay string) (string, error) {
+	if a.terminal && a.tty != nil {
+		if echo(a.tty, false) == nil {
+			defer func() { _ = echo(a.tty, true); fmt.Fprintln(a.out) }()
+		}
+	}
+	return a.line(ctx, question, "", otherwiseSay)
+}
+
+// yes asks for a yes or a no.
+func (a *asker) yes(ctx context.Context, question string, otherwise bool, otherwiseSay string) (bool, error) {
+	choice := " [y/N]"
+	if otherwise {
+		choice = " [Y/n]"
+	}
+	for {
+		said, err := a.line(ctx, question+choice, "", otherwiseSay)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(said) {
+		case "":
+			return otherwise, nil
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		}
+		fmt.Fprintln(a.out, "y or n, please.")
+	}
+}
+
+// echo has a terminal show what is typed, or not. stty does it on every Unix; without it the text is shown.
+func echo(tty *os.File, on bool) error {
+	word := "-echo"
+	if on {
+		word = "echo"
+	}
+	cmd := exec.Command("stty", word)
+	cmd.Stdin = tty
+	return cmd.Run()
+}
+
+// errStopped says that the person ended the conversation.
+var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
+
+// newAsker asks on in and out, where both are a terminal.
+func newAsker(in io.Reader, out io.Writer) *asker {
+	tty, ok := onTerminal(in, out)
+	if !ok {
+		return &asker{out: out}
+	}
+	return &asker{terminal: true, lines: login.Lines(in), out: out, tty: tty}
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+// install writes our hooks into Claude Code's settings, or takes them out.
+type install struct {
+	env     state.Getenv
+	self    string
+	out     io.Writer
+	scope   settings.Scope
+	presets []string // none: the default one
+	phase   int      // in place of presets; 0 for none
+	dryRun  bool
+	links   bool       // make, or remove, the names that we are called as
+	keep    bool       // the hooks that are there, where no others are named
+	made    state.Made // by what called us; see state.NoteMade
+	claude  string     // "": ask the installed one
+}
+
+// installError is an install that cannot be done.
+type installError struct {
+	error
+	hint string
+}
+
+func (e installError) Hint() string  { return e.hint }
+func (e installError) Unwrap() error { return e.error }
+
+func (i install) run(ctx context.Context) error {
+	program, err := i.program()
+	if err != nil {
+		return err
+	}
+	hooks, err := i.hooks()
+	if err != nil {
+		return usageError{err, "gchat-hooks install --help"}
+	}
+	version, known := i.version(ctx)
+	cfg := state.LoadConfig(i.env, state.ProjectDir(i.env))
+	entries, left, err := settings.Program{Path: program, Claude: version, Waiting: int(cfg.HookTimeout.Seconds())}.Entries(hooks)
+	if err != nil {
+		return err
+	}
+	if !known {
+		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
+	}
+	if !i.dryRun {
+		if err := state.NoteMade(i.env, i.made); err != nil {
+			return err
+		}
+	}
+	if i.links && !i.dryRun {
+		if err := link(i.out, program); err != nil {
+			return err
+		}
+	}
+	file, err := settings.At(i.env, i.scope)
+	if err != nil {
+		return err
+	}
+	if i.keep && len(i.presets) == 0 && i.phase == 0 {
+		// An upgrade must not take back what a person chose. Hooks that start another program of ours are written anew.
+		if there, err := file.Starts(program); err == nil && there {
+			fmt.Fprintf(i.out, "%s: hooks stay as they are\n", file.Path)
+			return nil
+		}
+	}
+	change, err := file.Install(ctx, entries, i.dryRun)
+	if err != nil {
+		return settingsError(err, file.Path)
+	}
+	for _, l := range left {
+		fmt.Fprintf(i.out, "left out: %s on %s %s\n", l.Name, l.Event, l.Why)
+	}
+	i.tell(change, "installed")
+	return nil
+}
+
+func (i install) runUninstall(ctx context.Context) error {
+	file, err := settings.At(i.env, i.scope)
+	if err != nil {
+		return err
+	}
+	change, err := file.Uninstall(ctx, i.dryRun)
+	if err != nil {
+		return settingsError(err, file.Path)
+	}
+	i.tell(change, "taken out")
+	if i.links && !i.dryRun {
+		return unlink(i.out, i.self)
+	}
+	return nil
+}
+
+// tell says what a change did.
+func (i install) tell(c *settings.Change, done string) {
+	switch {
+	case c.Nothing():
+		fmt.Fprintf(i.out, "%s: nothing to change\n", c.Path)
+	case i.dryRun:
+		fmt.Fprintf(i.out, "%s\n%s would be changed; nothing was written\n", strings.TrimRight(c.Diff(), "\n"), c.Path)
+	default:
+		fmt.Fprintf(i.out, "%s\n%s: hooks %s", strings.TrimRight(c.Diff(), "\n"), c.Path, done)
+		if c.Backup != "" {
+			fmt.Fprintf(i.out, "; what was there is in %s", c.Backup)
+		}
+		fmt.Fprintln(i.out)
+	}
+	if c.NotJSON() {
+		fmt.Fprintf(i.out, "%s: Claude Code reads none of it, for it has comments or trailing commas, which were there before\n", c.Path)
+	}
+}
+
+func settingsError(err error, path string) error {
+	var syntax *settings.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return installError{fmt.Errorf("%s does not parse: %w", path, err), "mend that line; nothing was written"}
+	case errors.Is(err, settings.ErrReadOnly):
+		return installError{err, "chmod u+w " + path + ", if that is yours to change"}
+	}
+	return err
+}
+
+func (i install) hooks() ([]settings.Hook, error) {
+	if i.phase == 0 {
+		return settings.Hooks(i.presets...)
+	}
+	if len(i.presets) > 0 {
+		return nil, errors.New("--phase and --preset exclude each other")
+	}
+	return settings.Phase(i.phase)
+}
+
+// program is the path that hooks are registered with: ours, as long as that stays.
+func (i install) program() (string, error) {
+	if strings.Contains(i.self, string(filepath.Separator)+"go-build") {
+		return "", installError{errors.New("`go run` removes its program when it ends"), "go build -o ~/bin/gchat-hooks . && ~/bin/gchat-hooks install"}
+	}
+	path := i.self
+	if filepath.Base(path) != "gchat-hooks" {
+		path = filepath.Join(filepath.Dir(path), "gchat-hooks")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", installError{fmt.Errorf("this program is called %s, and hooks are known again by the name gchat-hooks", filepath.Base(i.self)), "mv " + i.self + " " + path}
+	}
+	return path, nil
+}
+
+// oldestClaude is the version whose hooks all newer ones take.
+var oldestClaude = settings.Version{2, 1, 45}
+
+// version is that of the Claude Code that will read the settings.
+func (i install) version(ctx context.Context) (v settings.Version, known bool) {
+	said := i.claude
+	if said == "" {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "claude", "--version")
+		cmd.WaitDelay = time.Second
+		out, err := cmd.Output()
+		if err != nil {
+			return oldestClaude, false
+		}
+		said = string(out)
+	}
+	if v, known = settings.ParseVersion(said); !known {
+		return oldestClaude, false
+	}
+	return v, true
+}
+
+// link makes the names that the program is called as, beside it. What stands there and is not ours stays.
+func link(out io.Writer, program string) error {
+	dir, made := filepath.Dir(program), 0
+	for _, name := range allNames() {
+		path := filepath.Join(dir, name)
+		switch to, err := os.Readlink(path); {
+		case err == nil && (to == "gchat-hooks" || to == program):
+			continue
+		case !errors.Is(err, os.ErrNotExist):
+			fmt.Fprintf(out, "%s is there and no link to gchat-hooks; it stays\n", path)
+			continue
+		}
+		if err := os.Symlink("gchat-hooks", path); err != nil {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
+		made++
+	}
+	fmt.Fprintf(out, "%d names linked in %s\n", made, dir)
+	return nil
+}
+
+// unlink removes the links that link made.
+func unlink(out io.Writer, self string) error {
+	dir, removed := filepath.Dir(self), 0
+	for _, name := range allNames() {
+		path := filepath.Join(dir, name)
+		if !isOurLink(dir, name) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove link: %w", err)
+		}
+		removed++
+	}
+	fmt.Fprintf(out, "%d links removed from %s\n", removed, dir)
+	return nil
+}
+
+// isOurLink says whether a name in a folder is a link to the program beside it.
+func isOurLink(dir, name string) bool {
+	to, err := os.Readlink(filepath.Join(dir, name))
+	return err == nil && (to == "gchat-hooks" || to == filepath.Join(dir, "gchat-hooks"))
+}
+
+// allNames are the names that the program is called as besides its own, sorted.
+func allNames() (names []string) {
+	names = append(names, hookNames()...)
+	for name := range calledAs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

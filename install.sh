@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Installs gchat-hooks for you alone, and takes it away again: see ./install.sh --help. For macOS and Linux, with the bash
+# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing.
+{
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+./install.sh                    build gchat-hooks into ~/bin, link its names, register the hooks
+./install.sh --binary FILE      the same with a program that is built already (no Go needed)
+./install.sh --uninstall        take all of it away again; it shows what goes, and asks
+
+  --prefix DIR      in place of ~/bin
+  --preset NAME     hooks to register: answer (default), report, system3, wake; repeatable
+  --service         have the system keep the daemon running (asked for on a terminal)
+  --no-service      do not ask
+  --yes             with --uninstall: do not ask
+
+Run it again to upgrade: the hooks that you chose stay. Nothing is written outside your home folder, and sudo is not needed.
+END
+}
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'install.sh: error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'install.sh: hint: %s\n' "$2" >&2; exit 1; }
+
+prefix='' binary='' service=ask uninstall=no
+presets=() confirm=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --prefix|--binary|--preset) [ $# -gt 1 ] || die "$1 takes a value" "./install.sh --help" ;;
+  esac
+  case $1 in
+    --prefix) prefix=$2; shift ;;
+    --prefix=*) prefix=${1#*=} ;;
+    --binary) binary=$2; shift ;;
+    --binary=*) binary=${1#*=} ;;
+    --preset) presets+=(--preset "$2"); shift ;;
+    --preset=*) presets+=(--preset "${1#*=}") ;;
+    --service) service=yes ;;
+    --no-service) service=no ;;
+    --uninstall) uninstall=yes ;;
+    --yes) confirm=(--yes) ;;
+    -h|--help) usage; exit 0 ;;
+    *) die "no such option: $1" "./install.sh --help" ;;
+  esac
+  shift
+done
+
+[ -n "${HOME:-}" ] || die "HOME is not set"
+if [ "$(id -u)" = 0 ] && [ -n "${SUDO_USER:-}" ]; then
+  die "this installs for one person, and sudo makes that root" "run it without sudo"
+fi
+prefix=${prefix:-$HOME/bin}
+case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+program=$prefix/gchat-hooks
+
+if [ "$uninstall" = yes ]; then
+  # Without the program in place, one that is given does it: what was installed is written down, not guessed.
+  by=$program
+  [ -x "$by" ] || by=$binary
+  [ -x "$by" ] || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
+  "$by" uninstall --purge ${confirm[@]+"${confirm[@]}"}
+  [ ! -e "$program" ] || say "$program is still there"
+  exit 0
+fi
+
+# What stands in the program's place has to be one of ours or nothing: a link leads to somebody's checkout or package.
+if [ -L "$program" ] || [ -d "$program" ]; then
+  die "$program is a link or a folder, and stays" "remove it, or take another --prefix"
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# build makes the program in $work. Go writes caches, settings and counters into the home folder; where it has none there
+# yet, they go into $work and away with it. Caches that are there are used, and so are your settings of Go.
+build() {
+  local src cache config
+  src=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)
+  grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
+  command -v go >/dev/null 2>&1 || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
+  cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}
+  if [ "$(uname)" = Darwin ]; then
+    cache=$HOME/Library/Caches config="$HOME/Library/Application Support"
+  fi
+  export GOENV="${GOENV:-$config/go/env}"
+  [ -n "${GOCACHE:-}" ] || [ ! -d "$cache/go-build" ] || export GOCACHE="$cache/go-build"
+  [ -n "${GOMODCACHE:-}" ] || [ ! -d "${GOPATH:-$HOME/go}/pkg/mod" ] || export GOMODCACHE="${GOPATH:-$HOME/go}/pkg/mod"
+  mkdir "$work/home"
+  say "building (a minute or two the first time) ..."
+  (
+    unset XDG_CACHE_HOME XDG_CONFIG_HOME
+    # -modcacherw: what Go downloads into $work can be removed again.
+    cd "$src" && HOME=$work/home CGO_ENABLED=0 GOFLAGS="-modcacherw ${GOFLAGS:-}" go build -trimpath -tags urfave_cli_no_docs -o "$work/gchat-hooks" .
+  ) || die "the build failed" "gchat-hooks needs Go 1.26; or give a program with --binary"
+}
+
+if [ -n "$binary" ]; then
+  [ -f "$binary" ] || die "no such file: $binary"
+  cp "$binary" "$work/gchat-hooks"
+  chmod 755 "$work/gchat-hooks"
+else
+  build
+fi
+"$work/gchat-hooks" --version >/dev/null 2>&1 || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
+
+# Folders that are made here go again with --uninstall, once they are empty.
+made=() dir=$prefix
+while [ ! -e "$dir" ]; do
+  made+=(--made "$dir")
+  dir=$(dirname "$dir")
+done
+mkdir -p "$prefix"
+
+# By a rename: a daemon that runs keeps its program, and nobody ever starts half of one.
+trap 'rm -rf "$work" "$prefix/.gchat-hooks.new"' EXIT
+cp "$work/gchat-hooks" "$prefix/.gchat-hooks.new"
+chmod 755 "$prefix/.gchat-hooks.new"
+mv -f "$prefix/.gchat-hooks.new" "$program"
+
+"$program" install --links --keep --placed "$program" ${made[@]+"${made[@]}"} ${presets[@]+"${presets[@]}"}
+
+if [ "$service" = ask ]; then
+  service=no
+  if [ -t 0 ] && [ -t 1 ]; then
+    printf 'Keep the daemon running? It answers sessions that hooks cannot reach; most need none. [y/N] '
+    read -r answer || answer=
+    case $answer in [yY]*) service=yes ;; esac
+  fi
+fi
+if [ "$service" = yes ]; then
+  "$program" poller install || say "the hooks work without it; try again with: $program poller install"
+fi
+
+case :$PATH: in
+  *:"$prefix":*) name=gchat-hooks ;;
+  *)
+    name=$program
+    say ""
+    say "$prefix is not on your PATH. In ~/.zshrc, ~/.bashrc or ~/.profile:"
+    say "  export PATH=\"$prefix:\$PATH\""
+    ;;
+esac
+say ""
+say "Next, the space that questions go to:  $name setup"
+exit 0
+}

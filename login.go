@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/login"
+	"gchat-hooks/state"
+)
+
+// runLogin gets a person's permission to read Google Chat.
+func runLogin(ctx context.Context, env state.Getenv, in io.Reader, out io.Writer, clientFile string, noBrowser bool, wait time.Duration) error {
+	if clientFile == "" {
+		return usageError{errors.New("--client-id-file is missing: the JSON file of an OAuth client of your own, type Desktop app"), "gchat-hooks login --help"}
+	}
+	if err := state.NoteMade(env, state.Made{}); err != nil {
+		return err
+	}
+	cfg := state.LoadConfig(env, state.ProjectDir(env))
+	who, err := login.Run(ctx, login.Options{
+		ClientFile: clientFile, Env: env, Out: out, Pasted: login.Lines(in), NoBrowser: noBrowser, Wait: wait, Endpoint: cfg.APIEndpoint,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "logged in: %s\nthe login is in %s\n", who, who.File)
+	if who.User == "" {
+		fmt.Fprintf(out, "who that is could not be found out (%v)\n  %s\n", who.Unknown, gchat.Hint(who.Unknown))
+	}
+	if !who.Ends.IsZero() {
+		fmt.Fprintf(out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
+	}
+	if cfg = state.LoadConfig(env, state.ProjectDir(env)); cfg.CredentialsFile != who.File {
+		fmt.Fprintf(out, "but %s is configured as credentials_file, and is what replies are read with: take it out to use the login\n", cfg.CredentialsFile)
+	}
+	return nil
+}
+
+// runLogout ends the login.
+func runLogout(ctx context.Context, env state.Getenv, out io.Writer) error {
+	gone, err := login.Logout(ctx, env)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "logged out: %s is gone\n", gone.File)
+	if gone.NotRevoked != nil {
+		fmt.Fprintf(out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", gone.NotRevoked)
+	}
+	return nil
+}

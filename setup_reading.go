@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/login"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+const readingFlag = "gchat-hooks setup --client-id-file FILE (or GCHAT_CLIENT_ID_FILE), --credentials-file FILE (or GOOGLE_CHAT_CREDENTIALS_FILE), or --send-only"
+
+// reading finds what replies are read with, and tries it on the space.
+func (s *setup) reading(ctx context.Context) error {
+	if said := s.credentials(); said != "" && said != s.config().CredentialsFile {
+		if err := s.set(ctx, settings.Member{Name: "credentials_file", Value: said}); err != nil {
+			return err
+		}
+		s.changed = true
+	}
+	err := s.read(ctx)
+	if err == nil || s.sendOnly {
+		return s.sayReading(err)
+	}
+	if s.clientFile != "" {
+		return s.login(ctx, s.clientFile)
+	}
+	if !s.ask.terminal && gchat.AuthFailure(err) {
+		return usageError{fmt.Errorf("replies cannot be read: %w", err), readingFlag}
+	}
+	if !s.ask.terminal {
+		return sendError{err, gchat.Hint(err), exitNotVerifiable}
+	}
+	fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %v\n  %s\n", err, gchat.Hint(err))
+	fmt.Fprintln(s.out, "It takes an OAuth client of your own (type Desktop app, console.cloud.google.com/auth/clients), or a service account's key.")
+	for {
+		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "", readingFlag)
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			s.sendOnly = true
+			return s.sayReading(nil)
+		}
+		if err = s.readWith(ctx, path); err == nil || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "That does not work: %v\n  %s\n", err, hintOf(err))
+	}
+}
+
+func (s *setup) sayReading(err error) error {
+	switch {
+	case err == nil && !s.sendOnly:
+		s.done("reading", "replies can be read")
+	default:
+		s.done("reading", "not set up: questions are posted, and answered in the terminal")
+		s.sendOnly = true
+	}
+	return nil
+}
+
+// credentials is the file that a script named, as every folder reads it.
+func (s *setup) credentials() string {
+	path := s.credentialsFile
+	if path == "" {
+		path = s.env("GOOGLE_CHAT_CREDENTIALS_FILE")
+	}
+	return s.absolute(path)
+}
+
+func (s *setup) absolute(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(s.env("HOME"), rest)
+	}
+	if abs, err := filepath.Abs(path); err == nil && path != "" {
+		return abs
+	}
+	return path
+}
+
+// readWith takes a file for what it is: an OAuth client to log in with, or credentials.
+func (s *setup) readWith(ctx context.Context, path string) error {
+	path = s.absolute(path)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var file struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(b, &file) != nil || file.Type == "" {
+		return s.login(ctx, path)
+	}
+	before := s.config().CredentialsFile
+	if err := s.set(ctx, settings.Member{Name: "credentials_file", Value: path}); err != nil {
+		return err
+	}
+	if err := s.read(ctx); err != nil {
+		var back any
+		if before != "" && before != state.LoginFile(s.env) {
+			back = before
+		}
+		return errors.Join(sendError{err, gchat.Hint(err), exitNotVerifiable}, s.set(ctx, settings.Member{Name: "credentials_file", Value: back}))
+	}
+	s.changed = true
+	return s.sayReading(nil)
+}
+
+// login logs the person in, and sees whether the space can be read then.
+func (s *setup) login(ctx context.Context, clientFile string) error {
+	who, err := login.Run(ctx, login.Options{
+		ClientFile: clientFile, Env: s.env, Out: s.out, Pasted: s.ask.lines, NoBrowser: s.noBrowser, Wait: s.wait, Endpoint: s.config().APIEndpoint,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "logged in: %s\n", who)
+	if !who.Ends.IsZero() {
+		fmt.Fprintf(s.out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
+	}
+	s.changed = true
+	if err := s.read(ctx); err != nil {
+		return sendError{fmt.Errorf("logged in, but the space cannot be read: %w", err), gchat.Hint(err), exitNotVerifiable}
+	}
+	return s.sayReading(nil)
+}
+
+// read lists the space once.
+func (s *setup) read(ctx context.Context) error {
+	cfg := s.config()
+	hook, err := s.known(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	r, err := s.reader(ctx, cfg, hook.LocalEndpoint())
+	if err != nil {
+		return err
+	}
+	_, err = r.Since(ctx, hook.Space, time.Now(), func([]gchat.Message) {})
+	return err
+}
+
+func (s *setup) reader(ctx context.Context, cfg *state.Config, local string) (*gchat.Reader, error) {
+	if cfg.APIEndpoint != "" {
+		local = cfg.APIEndpoint
+	}
+	return gchat.NewReader(ctx, local, cfg.CredentialsFile)
+}
+
+// pickSpace asks which space it is where the webhook's URL does not say: those that the login sees are to choose from.
+func (s *setup) pickSpace(ctx context.Context, cfg *state.Config) (string, error) {
+	const flag = "gchat-hooks setup --space-id spaces/ID, or GOOGLE_CHAT_SPACE_ID in the environment"
+	said := s.spaceID
+	if said == "" {
+		said = s.env("GOOGLE_CHAT_SPACE_ID")
+	}
+	var spaces []gchat.Space
+	if said == "" && s.ask.terminal {
+		if r, err := s.reader(ctx, cfg, ""); err == nil {
+			spaces, _ = r.Spaces(ctx) // not every kind of credentials may
+		}
+		for i, space := range spaces {
+			fmt.Fprintf(s.out, "  %d  %s (%s)\n", i+1, gchat.Line(space.DisplayName), space.Name)
+		}
+	}
+	for {
+		if said == "" {
+			var err error
+			if said, err = s.ask.line(ctx, "The URL does not say which space it posts to. Its number or id (spaces/…; empty: it is no webhook):", "", flag); err != nil {
+				return "", err
+			}
+			if said == "" {
+				return "", sendError{gchat.ErrNotWebhook, gchat.Hint(gchat.ErrNotWebhook), exitUsage}
+			}
+		}
+		if n, err := strconv.Atoi(said); err == nil && n > 0 && n <= len(spaces) {
+			return spaces[n-1].Name, nil
+		}
+		id := strings.TrimPrefix(strings.Trim(said, "/ "), "spaces/")
+		if id != "" && !strings.ContainsAny(id, "/ ") {
+			return "spaces/" + id, nil
+		}
+		if !s.ask.terminal {
+			return "", usageError{errors.New("that is no space id"), flag}
+		}
+		said = ""
+	}
+}
+
+// people sees to it that somebody may answer: those that a script named, whoever logged in, the person at the page.
+func (s *setup) people(ctx context.Context) error {
+	listed := s.listed()
+	may := slices.Clone(listed)
+	wanted := slices.Concat(s.allow, strings.Split(s.env("GCHAT_ALLOWED_USERS"), ","))
+	if l, err := state.ReadLogin(state.LoginFile(s.env)); err == nil && !s.sendOnly {
+		wanted = append(wanted, l.User)
+	}
+	wanted = append(wanted, s.space.person())
+	for _, who := range wanted {
+		who = strings.TrimSpace(who)
+		switch {
+		case who == "" || slices.Contains(may, who):
+		case strings.HasPrefix(who, "users/") && len(who) > len("users/") || strings.Contains(who, "@"):
+			may = append(may, who)
+		default:
+			return usageError{fmt.Errorf("%q is neither users/ID nor an e-mail address", who), "gchat-hooks setup --allow users/123456789"}
+		}
+	}
+	if len(may) > len(listed) {
+		if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: may}); err != nil {
+			return err
+		}
+	}
+	switch is := s.config().AllowedUsers; {
+	case s.sendOnly:
+	case len(may) > 0 || len(is) > 0:
+		if len(may) == 0 {
+			may = is
+		}
+		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
+	case !s.ask.terminal && (s.trip == nil || !*s.trip):
+		return usageError{errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID (or GCHAT_ALLOWED_USERS); a reply in the space's thread tells you your id"}
+	}
+	return nil
+}
+
+// listed are the people in the configuration file, without those who are added by themselves.
+func (s *setup) listed() []string {
+	without := func(name string) string {
+		if name == "XDG_STATE_HOME" {
+			return filepath.Join(s.file().Path, "nowhere") // no login is there
+		}
+		return s.kept(name)
+	}
+	return state.LoadConfig(without, state.ConfigDir(s.env)).AllowedUsers
+}

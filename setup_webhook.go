@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+const webhookFlag = "gchat-hooks setup --webhook-url-file FILE, or GOOGLE_CHAT_WEBHOOK_URL in the environment, or --space to do without Google"
+
+// webhook finds out where questions go. A URL is written down only after a message went through.
+func (s *setup) webhook(ctx context.Context) error {
+	cfg := s.config()
+	if err := s.endpoint(ctx, cfg); err != nil {
+		return err
+	}
+	said, err := s.saidWebhook()
+	if err != nil {
+		return err
+	}
+	if s.local {
+		return s.openSpace(ctx)
+	}
+	if known, err := s.known(ctx, cfg); said == "" || known != nil && known.ID() == idOf(said, cfg) {
+		if err == nil {
+			s.done("webhook", "%s", gchat.Line(known.Chat()))
+			return s.openAgain(ctx, known)
+		}
+		if !errors.Is(err, state.ErrNoWebhook) && !s.ask.terminal {
+			return sendError{err, gchat.Hint(err), exitUsage}
+		}
+	}
+	if said != "" {
+		return s.tryWebhook(ctx, said)
+	}
+	if !s.ask.terminal {
+		return usageError{errors.New("no webhook URL is configured, and there is no terminal to ask on"), webhookFlag}
+	}
+	fmt.Fprintln(s.out, "\nQuestions go to a space of Google Chat, through a webhook. In the space: Apps & integrations > Webhooks > Add.")
+	for {
+		said, err := s.ask.secret(ctx, "Paste its URL here (it is not shown), or type `space` to do without Google:", webhookFlag)
+		if err != nil {
+			return err
+		}
+		if strings.EqualFold(said, "space") || strings.EqualFold(said, "no google") {
+			return s.openSpace(ctx)
+		}
+		err = s.tryWebhook(ctx, said)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "That does not work: %v\n  %s\n", err, hintOf(err))
+	}
+}
+
+// endpoint keeps an API endpoint that stands in the environment: replies are read where messages go.
+func (s *setup) endpoint(ctx context.Context, cfg *state.Config) error {
+	if said := s.env("GCHAT_API_ENDPOINT"); said != "" && said != cfg.APIEndpoint {
+		s.changed = true
+		if err := s.set(ctx, settings.Member{Name: "api_endpoint", Value: said}); err != nil {
+			return err
+		}
+		*cfg = *s.config()
+	}
+	return nil
+}
+
+// saidWebhook is the URL that a script gave.
+func (s *setup) saidWebhook() (string, error) {
+	if s.webhookFile == "" {
+		return strings.TrimSpace(s.env("GOOGLE_CHAT_WEBHOOK_URL")), nil
+	}
+	in := os.Stdin
+	if s.webhookFile != "-" {
+		f, err := os.Open(s.webhookFile)
+		if err != nil {
+			return "", fmt.Errorf("read webhook URL: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, 64<<10))
+	if err == nil && strings.TrimSpace(string(b)) == "" {
+		err = errors.New("there is nothing in it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("read webhook URL: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// known is the webhook that is configured.
+func (s *setup) known(ctx context.Context, cfg *state.Config) (*gchat.Webhook, error) {
+	raw, err := cfg.Webhook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gchat.ConfiguredWebhook(cfg, raw)
+}
+
+func idOf(raw string, cfg *state.Config) string {
+	w, err := gchat.ConfiguredWebhook(cfg, raw)
+	if err != nil {
+		return ""
+	}
+	return w.ID()
+}
+
+// tryWebhook posts through a webhook and writes it down. What it says of the URL is where it posts, never its secret.
+func (s *setup) tryWebhook(ctx context.Context, raw string) error {
+	cfg := s.config()
+	members := []settings.Member{{Name: "webhook_url", Value: raw}}
+	if u, err := url.Parse(raw); err == nil && u.Scheme == "https" && cfg.APIEndpoint != "" && strings.HasPrefix(cfg.APIEndpoint, "http:") && s.env("GCHAT_API_ENDPOINT") == "" {
+		// It is the embedded space's, of an earlier setup.
+		cfg.APIEndpoint = ""
+		members = append(members, settings.Member{Name: "api_endpoint"})
+	}
+	if _, err := gchat.ParseWebhook(raw, ""); err != nil { // a gateway's URL does not say the space
+		_, other := gchat.ParseWebhook(raw, "spaces/any")
+		if google := strings.Contains(raw, "googleapis.com"); other != nil || google { // Google's own does: it was cut off
+			return sendError{err, gchat.Hint(err), exitUsage}
+		}
+		id, err := s.pickSpace(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		cfg.SpaceID = id
+		members = append(members, settings.Member{Name: "space_id", Value: id})
+	}
+	hook, err := gchat.ConfiguredWebhook(cfg, raw)
+	if err != nil {
+		return sendError{err, gchat.Hint(err), exitUsage}
+	}
+	_, err = hook.Post(ctx, gchat.Post{
+		Text:      "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space.",
+		ThreadKey: "setup-webhook-" + uuid.NewString()[:8], MessageID: "client-" + uuid.NewString(),
+	})
+	if err != nil {
+		return sendError{err, gchat.Hint(err), exitNotVerifiable}
+	}
+	if err := s.set(ctx, members...); err != nil {
+		return err
+	}
+	s.changed = true
+	s.done("webhook", "a test message is in %s; kept in %s", gchat.Line(hook.Chat()), s.file().Path)
+	return nil
+}
+
+// hintOf is what a person can do about an error.
+func hintOf(err error) string {
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) {
+		return hinted.Hint()
+	}
+	return ""
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// purge is an uninstall that leaves no trace: hooks, service, login, links, configuration, state, logs. It looks first,
+// shows what it found, and asks.
+type purge struct {
+	env       state.Getenv
+	self      string
+	out       io.Writer
+	ask       *asker
+	yes, dry  bool
+	made      state.Made
+	parts     []part
+	leftovers []string // folders that go when nothing is in them any more
+}
+
+// A part is one thing that is there and will be gone.
+type part struct {
+	name string
+	what []string // a line each
+	gone func(context.Context) error
+	// first parts must succeed: a program must not go while hooks are registered that start it.
+	first bool
+}
+
+func (p *purge) run(ctx context.Context) error {
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	if len(p.parts) == 0 {
+		fmt.Fprintln(p.out, "nothing of gchat-hooks is here")
+		return nil
+	}
+	fmt.Fprintln(p.out, "This goes, for good:")
+	for _, part := range p.parts {
+		for i, line := range part.what {
+			name := part.name
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(p.out, "  %-14s %s\n", name, line)
+		}
+	}
+	if p.dry {
+		fmt.Fprintln(p.out, "nothing was removed")
+		return nil
+	}
+	if !p.yes {
+		yes, err := p.ask.yes(ctx, "Remove all of it?", false, "gchat-hooks uninstall --purge --yes")
+		if err != nil {
+			return err
+		}
+		if !yes {
+			fmt.Fprintln(p.out, "nothing was removed")
+			return nil
+		}
+	}
+	return p.remove(ctx)
+}
+
+func (p *purge) remove(ctx context.Context) error {
+	var failed error
+	for _, part := range p.parts {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted; run it again: %w", err)
+		}
+		if err := part.gone(ctx); err != nil {
+			if part.first {
+				return fmt.Errorf("%s: %w; the rest was left in place", part.name, err)
+			}
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", part.name, err))
+		}
+	}
+	// The inmost first, so that one that held another empty one goes too.
+	slices.SortFunc(p.leftovers, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, dir := range p.leftovers {
+		_ = os.Remove(dir) // fails where there is something in it
+	}
+	if failed == nil {
+		fmt.Fprintln(p.out, "gchat-hooks is gone")
+	}
+	return failed
+}
+
+// add notes a part down, if there is anything of it.
+func (p *purge) add(part part) {
+	if len(part.what) > 0 {
+		p.parts = append(p.parts, part)
+	}
+}
+
+// look finds what there is. It changes nothing.
+func (p *purge) look(ctx context.Context) (err error) {
+	if p.made, err = state.ReadMade(p.env); err != nil {
+		fmt.Fprintf(p.out, "%v: empty folders stay\n", err)
+	}
+	user := state.UserState(p.env)
+	if state.Held(filepath.Join(user, "space", "lock")) {
+		return installError{errors.New("the embedded space runs, and would write its messages again"), "end it (Ctrl-C where it runs), then run this again"}
+	}
+	projects, err := state.Projects(user)
+	if err != nil {
+		fmt.Fprintf(p.out, "%v: the projects' folders are not looked at\n", err)
+	}
+	if err := p.lookHooks(ctx, projects); err != nil {
+		return err
+	}
+	p.lookRunning()
+	p.lookLogin()
+	p.lookLinks()
+	p.lookProjects(projects)
+	p.lookFolders()
+	p.lookProgram()
+	p.leftovers = append(p.leftovers, p.made.Folders...)
+	return nil
+}
+
+// lookLinks finds the names beside the program.
+func (p *purge) lookLinks() {
+	dir, n := filepath.Dir(p.self), 0
+	for _, name := range allNames() {
+		if isOurLink(dir, name) {
+			n++
+		}
+	}
+	if n > 0 {
+		p.add(part{name: "links", what: []string{fmt.Sprintf("%d names in %s", n, dir)}, gone: func(context.Context) error {
+			return unlink(io.Discard, p.self)
+		}})
+	}
+}
+
+// lookFolders finds logs, configuration and state.
+func (p *purge) lookFolders() {
+	log := state.LogPath(p.env)
+	logs, _ := filepath.Glob(filepath.Join(filepath.Dir(log), "gchat-response-poller.*")) // what launchd caught
+	more, _ := filepath.Glob(log + "*")
+	if logs = append(logs, more...); len(logs) > 0 {
+		p.add(part{name: "logs", what: logs, gone: func(context.Context) error { return removeAll(logs...) }})
+	}
+	for _, f := range []struct{ name, dir string }{{"configuration", state.ConfigDir(p.env)}, {"state", state.UserState(p.env)}} {
+		if _, err := os.Lstat(f.dir); err != nil {
+			continue
+		}
+		entries, _ := os.ReadDir(f.dir)
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		what := f.dir
+		if f.name == "configuration" { // it may hold what a person put there
+			what += ": " + strings.Join(names, ", ")
+		}
+		p.add(part{name: f.name, what: []string{what}, gone: func(context.Context) error { return removeAll(f.dir) }})
+	}
+}
+
+// lookProgram finds the program, if install.sh put it there. One that somebody built or installed another way is theirs.
+func (p *purge) lookProgram() {
+	is, err := os.Stat(p.self)
+	put, err2 := os.Stat(p.made.Program)
+	if err != nil || err2 != nil || !os.SameFile(is, put) {
+		return
+	}
+	p.add(part{name: "program", what: []string{p.made.Program}, gone: func(context.Context) error { return os.Remove(p.made.Program) }})
+}
+
+// removeWait is how long processes of ours may go on writing into what is removed: a flusher that finds nothing left ends.
+const removeWait = 5 * time.Second
+
+// removeAll removes files and folders, and sees to it that they stay away.
+func removeAll(paths ...string) (err error) {
+	for _, path := range paths {
+		var last error
+		for deadline := time.Now().Add(removeWait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if last = os.RemoveAll(path); last != nil {
+				continue
+			}
+			time.Sleep(100 * time.Millisecond)
+			if _, err := os.Lstat(path); os.IsNotExist(err) {
+				break
+			}
+			last = fmt.Errorf("%s is made anew by a process that runs", path)
+		}
+		err = errors.Join(err, last)
+	}
+	return err
+}

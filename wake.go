@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"gchat-hooks/hooks/wake"
+	"gchat-hooks/state"
+)
+
+// courier is the process that a wake hook starts. Where the hook waits for the reply, its stdout is a pipe.
+func courier(env state.Getenv, first, shell string) *wake.Courier {
+	c := &wake.Courier{Env: env, Log: state.NewLog(env, "wake"), First: first}
+	c.Shell, _ = strconv.Atoi(shell) // "" for none
+	if info, err := os.Stdout.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		c.Reply = os.Stdout
+	}
+	return c
+}
+
+// runWake is for a person: it tries once what waits for agents, and says what does not arrive, and why.
+func runWake(ctx context.Context, env state.Getenv, out io.Writer) error {
+	sent, left := courier(env, "", "").HandOver(ctx)
+	fmt.Fprintf(out, "%d handed over, %d left\n", sent, len(left))
+	for _, w := range left {
+		why := w.LastError
+		if why == "" {
+			why = "an older one comes first, or it is just being handed over"
+		}
+		fmt.Fprintf(out, "  %s %s to %s: %s\n", w.CreatedAt.Local().Format(time.DateTime), w.Trigger, w.AgentID, why)
+	}
+	if len(left) > 0 {
+		return sendError{fmt.Errorf("not all is handed over: %d wait", len(left)), "the next wake hook tries again, and so does the daemon", exitNotDelivered}
+	}
+	return nil
+}
