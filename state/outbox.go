@@ -80,12 +80,11 @@ const placeWait = 250 * time.Millisecond
 
 // place gives the message its file in one step, after all that are there.
 func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error) {
-	l, err := lockWithin(filepath.Join(o.Dir, ".put"), placeWait)
-	if err == nil {
-		defer l.Unlock()
-	} else if !errors.Is(err, ErrLocked) {
+	unlock, err := o.lockNames()
+	if err != nil {
 		return false, err
 	}
+	defer unlock()
 	at, repeated, err := o.before(m, again)
 	if err != nil || repeated {
 		return false, err
@@ -111,7 +110,38 @@ func (o Outbox) Rewrite(m *Outgoing) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(m.Path, append(b, '\n'))
+	tmp, err := syncedTemp(o.Dir, append(b, '\n'))
+	if err != nil {
+		return fmt.Errorf("rewrite message: %w", err)
+	}
+	defer os.Remove(tmp)
+	if err := o.rename(tmp, m.Path); err != nil {
+		return fmt.Errorf("rewrite message: %w", err)
+	}
+	return syncDir(o.Dir)
+}
+
+// rename replaces a waiting message's file while nobody looks for what was put before: where a file system gives a renamed
+// file a new place in its folder (tmpfs and btrfs do), who reads the folder meanwhile can find neither the old nor the new.
+func (o Outbox) rename(from, to string) error {
+	unlock, err := o.lockNames()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return os.Rename(from, to)
+}
+
+// lockNames has the names in the outbox stay as they are, but for those that are removed. It goes without after placeWait.
+func (o Outbox) lockNames() (unlock func(), err error) {
+	l, err := lockWithin(filepath.Join(o.Dir, ".put"), placeWait)
+	switch {
+	case err == nil:
+		return l.Unlock, nil
+	case errors.Is(err, ErrLocked):
+		return func() {}, nil
+	}
+	return nil, err
 }
 
 // before looks at what was put before: at is the time, in ns, that m's place is to have, after all that waits.

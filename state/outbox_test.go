@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -339,5 +340,56 @@ func TestSettleEndsWhatASenderBegan(t *testing.T) {
 	}
 	if done, err := box.Settle(m); !done || err != nil || !box.Empty() {
 		t.Error("a message with a receipt waits on", err)
+	}
+}
+
+// TestOutboxListsWhatIsBeingRewritten lists the messages as Put does, while others note failed tries. Most file systems
+// show a file that is replaced in every listing of its folder; tmpfs does not once a listing takes more than one read.
+func TestOutboxListsWhatIsBeingRewritten(t *testing.T) {
+	dirs := []string{t.TempDir()}
+	if shm, err := os.MkdirTemp("/dev/shm", "outbox-"); err == nil { // Linux
+		t.Cleanup(func() { os.RemoveAll(shm) })
+		dirs = append(dirs, shm)
+	}
+	for _, dir := range dirs {
+		box := OutboxIn(dir)
+		var waiting []*Outgoing
+		for i := range 150 {
+			m := outgoing("client-"+strings.Repeat("x", 40)+strconv.Itoa(i), asked, "")
+			mustPut(t, box, m, 0)
+			waiting = append(waiting, m)
+		}
+		stop := make(chan struct{})
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := box.Rewrite(waiting[i*7%len(waiting)]); err != nil {
+					t.Errorf("rewrite: %v", err)
+					return
+				}
+			}
+		})
+		short := 0
+		for range 3000 {
+			unlock, err := box.lockNames()
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed, err := box.queue()
+			unlock()
+			if err != nil || len(listed) != len(waiting) {
+				short++
+			}
+		}
+		close(stop)
+		writer.Wait()
+		if short > 0 {
+			t.Errorf("%s: %d of 3000 listings missed a message", dir, short)
+		}
 	}
 }
