@@ -61,15 +61,10 @@ func indented(lines []string) bool {
 	return true
 }
 
-// CleanReply takes out of a person's message what no person types: control characters, and the invisible Tag block,
-// which survives a round trip through Chat and could carry words that only a model reads. The rest stays verbatim.
+// CleanReply takes out of a person's message what no reader sees: control characters, and the invisible letters that
+// survive a round trip through Chat and could carry words that only a model reads. The rest stays verbatim.
 func CleanReply(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) || isTag(r) {
-			return -1
-		}
-		return r // invalid bytes come as U+FFFD
-	}, strings.ReplaceAll(s, "\r\n", "\n"))
+	return fuse(dropInvisible(strings.ReplaceAll(s, "\r\n", "\n")))
 }
 
 // inert takes the power out of visible text.

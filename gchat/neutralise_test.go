@@ -72,10 +72,12 @@ func TestBlock(t *testing.T) {
 
 func TestCleanReply(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
-		{"verbatim", " <users/1> ```x \t\n\u200b…", " <users/1> ```x \t\n\u200b…"},
-		{"line ends", "a\r\nb\r\r\nc\rd", "a\nb\ncd"},
+		{"verbatim", " <users/1> ```x \t\n…", " <users/1> ```x \t\n…"},
+		{"line ends", "a\r\nb\r\r\nc\rd\u2028e", "a\nb\n\nc\nd\ne"},
 		{"controls", "a\x00\x1b[0m\u009b", "a[0m"},
 		{"tags", "yes\U000E0069\U000E0067", "yes"},
+		{"hidden letters", "y\u200be\u2060s\ufe00\U000E0100\u202e\u3164", "yes"},
+		{"joined", "👩🏽\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 می\u200cخواهم", "👩🏽\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 می\u200cخواهم"},
 		{"invalid bytes", "a\xffb", "a\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,8 +58,6 @@ func isInvisible(r rune) bool {
 		r == '\U0001D159' // a note without a head
 }
 
-func isTag(r rune) bool { return r >= 0xE0000 && r <= 0xE007F }
-
 // fuse keeps joiners only between two runes that they can join, one at a time, and a variation selector only behind what
 // has variants. Elsewhere they are hidden letters.
 func fuse(s string) string {
