@@ -57,6 +57,18 @@ func (d doctor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	found := d.look(ctx, project)
+	if err := d.tell(project, found); err != nil {
+		return err
+	}
+	if code := exitOf(found); code != 0 {
+		return unwell{code}
+	}
+	return nil
+}
+
+// look makes all checks, mends what it may, and returns what was found, as it can be shown, in the order of the rooms.
+func (d doctor) look(ctx context.Context, project string) []state.Finding {
 	p := &poller.Poller{Env: d.env, Log: state.NewLog(d.env, "doctor")}
 	cfg := state.LoadConfig(d.env, project)
 	p.Log.HideConfigured(d.env, cfg)
@@ -78,13 +90,7 @@ func (d doctor) run(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b state.Finding) int { return cmp.Compare(room(a.ID), room(b.ID)) })
-	if err := d.tell(project, found); err != nil {
-		return err
-	}
-	if code := exitOf(found); code != 0 {
-		return unwell{code}
-	}
-	return nil
+	return found
 }
 
 // rooms is the order of the findings: what a question needs first comes first.

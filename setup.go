@@ -15,7 +15,7 @@ import (
 )
 
 // setup is one conversation from nothing to a question answered from the phone: where questions go, what replies are read
-// with, who may answer, a message there and back, the hooks, the service.
+// with, who may answer, a message there and back, the hooks, the service, and the doctor's word that all of it fits.
 //
 // It can be stopped anywhere. What is done is seen from the configuration itself, so that a person who did a step by hand is
 // not asked for it, and one who took something out again is.
@@ -62,7 +62,7 @@ func (s *setup) run(ctx context.Context) error {
 	if s.ask.terminal {
 		fmt.Fprintln(s.out, "Enter takes the answer in capitals. Stop with Ctrl-C at any time: setup goes on from there when you run it again.")
 	}
-	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.tried, s.registered, s.served} {
+	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.tried, s.registered, s.served, s.checked} {
 		if err := ctx.Err(); err != nil {
 			return errStopped
 		}
@@ -75,6 +75,32 @@ func (s *setup) run(ctx context.Context) error {
 	}
 	fmt.Fprintln(s.out, "\nDone. Start claude and let it ask you something; gchat-hooks status shows what is open.")
 	return s.space.stay(ctx, s)
+}
+
+// checked has the doctor look at what came of it. What it finds is for the person to see to: it undoes no step.
+func (s *setup) checked(ctx context.Context) error {
+	home := s.env("HOME") // in no project: setup is called anywhere
+	env := func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" {
+			return home
+		}
+		return s.kept(name)
+	}
+	found := doctor{env: env, errOut: io.Discard}.look(ctx, home)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	fine := 0
+	for _, f := range found {
+		switch f.Level {
+		case state.LevelWarn, state.LevelFail:
+			fmt.Fprintf(s.out, "%-4s  %-9s %s\n", f.Level, "doctor", sentence(f))
+		case state.LevelOK:
+			fine++
+		}
+	}
+	s.done("doctor", "%d checks are fine; gchat-hooks doctor shows them", fine)
+	return nil
 }
 
 // done says what a step came to, in a line.
