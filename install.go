@@ -87,6 +87,11 @@ func (i install) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "left out: %s on %s %s\n", l.Name, l.Event, l.Why)
 	}
 	i.tell(change, "installed")
+	noWaking := slices.ContainsFunc(left, func(l settings.LeftOut) bool { return l.Rewake })
+	if noWaking || i.phase == 1 || i.phase == 2 {
+		fmt.Fprintln(i.out, "note: a session whose name begins with system3-, s3-, cccb- or a timestamp is in deny mode, and none of these hooks wakes it.\n"+
+			`      {"rules": [{"preset": "system3", "ask_mode": "native"}]} in config.json has its questions stay in the dialog.`)
+	}
 	return nil
 }
 
@@ -129,7 +134,7 @@ func settingsError(err error, path string) error {
 	var syntax *settings.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return installError{fmt.Errorf("%s does not parse: %w", path, err), "mend that line; nothing was written"}
+		return installError{fmt.Errorf("%s does not parse: %w", path, syntax), "mend that line; nothing was written"}
 	case errors.Is(err, settings.ErrReadOnly):
 		return installError{err, "chmod u+w " + path + ", if that is yours to change"}
 	}

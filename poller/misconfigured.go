@@ -45,8 +45,8 @@ func (d *Daemon) check() error {
 	var broken []error
 	for _, project := range projects {
 		cfg := d.config(project)
-		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" || cfg.CredentialsFile != "" {
-			return nil
+		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" {
+			return nil // credentials alone say nowhere to read
 		}
 		broken = append(broken, cfg.Problems...)
 	}
