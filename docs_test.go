@@ -117,7 +117,7 @@ func commandsIn(line string) (found [][]string) {
 
 // TestDocsCommands asks of every command line in the pages whether the program has the command, the hook and the flags.
 func TestDocsCommands(t *testing.T) {
-	app := commands("", nil, nil, nil)
+	app := commands(cliProgram{})
 	checked := 0
 	for _, p := range pages(t) {
 		for _, line := range p.code {
