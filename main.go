@@ -457,6 +457,7 @@ func (p cliProgram) setupCommand() *cli.Command {
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` that holds the webhook URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL itself)", EnvVars: []string{"GCHAT_SETUP_WEBHOOK_URL_FILE"}},
 			&cli.StringFlag{Name: "space-id", Usage: "the space's `ID`, where the URL does not say it (or $GOOGLE_CHAT_SPACE_ID)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google", EnvVars: []string{"GCHAT_SETUP_SPACE"}},
+			&cli.BoolFlag{Name: "replace", Usage: "with --space: also where questions go to Google now, whose webhook's URL is lost then", EnvVars: []string{"GCHAT_SETUP_REPLACE"}},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space", EnvVars: []string{"GCHAT_SETUP_ADDRESS"}},
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`", EnvVars: []string{"GCHAT_CLIENT_ID_FILE"}},
 			&cli.StringFlag{Name: "credentials-file", Usage: "read with the credentials in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
@@ -486,7 +487,7 @@ func (p cliProgram) setupCommand() *cli.Command {
 			return (&setup{
 				env: os.Getenv, self: p.self, out: p.out, ask: newAsker(p.in, p.out),
 				setupAnswers: setupAnswers{
-					webhookFile: c.String("webhook-url-file"), spaceID: c.String("space-id"), local: c.Bool("space"), address: c.String("address"),
+					webhookFile: c.String("webhook-url-file"), spaceID: c.String("space-id"), local: c.Bool("space"), replace: c.Bool("replace"), address: c.String("address"),
 					clientFile: c.String("client-id-file"), credentialsFile: c.String("credentials-file"), sendOnly: c.Bool("send-only"),
 					noBrowser: c.Bool("no-browser"), allow: c.StringSlice("allow"), presets: c.StringSlice("preset"),
 					hooks: said("hooks"), service: said("service"), trip: said("round-trip"), wait: c.Duration("wait"),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,8 +27,8 @@ type setup struct {
 	ask  *asker
 	setupAnswers
 
-	space   *localSpace // the embedded space, where it is used
-	changed bool        // what is posted or read with is new: it has to be tried
+	space    *localSpace // the embedded space, where it is used
+	declined bool        // the hooks are registered another time
 }
 
 // setupAnswers are what a script says beforehand. Each is a flag and a variable; where neither is, the terminal is asked.
@@ -35,6 +36,7 @@ type setupAnswers struct {
 	webhookFile     string // holds the URL, "-" for stdin: a flag with the URL itself could be read in the process list
 	spaceID         string
 	local           bool   // the embedded space in place of Google
+	replace         bool   // also where another space is configured
 	address         string // of the embedded space
 	clientFile      string // log in with this OAuth client
 	credentialsFile string // or read with these
@@ -73,11 +75,11 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintln(s.out, "\nDone. Start claude and let it ask you something; gchat-hooks status shows what is open.")
 	return s.space.stay(ctx, s)
 }
 
-// checked has the doctor look at what came of it. What it finds is for the person to see to: it undoes no step.
+// checked has the doctor look at what came of it, and says how to go on. What the doctor finds is for the person to see
+// to: it undoes no step.
 func (s *setup) checked(ctx context.Context) error {
 	home := s.env("HOME") // in no project: setup is called anywhere
 	env := func(name string) string {
@@ -90,8 +92,12 @@ func (s *setup) checked(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	fine := 0
+	fine, well := 0, true
 	for _, f := range found {
+		if f.ID == "claude.hooks" && s.declined {
+			continue // that was said
+		}
+		well = well && f.Level != state.LevelFail
 		switch f.Level {
 		case state.LevelWarn, state.LevelFail:
 			fmt.Fprintf(s.out, "%-4s  %-9s %s\n", f.Level, "doctor", sentence(f))
@@ -99,7 +105,51 @@ func (s *setup) checked(ctx context.Context) error {
 			fine++
 		}
 	}
-	s.done("doctor", "%d checks are fine; gchat-hooks doctor shows them", fine)
+	s.done("doctor", "%d checks are fine; %s doctor shows them", fine, s.command())
+	s.overruled()
+	if !well {
+		fmt.Fprintf(s.out, "\nNot yet: what fails above keeps questions from being answered. Then run %s setup again.\n", s.command())
+		return nil
+	}
+	fmt.Fprintf(s.out, "\nDone. Start claude in a folder that you trust (it asks that once) and let it ask you something; %s status shows what is open.\n", s.command())
+	return nil
+}
+
+// overruled says which variables of this shell go before what the files say: in it, all of the above would be otherwise.
+func (s *setup) overruled() {
+	here, files := state.LoadConfig(s.env, state.ConfigDir(s.env)), s.config()
+	for name, differs := range map[string]bool{
+		"GOOGLE_CHAT_WEBHOOK_URL":      here.WebhookURL != files.WebhookURL,
+		"GCHAT_API_ENDPOINT":           here.APIEndpoint != files.APIEndpoint,
+		"GOOGLE_CHAT_CREDENTIALS_FILE": here.CredentialsFile != files.CredentialsFile,
+		"GCHAT_ALLOWED_USERS":          !slices.Equal(here.AllowedUsers, files.AllowedUsers),
+	} {
+		if differs && s.env(name) != "" {
+			fmt.Fprintf(s.out, "warn  %-9s %s is set in this shell, and goes before what is configured, for all that starts from here\n", "shell", name)
+		}
+	}
+}
+
+// command is what the person types to call us.
+func (s *setup) command() string {
+	if found, err := exec.LookPath("gchat-hooks"); err == nil {
+		a, err1 := os.Stat(found)
+		b, err2 := os.Stat(s.self)
+		if err1 == nil && err2 == nil && os.SameFile(a, b) {
+			return "gchat-hooks"
+		}
+	}
+	return s.self
+}
+
+// due is the file that says that what is posted or read with is new: it has to be tried, now or when setup goes on.
+func (s *setup) due() string { return filepath.Join(state.UserState(s.env), "setup-not-tried") }
+
+// isNew notes that it has to be tried.
+func (s *setup) isNew() error {
+	if err := os.WriteFile(s.due(), nil, 0o600); err != nil {
+		return fmt.Errorf("note what is to be tried: %w", err)
+	}
 	return nil
 }
 
@@ -136,6 +186,11 @@ func (s *setup) readable() error {
 func (s *setup) set(ctx context.Context, members ...settings.Member) error {
 	if err := os.MkdirAll(filepath.Dir(s.file().Path), 0o700); err != nil {
 		return fmt.Errorf("make configuration folder: %w", err)
+	}
+	if members[0].Name != "allowed_users" {
+		if err := s.isNew(); err != nil {
+			return err
+		}
 	}
 	_, err := s.file().Set(ctx, members...)
 	if err != nil {

@@ -22,14 +22,21 @@ const readingFlag = "gchat-hooks setup --client-id-file FILE (or GCHAT_CLIENT_ID
 
 // reading finds what replies are read with, and tries it on the space.
 func (s *setup) reading(ctx context.Context) error {
+	for _, path := range []string{s.credentials(), s.absolute(s.clientFile)} {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			return usageError{err, readingFlag}
+		}
+	}
 	if said := s.credentials(); said != "" && said != s.config().CredentialsFile {
 		if err := s.set(ctx, settings.Member{Name: "credentials_file", Value: said}); err != nil {
 			return err
 		}
-		s.changed = true
 	}
 	err := s.read(ctx)
 	if err == nil || s.sendOnly {
+		if err == nil && s.clientFile != "" {
+			fmt.Fprintln(s.out, "no login is needed; `gchat-hooks login` makes another one all the same")
+		}
 		return s.sayReading(err)
 	}
 	if s.clientFile != "" {
@@ -113,7 +120,6 @@ func (s *setup) readWith(ctx context.Context, path string) error {
 		}
 		return errors.Join(sendError{err, gchat.Hint(err), exitNotVerifiable}, s.set(ctx, settings.Member{Name: "credentials_file", Value: back}))
 	}
-	s.changed = true
 	return s.sayReading(nil)
 }
 
@@ -129,7 +135,9 @@ func (s *setup) login(ctx context.Context, clientFile string) error {
 	if !who.Ends.IsZero() {
 		fmt.Fprintf(s.out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
 	}
-	s.changed = true
+	if err := s.isNew(); err != nil {
+		return err
+	}
 	if err := s.read(ctx); err != nil {
 		return sendError{fmt.Errorf("logged in, but the space cannot be read: %w", err), gchat.Hint(err), exitNotVerifiable}
 	}

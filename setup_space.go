@@ -33,6 +33,9 @@ func (s *setup) openSpace(ctx context.Context) error {
 		return usageError{fmt.Errorf("--address %s: hooks reach the space on this machine only, 127.0.0.1:PORT", s.address), "gchat-hooks setup --help"}
 	}
 	data := filepath.Join(state.UserState(s.env), "space")
+	if err := s.mayReplace(ctx); err != nil {
+		return err
+	}
 	prefix, err := s.serveSpace(ctx, data)
 	if err != nil {
 		return err
@@ -54,6 +57,23 @@ func (s *setup) openSpace(ctx context.Context) error {
 		s.done("webhook", "the embedded space, %s/", s.space.base)
 	}
 	return err
+}
+
+// mayReplace asks before a webhook is given up that posts somewhere else: its URL stands nowhere but in the configuration.
+func (s *setup) mayReplace(ctx context.Context) error {
+	known, err := s.known(ctx, s.config())
+	if err != nil || known.LocalEndpoint() != "" || s.replace {
+		return nil // none that could be lost
+	}
+	const flag = "gchat-hooks setup --space --replace, or GCHAT_SETUP_REPLACE=1"
+	if s.ask.terminal {
+		yes, err := s.ask.yes(ctx, "Questions go to "+gchat.Line(known.Chat())+" now. Give that webhook up for the embedded space?", false, flag)
+		if err != nil || yes {
+			return err
+		}
+		return errStopped
+	}
+	return usageError{fmt.Errorf("questions go to %s now, and its URL would be lost", gchat.Line(known.Chat())), flag}
 }
 
 // openAgain goes on with the embedded space where that is what is configured: the person's own, by its webhook.
@@ -150,7 +170,7 @@ func (l *localSpace) stay(ctx context.Context, s *setup) error {
 	if l == nil || !l.here {
 		return nil
 	}
-	again := "gchat-hooks space --listen " + strings.TrimPrefix(l.base, "http://")
+	again := s.command() + " space --listen " + strings.TrimPrefix(l.base, "http://")
 	if !s.ask.terminal {
 		fmt.Fprintf(s.out, "The space is where questions go, and has to run:  %s\n", again)
 		return nil

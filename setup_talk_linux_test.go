@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -131,6 +132,30 @@ func TestSetupIsOneConversation(t *testing.T) {
 	}
 }
 
+// Who has the hooks already, as install.sh registers them, is still waited for when they come back.
+func TestSetupTriesWhatWasNotTried(t *testing.T) {
+	s := newSettler(t)
+	install := exec.Command(s.program, "install")
+	install.Env = []string{"HOME=" + s.home, "PATH=/usr/bin:/bin"}
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("install: %v\n%s", err, out)
+	}
+	x := s.setup("--no-service", "--allow", "users/111")
+	x.answer("Paste its URL here", s.url)
+	x.expect(`Now you: reply "ok" in the thread`)
+	x.typed("\x03")
+	x.ends()
+	x = s.setup("--no-service")
+	x.expect(`Now you: reply "ok" in the thread`)
+	s.says(&chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"}, "ok")
+	x.expect(`ok    hooks     registered`)
+	x.expect("Done.")
+	x.ends()
+	x = s.setup("--no-service")
+	x.expect(`ok    people.*\n.*ok    hooks`) // once is enough
+	x.expect("Done.")
+}
+
 // Without Google: setup serves the space itself, and goes on serving it.
 func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSettler(t)
@@ -139,13 +164,36 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	x.answer("or type `space` to do without Google", "space")
 	x.expect(`ok    people    may answer: users/local-human`)
 	x.answer(`Register the hooks`, "n")
-	x.expect("later:  gchat-hooks install")
+	x.expect("later:  .*gchat-hooks install")
 	x.expect("The space runs here until you end it")
 	x.typed("\x03")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
 	if !strings.Contains(s.config(), "http://"+address+"/v1/spaces/local/messages") {
+		t.Errorf("the configuration is %s", s.config())
+	}
+}
+
+// A webhook of Google's, whose URL stands nowhere else, is given up only on purpose.
+func TestSetupAsksBeforeAWebhookIsLost(t *testing.T) {
+	s := newSettler(t)
+	path := filepath.Join(s.home, ".config/gchat-hooks/config.json")
+	google := `{"webhook_url": "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}`
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(google), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--space", "--no-round-trip", "--no-service", "--no-hooks", "--address", freeAddress(t)}
+	x := s.setup(args...)
+	x.answer(`Questions go to chat\.googleapis\.com/spaces/AAAA now\..*\[y/N\]`, "")
+	if x.ends() == 0 || s.config() != google {
+		t.Errorf("without a yes: %s\n%s", s.config(), x.screen())
+	}
+	x = s.setup(append(args, "--replace")...)
+	x.expect("ok    webhook   a test message is in 127")
+	x.expect("The space runs here until you end it")
+	x.typed("\x03")
+	if x.ends(); strings.Contains(s.config(), "googleapis") {
 		t.Errorf("the configuration is %s", s.config())
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +18,20 @@ import (
 // tried sends a message through the space and back. That needs no repeating once the hooks are registered and nothing
 // changed since.
 func (s *setup) tried(ctx context.Context) error {
-	due := s.changed || !s.hooksThere()
-	if s.sendOnly || s.trip != nil && !*s.trip || !due && s.trip == nil {
-		return nil
+	_, err := os.Lstat(s.due())
+	due := err == nil || !s.hooksThere()
+	if !s.sendOnly && (s.trip == nil && due || s.trip != nil && *s.trip) {
+		if err := s.roundTrip(ctx); err != nil {
+			return err
+		}
 	}
+	if err := os.Remove(s.due()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (s *setup) roundTrip(ctx context.Context) error {
 	trip := &poller.RoundTrip{Verify: &poller.Verify{
 		Poller: &poller.Poller{Env: s.kept, Log: state.NewLog(s.env, "setup")}, ProjectDir: state.ConfigDir(s.env), Wait: s.wait,
 	}}
@@ -108,7 +120,7 @@ func (s *setup) hooksThere() bool {
 // registered writes the hooks into Claude Code's settings.
 func (s *setup) registered(ctx context.Context) error {
 	if s.hooksThere() && len(s.presets) == 0 {
-		s.done("hooks", "registered")
+		s.done("hooks", "registered; %s install says which, and changes them", s.command())
 		return nil
 	}
 	yes, err := s.choose(ctx, s.hooks, "\nRegister the hooks in Claude Code's settings?", true, true)
@@ -116,7 +128,8 @@ func (s *setup) registered(ctx context.Context) error {
 		return err
 	}
 	if !yes {
-		fmt.Fprintln(s.out, "later:  gchat-hooks install")
+		s.declined = true
+		fmt.Fprintf(s.out, "later:  %s install\n", s.command())
 		return nil
 	}
 	if len(s.presets) == 0 && s.ask.terminal && s.hooks == nil {

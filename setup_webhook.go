@@ -59,14 +59,21 @@ func (s *setup) webhook(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "That does not work: %v\n  %s\n", err, hintOf(err))
+		fmt.Fprintf(s.out, "That does not work: %v\n", err)
+		switch {
+		case errors.Is(err, gchat.ErrNotWebhook):
+			fmt.Fprintln(s.out, "  Copy it again in the space (Apps & integrations > Webhooks), and paste it here.")
+		case !gchat.Answered(err):
+			fmt.Fprintln(s.out, "  Nothing was written down. Paste it again when Chat can be reached.")
+		default:
+			fmt.Fprintf(s.out, "  %s\n", hintOf(err))
+		}
 	}
 }
 
 // endpoint keeps an API endpoint that stands in the environment: replies are read where messages go.
 func (s *setup) endpoint(ctx context.Context, cfg *state.Config) error {
 	if said := s.env("GCHAT_API_ENDPOINT"); said != "" && said != cfg.APIEndpoint {
-		s.changed = true
 		if err := s.set(ctx, settings.Member{Name: "api_endpoint", Value: said}); err != nil {
 			return err
 		}
@@ -151,7 +158,6 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	if err := s.set(ctx, members...); err != nil {
 		return err
 	}
-	s.changed = true
 	s.done("webhook", "a test message is in %s; kept in %s", gchat.Line(hook.Chat()), s.file().Path)
 	return nil
 }
