@@ -103,7 +103,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		also  string // ids that the fault brings with it
 	}{
 		// The space.
-		{"no webhook", func(p *patient) { delete(p.config, "webhook_url") }, "chat.webhook", fail, "no webhook URL", "put webhook_url into", "chat.credentials"},
+		{"no webhook", func(p *patient) { delete(p.config, "webhook_url") }, "chat.webhook", fail, "no webhook URL", "gchat-hooks setup", "chat.credentials"},
 		{"a webhook URL that is none", func(p *patient) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.webhook", fail, "is none", "copy the webhook URL again", "chat.credentials"},
 		{"a webhook command that fails", func(p *patient) {
 			delete(p.config, "webhook_url")
@@ -130,7 +130,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				return true
 			}
 		}, "chat.post", fail, "not one of Google Chat's", "proxy", "chat.read"},
-		{"no network", func(p *patient) { p.server.Close() }, "chat.post", fail, "connection refused", "check the network", "chat.read"},
+		{"no embedded space", func(p *patient) { p.server.Close() }, "chat.post", fail, "connection refused", "gchat-hooks space --listen 127.0.0.1:", "chat.read"},
 		{"a server that says nothing", func(p *patient) {
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
 				_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client went away

@@ -82,7 +82,7 @@ func (s *send) run(ctx context.Context, args []string) error {
 	hook, err := p.Webhook(ctx, report.ProjectDir)
 	switch {
 	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
-		return sendError{err, noWebhookHint(err), exitNoWebhook}
+		return sendError{err, gchat.Hint(err), exitNoWebhook}
 	case err == nil:
 		report.Chat = hook.Chat()
 		if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
@@ -234,10 +234,3 @@ func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) erro
 func (s *send) warn(words string) { fmt.Fprintln(s.errOut, "gchat-send: warning:", words) }
 
 func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
-
-func noWebhookHint(err error) string {
-	if errors.Is(err, state.ErrNoWebhook) {
-		return "set GOOGLE_CHAT_WEBHOOK_URL, or webhook_url in ~/.config/gchat-hooks/config.json; without Google: `gchat-hooks space`"
-	}
-	return gchat.Hint(err)
-}

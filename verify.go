@@ -67,7 +67,7 @@ func (v *verify) run(ctx context.Context) error {
 	case report != nil:
 		return sendError{err, "name a file that can be written with --report", exitNotVerifiable}
 	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
-		return sendError{errors.New(p.Log.Clean(err.Error())), noWebhookHint(err), exitNotVerifiable}
+		return sendError{errors.New(p.Log.Clean(err.Error())), gchat.Hint(err), exitNotVerifiable}
 	default:
 		return sendError{errors.New(p.Log.Clean(err.Error())), poller.VerifyHint(err), exitNotVerifiable}
 	}

@@ -11,7 +11,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // APIError is an error that Chat answered with, in Google's JSON envelope or as bare HTTP.
@@ -122,6 +125,8 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint()
+	case errors.Is(err, state.ErrNoWebhook):
+		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL (webhook_url in ~/.config/gchat-hooks/config.json)"
 	case errors.Is(err, ErrNotWebhook):
 		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes; plain http is for the embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrCredentials):
@@ -130,6 +135,8 @@ func Hint(err error) string {
 		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
+	case NobodyAt(err) != "":
+		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space"
 	case !errors.As(err, &e):
 		return "Google Chat could not be reached; it is tried again"
 	}
@@ -154,6 +161,18 @@ func Hint(err error) string {
 		return "Google Chat has trouble; it is tried again"
 	}
 	return "see what Chat says"
+}
+
+// NobodyAt is the address on this machine, as HOST:PORT, where nothing listens; "" for other errors.
+func NobodyAt(err error) string {
+	var op *net.OpError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
+		return ""
+	}
+	if to, ok := op.Addr.(*net.TCPAddr); ok && to.IP.IsLoopback() {
+		return to.String()
+	}
+	return ""
 }
 
 // unquote takes the URL out of an error of net/http: it quotes the webhook's key and token.

@@ -103,8 +103,7 @@ func (l *look) checkWebhook(ctx context.Context) []state.Finding {
 	hook, err := l.webhookOf(ctx)
 	switch {
 	case errors.Is(err, state.ErrNoWebhook):
-		return failed("no webhook URL is configured", staysInTerminal,
-			"put webhook_url into ~/.config/gchat-hooks/config.json (README, Connect it); without Google: gchat-hooks space")
+		return failed("no webhook URL is configured", staysInTerminal, gchat.Hint(err))
 	case errors.Is(err, gchat.ErrNotWebhook):
 		return failed("the configured webhook URL is none", staysInTerminal, gchat.Hint(err))
 	case err != nil:

@@ -108,7 +108,7 @@ func (v *Verify) liveFailed(ctx context.Context, id string, err error) []state.F
 		f.What = gchat.Cut(gchat.Line(v.Log.Clean(err.Error())), 400)
 	}
 	if errors.Is(err, state.ErrNoWebhook) {
-		f.Mend = "put webhook_url into ~/.config/gchat-hooks/config.json"
+		f.Mend = gchat.Hint(err)
 	}
 	return []state.Finding{f}
 }

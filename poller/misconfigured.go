@@ -54,5 +54,5 @@ func (d *Daemon) check() error {
 		return &Misconfigured{broken[0], "mend it, then start the daemon again: gchat-hooks poller start"}
 	}
 	return &Misconfigured{fmt.Errorf("no webhook and no space are configured"),
-		"set webhook_url in ~/.config/gchat-hooks/config.json, then start the daemon again: gchat-hooks poller start"}
+		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; then start the daemon again: gchat-hooks poller start"}
 }

@@ -202,9 +202,6 @@ func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question
 		return q, err
 	}
 	hint := gchat.Hint(cause)
-	if errors.Is(cause, state.ErrNoWebhook) {
-		hint = "set GOOGLE_CHAT_WEBHOOK_URL, or webhook_url in ~/.config/gchat-hooks/config.json; the README says how"
-	}
 	p.Log.Error().Str("question", q.QuestionID).Str("session", q.SessionName).Str("error", why).Str("hint", hint).
 		Msg("question not posted; it stays in the terminal")
 	if gchat.Permanent(cause) || errors.Is(err, ErrUnconfigured) {

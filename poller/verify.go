@@ -185,6 +185,8 @@ func VerifyHint(err error) string {
 		return "the space's quota is used up, by this program or another one: run it again in some minutes"
 	case gchat.Overloaded(err), errors.Is(err, gchat.ErrNonsense):
 		return "Google Chat has trouble, or something answers in its place (a proxy): run it again later"
+	case gchat.NobodyAt(err) != "":
+		return gchat.Hint(err)
 	case !gchat.Answered(err):
 		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set"
 	}

@@ -120,7 +120,7 @@ func TestVerifyNeedsAWebhookAndAReader(t *testing.T) {
 			v.env["GCHAT_API_ENDPOINT"], v.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "https://127.0.0.1:1/", filepath.Join(v.ProjectDir, "none.json")
 		}, func(err error) bool { return errors.Is(err, gchat.ErrCredentials) }},
 		"nobody there to read from": {func(v *verified) { v.env["GCHAT_API_ENDPOINT"] = "http://127.0.0.1:1/" },
-			func(err error) bool { return strings.Contains(VerifyHint(err), "could not be reached") }},
+			func(err error) bool { return strings.Contains(VerifyHint(err), "gchat-hooks space --listen") }},
 		"a report that cannot be written": {func(v *verified) { v.Keep = func(*VerifyReport) error { return os.ErrPermission } },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }},
 	} {
