@@ -90,7 +90,7 @@ func hookName(args []string) (name string, ok bool) {
 	if name = filepath.Base(args[0]); known(name) {
 		return name, true
 	}
-	if len(args) > 2 && args[1] == "hook" {
+	if len(args) > 2 && args[1] == "hook" && !strings.HasPrefix(args[2], "-") {
 		return args[2], true
 	}
 	if len(args) > 1 && known(args[1]) {
@@ -108,12 +108,16 @@ type cliProgram struct {
 
 // commands is what gchat-hooks does for people, by its first word. Each has its flag table below, in this order.
 func commands(p cliProgram) *cli.App {
+	shown := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string { // what says nothing
+		return strings.NewReplacer(" (default: false)", "", " (default: 0)", "").Replace(shown(f))
+	}
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
 	wrong := func(_ *cli.Context, err error, _ bool) error { return usageError{error: err} }
 	app := &cli.App{
 		Name:      "gchat-hooks",
 		Usage:     "answer Claude Code's questions from Google Chat",
-		Version:   "-", // asked for only when it is printed
+		Version:   version(),
 		Reader:    p.in,
 		Writer:    p.out,
 		ErrWriter: p.errOut,
