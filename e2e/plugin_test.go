@@ -3,26 +3,43 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Claude Code itself says whether the plugin is one.
+// Claude Code itself says whether the plugin is one, and installs it from this folder.
 func TestPluginIsValid(t *testing.T) {
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		takeSeat(t)
-		plugin, err := filepath.Abs("../plugin")
+		project, err := filepath.Abs("..")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &session{t: t, Claude: c, API: newAnthropic(t), Home: t.TempDir()}
 		s.tmux.dir = t.TempDir()
-		cmd := exec.CommandContext(t.Context(), c.Argv[0], append(c.Argv[1:], "plugin", "validate", plugin)...)
-		cmd.Env = s.environ(nil)
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "Validation passed") || !strings.Contains(string(out), "PermissionRequest AskUserQuestion") {
-			t.Errorf("%v\n%s", err, out)
+		for _, step := range []struct {
+			args []string
+			says []string
+		}{
+			{[]string{"validate", filepath.Join(project, "plugin")}, []string{"Validation passed", "PermissionRequest AskUserQuestion"}},
+			{[]string{"validate", project}, []string{"Validation passed"}},
+			{[]string{"marketplace", "add", project}, []string{"gchat-hooks"}},
+			{[]string{"install", "gchat-hooks@gchat-hooks"}, []string{"Successfully installed"}},
+			{[]string{"list"}, []string{"gchat-hooks@gchat-hooks", "enabled"}},
+		} {
+			cmd := exec.CommandContext(t.Context(), c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, step.args)...)
+			cmd.Env = s.environ(nil)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v: %v\n%s", step.args, err, out)
+			}
+			for _, word := range step.says {
+				if !strings.Contains(string(out), word) {
+					t.Errorf("%v does not say %q:\n%s", step.args, word, out)
+				}
+			}
 		}
 	})
 }
