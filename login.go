@@ -20,7 +20,8 @@ func runLogin(ctx context.Context, env state.Getenv, in io.Reader, out io.Writer
 	if err := state.NoteMade(env, state.Made{}); err != nil {
 		return err
 	}
-	cfg := state.LoadConfig(env, state.ProjectDir(env))
+	// No project says whom a login is shown to: who that is gets to answer everywhere.
+	cfg := state.LoadConfig(env, state.ConfigDir(env))
 	who, err := login.Run(ctx, login.Options{
 		ClientFile: clientFile, Env: env, Out: out, Pasted: login.Lines(in), NoBrowser: noBrowser, Wait: wait, Endpoint: cfg.APIEndpoint,
 	})

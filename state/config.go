@@ -67,21 +67,28 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	layers := []layer{envLayer(env)}
 	for _, f := range []struct {
-		path  string
-		parse func([]byte, string) (layer, error)
+		path    string
+		parse   func([]byte, string) (layer, error)
+		project bool
 	}{
-		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer},
-		{user, configLayer},
-		{filepath.Join(projectDir, ".mcp.json"), mcpLayer},
-		{filepath.Join(home(env), ".mcp.json"), mcpLayer},
+		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
+		{user, configLayer, false},
+		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
+		{filepath.Join(home(env), ".mcp.json"), mcpLayer, false},
 	} {
-		b, err := os.ReadFile(f.path)
+		b, err := readSmall(f.path)
 		if missing(err) {
 			continue
 		}
 		var l layer
 		if err == nil {
 			l, err = f.parse(b, filepath.Dir(f.path))
+		}
+		if f.project && !projectCounts(env, projectDir) {
+			if err != nil || len(l.value) > 0 {
+				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: Claude Code was not told to trust its folder", f.path))
+			}
+			continue
 		}
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
@@ -148,6 +155,23 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	c.takeReports(layers)
 	return c
+}
+
+// maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
+const maxConfig = 4 << 20
+
+// readSmall reads a regular file of at most maxConfig bytes.
+func readSmall(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no file")
+	case info.Size() > maxConfig:
+		return nil, fmt.Errorf("it is larger than %d bytes", maxConfig)
+	}
+	return os.ReadFile(path)
 }
 
 // takeFormat reads how questions are formatted.

@@ -103,6 +103,7 @@ var settings = []Setting{
 	{Group: envGroup, Variable: "GCHAT_CLIENT_ID_FILE", Meaning: "as `gchat-hooks login --client-id-file`"},
 	{Group: envGroup, Variable: "CLAUDE_SESSION_ID", Meaning: "the session's name, where you give it one; Claude Code itself does not set it"},
 	{Group: envGroup, Variable: "CLAUDE_OUTPUT_STYLE", Meaning: "the output style, for rules; your launch script sets it"},
+	{Group: envGroup, Variable: "CLAUDECODE", Meaning: "set by Claude Code for what it starts; the project's files count then, see [whom the program trusts](security.md#whom-the-program-trusts)"},
 	{Group: envGroup, Variable: "CLAUDE_PROJECT_DIR", Meaning: "the project, set by Claude Code for its hooks; else the working folder"},
 	{Group: envGroup, Variable: "CLAUDE_CONFIG_DIR", Default: "~/.claude", Meaning: "where Claude Code keeps its settings and its teams"},
 	{Group: envGroup, Variable: "CLAUDE_CODE_MANAGED_SETTINGS_PATH", Meaning: "where Claude Code finds its managed settings; the doctor reads them"},

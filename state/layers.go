@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,9 @@ func configLayer(b []byte, dir string) (layer, error) {
 	return l, nil
 }
 
+// bridge is the MCP server whose environment counts, in .mcp.json.
+const bridge = "google-chat-bridge"
+
 func mcpLayer(b []byte, _ string) (layer, error) {
 	var file struct {
 		Servers map[string]struct {
@@ -97,8 +101,10 @@ func mcpLayer(b []byte, _ string) (layer, error) {
 		return layer{}, err
 	}
 	l := layer{value: map[string]string{}}
-	for name, v := range file.Servers["google-chat-bridge"].Env {
-		l.value[name] = fmt.Sprint(v)
+	for name, v := range file.Servers[bridge].Env {
+		if slices.Contains(Variables(), name) { // no commands: the server would not run them either
+			l.value[name] = fmt.Sprint(v)
+		}
 	}
 	return l, nil
 }

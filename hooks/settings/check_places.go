@@ -2,8 +2,6 @@ package settings
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -78,40 +76,4 @@ func plugins(env state.Getenv, settings []*source) (all []*source) {
 	}
 	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.path, b.path) })
 	return all
-}
-
-// trusted says whether Claude Code was told to trust a folder, or one that it is in (as 2.1.45 looks it up); known that it
-// has a list of folders at all.
-func trusted(env state.Getenv, dir string) (yes, known bool) {
-	path := filepath.Join(env("HOME"), ".claude.json")
-	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
-		path = filepath.Join(d, ".claude.json")
-	}
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, false
-	}
-	var file struct {
-		Projects map[string]struct {
-			Trusted bool `json:"hasTrustDialogAccepted"`
-		} `json:"projects"`
-	}
-	if err != nil || json.Unmarshal(b, &file) != nil {
-		return false, false
-	}
-	dirs := []string{dir}
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
-		dirs = append(dirs, real)
-	}
-	for _, d := range dirs {
-		for ; ; d = filepath.Dir(d) {
-			if file.Projects[d].Trusted {
-				return true, true
-			}
-			if d == filepath.Dir(d) {
-				break
-			}
-		}
-	}
-	return false, true
 }

@@ -54,7 +54,7 @@ func (a *audit) checkTrust(context.Context) []state.Finding {
 	if a.project == a.env("HOME") || a.project == home {
 		return state.Skipped("this is your home folder, of which Claude Code keeps no trust: run it in a project")
 	}
-	yes, known := trusted(a.env, a.project)
+	yes, known := state.Trusted(a.env, a.project)
 	switch {
 	case yes:
 		return state.Fine("Claude Code trusts " + a.project)
