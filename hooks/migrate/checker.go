@@ -7,15 +7,7 @@ import (
 	"strings"
 )
 
-// pyOperand is a simple expression: a name, with members, calls and subscripts.
-const pyOperand = `[A-Za-z_]\w*(?:\.\w+|\([^()\n]*\)|\[[^\[\]\n]*\])*`
-
-var (
-	isLeft      = lazy(`(` + pyOperand + `)[ \t]*==[ \t]*$`)
-	isRight     = lazy(`^[ \t]*==[ \t]*(` + pyOperand + `)`)
-	inRight     = lazy(`^[ \t]+(not[ \t]+)?in[ \t]+(` + pyOperand + `)`)
-	constantDef = lazy(`(?m)^([ \t]*)([A-Z][A-Z0-9_]*)(?:[ \t]*:[ \t]*[\w.\[\]]+)?[ \t]*=[ \t]*["']` + relay + `["'][ \t]*(?:#.*)?\r?$`)
-)
+var constantDef = lazy(`(?m)^([ \t]*)([A-Z][A-Z0-9_]*)(?:[ \t]*:[ \t]*[\w.\[\]]+)?[ \t]*=[ \t]*["']` + relay + `["'][ \t]*(?:#.*)?\r?$`)
 
 // agentsDef is the constant that the checker compares with. The relay stays in it: where it still runs, it keeps counting.
 const agentsDef = "# Any of these keeps the session's team alive.\nPERSISTENT_AGENTS = (\"s3-heartbeat\", \"s3-validator\", \"" + relay + "\")\n"
@@ -95,27 +87,6 @@ func (t *text) compareConstant(def []int, strs []pyString, comments []span) (com
 	}
 	t.replace(t.lines[first].start, t.lines[first].next, words, "the relay is one of several now")
 	return compared, true
-}
-
-// compare rewrites the comparison that the name at start to end is part of.
-func (t *text) compare(start, end int) bool {
-	const why = "any persistent agent counts"
-	head := t.src[t.lines[t.lineAt(start)].start:start]
-	tail := t.src[end:t.lines[t.lineAt(end-1)].end]
-	if at := inRight().FindStringSubmatchIndex(tail); at != nil {
-		words := "any(agent in " + tail[at[4]:at[5]] + " for agent in PERSISTENT_AGENTS)"
-		if at[2] >= 0 {
-			words = "not " + words
-		}
-		return t.replace(start, end+at[1], words, why)
-	}
-	if at := isLeft().FindStringSubmatchIndex(head); at != nil {
-		return t.replace(start-len(head)+at[2], end, head[at[2]:at[3]]+" in PERSISTENT_AGENTS", why)
-	}
-	if at := isRight().FindStringSubmatchIndex(tail); at != nil {
-		return t.replace(start, end+at[1], tail[at[2]:at[3]]+" in PERSISTENT_AGENTS", why)
-	}
-	return false
 }
 
 func (t *text) defineAgents(strs []pyString) {
