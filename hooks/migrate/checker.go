@@ -3,11 +3,10 @@ package migrate
 import (
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
-var constantDef = lazy(`(?m)^([ \t]*)([A-Z][A-Z0-9_]*)(?:[ \t]*:[ \t]*[\w.\[\]]+)?[ \t]*=[ \t]*["']` + relay + `["'][ \t]*(?:#.*)?\r?$`)
+var constantDef = lazy(`(?m)^[ \t]*([A-Z][A-Z0-9_]*)(?:[ \t]*:[ \t]*[\w.\[\]]+)?[ \t]*=[ \t]*["']` + relay + `["'][ \t]*(?:#.*)?\r?$`)
 
 // agentsDef is the constant that the checker compares with. The relay stays in it: where it still runs, it keeps counting.
 const agentsDef = "# Any of these keeps the session's team alive.\nPERSISTENT_AGENTS = (\"s3-heartbeat\", \"s3-validator\", \"" + relay + "\")\n"
@@ -56,20 +55,16 @@ func checkPersistent(t *text) bool {
 		t.forget()
 		return false
 	}
-	if !t.defined() {
-		t.defineAgents(strs)
+	for _, c := range constants {
+		t.see(t.lineAt(c[0]), "nothing here compares with it any longer, but other files may use it")
 	}
+	t.defineAgents(strs)
 	return true
 }
 
-// defined says whether an edit defines the agents already.
-func (t *text) defined() bool {
-	return slices.ContainsFunc(t.edits, func(e edit) bool { return strings.Contains(e.words, "PERSISTENT_AGENTS = ") })
-}
-
-// compareConstant rewrites the comparisons with a constant that holds the name, and takes the constant away.
+// compareConstant rewrites the comparisons with a constant that holds the name. The constant stays: other files may import it.
 func (t *text) compareConstant(def []int, strs []pyString, comments []span) (compared int, ok bool) {
-	name := t.src[def[4]:def[5]]
+	name := t.src[def[2]:def[3]]
 	use := regexp.MustCompile(`\b(?:self\.|cls\.|[A-Z]\w*\.)?` + name + `\b`)
 	for _, at := range use.FindAllStringIndex(t.src, -1) {
 		if at[0] >= def[0] && at[1] <= def[1] || within(comments, at[0]) {
@@ -81,11 +76,6 @@ func (t *text) compareConstant(def []int, strs []pyString, comments []span) (com
 		}
 		compared++
 	}
-	first, words := t.lineAt(def[0]), ""
-	if def[2] == def[3] && !t.defined() {
-		words = agentsDef // where the one stood, the several stand
-	}
-	t.replace(t.lines[first].start, t.lines[first].next, words, "the relay is one of several now")
 	return compared, true
 }
 

@@ -16,8 +16,8 @@ func TestChecker(t *testing.T) {
 		"not in":         {"x = 's3-communicator' not in m[\"a\"].get('b')\n", agents + "\nx = not any(agent in m[\"a\"].get('b') for agent in PERSISTENT_AGENTS)\n"},
 		"equals":         {"from a import (\n    b,\n)\nx = m.get(\"name\") == \"s3-communicator\" and y\n", "from a import (\n    b,\n)\n\n" + agents + "\nx = m.get(\"name\") in PERSISTENT_AGENTS and y\n"},
 		"equals, turned": {"x = \"s3-communicator\" == m.name\n", agents + "\nx = m.name in PERSISTENT_AGENTS\n"},
-		"constant":       {"NAME = \"s3-communicator\"\nx = NAME in names  # NAME\n", agents + "x = any(agent in names for agent in PERSISTENT_AGENTS)  # NAME\n"},
-		"of a class":     {"class A:\n    NAME: str = 's3-communicator'\n    def f(self, n):\n        return n == self.NAME\n", agents + "\nclass A:\n    def f(self, n):\n        return n in PERSISTENT_AGENTS\n"},
+		"constant":       {"NAME = \"s3-communicator\"\nx = NAME in names  # NAME\n", agents + "\nNAME = \"s3-communicator\"\nx = any(agent in names for agent in PERSISTENT_AGENTS)  # NAME\n"},
+		"of a class":     {"class A:\n    NAME: str = 's3-communicator'\n    def f(self, n):\n        return n == self.NAME\n", agents + "\nclass A:\n    NAME: str = 's3-communicator'\n    def f(self, n):\n        return n in PERSISTENT_AGENTS\n"},
 		"docstring":      {"\"\"\"Doc s3-communicator.\"\"\"\nx = 's3-communicator' in n\n", "\"\"\"Doc s3-communicator.\"\"\"\n\n" + agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n"},
 		"message":        {"x = 's3-communicator' in n or 'spawn s3-communicator'\n", agents + "\nx = any(agent in n for agent in PERSISTENT_AGENTS) or 'spawn s3-heartbeat'\n"},
 		"returns":        {"x = 's3-communicator' in n\r\n", strings.ReplaceAll(agents+"\nx = any(agent in n for agent in PERSISTENT_AGENTS)\n", "\n", "\r\n")},
@@ -58,6 +58,23 @@ func TestChecker(t *testing.T) {
 		if got := text.result(); got != tt.want {
 			t.Errorf("%s: %q becomes\n%s\nwant\n%s", name, tt.src, got, tt.want)
 		}
+	}
+}
+
+// The checker's constant stays: the harness's other files may import it.
+func TestCheckerKeepsItsConstant(t *testing.T) {
+	dir := makeHarness(t, map[string]string{
+		".claude/hooks/gate/communicator_checker.py": "AGENT = \"s3-communicator\"\n\n\ndef check(names):\n    return AGENT in names\n",
+		".claude/hooks/gate/gate.py":                 "from .communicator_checker import AGENT, check\n",
+	})
+	p := find(t, dir)
+	apply(t, p)
+	const want = agents + "\nAGENT = \"s3-communicator\"\n\n\ndef check(names):\n    return any(agent in names for agent in PERSISTENT_AGENTS)\n"
+	if got := contents(t, dir, ".claude/hooks/gate/persistent_agent_checker.py"); got != want {
+		t.Errorf("the checker becomes\n%s\nwant\n%s", got, want)
+	}
+	if why := lookAt(p, ".claude/hooks/gate/communicator_checker.py"); !strings.Contains(why, "nothing here compares with it") {
+		t.Errorf("the constant is listed as %q", why)
 	}
 }
 

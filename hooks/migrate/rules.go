@@ -95,7 +95,6 @@ func (h *harness) checker(p *Plan) *file {
 		return nil
 	}
 	f.text.leftovers("words about the relay in the stop gate's checker")
-	f.text.look = slices.DeleteFunc(f.text.look, func(l Look) bool { return strings.Contains(l.Text, "PERSISTENT_AGENTS") })
 	to := path.Dir(f.path) + "/" + newModule + ".py"
 	if h.disk.exists(to) {
 		h.see(to, "is there already: the checker keeps its name")

@@ -8,6 +8,8 @@ from pathlib import Path
 # Any of these keeps the session's team alive.
 PERSISTENT_AGENTS = ("s3-heartbeat", "s3-validator", "s3-communicator")
 
+COMMUNICATOR_NAME = "s3-communicator"
+
 
 @dataclass
 class CheckResult:
