@@ -135,3 +135,25 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// A file that uses the checker and is not changed keeps the checker's name; a paper of its time does not.
+func TestCheckerKeepsItsName(t *testing.T) {
+	const checker = ".claude/hooks/gate/communicator_checker.py"
+	for name, keeps := range map[string]bool{
+		"run": true, "gate.ini": true, "Makefile": true, "x.ipynb": true, "gchat-hooks.json": true,
+		"CLAUDE.md": false, "gate.toml": false, "docs/prds/PRD.md": false,
+	} {
+		dir := makeHarness(t, map[string]string{
+			checker: "def check(names):\n    return 's3-communicator' in names\n",
+			name:    "gate/communicator_checker.py\n",
+		})
+		p := find(t, dir)
+		apply(t, p)
+		if _, err := os.Stat(filepath.Join(dir, checker)); (err == nil) != keeps {
+			t.Errorf("with %s, the checker's old name: %v", name, err)
+		}
+		if why := lookAt(p, checker); keeps != strings.HasPrefix(why, "keeps its name: "+name+" uses it") {
+			t.Errorf("with %s, the checker is listed as %q", name, why)
+		}
+	}
+}

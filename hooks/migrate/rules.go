@@ -8,35 +8,29 @@ import (
 	"strings"
 )
 
-// history are papers that tell what was, or was planned: they stay as they are.
-var history = lazy(`(?i)(?:^|[/_-])(?:changelog|history|release[-_]?notes|prds?|sd|adrs?|rfc|solution[-_]designs?|designs?|proposals?|plans?|archive|_archived|retro|retrospectives?|postmortems?|reports?|research|evidence)(?:[/_.-]|$)|\d{4}-?\d{2}-?\d{2}`)
-
 // migrate runs the rules for a file of its kind. Earlier rules have the right of way.
 func (f *file) migrate(moves, renames bool) {
 	t := f.text
 	if t == nil {
 		return
 	}
-	switch ext := path.Ext(f.path); {
-	case path.Base(f.path) == "gchat-hooks.json":
-		return // ours: the stop gate may go on counting a relay that still runs
-	case ext == ".md" || ext == ".mdc" || ext == ".markdown":
-		if history().MatchString(f.path) {
-			if n := len(mentions(t.src)); n > 0 && !strings.Contains(strings.ToLower(path.Base(f.path)), "changelog") {
-				t.see(t.lineAt(mentions(t.src)[0][0]), "reads as a paper of its time and is not changed; it names the relay from here on")
-			}
-			return
+	switch kindOf(f.path) {
+	case ours: // the stop gate may go on counting a relay that still runs
+	case paper:
+		if n := mentions(t.src); len(n) > 0 && !strings.Contains(strings.ToLower(path.Base(f.path)), "changelog") {
+			t.see(t.lineAt(n[0][0]), "reads as a paper of its time and is not changed; it names the relay from here on")
 		}
+	case instructions:
 		newMarkdown(t).rules(f.path, moves, renames)
-	case ext == ".py":
-		t.judge()
-		fallthrough
-	case ext == ".sh" || ext == ".json" || ext == ".toml" || ext == ".yaml" || ext == ".yml":
+	case program:
+		if path.Ext(f.path) == ".py" {
+			t.judge()
+		}
 		if renames {
 			t.modules()
 		}
 		t.leftovers("names the relay in a program or a setting")
-	default:
+	case another:
 		t.leftovers("names the relay")
 	}
 }
@@ -101,8 +95,12 @@ func (h *harness) checker(p *Plan) *file {
 		return nil
 	}
 	for _, other := range h.files {
-		if other.closed != "" && bytes.Contains(other.bytes, []byte(oldModule)) {
-			h.see(f.path, "keeps its name: "+other.path+" uses it, "+other.closed+", and is not changed")
+		why := other.closed
+		if k := kindOf(other.path); why == "" && (k == another || k == ours) {
+			why = "is of another kind"
+		}
+		if why != "" && bytes.Contains(other.bytes, []byte(oldModule)) {
+			h.see(f.path, "keeps its name: "+other.path+" uses it, "+why+", and is not changed")
 			return nil
 		}
 	}
