@@ -13,7 +13,13 @@ const (
 	program // or settings
 )
 
-var history = lazy(`(?i)(?:^|[/_-])(?:changelog|history|release[-_]?notes|prds?|sd|adrs?|rfc|solution[-_]designs?|designs?|proposals?|plans?|archive|_archived|retro|retrospectives?|postmortems?|reports?|research|evidence)(?:[/_.-]|$)|\d{4}-?\d{2}-?\d{2}`)
+var (
+	history = lazy(`(?i)(?:^|[/_-])(?:changelog|history|release[-_]?notes|prds?|sd|adrs?|rfc|solution[-_]designs?|designs?|proposals?|plans?|archive|_archived|retro|retrospectives?|postmortems?|reports?|research|evidence)(?:[/_.-]|$)|\d{4}-?\d{2}-?\d{2}`)
+	// live are the folders whose papers Claude Code reads as instructions, whatever their names say; putAway are those that
+	// are papers of their time there too.
+	live    = lazy(`^\.claude/(?:commands|skills|agents|output-styles)/`)
+	putAway = lazy(`CHANGELOG|archive|\d{4}-?\d{2}-?\d{2}`)
+)
 
 func kindOf(p string) kind {
 	if path.Base(p) == "gchat-hooks.json" {
@@ -21,7 +27,7 @@ func kindOf(p string) kind {
 	}
 	switch path.Ext(p) {
 	case ".md", ".mdc", ".markdown":
-		if history().MatchString(p) {
+		if history().MatchString(p) && (!live().MatchString(p) || putAway().MatchString(p)) {
 			return paper
 		}
 		return instructions

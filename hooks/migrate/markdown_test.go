@@ -82,6 +82,26 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// What Claude Code reads as instructions is no paper of its time because its name has "plan" in it.
+func TestKinds(t *testing.T) {
+	for p, want := range map[string]kind{
+		".claude/commands/plan.md":                instructions,
+		".claude/agents/research.md":              instructions,
+		".claude/skills/research/SKILL.md":        instructions,
+		".claude/output-styles/design.md":         instructions,
+		".claude/skills/x/CHANGELOG.md":           paper,
+		".claude/commands/archive/old.md":         paper,
+		".claude/skills/x/evidence/2026-01-02.md": paper,
+		".claude/documentation/plan.md":           paper,
+		"docs/plans/x.md":                         paper,
+		"other/.claude/commands/plan.md":          paper,
+	} {
+		if got := kindOf(p); got != want {
+			t.Errorf("%s is of kind %d, want %d", p, got, want)
+		}
+	}
+}
+
 // The pattern for a denied question is added once, where it is not there already, and the file goes on ending as it did.
 func TestDeniedPattern(t *testing.T) {
 	pattern := strings.TrimSuffix(deniedPattern, "\n")
