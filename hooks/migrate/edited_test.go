@@ -89,6 +89,40 @@ func TestRevertDeleted(t *testing.T) {
 	}
 }
 
+// A skill that "git checkout ." brought back beside its archived copy is there once after Revert, where the two are the same.
+func TestRevertBesideTheSameSkill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change  func(dir string)
+		refused string
+	}{
+		"the same":        {func(string) {}, ""},
+		"another":         {func(dir string) { put(t, dir, skillDir+"/SKILL.md", "mine\n") }, archived},
+		"more archived":   {func(dir string) { put(t, dir, archived+"/notes.md", "mine\n") }, archived},
+		"a link archived": {func(dir string) { os.Symlink("SKILL.md", filepath.Join(dir, archived, "link")) }, archived},
+		"a link to it": {func(dir string) {
+			os.RemoveAll(filepath.Join(dir, skillDir))
+			os.Symlink("_archived/s3-communicator", filepath.Join(dir, skillDir))
+		}, archived},
+	} {
+		dir := smallHarness(t)
+		before := tree(t, dir)
+		apply(t, find(t, dir))
+		if err := os.CopyFS(filepath.Join(dir, skillDir), os.DirFS(filepath.Join(dir, archived))); err != nil {
+			t.Fatal(err)
+		}
+		tt.change(dir)
+		out, err := Revert(dir)
+		if err != nil || refusedPaths(out) != tt.refused {
+			t.Fatalf("%s: Revert: %v, refused %q", name, err, refusedPaths(out))
+		}
+		if tt.refused == "" {
+			sameTree(t, name, tree(t, dir), before)
+		} else if contents(t, dir, archived+"/SKILL.md") != "# s3-communicator\n" {
+			t.Errorf("%s: the archived copy is gone", name)
+		}
+	}
+}
+
 // A plan that is older than the files is not applied, not even in part.
 func TestStalePlan(t *testing.T) {
 	for name, change := range map[string]func(dir string){

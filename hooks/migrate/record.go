@@ -217,16 +217,14 @@ func unfinished(d *disk) (*record, error) {
 	return nil, err
 }
 
-// sums are the hashes of the files in a folder. What is no regular file, or too large to be read, has none.
+// sums are the hashes of the files in a folder; "" for what is no regular file, or too large to be read.
 func (d *disk) sums(dir string) (map[string]string, error) {
 	files := map[string]string{}
 	err := fs.WalkDir(d.root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+		if err != nil || e.IsDir() {
 			return err
 		}
-		if s, err := d.sum(p); err == nil {
-			files[p[len(dir)+1:]] = s
-		}
+		files[p[len(dir)+1:]], _ = d.sum(p)
 		return nil
 	})
 	if err != nil {

@@ -3,6 +3,8 @@ package migrate
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path"
 	"slices"
 )
@@ -84,7 +86,7 @@ func (r *record) back(d *disk, out *Outcome) error {
 
 func (r *record) undo(d *disk, s step, out *Outcome) error {
 	if s.Do == "move" {
-		return undoMove(d, s, out)
+		return r.undoMove(d, s, out)
 	}
 	now, err := d.sum(s.Path)
 	if err != nil {
@@ -122,12 +124,10 @@ func (r *record) undo(d *disk, s step, out *Outcome) error {
 	return nil
 }
 
-func undoMove(d *disk, s step, out *Outcome) error {
-	switch from, to := d.exists(s.Path), d.exists(s.To); {
+func (r *record) undoMove(d *disk, s step, out *Outcome) error {
+	from, to := d.exists(s.Path), d.exists(s.To)
+	switch {
 	case from && !to:
-		return nil
-	case from:
-		out.refuse(s.To, "stays: "+s.Path+" is there again")
 		return nil
 	case !to:
 		out.refuse(s.To, "is gone")
@@ -136,6 +136,20 @@ func undoMove(d *disk, s step, out *Outcome) error {
 	now, err := d.sums(s.To)
 	if err != nil {
 		return err
+	}
+	if from {
+		there, err := d.sums(s.Path)
+		if err != nil {
+			return err
+		}
+		one, _ := d.root.Stat(s.Path)
+		other, _ := d.root.Stat(s.To)
+		if os.SameFile(one, other) || !maps.Equal(now, there) || slices.Contains(slices.Collect(maps.Values(now)), "") {
+			out.refuse(s.To, "stays: "+s.Path+" is there again")
+			return nil
+		}
+		out.Done = append(out.Done, "dropped "+s.To+": "+s.Path+" is there again, and the same")
+		return d.move(s.To, path.Join(r.dir, "archived")) // goes with the record, and so at once
 	}
 	if err := d.move(s.To, s.Path); err != nil {
 		return err
