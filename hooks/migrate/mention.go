@@ -17,6 +17,13 @@ var (
 	subjectLabel = lazy(`^[\w /-]{1,30}:\s+`)
 	// subjectVerb is what an instruction about one agent begins with. "Never" and the like are not among them.
 	subjectVerb = lazy(`(?i)^(?:re-?)?(?:spawn|launch|start|create|check|verify|ensure|confirm|shut down|stop|wait for|ping|add|register|the|that|a|an|for|if|whether|agent|teammate|persistent|first|then)\b:?\s*`)
+	// longerName goes on with another's name, or with a path.
+	longerName = lazy(`^[-_/.]\S`)
+	// gloss is a short remark behind the name, and goesOn what leads from the relay to something else. aboutIt is a clause
+	// that leads back.
+	gloss   = lazy(`^\s*(?:[(:.!?–—-].{0,60})?$`)
+	goesOn  = lazy(`(?i)[,;.!?&+/]\s+\S|\b(?:and|or|then|but|while)\b`)
+	aboutIt = lazy(`(?i)[,;.!?]\s+(?:(?:re-?)?(?:spawn|start|launch|create)\s+)?it\b`)
 	// settled is what somebody wrote who knew already that the relay goes.
 	settled = lazy(`(?i)gchat-send|deprecated|replaced|archived|no longer|removed|obsolete|do not|don't|never`)
 )
@@ -29,17 +36,29 @@ func otherAgents(s string) bool {
 	})
 }
 
-// aboutRelay says whether a heading, an item or a cell has the relay for its subject: "3. **Spawn `s3-communicator`**: …",
-// and not "Tell the user why s3-communicator is silent".
+// aboutRelay says whether a heading or a cell has the relay for its subject and nothing else: "3. **Spawn `s3-communicator`**
+// (GChat)", not "Tell the user why s3-communicator is silent", and not "s3-communicator and deployment rules".
 func aboutRelay(s string) bool {
+	rest, ok := behindRelay(s)
+	return ok && gloss().MatchString(rest) && !goesOn().MatchString(rest)
+}
+
+// itemAboutRelay says so of an item, which is a sentence: "Verify that `s3-communicator` is running; respawn it if not."
+func itemAboutRelay(s string) bool {
+	rest, ok := behindRelay(s)
+	return ok && len(rest) <= 160 && !goesOn().MatchString(aboutIt().ReplaceAllString(rest, ""))
+}
+
+// behindRelay gives what stands behind the relay's name where s begins with it, or with what is to be done with it.
+func behindRelay(s string) (rest string, ok bool) {
 	if settled().MatchString(s) {
-		return false
+		return "", false
 	}
 	s = strings.NewReplacer("`", "", "*", "", "__", "", `"`, "").Replace(s)
 	s = strings.TrimSpace(leadingNumber().ReplaceAllString(strings.TrimSpace(s), ""))
 	for range 8 {
 		if at := relayName().FindStringIndex(s); at != nil && at[0] == 0 {
-			return at[1] == len(s) || strings.IndexByte("-_/.", s[at[1]]) < 0 || strings.HasPrefix(s[at[1]:], ". ") || s[at[1]:] == "."
+			return s[at[1]:], !longerName().MatchString(s[at[1]:])
 		}
 		switch {
 		case subjectVerb().MatchString(s):
@@ -47,10 +66,10 @@ func aboutRelay(s string) bool {
 		case subjectLabel().MatchString(s):
 			s = subjectLabel().ReplaceAllString(s, "")
 		default:
-			return false
+			return "", false
 		}
 	}
-	return false
+	return "", false
 }
 
 var leadingNumber = lazy(`^(?i)(?:step\s+|agent\s+|phase\s+)?\d+(?:\.\d+)*\s*[.:)–—-]\s*`)

@@ -13,10 +13,17 @@ var (
 func (m *markdown) items() {
 	for i := range m.lines {
 		mark := listItem().FindStringSubmatch(m.words(i))
-		if mark == nil || m.kinds[i] != prose || !aboutRelay(m.words(i)[len(mark[0]):]) {
+		if mark == nil || m.kinds[i] != prose || !names(m.words(i)) {
 			continue
 		}
 		end := m.itemEnd(i, mark[1])
+		sentence := i + 1
+		for sentence < end && !m.blank(sentence) && !listItem().MatchString(m.words(sentence)) {
+			sentence++
+		}
+		if !itemAboutRelay(m.between(i, sentence)[len(mark[0]):]) {
+			continue
+		}
 		words := m.between(i, end)
 		switch {
 		case m.taken(m.lines[i].start, m.lines[end-1].end):

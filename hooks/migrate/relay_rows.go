@@ -74,7 +74,7 @@ func (r row) aboutRelay() bool {
 		if i == 1 && !wholeNumber().MatchString(r.cells[0].words) || i > 1 {
 			return false
 		}
-		if aboutRelay(c.words) || names(c.words) && costOnly(r) && !otherAgents(c.words) && !settled().MatchString(c.words) {
+		if aboutRelay(c.words) || names(c.words) && costOnly(r) && !goesOn().MatchString(c.words) && !otherAgents(c.words) && !settled().MatchString(c.words) {
 			return true
 		}
 	}

@@ -75,7 +75,7 @@ func (m *markdown) introduces(i int) bool {
 		return false
 	}
 	words := strings.TrimSpace(m.words(i))
-	return strings.HasSuffix(words, ":") && names(words) && !otherAgents(words)
+	return strings.HasSuffix(words, ":") && aboutRelay(words)
 }
 
 var headingNumber = lazy(`^ {0,3}#{1,6}[ \t]+(?:[A-Za-z]+ )?(\d+)[.:)]`)
