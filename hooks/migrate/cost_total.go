@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,32 +43,30 @@ func readCost(s string) (c cost, ok bool) {
 
 func (c cost) String() string {
 	s := fmt.Sprintf("%s%s$%d.%02d", c.wrap, c.about, c.low/100, c.low%100)
-	if c.dash != "" {
+	if c.low != c.high {
 		s += fmt.Sprintf("%s%s%d.%02d", c.dash, c.dollar, c.high/100, c.high%100)
 	}
 	return s + c.unit + c.tail
 }
 
-// totals takes the cost of the row gone off the total below it, where the total is the sum of the rows above it: then the
+// totals takes the costs of the rows gone off the totals below them, where a total is the sum of the rows above it: then the
 // new one is known too. Another total is for a person.
-func (m *markdown) totals(body []row, gone int) {
-	for t := gone + 1; t < len(body); t++ {
-		if !strings.Contains(strings.ToLower(body[t].cells[0].words), "total") {
+func (m *markdown) totals(body []row, gone []int) {
+	for t, r := range body {
+		if slices.Contains(gone, t) || !slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.words), "total") }) {
 			continue
 		}
-		for col := 1; col < len(body[t].cells); col++ {
-			if !money().MatchString(body[t].cells[col].words) {
+		for col, c := range r.cells {
+			if !money().MatchString(c.words) {
 				continue
 			}
-			if less, ok := lessBy(body[:t], gone, col, body[t].cells[col].words); ok {
-				c := body[t].cells[col]
+			if less, ok := lessBy(body[:t], gone, col, c.words); ok {
 				tail := c.words[len(amountWords(c.words)):]
 				m.replace(c.start, c.end, less.String()+tail, "the total without the relay's cost")
 			} else {
-				m.see(body[t].line, "a total that the relay's cost may be part of")
+				m.see(r.line, "a total that the relay's cost may be part of")
 			}
 		}
-		return
 	}
 }
 
@@ -79,28 +78,19 @@ func amountWords(s string) string {
 	return s
 }
 
-func lessBy(body []row, gone, col int, total string) (cost, bool) {
-	sum, ok := readCost(total)
-	if !ok {
-		return cost{}, false
-	}
-	low, high := 0, 0
+// lessBy gives the total without the rows gone; ok is false unless it was the sum of body, which holds them all and others.
+func lessBy(body []row, gone []int, col int, total string) (less cost, ok bool) {
+	less, ok = readCost(total)
+	low, high := less.low, less.high
 	for i, r := range body {
 		if col >= len(r.cells) {
 			return cost{}, false
 		}
-		c, ok := readCost(r.cells[col].words)
-		if !ok || c.unit != sum.unit {
-			return cost{}, false
-		}
-		if low, high = low+c.low, high+c.high; i == gone {
-			sum.low, sum.high = sum.low-c.low, sum.high-c.high
+		c, isCost := readCost(r.cells[col].words)
+		ok = ok && isCost && c.unit == less.unit
+		if low, high = low-c.low, high-c.high; slices.Contains(gone, i) {
+			less.low, less.high = less.low-c.low, less.high-c.high
 		}
 	}
-	return sum, low == sum.low+costOf(body[gone], col).low && high == sum.high+costOf(body[gone], col).high
-}
-
-func costOf(r row, col int) cost {
-	c, _ := readCost(r.cells[col].words)
-	return c
+	return less, ok && low == 0 && high == 0 && less.high > 0 && gone[len(gone)-1] < len(body)
 }

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -53,8 +54,9 @@ func (m *markdown) tableRows(first, end int) {
 		m.cutRow(body[g])
 	}
 	m.recount(body, gone)
-	if len(gone) == 1 {
-		m.totals(body, gone[0])
+	m.totals(body, gone)
+	if slices.ContainsFunc(gone, func(g int) bool { return money().MatchString(m.words(body[g].line)) }) {
+		m.seeTotal(end - 1)
 	}
 }
 
@@ -125,19 +127,25 @@ func (m *markdown) row(i int) row {
 	return r
 }
 
-// recount lets a first column of 1, 2, 3 … go on without holes.
+// recount lets a first column of 1, 2, 3 … go on without holes. A row without a number, as a total is, does not count.
 func (m *markdown) recount(body []row, gone []int) {
+	count := 0
+	var left []cell
 	for i, r := range body {
-		if len(r.cells) == 0 || r.cells[0].words != strconv.Itoa(i+1) {
+		first := r.cells[0]
+		if !wholeNumber().MatchString(first.words) {
+			continue
+		}
+		if count++; first.words != strconv.Itoa(count) {
 			return
 		}
+		if !slices.Contains(gone, i) {
+			left = append(left, first)
+		}
 	}
-	less := 0
-	for i, r := range body {
-		if less < len(gone) && gone[less] == i {
-			less++
-		} else if less > 0 {
-			m.replace(r.cells[0].start, r.cells[0].end, strconv.Itoa(i+1-less), "")
+	for i, c := range left {
+		if n := strconv.Itoa(i + 1); n != c.words {
+			m.replace(c.start, c.end, n, "")
 		}
 	}
 }
