@@ -32,7 +32,11 @@ func (m migration) run() error {
 	}
 	if m.apply {
 		out, err := plan.Apply()
-		return m.tell(out, err)
+		err = m.tell(out, err)
+		if out != nil {
+			fmt.Fprint(m.out, plan.LookAt(" (by the lines from before)"))
+		}
+		return err
 	}
 	fmt.Fprint(m.out, plan.Diff(), plan.Summary())
 	if len(plan.Changes) > 0 {

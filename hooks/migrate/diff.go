@@ -59,17 +59,25 @@ func (p *Plan) Summary() string {
 			fmt.Fprintf(&b, "    %s\n", why)
 		}
 	}
-	if len(p.Look) > 0 {
-		b.WriteString("\nLook at this yourself:\n")
-		for _, l := range p.Look {
-			fmt.Fprintf(&b, "    %s\n", visible(l.String()))
-		}
-	}
+	b.WriteString(p.LookAt(""))
 	if len(p.Notes) > 0 {
 		b.WriteString("\n")
 		for _, n := range p.Notes {
 			fmt.Fprintf(&b, "%s\n", n)
 		}
+	}
+	return b.String()
+}
+
+// LookAt lists what a person has to look at, with a remark on the list; "" where there is nothing.
+func (p *Plan) LookAt(remark string) string {
+	if len(p.Look) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nLook at this yourself%s:\n", remark)
+	for _, l := range p.Look {
+		fmt.Fprintf(&b, "    %s\n", visible(l.String()))
 	}
 	return b.String()
 }
