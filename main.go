@@ -22,6 +22,7 @@ import (
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/hooks/wake"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -47,15 +48,18 @@ func main() {
 	if err := app.RunContext(ctx, args); err != nil {
 		calledAs := filepath.Base(os.Args[0])
 		if !errors.As(err, new(healthError)) && !errors.As(err, new(noReply)) && !errors.As(err, new(unwell)) { // that was said on stdout
-			fmt.Fprintf(os.Stderr, "%s: error: %v\n", calledAs, err)
+			fmt.Fprintf(os.Stderr, "%s: error: %s\n", calledAs, plain(err.Error()))
 		}
 		var hinted interface{ Hint() string }
 		if errors.As(err, &hinted) && hinted.Hint() != "" {
-			fmt.Fprintf(os.Stderr, "%s: hint: %s\n", calledAs, hinted.Hint())
+			fmt.Fprintf(os.Stderr, "%s: hint: %s\n", calledAs, plain(hinted.Hint()))
 		}
 		os.Exit(exitCode(err))
 	}
 }
+
+// plain is what an error says without what a terminal obeys, and without secrets: Chat's words are in it, and those of files.
+func plain(s string) string { return new(state.Redactor).Clean(poller.Printable(s)) }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
 var calledAs = map[string]string{"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health"}

@@ -48,7 +48,7 @@ func (s *setup) reading(ctx context.Context) error {
 	if !s.ask.terminal {
 		return sendError{err, gchat.Hint(err), exitNotVerifiable}
 	}
-	fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %v\n  %s\n", err, gchat.Hint(err))
+	fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %s\n  %s\n", plain(err.Error()), gchat.Hint(err))
 	fmt.Fprintln(s.out, "It takes an OAuth client of your own (type Desktop app, console.cloud.google.com/auth/clients), or a service account's key.")
 	for {
 		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "", readingFlag)
@@ -62,7 +62,7 @@ func (s *setup) reading(ctx context.Context) error {
 		if err = s.readWith(ctx, path); err == nil || ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "That does not work: %v\n  %s\n", err, hintOf(err))
+		fmt.Fprintf(s.out, "That does not work: %s\n  %s\n", plain(err.Error()), hintOf(err))
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *setup) webhook(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "That does not work: %v\n", err)
+		fmt.Fprintf(s.out, "That does not work: %s\n", plain(err.Error()))
 		switch {
 		case errors.Is(err, gchat.ErrNotWebhook):
 			fmt.Fprintln(s.out, "  Copy it again in the space (Apps & integrations > Webhooks), and paste it here.")
@@ -153,7 +153,9 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 		ThreadKey: "setup-webhook-" + uuid.NewString()[:8], MessageID: "client-" + uuid.NewString(),
 	})
 	if err != nil {
-		return sendError{err, gchat.Hint(err), exitNotVerifiable}
+		var secrets state.Redactor
+		secrets.Hide(raw) // a server may quote it
+		return sendError{said{secrets.Clean(err.Error()), err}, gchat.Hint(err), exitNotVerifiable}
 	}
 	if err := s.set(ctx, members...); err != nil {
 		return err
@@ -161,6 +163,15 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	s.done("webhook", "a test message is in %s; kept in %s", gchat.Line(hook.Chat()), s.file().Path)
 	return nil
 }
+
+// said is an error in other words.
+type said struct {
+	words string
+	error
+}
+
+func (s said) Error() string { return s.words }
+func (s said) Unwrap() error { return s.error }
 
 // hintOf is what a person can do about an error.
 func hintOf(err error) string {
