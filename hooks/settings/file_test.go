@@ -159,6 +159,41 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
+// The copies beside the file are of another time when a person has written it anew: they stop no install.
+func TestCopiesOfAnotherTime(t *testing.T) {
+	for _, test := range []struct{ name, before, anew string }{
+		{"empty hooks", "{\"hooks\": {}}\n", "{\"model\": \"opus\"}\n"},
+		{"an empty event", "{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n", "{\n  \"model\": \"opus\"\n}\n"},
+		{"an empty event, taken out by hand", "{\n  \"hooks\": {\n    \"Notification\": []\n  }\n}\n", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := at(t, []byte(test.before))
+			install(t, f, newest(t, "answer"))
+			anew := test.anew
+			if anew == "" { // our hooks stay in it
+				anew = strings.Replace(get(t, f.Path), "    \"Notification\": [],\n", "", 1)
+				if anew == get(t, f.Path) {
+					t.Fatal(anew)
+				}
+			}
+			put(t, f.Path, []byte(anew), 0o600)
+			install(t, f, newest(t, "report"))
+			uninstall(t, f)
+			if test.anew != "" && get(t, f.Path) != test.anew {
+				t.Errorf("left: %q", get(t, f.Path))
+			}
+		})
+	}
+	t.Run("left by our own uninstall", func(t *testing.T) {
+		f := at(t, []byte("{\"hooks\": {\"Stop\": []}}"))
+		install(t, f, newest(t, "answer"))
+		put(t, f.Path, []byte(strings.Replace(get(t, f.Path), "{", "{\"model\": \"opus\", ", 1)), 0o600)
+		uninstall(t, f)
+		put(t, f.Path, []byte("{}"), 0o600)
+		install(t, f, newest(t, "answer"))
+	})
+}
+
 // A {} that nobody knows to be ours stays: hooks by hand, without any install.
 func TestUninstallByHandKeepsTheFile(t *testing.T) {
 	f := at(t, []byte(`{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"gchat-hooks hook gchat-stop-gate"}]}]}}`))

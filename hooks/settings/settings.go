@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/tailscale/hujson"
 )
 
 // An Entry is one hook as a settings file registers it.
@@ -32,18 +34,17 @@ func Install(file, before []byte, entries []Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := onlyOurs(file, out, before); err != nil {
+	if err := onlyOurs(file, out); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
 // onlyOurs looks once more, before a person's file is written: without ours, what an install made of it is what it was, to
-// the byte. Where ours stood already, put there by hand in somebody's own way, it is so but for the spacing around them.
-func onlyOurs(file, out, before []byte) error {
-	if before == nil {
-		before = append([]byte{}, file...) // here it is known
-	}
+// the byte. Where ours stood already, it is so but for the spacing and the empty lists around them: before may have them
+// from another time. What was before is not asked, since a person may have written the file anew since.
+func onlyOurs(file, out []byte) error {
+	before := append([]byte{}, file...) // not nil: an empty file is known to be empty
 	was, err := edit(file, before, nil)
 	is, err2 := edit(out, before, nil)
 	if err := errors.Join(err, err2); err != nil {
@@ -55,15 +56,22 @@ func onlyOurs(file, out, before []byte) error {
 	return nil
 }
 
-// minimal is a file without spaces and comments.
+// minimal is a file without spaces and comments, and without events that have no hooks.
 func minimal(file []byte) []byte {
 	d, err := parse(file)
 	if err != nil {
 		return nil
 	}
-	v := d.root.Clone()
-	v.Minimize()
-	return v.Pack()
+	if hooks := d.hooks(); hooks != nil {
+		for i := range hooks.Members {
+			if groups, ok := hooks.Members[i].Value.Value.(*hujson.Array); ok {
+				d.touched[groups] = true
+			}
+		}
+	}
+	d.tidy(nil)
+	d.root.Minimize()
+	return d.root.Pack()
 }
 
 // Uninstall returns file without our entries, and without the lists and objects that held nothing else, unless before, as
