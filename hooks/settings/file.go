@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"gchat-hooks/state"
@@ -90,21 +91,37 @@ func (f File) read() (s snapshot, err error) {
 
 // behindLinks is where a file is, or would be made: a link may lead to one that does not exist yet.
 func behindLinks(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
 	for range 40 {
 		to, err := os.Readlink(path)
 		if err != nil { // no link, or nothing there
-			abs, err := filepath.Abs(path)
-			if err != nil {
-				return "", err
-			}
-			return abs, nil
+			return path, nil
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+			to = filepath.Dir(path) + "/" + to
 		}
-		path = to
+		dir, name := filepath.Split(to)
+		if dir, err = realDir(dir); err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, name)
 	}
 	return "", &fs.PathError{Op: "follow", Path: path, Err: syscall.ELOOP}
+}
+
+// realDir is a folder behind all links, as the system walks there: after a link, ".." is above where that leads. What does
+// not exist yet is as it is written.
+func realDir(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	up, name := filepath.Split(strings.TrimRight(dir, "/"))
+	up, err = realDir(up)
+	return filepath.Join(up, name), err
 }
 
 // changed says whether the file is another one than it was.

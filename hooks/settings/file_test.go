@@ -276,6 +276,30 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%q", names)
 		}
 	})
+	// ~/.claude is itself a link into somebody's dotfiles: ".." is above where it leads.
+	for _, exists := range []bool{true, false} {
+		t.Run(fmt.Sprintf("relative in a folder that is a link, the file exists: %t", exists), func(t *testing.T) {
+			f := at(t, nil)
+			home := f.Env("HOME")
+			real := filepath.Join(home, "dots", "x", "s.json")
+			if exists {
+				put(t, real, []byte(content), 0o600)
+			}
+			err := errors.Join(os.MkdirAll(filepath.Join(home, "dots", "claude"), 0o755),
+				os.Symlink("dots/claude", filepath.Join(home, ".claude")), os.Symlink("../x/s.json", f.Path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			install(t, f, newest(t, "answer"))
+			if _, err := os.Stat(filepath.Join(home, "x")); !errors.Is(err, os.ErrNotExist) || !Holds([]byte(get(t, real))) {
+				t.Errorf("not installed where Claude Code reads it: %v", err)
+			}
+			uninstall(t, f)
+			if b, err := os.ReadFile(real); exists && string(b) != content || !exists && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("left: %q, %v", b, err)
+			}
+		})
+	}
 	t.Run("to itself", func(t *testing.T) {
 		f := at(t, nil)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o755), os.Symlink(f.Path, f.Path)); err != nil {
