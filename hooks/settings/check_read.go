@@ -1,9 +1,9 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +30,7 @@ type source struct {
 type registered struct {
 	Entry
 	from *source
-	name string // of ours; "" for another program's
+	name string // of ours, also where a shell's line goes on after it; "" for another program's
 }
 
 // bool is a switch of the file; set says that the file has it.
@@ -128,27 +128,12 @@ func (s *source) parse(b []byte, root string) {
 					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				}
 				s.hooks = append(s.hooks, registered{
-					Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}, s, hookOf(h.Command, h.Args),
+					Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}, s, cmp.Or(hookIn(h.Command, h.Args), hookIn(h.Command, nil)),
 				})
 			}
 		}
 	}
 	slices.SortStableFunc(s.hooks, func(a, b registered) int { return strings.Compare(a.Event, b.Event) })
-}
-
-// hookOf is the name of the hook of ours that a command runs; "" for another program's.
-func hookOf(command string, args []string) string {
-	if !ours(command, args) && (args == nil || !ours(command, nil)) {
-		return ""
-	}
-	words := append(shellWords(command), args...)
-	for _, w := range slices.Backward(words) {
-		name := filepath.Base(w)
-		if slices.ContainsFunc(table, func(r row) bool { return r.Name == name }) {
-			return name
-		}
-	}
-	return program // a hook that this version does not know
 }
 
 const simple = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ -,|"

@@ -97,13 +97,11 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 
 // program is what an entry starts, and why it cannot be started; "" when it can, or when a shell has to say.
 func (r registered) program(env state.Getenv) (path, why string) {
-	words := shellWords(r.Command)
+	words, _ := shellWords(r.Command)
 	if r.Args != nil {
 		words = []string{r.Command}
 	}
-	for len(words) > 0 && (assignment.MatchString(words[0]) || words[0] == "env" || words[0] == "exec") {
-		words = words[1:]
-	}
+	words = withoutPrefix(words)
 	if len(words) == 0 {
 		return r.Command, ""
 	}
@@ -243,7 +241,7 @@ func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
 
 // called is the program of another's hook, without its words: they may hold a secret.
 func (r registered) called() string {
-	words := shellWords(r.Command)
+	words, _ := shellWords(r.Command)
 	for len(words) > 0 && assignment.MatchString(words[0]) {
 		words = words[1:]
 	}

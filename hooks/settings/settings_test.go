@@ -226,23 +226,34 @@ func TestOurs(t *testing.T) {
 		"GCHAT_ASK_MODE=deny env A=b gchat-hooks hook gchat-stop-gate":  true,
 		"/usr/local/bin/gchat-notification-dispatch":                    true,
 		"gchat-stop-gate; true":                                         true,
+		"gchat-hooks hook gchat-stop-gate >> ~/x.log 2>&1 || true":      true,
+		`gchat-hooks hook gchat-stop-gate > "$HOME/my log"; exit 0`:     true,
+		"(gchat-hooks hook gchat-stop-gate)\n":                          true,
+		"gchat-hooks hook gchat-stop-gate &":                            true,
 
-		"":                                   false,
-		"gchat-hooks":                        false,
-		"gchat-hooks send hello":             false,
-		"gchat-hooks hook":                   false,
-		"gchat-send hello":                   false, // somebody's own use of ours
-		"/opt/agent/stop-hook":               false,
-		"session-end-hook.sh":                false,
-		".claude/hooks/gchat-stop-gate.py":   false,
-		"my-gchat-hooks hook x":              false,
-		"echo gchat-hooks hook x":            false,
-		"guard && gchat-hooks hook x":        false,
-		"tee /tmp/log | gchat-hooks hook x":  false,
-		`sh -c "gchat-hooks hook x"`:         false,
-		"# gchat-hooks hook x":               false,
-		"gchat-hooks.bak hook x":             false,
-		"/b/gchat-hooks/run hook gchat-hook": false,
+		"":                                  false,
+		"gchat-hooks":                       false,
+		"gchat-hooks send hello":            false,
+		"gchat-hooks hook":                  false,
+		"gchat-send hello":                  false, // somebody's own use of ours
+		"/opt/agent/stop-hook":              false,
+		"session-end-hook.sh":               false,
+		".claude/hooks/gchat-stop-gate.py":  false,
+		"my-gchat-hooks hook x":             false,
+		"echo gchat-hooks hook x":           false,
+		"guard && gchat-hooks hook x":       false,
+		"tee /tmp/log | gchat-hooks hook x": false,
+		`sh -c "gchat-hooks hook x"`:        false,
+		// What else these do would be lost.
+		"gchat-hooks hook gchat-session-event; ~/bin/my-backup.sh":   false,
+		"gchat-hooks hook gchat-session-event\n~/bin/my-backup.sh":   false,
+		"gchat-hooks hook gchat-stop-gate | tee -a log && rsync a b": false,
+		"gchat-hooks hook gchat-stop-gate 2>/dev/null || notify":     false,
+		"gchat-hooks hook gchat-stop-gate > $(mktemp)":               false,
+		"gchat-hooks hook gchat-stop-gate & sleep 1":                 false,
+		"# gchat-hooks hook x":                                       false,
+		"gchat-hooks.bak hook x":                                     false,
+		"/b/gchat-hooks/run hook gchat-hook":                         false,
 	} {
 		if ours(command, nil) != want {
 			t.Errorf("%q is ours: %t", command, !want)
@@ -265,8 +276,14 @@ func TestOurs(t *testing.T) {
 			t.Errorf("%q %q is ours: %t", test.command, test.args, !test.want)
 		}
 	}
+	const theirs = `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"gchat-hooks hook gchat-session-event; ~/bin/my-backup.sh"}]}]}}`
+	out, err := Install([]byte(theirs), nil, newest(t, "report"))
+	back, err2 := Uninstall(out, []byte(theirs))
+	if err != nil || err2 != nil || !strings.Contains(string(out), "my-backup.sh") || string(back) != theirs {
+		t.Errorf("a line that does more is not kept: %v, %v\n%s\n%s", err, err2, out, back)
+	}
 	for _, path := range []string{"/b/gchat-hooks", "/it's a/gchat-hooks", `/a"\$b/gchat-hooks`, "/ü/gchat-hooks", "~/gchat-hooks", "A=b/gchat-hooks"} {
-		if words := shellWords(shellQuote(path) + " hook x"); len(words) != 3 || words[0] != path {
+		if words, _ := shellWords(shellQuote(path) + " hook x"); len(words) != 3 || words[0] != path {
 			t.Errorf("%q quoted is %q", path, words)
 		}
 	}
