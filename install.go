@@ -50,11 +50,6 @@ func (i install) run(ctx context.Context) error {
 		return usageError{err, "gchat-hooks install --help"}
 	}
 	version, known := i.version(ctx)
-	cfg := state.LoadConfig(i.env, state.ProjectDir(i.env))
-	entries, left, err := settings.Program{Path: program, Claude: version, Waiting: int(cfg.HookTimeout.Seconds())}.Entries(hooks)
-	if err != nil {
-		return err
-	}
 	if !known {
 		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
 	}
@@ -73,11 +68,21 @@ func (i install) run(ctx context.Context) error {
 		return err
 	}
 	if i.keep && len(i.presets) == 0 && i.phase == 0 {
-		// An upgrade must not take back what a person chose. Hooks that start another program of ours are written anew.
-		if there, err := file.Starts(program); err == nil && there {
-			fmt.Fprintf(i.out, "%s: hooks stay as they are\n", file.Path)
-			return nil
+		// An upgrade must not take back what a person chose. Where they start another program of ours, the same ones are
+		// written anew.
+		chosen, start, err := file.Chosen(program)
+		if err == nil && len(chosen) > 0 {
+			if start {
+				fmt.Fprintf(i.out, "%s: hooks stay as they are\n", file.Path)
+				return nil
+			}
+			hooks = chosen
 		}
+	}
+	cfg := state.LoadConfig(i.env, state.ProjectDir(i.env))
+	entries, left, err := settings.Program{Path: program, Claude: version, Waiting: int(cfg.HookTimeout.Seconds())}.Entries(hooks)
+	if err != nil {
+		return err
 	}
 	change, err := file.Install(ctx, entries, i.dryRun)
 	if err != nil {

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -88,12 +87,6 @@ func (f File) Set(ctx context.Context, members ...Member) (changed bool, err err
 func (f File) Holds() (bool, error) {
 	s, err := f.read()
 	return err == nil && Holds(s.bytes), err
-}
-
-// Starts says whether the file has an entry of ours that starts the program at path.
-func (f File) Starts(path string) (bool, error) {
-	s, err := f.read()
-	return err == nil && Holds(s.bytes) && bytes.Contains(s.bytes, []byte(path)), err
 }
 
 // Forget removes the copies that installs left beside the file.
