@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,7 +48,10 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return usageError{err, "gchat-hooks install --help"}
 	}
-	version, known := i.version(ctx)
+	version, known, err := i.version(ctx)
+	if err != nil {
+		return err
+	}
 	if !known {
 		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
 	}
@@ -175,23 +177,17 @@ func (i install) program() (string, error) {
 var oldestClaude = settings.Version{2, 1, 45}
 
 // version is that of the Claude Code that will read the settings.
-func (i install) version(ctx context.Context) (v settings.Version, known bool) {
-	said := i.claude
-	if said == "" {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "claude", "--version")
-		cmd.WaitDelay = time.Second
-		out, err := cmd.Output()
-		if err != nil {
-			return oldestClaude, false
+func (i install) version(ctx context.Context) (v settings.Version, known bool, err error) {
+	if i.claude != "" {
+		if v, known = settings.ParseVersion(i.claude); !known {
+			err = usageError{fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help"}
 		}
-		said = string(out)
+		return v, known, err
 	}
-	if v, known = settings.ParseVersion(said); !known {
-		return oldestClaude, false
+	if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
+		return oldestClaude, false, nil
 	}
-	return v, true
+	return v, true, nil
 }
 
 // link makes the names that the program is called as, beside it. What stands there and is not ours stays.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,37 +63,9 @@ func Checks(env state.Getenv, cfg *state.Config) []state.Check {
 	}
 }
 
-var errNoClaude = errors.New("claude is not on PATH")
-
-// claude is the version of the claude on PATH. Others may be installed: an editor brings its own.
+// claude is the version of the claude on PATH.
 func (a *audit) claude(ctx context.Context) (Version, error) {
-	a.versionOnce.Do(func() {
-		path, err := exec.LookPath("claude")
-		for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // where its installers put it; the second is an alias in shells
-			if err != nil {
-				path, err = exec.LookPath(filepath.Join(a.env("HOME"), usual))
-			}
-		}
-		if err != nil {
-			a.versionErr = errNoClaude
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, path, "--version")
-		cmd.WaitDelay = 300 * time.Millisecond // a child of it may hold the pipe
-		out, err := cmd.Output()
-		v, ok := ParseVersion(string(out))
-		switch {
-		case ctx.Err() != nil:
-			a.versionErr = errors.New("claude --version did not end within 4 seconds")
-		case !ok && err != nil:
-			a.versionErr = fmt.Errorf("claude --version: %w", err)
-		case !ok:
-			a.versionErr = errors.New("claude --version prints no version")
-		}
-		a.version = v
-	})
+	a.versionOnce.Do(func() { a.version, a.versionErr = AskVersion(ctx, a.env, 4*time.Second) })
 	return a.version, a.versionErr
 }
 

@@ -38,11 +38,18 @@ func (v Version) atLeast(min Version) bool {
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-var number = regexp.MustCompile(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
+var (
+	number = regexp.MustCompile(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
+	signed = regexp.MustCompile(number.String() + `\S* \(Claude Code\)`)
+)
 
-// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)"; ok is false when there is no version in it.
+// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)". A shell may print the versions of others
+// before it: where the name is missing, only a lone number is taken.
 func ParseVersion(s string) (v Version, ok bool) {
-	m := number.FindStringSubmatch(s)
+	m := signed.FindStringSubmatch(s)
+	if all := number.FindAllStringSubmatch(s, 2); m == nil && len(all) == 1 {
+		m = all[0]
+	}
 	if m == nil {
 		return v, false
 	}

@@ -110,9 +110,12 @@ func TestVersions(t *testing.T) {
 		{"2.1.197", true, nil},
 		{"2.1.329\n", true, nil},
 		{"v3.0.0", true, nil},
+		{"Now using node v22.3.0 (npm v10.8.1)\n2.1.138 (Claude Code)\n", false, []string{"rewake", "rewake"}},
+		{"2.1.138-beta.2 (Claude Code)\nUpdate available: 2.1.400", false, []string{"rewake", "rewake"}},
+		{"unknown: node v22.3.0, npm v10.8.1", false, []string{"StopFailure", "StopFailure", "rewake", "rewake"}},
 	} {
 		v, ok := ParseVersion(test.version)
-		if ok != (test.version != "unknown") {
+		if ok == strings.HasPrefix(test.version, "unknown") {
 			t.Errorf("%q is %v", test.version, v)
 		}
 		entries, left, err := Program{Path: "/a b/gchat-hooks", Claude: v, Waiting: 60}.Entries(all)
