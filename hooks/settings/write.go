@@ -63,7 +63,11 @@ func stage(old snapshot, b []byte, mode os.FileMode) (*renameio.PendingFile, err
 	return p, nil
 }
 
-// keepOwner gives a file the owner of another: under sudo it would be root's, and its person could not write it again.
+// ErrOwner says that the file is somebody else's, and would not be any more.
+var ErrOwner = errors.New("the file belongs to another user")
+
+// keepOwner gives a file the owner of another: under sudo it would be root's, and its person could not write it again. A
+// group that its person is not in cannot be kept; ours may do then what anybody may.
 func keepOwner(f *os.File, as os.FileInfo) error {
 	if as == nil {
 		return nil
@@ -78,7 +82,13 @@ func keepOwner(f *os.File, as os.FileInfo) error {
 		return nil
 	}
 	mode := info.Mode().Perm()
-	if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
+	err = f.Chown(int(want.Uid), int(want.Gid))
+	switch {
+	case errors.Is(err, syscall.EPERM) && is.Uid == want.Uid:
+		mode = mode&^0o070 | mode&0o007<<3
+	case errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w: %w", ErrOwner, err)
+	case err != nil:
 		return fmt.Errorf("keep the file's owner: %w", err)
 	}
 	return f.Chmod(mode)
