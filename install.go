@@ -93,7 +93,10 @@ func (i install) run(ctx context.Context) error {
 	for _, l := range left {
 		fmt.Fprintf(i.out, "left out: %s on %s %s\n", l.Name, l.Event, l.Why)
 	}
-	i.tell(change, "installed")
+	i.tell(ctx, change, "installed")
+	if i.scope == settings.Project {
+		fmt.Fprintf(i.out, "note: who gets this file with the project needs gchat-hooks at the same place, %s, or the plugin in place of it\n", program)
+	}
 	noWaking := slices.ContainsFunc(left, func(l settings.LeftOut) bool { return l.Rewake })
 	if noWaking || i.phase == 1 || i.phase == 2 {
 		fmt.Fprintln(i.out, "note: a session whose name begins with system3-, s3-, cccb- or a timestamp is in deny mode, and none of these hooks wakes it.\n"+
@@ -111,30 +114,11 @@ func (i install) runUninstall(ctx context.Context) error {
 	if err != nil {
 		return settingsError(err, file.Path)
 	}
-	i.tell(change, "taken out")
+	i.tell(ctx, change, "taken out")
 	if i.links && !i.dryRun {
 		return unlink(i.out, i.self)
 	}
 	return nil
-}
-
-// tell says what a change did.
-func (i install) tell(c *settings.Change, done string) {
-	switch {
-	case c.Nothing():
-		fmt.Fprintf(i.out, "%s: nothing to change\n", c.Path)
-	case i.dryRun:
-		fmt.Fprintf(i.out, "%s\n%s would be changed; nothing was written\n", strings.TrimRight(c.Diff(), "\n"), c.Path)
-	default:
-		fmt.Fprintf(i.out, "%s\n%s: hooks %s", strings.TrimRight(c.Diff(), "\n"), c.Path, done)
-		if c.Backup != "" {
-			fmt.Fprintf(i.out, "; what was there is in %s", c.Backup)
-		}
-		fmt.Fprintln(i.out)
-	}
-	if c.NotJSON() {
-		fmt.Fprintf(i.out, "%s: Claude Code reads none of it, for it has comments or trailing commas, which were there before\n", c.Path)
-	}
 }
 
 func settingsError(err error, path string) error {
@@ -144,6 +128,8 @@ func settingsError(err error, path string) error {
 		return installError{fmt.Errorf("%s does not parse: %w", path, syntax), "mend that line; nothing was written"}
 	case errors.Is(err, settings.ErrReadOnly):
 		return installError{err, "chmod u+w " + path + ", if that is yours to change"}
+	case errors.Is(err, settings.ErrOwner):
+		return installError{err, "install as the owner of " + path}
 	}
 	return err
 }
@@ -183,6 +169,9 @@ func (i install) version(ctx context.Context) (v settings.Version, known bool, e
 			err = usageError{fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help"}
 		}
 		return v, known, err
+	}
+	if i.scope == settings.Project {
+		return oldestClaude, true, nil // others read it, too
 	}
 	if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
 		return oldestClaude, false, nil

@@ -34,6 +34,14 @@ func (c *Change) NotJSON() bool {
 	return len(bytes.TrimSpace(b)) > 0 && !json.Valid(b)
 }
 
+// Disabled says whether the file keeps Claude Code from running any hook.
+func (c *Change) Disabled() bool {
+	s := &source{}
+	s.parse(noBOM(c.New), "")
+	on, _ := s.bool("disableAllHooks")
+	return on
+}
+
 // Install makes these entries the only ones of ours in the file; dry only tells what that would change.
 func (f File) Install(ctx context.Context, entries []Entry, dry bool) (*Change, error) {
 	return f.change(ctx, dry, func(old, before []byte) ([]byte, error) {
