@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
@@ -36,6 +37,7 @@ func main() {
 		}
 		return
 	}
+	self = asCalled(os.Args[0], self)
 	app := commands(cliProgram{self: self, in: os.Stdin, out: os.Stdout, errOut: os.Stderr})
 	args := arguments(os.Args, app)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -60,6 +62,25 @@ func main() {
 
 // plain is what an error says without what a terminal obeys, and without secrets: Chat's words are in it, and those of files.
 func plain(s string) string { return new(state.Redactor).Clean(poller.Printable(s)) }
+
+// asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
+// to. self is that version, for a call that tells nothing.
+func asCalled(arg0, self string) string {
+	called, err := exec.LookPath(arg0)
+	if err != nil {
+		return self
+	}
+	if called, err = filepath.Abs(called); err != nil {
+		return self
+	}
+	called = filepath.Join(filepath.Dir(called), "gchat-hooks") // it may have been called by the name of a command
+	there, err := os.Stat(called)
+	is, err2 := os.Stat(self)
+	if err != nil || err2 != nil || !os.SameFile(there, is) {
+		return self
+	}
+	return called
+}
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
 var calledAs = map[string]string{"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health"}
