@@ -115,7 +115,7 @@ func hookName(args []string) (name string, ok bool) {
 	if name = filepath.Base(args[0]); known(name) {
 		return name, true
 	}
-	if len(args) > 2 && args[1] == "hook" && !strings.HasPrefix(args[2], "-") {
+	if len(args) > 2 && args[1] == "hook" && args[2] != "--help" && args[2] != "-h" {
 		return args[2], true
 	}
 	if len(args) > 1 && known(args[1]) {
