@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Installs gchat-hooks for you alone, and takes it away again: see ./install.sh --help. For macOS and Linux, with the bash
-# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing.
+# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing; but for a
+# line that a shell which is no bash reads before it stumbles over the rest.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 {
 set -euo pipefail
+unset CDPATH # cd would say where it went
 
 usage() {
   cat <<'END'
@@ -50,8 +53,22 @@ done
 if [ "$(id -u)" = 0 ] && [ -n "${SUDO_USER:-}" ]; then
   die "this installs for one person, and sudo makes that root" "run it without sudo"
 fi
+# As cd reads it, also where it does not exist yet: what is noted down must be found again from anywhere.
 prefix=${prefix:-$HOME/bin}
-case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+case $prefix in
+  '~'|'~/'*) prefix=$HOME${prefix#?} ;; # a shell leaves it in --prefix=~/bin
+  /*) ;;
+  *) prefix=$PWD/$prefix ;;
+esac
+parts=$prefix/ prefix=''
+while [ -n "$parts" ]; do
+  case ${parts%%/*} in
+    ''|.) ;;
+    ..) prefix=${prefix%/*} ;;
+    *) prefix=$prefix/${parts%%/*} ;;
+  esac
+  parts=${parts#*/}
+done
 program=$prefix/gchat-hooks
 
 if [ "$uninstall" = yes ]; then
