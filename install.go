@@ -24,10 +24,9 @@ type install struct {
 	presets []string // none: the default one
 	phase   int      // in place of presets; 0 for none
 	dryRun  bool
-	links   bool       // make, or remove, the names that we are called as
-	keep    bool       // the hooks that are there, where no others are named
-	made    state.Made // by what called us; see state.NoteMade
-	claude  string     // "": ask the installed one
+	links   bool   // make, or remove, the names that we are called as
+	keep    bool   // the hooks that are there, where no others are named
+	claude  string // "": ask the installed one
 }
 
 // installError is an install that cannot be done.
@@ -56,7 +55,7 @@ func (i install) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
 	}
 	if !i.dryRun {
-		if err := state.NoteMade(i.env, i.made); err != nil {
+		if err := i.note(ctx, state.Made{}); err != nil {
 			return err
 		}
 	}
@@ -110,7 +109,12 @@ func (i install) runUninstall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := file.Uninstall(ctx, i.dryRun)
+	change, err := file.Uninstall(ctx, true)
+	if err == nil && !i.dryRun && !change.Nothing() {
+		if err = state.NoteMade(i.env, state.Made{}); err == nil { // the lock may be the first file that we ever write
+			change, err = file.Uninstall(ctx, false)
+		}
+	}
 	if err != nil {
 		return settingsError(err, file.Path)
 	}

@@ -77,13 +77,8 @@ if [ "$uninstall" = yes ]; then
   [ -x "$by" ] || by=$binary
   [ -x "$by" ] || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
   "$by" uninstall --purge ${confirm[@]+"${confirm[@]}"}
-  [ ! -e "$program" ] || say "$program is still there"
+  [ ! -e "$program" ] || { say "$program is still there"; exit 1; }
   exit 0
-fi
-
-# What stands in the program's place has to be one of ours or nothing: a link leads to somebody's checkout or package.
-if [ -L "$program" ] || [ -d "$program" ]; then
-  die "$program is a link or a folder, and stays" "remove it, or take another --prefix"
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
@@ -122,21 +117,8 @@ else
 fi
 "$work/gchat-hooks" --version >/dev/null 2>&1 || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
 
-# Folders that are made here go again with --uninstall, once they are empty.
-made=() dir=$prefix
-while [ ! -e "$dir" ]; do
-  made+=(--made "$dir")
-  dir=$(dirname "$dir")
-done
-mkdir -p "$prefix"
-
-# By a rename: a daemon that runs keeps its program, and nobody ever starts half of one.
-trap 'rm -rf "$work" "$prefix/.gchat-hooks.new"' EXIT
-cp "$work/gchat-hooks" "$prefix/.gchat-hooks.new"
-chmod 755 "$prefix/.gchat-hooks.new"
-mv -f "$prefix/.gchat-hooks.new" "$program"
-
-"$program" install --links --keep --placed "$program" ${made[@]+"${made[@]}"} ${presets[@]+"${presets[@]}"}
+# It looks whether all of this can be done, notes what it makes, for --uninstall, and only then puts itself in place.
+"$work/gchat-hooks" install --place "$program" --links --keep ${presets[@]+"${presets[@]}"}
 
 if [ "$service" = ask ]; then
   service=no

@@ -1,10 +1,100 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// However it was installed, and whatever became of it since: one uninstall takes everything away.
+func TestUninstallFindsAll(t *testing.T) {
+	script, binary := installScript(t), program(t)
+	for name, stay := range map[string]func(n *newcomer) (by []string){
+		"the program was removed": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service")
+			n.does("rm", "bin/gchat-hooks")
+			return []string{"bash", script, "--uninstall", "--yes", "--binary", binary}
+		},
+		"another copy": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service")
+			return []string{binary, "uninstall", "--purge", "--yes"}
+		},
+		"two places": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service")
+			n.does("bash", script, "--binary", binary, "--no-service", "--prefix", "opt/tools")
+			return []string{"bash", script, "--uninstall", "--yes", "--prefix", "opt/tools"}
+		},
+		"hooks of a project": func(n *newcomer) []string {
+			n.has("proj/x", "x")
+			n.does("bash", script, "--binary", binary, "--no-service")
+			n.does("sh", "-c", "cd proj && ../bin/gchat-hooks install --project")
+			n.does("rm", "-r", "proj/x")
+			n.has("proj/x", "x")
+			return []string{"bash", script, "--uninstall", "--yes"}
+		},
+		"a folder with a comma, below one with brackets": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service", "--prefix", "a,b [c]*/./no/../bin//")
+			if out, _ := n.run("sh", "-c", "echo 'a,b [c]*'/*"); out != "a,b [c]*/bin\n" {
+				n.t.Errorf("the prefix holds %s", out)
+			}
+			return []string{"bash", script, "--uninstall", "--yes", "--prefix", n.home + "/a,b [c]*/bin"}
+		},
+		"a home that no shell expanded": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service", "--prefix=~/my bin/")
+			n.does(filepath.Join(n.home, "my bin/gchat-hooks"), "--version")
+			return []string{"bash", script, "--uninstall", "--yes", "--prefix=~/my bin"}
+		},
+		"by a shell that is no bash": func(n *newcomer) []string {
+			n.env = append(n.env, "CDPATH=/")
+			n.does("sh", script, "--binary", binary, "--no-service")
+			return []string{"sh", script, "--uninstall", "--yes"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNewcomer(t, "/usr/bin:/bin")
+			n.has("proj/x", "x")
+			before := n.tree()
+			by := stay(n)
+			if out := n.does(by[0], by[1:]...); n.tree() != before {
+				t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, n.tree(), out)
+			}
+		})
+	}
+}
+
+// An install that cannot be done is found out before anything is written.
+func TestInstallScriptRefusesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		has  map[string]string
+		args []string
+		says string
+	}{
+		"no such preset":             {args: []string{"--preset", "anwser"}, says: "anwser"},
+		"somebody else's program":    {has: map[string]string{"bin/gchat-hooks": "#!/bin/sh\necho mine\n"}, says: "another --prefix"},
+		"one that never ends":        {has: map[string]string{"bin/gchat-hooks": "#!/bin/sh\nyes & yes\n"}, says: "another --prefix"},
+		"settings that do not parse": {has: map[string]string{".claude/settings.json": "{"}, says: "nothing was written"},
+		"a folder":                   {has: map[string]string{"bin/gchat-hooks/": ""}, says: "another --prefix"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNewcomer(t, "/usr/bin:/bin")
+			for path, text := range c.has {
+				n.has(path, text)
+				if filepath.Dir(path) == "bin" {
+					n.does("chmod", "755", path)
+				}
+			}
+			before := n.tree()
+			out, err := n.run("bash", append([]string{installScript(t), "--binary", program(t), "--no-service"}, c.args...)...)
+			if err == nil || !strings.Contains(out, c.says) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if after := n.tree(); after != before {
+				t.Errorf("it did something:\n%s\n%s", after, out)
+			}
+		})
+	}
+}
 
 // A person's CDPATH has cd say where it went; that is no part of the source's path.
 func TestInstallScriptKnowsWhereItIs(t *testing.T) {
@@ -22,4 +112,21 @@ func TestInstallScriptReadsThePrefix(t *testing.T) {
 	n := newNewcomer(t, "/usr/bin:/bin")
 	n.does("sh", installScript(t), "--binary", program(t), "--no-service", "--prefix=~/my bin/./no/..//")
 	n.does(filepath.Join(n.home, "my bin/gchat-hooks"), "--version")
+}
+
+// A program that is not ours, or that nobody noted, stays when the rest goes; whoever asks by a script hears of it.
+func TestUninstallLeavesOtherPrograms(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	n.does("bash", installScript(t), "--binary", program(t), "--no-service")
+	n.does("rm", "bin/gchat-hooks")
+	n.has("bin/gchat-hooks", "mine")
+	n.does(program(t), "uninstall", "--purge", "--yes")
+	if b, err := os.ReadFile(filepath.Join(n.home, "bin/gchat-hooks")); string(b) != "mine" {
+		t.Errorf("it holds %q: %v", b, err)
+	}
+	n.does("cp", program(t), "bin/gchat-hooks")
+	n.does("chmod", "755", "bin/gchat-hooks")
+	if out, err := n.run("bash", installScript(t), "--uninstall", "--yes"); err == nil || !strings.Contains(out, "still there") {
+		t.Errorf("%v: %s", err, out)
+	}
 }

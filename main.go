@@ -428,19 +428,24 @@ func (p cliProgram) installCommand() *cli.Command {
 			&cli.BoolFlag{Name: "links", Usage: "also link all names (gchat-send, menu-driver.sh, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of the Claude Code that reads the settings (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the hooks that are registered already, where no --preset is given"},
-			&cli.StringSliceFlag{Name: "made", Hidden: true, Usage: "install.sh made the folder `DIR`"},
-			&cli.StringFlag{Name: "placed", Hidden: true, Usage: "install.sh put the program into `FILE`"},
+			&cli.StringFlag{Name: "place", Hidden: true, Usage: "copy the program into `FILE` first, and register that one"},
 		),
 		Action: func(c *cli.Context) error {
 			scope, err := scopeOf(c)
 			if err != nil {
 				return err
 			}
-			return install{
+			i := install{
 				env: os.Getenv, self: p.self, out: p.out, scope: scope, presets: c.StringSlice("preset"), phase: c.Int("phase"),
-				dryRun: c.Bool("dry-run"), links: c.Bool("links"), claude: c.String("claude-version"),
-				keep: c.Bool("keep"), made: state.Made{Folders: c.StringSlice("made"), Program: c.String("placed")},
-			}.run(c.Context)
+				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
+			}
+			if program := c.String("place"); program != "" {
+				if err := i.place(c.Context, program); err != nil {
+					return err
+				}
+				i.self = program
+			}
+			return i.run(c.Context)
 		},
 	}
 }

@@ -105,7 +105,7 @@ func (p *purge) add(part part) {
 // look finds what there is. It changes nothing.
 func (p *purge) look(ctx context.Context) (err error) {
 	if p.made, err = state.ReadMade(p.env); err != nil {
-		fmt.Fprintf(p.out, "%v: empty folders stay\n", err)
+		fmt.Fprintf(p.out, "%v: what it names stays\n", err)
 	}
 	user := state.UserState(p.env)
 	if state.Held(filepath.Join(user, "space", "lock")) {
@@ -123,23 +123,30 @@ func (p *purge) look(ctx context.Context) (err error) {
 	p.lookLinks()
 	p.lookProjects(projects)
 	p.lookFolders()
-	p.lookProgram()
+	p.lookPrograms(ctx)
 	p.leftovers = append(p.leftovers, p.made.Folders...)
 	return nil
 }
 
-// lookLinks finds the names beside the program.
+// lookLinks finds the names beside this program, and beside those that install.sh placed.
 func (p *purge) lookLinks() {
-	dir, n := filepath.Dir(p.self), 0
-	for _, name := range allNames() {
-		if isOurLink(dir, name) {
-			n++
-		}
+	dirs := []string{filepath.Dir(p.self)}
+	for _, program := range p.made.Programs {
+		dirs = append(dirs, filepath.Dir(program))
 	}
-	if n > 0 {
-		p.add(part{name: "links", what: []string{fmt.Sprintf("%d names in %s", n, dir)}, gone: func(context.Context) error {
-			return unlink(io.Discard, p.self)
-		}})
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		n := 0
+		for _, name := range allNames() {
+			if isOurLink(dir, name) {
+				n++
+			}
+		}
+		if n > 0 {
+			p.add(part{name: "links", what: []string{fmt.Sprintf("%d names in %s", n, dir)}, gone: func(context.Context) error {
+				return unlink(io.Discard, filepath.Join(dir, "gchat-hooks"))
+			}})
+		}
 	}
 }
 
@@ -168,14 +175,28 @@ func (p *purge) lookFolders() {
 	}
 }
 
-// lookProgram finds the program, if install.sh put it there. One that somebody built or installed another way is theirs.
-func (p *purge) lookProgram() {
-	is, err := os.Stat(p.self)
-	put, err2 := os.Stat(p.made.Program)
-	if err != nil || err2 != nil || !os.SameFile(is, put) {
-		return
+// there are those of the paths that exist.
+func there(paths ...string) (found []string) {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			found = append(found, path)
+		}
 	}
-	p.add(part{name: "program", what: []string{p.made.Program}, gone: func(context.Context) error { return os.Remove(p.made.Program) }})
+	return found
+}
+
+// lookPrograms finds the program wherever install.sh put it, whichever copy this is. One that somebody built or installed
+// another way is theirs.
+func (p *purge) lookPrograms(ctx context.Context) {
+	for _, program := range p.made.Programs {
+		var files []string
+		if isGchatHooks(ctx, program) {
+			files = append(files, program)
+		} else if len(there(program)) > 0 {
+			fmt.Fprintf(p.out, "%s stays: it is not a gchat-hooks of ours any more\n", program)
+		}
+		p.add(part{name: "program", what: files, gone: func(context.Context) error { return removeAll(files...) }})
+	}
 }
 
 // removeWait is how long processes of ours may go on writing into what is removed: a flusher that finds nothing left ends.

@@ -17,7 +17,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// lookHooks finds our hooks in the person's settings, and in those of the projects that are known.
+// lookHooks finds our hooks in the person's settings, in those of the projects that are known, and wherever else an install
+// noted that it wrote some.
 func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
 	dirs := []string{state.ProjectDir(p.env)} // the one that we stand in may have hooks that were never asked anything
 	for _, project := range projects {
@@ -49,10 +50,22 @@ func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
 			}
 		}
 	}
+	for _, path := range p.made.Settings {
+		if seen[path] {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Dir(filepath.Dir(path))); err != nil {
+			fmt.Fprintf(p.out, "%s is out of reach, with hooks of ours that may be in it: %v\n", path, err)
+			continue
+		}
+		if err := p.lookFile(ctx, settings.File{Path: path, Env: p.env}, false); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// lookFile finds our hooks in one settings file, and the copies that installs left beside it.
+// lookFile finds our hooks in one settings file, and what installs left beside it.
 func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) error {
 	change, err := file.Uninstall(ctx, true)
 	if err != nil {
@@ -62,15 +75,11 @@ func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) err
 		fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
 		return nil
 	}
-	copies := file.Copies()
-	if change.Nothing() && len(copies) == 0 {
-		return nil
+	var what []string
+	if !change.Nothing() {
+		what = []string{file.Path}
 	}
-	what := []string{file.Path}
-	if change.Nothing() {
-		what = nil
-	}
-	p.add(part{name: "hooks", first: true, what: append(what, copies...), gone: func(ctx context.Context) error {
+	p.add(part{name: "hooks", first: true, what: slices.Concat(what, file.Copies()), gone: func(ctx context.Context) error {
 		if !change.Nothing() {
 			if _, err := file.Uninstall(ctx, false); err != nil {
 				return err

@@ -2,9 +2,7 @@ package state
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,17 +12,22 @@ import (
 // Made is what stands on this machine because gchat-hooks was installed: what an uninstall that leaves no trace may remove
 // once it is empty. A folder that was there before is a person's, empty or not.
 type Made struct {
-	Folders []string `json:"folders"`           // absolute, sorted
-	Program string   `json:"program,omitempty"` // the program's file, where install.sh put it
+	Folders  []string `json:"folders"`            // each list absolute, sorted
+	Programs []string `json:"programs,omitempty"` // the program's files, wherever install.sh put one
+	Settings []string `json:"settings,omitempty"` // files that hooks were written into, also in projects and in folders of another day
 }
 
 func madeFile(env Getenv) string { return filepath.Join(UserState(env), "made.json") }
 
 // ReadMade is what was written down; nothing, where nobody did.
-func ReadMade(env Getenv) (m Made, err error) {
+func ReadMade(env Getenv) (Made, error) {
+	var m struct {
+		Made
+		Program string `json:"program"` // as it was written when there could be only one
+	}
 	b, err := os.ReadFile(madeFile(env))
 	if missing(err) {
-		return m, nil
+		return Made{}, nil
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &m)
@@ -32,42 +35,55 @@ func ReadMade(env Getenv) (m Made, err error) {
 	if err != nil {
 		return Made{}, fmt.Errorf("read %s: %w", madeFile(env), err)
 	}
-	return m, nil
+	if m.Program != "" {
+		m.Programs = union(m.Programs, []string{m.Program})
+	}
+	return m.Made, nil
 }
 
 // NoteMade writes down, before anything else is written for the first time, which of the folders that we put files into do
-// not exist yet; and adds what also has. Later calls add only that.
+// not exist yet. Every time, it adds what also has, and the folders that its files will need.
 func NoteMade(env Getenv, also Made) error {
+	if absent(madeFile(env)) {
+		for _, dir := range shared(env) {
+			if absent(dir) {
+				also.Folders = append(also.Folders, dir)
+			}
+		}
+	}
+	for _, path := range slices.Concat(also.Programs, also.Settings) {
+		for dir := filepath.Dir(path); absent(dir); dir = filepath.Dir(dir) {
+			also.Folders = append(also.Folders, dir)
+		}
+	}
+	// The lock makes our own folder: what was missing is known by then.
+	l, err := lockSoon(madeFile(env) + ".lock")
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
 	m, err := ReadMade(env)
 	if err != nil {
 		return err
 	}
-	_, err = os.Lstat(madeFile(env))
-	first := errors.Is(err, fs.ErrNotExist)
-	if !first && also.Program == "" && len(also.Folders) == 0 {
-		return nil
-	}
-	if first {
-		for _, dir := range shared(env) {
-			if _, err := os.Lstat(dir); missing(err) {
-				m.Folders = append(m.Folders, dir)
-			}
-		}
-	}
-	m.Folders = append(m.Folders, also.Folders...)
-	slices.Sort(m.Folders)
-	m.Folders = slices.Compact(m.Folders)
-	if also.Program != "" {
-		m.Program = also.Program
-	}
-	b, err := json.MarshalIndent(m, "", "  ")
+	b, err := json.MarshalIndent(Made{union(m.Folders, also.Folders), union(m.Programs, also.Programs), union(m.Settings, also.Settings)}, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := mkdir(UserState(env)); err != nil {
-		return err
-	}
 	return writeFile(madeFile(env), append(b, '\n'))
+}
+
+// absent says that there is no such file or folder.
+func absent(path string) bool {
+	_, err := os.Lstat(path)
+	return missing(err)
+}
+
+// union is all of both, sorted, each once.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // shared are the folders of other programs' that our files stand in, with those around them up to the home folder.

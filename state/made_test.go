@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -14,7 +16,7 @@ func TestMadeIsWhatWasNotThere(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(home, ".config"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := NoteMade(env, Made{Folders: []string{filepath.Join(home, "bin")}, Program: "/p"}); err != nil {
+	if err := NoteMade(env, Made{Folders: []string{filepath.Join(home, "bin")}, Programs: []string{"/p"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(home, ".config")); err != nil { // what is gone later was not made by us either
@@ -35,8 +37,41 @@ func TestMadeIsWhatWasNotThere(t *testing.T) {
 			t.Errorf("%q made by us: %v, want %v", dir, got, want)
 		}
 	}
-	if m.Program != "/p" {
-		t.Errorf("the program is %q", m.Program)
+	if !slices.Equal(m.Programs, []string{"/p"}) {
+		t.Errorf("the programs are %q", m.Programs)
+	}
+}
+
+// What is noted is added to what was, in the form of any version; folders that its files need, and that are missing, too.
+func TestMadeGrows(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	writeAt(t, madeFile(env), `{"folders": ["/f"], "program": "/old/p"}`)
+	writeAt(t, filepath.Join(home, "there", "x"), "x")
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			project := filepath.Join(home, "there", strconv.Itoa(n), ".claude", "settings.json")
+			if err := NoteMade(env, Made{Programs: []string{"/new/p"}, Settings: []string{project}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	m, err := ReadMade(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/new/p", "/old/p"}; !slices.Equal(m.Programs, want) {
+		t.Errorf("the programs are %q, want %q", m.Programs, want)
+	}
+	if len(m.Settings) != 20 {
+		t.Errorf("of twenty notes at once there are %q", m.Settings)
+	}
+	for dir, want := range map[string]bool{"/f": true, filepath.Join(home, "there/7/.claude"): true, filepath.Join(home, "there/7"): true, filepath.Join(home, "there"): false} {
+		if got := slices.Contains(m.Folders, dir); got != want {
+			t.Errorf("%s made by us: %v, want %v", dir, got, want)
+		}
 	}
 }
 
