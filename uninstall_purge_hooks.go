@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
 func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) error {
 	change, err := file.Uninstall(ctx, true)
 	if err != nil {
-		if errors.Is(err, settings.ErrReadOnly) || mine {
+		if errors.Is(err, settings.ErrReadOnly) || mine && mayBeOurs(file) {
 			return settingsError(err, file.Path)
 		}
 		fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
@@ -88,6 +89,19 @@ func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) err
 		return file.Forget()
 	}})
 	return nil
+}
+
+// mayBeOurs says whether hooks of ours may stand in settings that do not parse: an install left copies beside them, or their
+// text has a name of ours.
+func mayBeOurs(file settings.File) bool {
+	if len(file.Copies()) > 0 {
+		return true
+	}
+	if info, err := os.Stat(file.Path); err == nil && !info.Mode().IsRegular() {
+		return false // to read a pipe would wait for ever
+	}
+	b, err := os.ReadFile(file.Path)
+	return err != nil || bytes.Contains(b, []byte("gchat-"))
 }
 
 // lookRunning finds the service, and a daemon that was started by hand.
