@@ -50,6 +50,11 @@ func TestUninstallFindsAll(t *testing.T) {
 			n.does("sh", script, "--binary", binary, "--no-service")
 			return []string{"sh", script, "--uninstall", "--yes"}
 		},
+		"a write that was killed": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service")
+			n.has("bin/.gchat-hooks1234567890", "half a prog")
+			return []string{"bash", script, "--uninstall", "--yes"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNewcomer(t, "/usr/bin:/bin")

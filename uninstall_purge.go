@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -84,15 +85,25 @@ func (p *purge) remove(ctx context.Context) error {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
-	// The inmost first, so that one that held another empty one goes too.
+	p.removeLeftovers()
+	if failed != nil {
+		return failed // what was noted stays, for the next try
+	}
+	if err := removeAll(state.UserState(p.env)); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	p.removeLeftovers() // those around the state
+	fmt.Fprintln(p.out, "gchat-hooks is gone")
+	return nil
+}
+
+// removeLeftovers removes the folders that are empty by now, the inmost first, so that one that held another empty one goes
+// too.
+func (p *purge) removeLeftovers() {
 	slices.SortFunc(p.leftovers, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	for _, dir := range p.leftovers {
 		_ = os.Remove(dir) // fails where there is something in it
 	}
-	if failed == nil {
-		fmt.Fprintln(p.out, "gchat-hooks is gone")
-	}
-	return failed
 }
 
 // add notes a part down, if there is anything of it.
@@ -153,26 +164,23 @@ func (p *purge) lookLinks() {
 // lookFolders finds logs, configuration and state.
 func (p *purge) lookFolders() {
 	log := state.LogPath(p.env)
-	logs, _ := filepath.Glob(filepath.Join(filepath.Dir(log), "gchat-response-poller.*")) // what launchd caught
-	more, _ := filepath.Glob(log + "*")
-	if logs = append(logs, more...); len(logs) > 0 {
-		p.add(part{name: "logs", what: logs, gone: func(context.Context) error { return removeAll(logs...) }})
+	names := []string{log, log + ".1"}
+	if runtime.GOOS == "darwin" { // what launchd caught; elsewhere another program's may be called so
+		names = append(names, filepath.Join(filepath.Dir(log), "gchat-response-poller.log"), filepath.Join(filepath.Dir(log), "gchat-response-poller.err"))
 	}
-	for _, f := range []struct{ name, dir string }{{"configuration", state.ConfigDir(p.env)}, {"state", state.UserState(p.env)}} {
-		if _, err := os.Lstat(f.dir); err != nil {
-			continue
-		}
-		entries, _ := os.ReadDir(f.dir)
+	logs := there(names...)
+	p.add(part{name: "logs", what: logs, gone: func(context.Context) error { return removeAll(logs...) }})
+	config, kept := state.ConfigDir(p.env), state.UserState(p.env)
+	for _, dir := range there(config) {
+		entries, _ := os.ReadDir(dir) // it may hold what a person put there
 		var names []string
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		what := f.dir
-		if f.name == "configuration" { // it may hold what a person put there
-			what += ": " + strings.Join(names, ", ")
-		}
-		p.add(part{name: f.name, what: []string{what}, gone: func(context.Context) error { return removeAll(f.dir) }})
+		p.add(part{name: "configuration", what: []string{dir + ": " + strings.Join(names, ", ")}, gone: func(context.Context) error { return removeAll(dir) }})
 	}
+	// With all that is noted in it, it goes when the rest is gone: whatever interrupts us, the next try knows as much.
+	p.add(part{name: "state", what: there(kept), gone: func(context.Context) error { return nil }})
 }
 
 // there are those of the paths that exist.
@@ -189,7 +197,7 @@ func there(paths ...string) (found []string) {
 // another way is theirs.
 func (p *purge) lookPrograms(ctx context.Context) {
 	for _, program := range p.made.Programs {
-		var files []string
+		files := halves(program)
 		if isGchatHooks(ctx, program) {
 			files = append(files, program)
 		} else if len(there(program)) > 0 {
@@ -197,6 +205,19 @@ func (p *purge) lookPrograms(ctx context.Context) {
 		}
 		p.add(part{name: "program", what: files, gone: func(context.Context) error { return removeAll(files...) }})
 	}
+}
+
+// halves are what writes of a file, or of the copies beside it, left there when they were killed.
+func halves(path string) (found []string) {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), "."+filepath.Base(path))
+		of := strings.TrimRight(rest, "0123456789")
+		if ok && of != rest && (of == "" || strings.HasSuffix(of, "-gchat-hooks")) {
+			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return found
 }
 
 // removeWait is how long processes of ours may go on writing into what is removed: a flusher that finds nothing left ends.

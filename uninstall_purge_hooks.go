@@ -80,13 +80,14 @@ func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) err
 	if !change.Nothing() {
 		what = []string{file.Path}
 	}
-	p.add(part{name: "hooks", first: true, what: slices.Concat(what, file.Copies()), gone: func(ctx context.Context) error {
+	broken := halves(file.Path)
+	p.add(part{name: "hooks", first: true, what: slices.Concat(what, file.Copies(), broken), gone: func(ctx context.Context) error {
 		if !change.Nothing() {
 			if _, err := file.Uninstall(ctx, false); err != nil {
 				return err
 			}
 		}
-		return file.Forget()
+		return errors.Join(file.Forget(), removeAll(broken...))
 	}})
 	return nil
 }
