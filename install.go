@@ -55,7 +55,7 @@ func (i install) run(ctx context.Context) error {
 		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
 	}
 	if !i.dryRun {
-		if err := i.note(ctx, state.Made{}); err != nil {
+		if err := i.noteMade(ctx, state.Made{}); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func (i install) place(ctx context.Context, program string) error {
 	if err != nil {
 		return fmt.Errorf("read the program: %w", err)
 	}
-	if err := i.note(ctx, state.Made{Programs: []string{program}}); err != nil {
+	if err := i.noteMade(ctx, state.Made{Programs: []string{program}}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
@@ -45,9 +45,9 @@ func (i install) place(ctx context.Context, program string) error {
 	return nil
 }
 
-// note writes down what is about to be made, the settings file among it. Settings that do not parse are found here, while it
+// noteMade writes down what is about to be made, the settings file among it. Settings that do not parse are found here, while it
 // is still true that nothing was written.
-func (i install) note(ctx context.Context, made state.Made) error {
+func (i install) noteMade(ctx context.Context, made state.Made) error {
 	file, err := settings.At(i.env, i.scope)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gchat-hooks/hooks/settings"
@@ -94,8 +95,8 @@ func (s *setup) checked(ctx context.Context) error {
 	}
 	fine, well := 0, true
 	for _, f := range found {
-		if f.ID == "claude.hooks" && s.declined {
-			continue // that was said
+		if s.leftOut(f.ID) {
+			continue
 		}
 		well = well && f.Level != state.LevelFail
 		switch f.Level {
@@ -113,6 +114,12 @@ func (s *setup) checked(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.out, "\nDone. Start claude in a folder that you trust (it asks that once) and let it ask you something; %s status shows what is open.\n", s.command())
 	return nil
+}
+
+// leftOut says whether a finding is about what the person did not want.
+func (s *setup) leftOut(id string) bool {
+	reads := strings.HasPrefix(id, "chat.") && id != "chat.webhook" && id != "chat.post"
+	return s.declined && id == "claude.hooks" || s.sendOnly && reads
 }
 
 // overruled says which variables of this shell go before what the files say: in it, all of the above would be otherwise.
