@@ -272,6 +272,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a folder that is not trusted", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "&& claude", ""},
+		{"what such a folder says of questions", func(p *patient) {
+			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
+			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"webhook_url_command": "touch here"}`, 0o644)
+			delete(p.env, "CLAUDE_PROJECT_DIR")
+		}, "config.parse", warn, "does not count: Claude Code was not told to trust", "trust it, if its files are yours", "claude.trust"},
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.idle", warn, `"60s"`, `"never"`, ""},
 		{"CLAUDE_AFK_TIMEOUT_MS in the settings", func(p *patient) { p.settings["env"] = map[string]any{"CLAUDE_AFK_TIMEOUT_MS": "1000"} }, "claude.idle", warn, "CLAUDE_AFK_TIMEOUT_MS", "take it out", ""},
 		{"a version that closes questions", func(p *patient) { p.claude = "2.1.199 (Claude Code)" }, "claude.idle", warn, "after a minute", "claude update", ""},
@@ -326,10 +331,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
 		}, "config.parse", fail, "gchat-hooks.json", "mend the JSON in", "chat.webhook chat.credentials chat.allowed"},
-		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "README", ""},
+		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.members", warn, `"alowed_users"`, "correct the name", ""},
+		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *patient) {
 			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
-		}, "config.parse", warn, "[secret]", "README", ""},
+		}, "config.parse", warn, "[secret]", "configuration.md", ""},
 		{"a configuration that others read", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil

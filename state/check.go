@@ -20,6 +20,7 @@ const waitsLong = 10 * time.Minute
 func Checks(env Getenv, now func() time.Time) []Check {
 	return []Check{
 		{"config.parse", func(context.Context) []Finding { return checkConfig(env) }},
+		{"config.members", func(context.Context) []Finding { return checkMembers(env) }},
 		{"config.secrets", func(ctx context.Context) []Finding { return checkSecretPlaces(ctx, env) }},
 		{"files.private", func(context.Context) []Finding { return checkPrivate(env) }},
 		{"files.folders", func(context.Context) []Finding { return checkFolders(env) }},
@@ -35,9 +36,12 @@ func Checks(env Getenv, now func() time.Time) []Check {
 func checkConfig(env Getenv) (fs []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
 	for _, err := range cfg.Problems {
-		f := Finding{Level: LevelWarn, What: oneLine(err.Error()), Means: "the value is not used", Mend: "mend the value in the configuration; the README lists what each takes"}
+		f := Finding{Level: LevelWarn, What: oneLine(err.Error()), Means: "the value is not used", Mend: "mend the value in the configuration; docs/configuration.md lists what each takes"}
 		if path, broken := brokenFile(err); broken {
 			f.Level, f.Means, f.Mend = LevelFail, "neither this file nor those that rank below it are used", "mend the JSON in "+path
+		}
+		if errors.Is(err, errUntrusted) {
+			f.Means, f.Mend = "your own configuration alone is used here", "start claude in that folder and trust it, if its files are yours"
 		}
 		fs = append(fs, f)
 	}

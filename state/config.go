@@ -86,7 +86,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		}
 		if f.project && !projectCounts(env, projectDir) {
 			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: Claude Code was not told to trust its folder", f.path))
+				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, errUntrusted))
 			}
 			continue
 		}

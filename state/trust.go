@@ -2,9 +2,12 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 )
+
+var errUntrusted = errors.New("Claude Code was not told to trust its folder")
 
 // projectCounts says whether the files of a project may say where questions go, who answers them, and which commands are
 // run. A folder that came from elsewhere must not: it counts once Claude Code was told to trust it, as its own settings do.
