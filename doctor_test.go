@@ -264,7 +264,7 @@ func TestDoctorLive(t *testing.T) {
 	p.config["writes_per_minute"] = 6000
 	said := false
 	p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 1 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
+		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
 			said = true
 			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
 			if err != nil {
@@ -279,11 +279,11 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 3 || !strings.Contains(ms[2].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[2].Text, "can be deleted") || ms[2].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 4 || !strings.Contains(ms[3].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[3].Text, "can be deleted") || ms[3].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 4 || r.find("live.in").Level != state.LevelSkip {
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 6 || r.find("live.in").Level != state.LevelSkip {
 		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
 	}
 	if f := r.find("chat.people"); f.Level != state.LevelOK || !strings.Contains(f.What, "messages of ours") {
@@ -315,10 +315,23 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				return true
 			}
 		}, "live.out", state.LevelFail, "names no thread"},
+		{"a thread for each message", func(p *patient) {
+			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					var body map[string]any
+					b, _ := io.ReadAll(r.Body)
+					_ = json.Unmarshal(b, &body)
+					delete(body, "thread")
+					b, _ = json.Marshal(body)
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+				}
+				return false
+			}
+		}, "live.out", state.LevelFail, "thread keys are not kept to"},
 		{"somebody else replies", func(p *patient) {
 			said := false
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 1 && !said {
+				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said {
 					said = true
 					_, _ = p.space.Say(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
 				}

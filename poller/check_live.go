@@ -14,8 +14,9 @@ import (
 // livePatience is how long the round trip waits for its message to be listed. verify waits a minute; here a person does.
 const livePatience = 15 * time.Second
 
-// LiveChecks are the round trip: one message is posted to a thread of its own and read back, then its thread waits up to
-// wait for the person's "ok", judged as a reply to a question is. It is verify's first and third scenario, cut short.
+// LiveChecks are the round trip: two messages are posted to a thread of their own and read back, then the thread waits up to
+// wait for the person's "ok", judged as a reply to a question is. It is verify's first and third scenario, cut short. The
+// second message has the first one's thread key: a Chat that does not keep to keys begins a thread for each.
 func (p *Poller) LiveChecks(projectDir string, wait time.Duration, tell func(string)) []state.Check {
 	v := &Verify{Poller: p, ProjectDir: projectDir, Wait: wait, Patience: livePatience, Tell: tell}
 	return []state.Check{{ID: "live", Run: v.roundTrip}}
@@ -43,18 +44,26 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	}
 	text := gchat.QuestionText(q)
 	if v.Wait <= 0 {
-		text = fmt.Sprintf("[Verify] Round trip of gchat-hooks doctor, run %s. No reply is needed. %s", c.run, verifyOver)
+		text = fmt.Sprintf("[Verify] Round trip of gchat-hooks doctor, run %s. No reply is needed.", c.run)
+	}
+	again := "[Verify] A second message with the same thread key."
+	if v.Wait <= 0 {
+		again += " " + verifyOver
 	}
 	asked, err := c.say(ctx, th, text)
+	var second sent
+	if err == nil {
+		second, err = c.say(ctx, th, again)
+	}
 	th.over = err == nil && v.Wait <= 0
 	if err == nil {
-		err = c.find(ctx, asked)
+		err = c.find(ctx, asked, second)
 	}
 	if err != nil {
 		return v.liveFailed(ctx, liveOut, err)
 	}
 	fs = append(fs, state.Finding{ID: liveOut, Level: state.LevelOK,
-		What: fmt.Sprintf("a message was posted in %.0f ms, into the thread that its answer named, and listed as a program's %.0f ms later", c.res.PostMS[0], c.res.ListedMS[0])})
+		What: fmt.Sprintf("a message was posted in %.0f ms and another one into its thread, and both were listed there as a program's %.0f ms later", c.res.PostMS[0], c.res.ListedMS[0])})
 	if passed = v.Wait <= 0; passed {
 		return append(fs, state.Finding{ID: liveIn, Level: state.LevelSkip, What: "no person was to be asked"})
 	}
@@ -104,6 +113,9 @@ func (v *Verify) liveFailed(ctx context.Context, id string, err error) []state.F
 		f.Level, f.What, f.Means, f.Mend = state.LevelWarn, "interrupted", "the round trip was not made to its end", "gchat-hooks doctor --live"
 	case errors.As(err, &m):
 		f.What, f.Mend = gchat.Line(v.Log.Clean(m.why)), m.hint
+		if m.hint == noThreads {
+			f.Means = "replies cannot be told apart: whose question one is for, its thread says"
+		}
 	default:
 		f.What = gchat.Cut(gchat.Line(v.Log.Clean(err.Error())), 400)
 	}

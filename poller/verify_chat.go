@@ -84,7 +84,7 @@ func (c *check) post(ctx context.Context, th *begun, p gchat.Post) (s sent, err 
 	return s, found(noThreads, "the thread key %s was mapped to %s and then to %s: thread keys are not kept to", th.Key, th.Name, s.thread)
 }
 
-const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL"
+const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; what stands between must not drop messageReplyOption and threadKey"
 
 // patiently tries, and tries again what Chat asked for later or stumbled over, as long as that stays within the patience.
 func (c *check) patiently(ctx context.Context, try func() error) error {
