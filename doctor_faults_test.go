@@ -66,6 +66,14 @@ func (p *patient) loggedIn(server *httptest.Server, change func(*state.Login)) {
 	p.check(l.Save(filepath.Join(p.userState(), "login.json")))
 }
 
+// credentials writes a credentials file of the person's own, and configures it.
+func (p *patient) credentials(server *httptest.Server) string {
+	path := filepath.Join(p.home, "own.json")
+	p.writeJSON(path, map[string]any{"type": "authorized_user", "client_id": "id", "client_secret": plantedClient, "refresh_token": plantedRefresh, "token_uri": server.URL + "/token"})
+	p.config["credentials_file"] = path
+	return path
+}
+
 // hookIn registers one hook in a settings file of the project.
 func (p *patient) hookIn(name string, entry settings.Entry) {
 	p.write(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
@@ -146,7 +154,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of spaces/local", ""},
 		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
 		{"an API that is not enabled", refuse("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},
-		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.credentials", fail, "no usable Google credentials", "gchat-hooks login", ""},
+		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.credentials", fail, "no usable Google credentials", "gchat-hooks login --client-id-file FILE", ""},
 		{"a credentials file that is gone", func(p *patient) { google(p, givesToken); p.config["credentials_file"] = "/nowhere/key.json" }, "chat.credentials", fail, "no such file", "credentials_file", ""},
 		{"a login that ended at Google", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
@@ -155,6 +163,18 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			})
 			p.loggedIn(s, func(*state.Login) {})
 		}, "chat.read", fail, "invalid_grant", "gchat-hooks login", ""},
+		{"a credentials file whose login ended at Google", func(p *patient) {
+			s := google(p, func(w http.ResponseWriter) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
+			})
+			p.credentials(s)
+		}, "chat.read", fail, "invalid_grant", "or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), which goes before any login, then", ""},
+		{"a credentials file of somebody who is no member", func(p *patient) {
+			s := google(p, givesToken)
+			p.credentials(s)
+			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
+		}, "chat.read", fail, "chat answered 403", "gchat-hooks login --client-id-file FILE", ""},
 		{"a login without the scope", func(p *patient) {
 			p.loggedIn(google(p, givesToken), func(l *state.Login) { l.Scopes = []string{"openid"} })
 		}, "chat.credentials", fail, "lacks the scope", "gchat-hooks login", ""},

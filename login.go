@@ -12,9 +12,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// runLogin gets a person's permission to read Google Chat.
+// runLogin gets a person's permission to read Google Chat. Without a client's file it takes the client of the login that is
+// kept.
 func runLogin(ctx context.Context, env state.Getenv, in io.Reader, out io.Writer, clientFile string, noBrowser bool, wait time.Duration) error {
-	if clientFile == "" {
+	if l, err := state.ReadLogin(state.LoginFile(env)); clientFile == "" && (err != nil || !l.HasClient()) {
 		return usageError{errors.New("--client-id-file is missing: the JSON file of an OAuth client of your own, type Desktop app"), "gchat-hooks login --help"}
 	}
 	if err := state.NoteMade(env, state.Made{}); err != nil {

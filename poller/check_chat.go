@@ -143,7 +143,7 @@ func (l *look) checkRead(ctx context.Context) []state.Finding {
 		if gchat.Overloaded(err) {
 			return []state.Finding{{Level: state.LevelWarn, What: l.say(err), Means: "replies are read later", Mend: VerifyHint(err)}}
 		}
-		return failed(l.say(err), "replies are not read", readHint(err, hook.Space))
+		return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, readHint(err, hook.Space)))
 	}
 	people := 0
 	for _, m := range l.listed {

@@ -106,7 +106,7 @@ func (c *check) sinceSaid(a *VerifyAnswer) string {
 }
 
 func (v *Verify) liveFailed(ctx context.Context, id string, err error) []state.Finding {
-	f := state.Finding{ID: id, Level: state.LevelFail, Means: "questions do not get into the space and back", Mend: VerifyHint(err)}
+	f := state.Finding{ID: id, Level: state.LevelFail, Means: "questions do not get into the space and back", Mend: v.loginMend(v.config(v.ProjectDir), VerifyHint(err))}
 	var m *mismatch
 	switch {
 	case ctx.Err() != nil:

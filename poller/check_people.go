@@ -42,10 +42,7 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 		endpoint = l.endpoint(l.cfg, hook)
 	}
 	if _, err := gchat.NewReader(ctx, endpoint, l.cfg.CredentialsFile); err != nil {
-		mend := "gchat-hooks login"
-		if l.cfg.CredentialsFile != "" && l.cfg.CredentialsFile != state.LoginFile(l.Env) {
-			mend = "mend or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), or gchat-hooks login"
-		}
+		mend := l.loginMend(l.cfg, logIn)
 		if !errors.Is(err, gchat.ErrCredentials) {
 			mend = "set GCHAT_API_ENDPOINT to an https address, or to one on this machine"
 		}
@@ -110,7 +107,7 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 func (l *look) checkAllowed(context.Context) (fs []state.Finding) {
 	if len(l.cfg.AllowedUsers) == 0 {
 		return failed("nobody may answer: allowed_users is empty", "no reply is used",
-			"gchat-hooks login, or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
+			state.LoginCommand(l.Env)+", or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
 	}
 	for _, u := range l.cfg.AllowedUsers {
 		if !personOrMail().MatchString(u) {

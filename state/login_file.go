@@ -26,10 +26,11 @@ const madeBy = "gchat-hooks login"
 type Login struct {
 	Type         string    `json:"type"` // authorized_user
 	ClientID     string    `json:"client_id"`
-	ClientSecret string    `json:"client_secret"` // a secret
-	RefreshToken string    `json:"refresh_token"` // a secret
-	TokenURI     string    `json:"token_uri"`     // where both were got, and where they go back to
-	Scopes       []string  `json:"scopes"`        // as granted
+	ClientSecret string    `json:"client_secret"`      // a secret
+	RefreshToken string    `json:"refresh_token"`      // a secret
+	AuthURI      string    `json:"auth_uri,omitempty"` // where the person said yes, for the next time; logins of old lack it
+	TokenURI     string    `json:"token_uri"`          // where both were got, and where they go back to
+	Scopes       []string  `json:"scopes"`             // as granted
 	MadeBy       string    `json:"made_by"`
 	At           time.Time `json:"logged_in_at"`
 	Ends         time.Time `json:"ends_at,omitzero"`       // where Google said so: 7 days, for a client in Testing
@@ -52,6 +53,17 @@ func ReadLogin(path string) (*Login, error) {
 		return nil, fmt.Errorf("read login %s: %w", path, ErrNotOurs)
 	}
 	return l, nil
+}
+
+// HasClient says that the next login can use the OAuth client of this one.
+func (l *Login) HasClient() bool { return l.ClientID != "" && l.ClientSecret != "" && l.TokenURI != "" }
+
+// LoginCommand logs a person in here: without the client's file where the login that is kept has the client.
+func LoginCommand(env Getenv) string {
+	if l, err := ReadLogin(LoginFile(env)); err == nil && l.HasClient() {
+		return "gchat-hooks login"
+	}
+	return "gchat-hooks login --client-id-file FILE"
 }
 
 // Save writes the login, readable by its owner only, also where another file was not. Errors are ErrNotOurs and those of

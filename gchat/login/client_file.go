@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/state"
 )
 
 const clientFileLimit = 64 << 10
@@ -70,6 +72,25 @@ func readClient(path string) (*client, error) {
 		}
 	}
 	return c, nil
+}
+
+// googleAuth is what Google writes into each client's file.
+const googleAuth = "https://accounts.google.com/o/oauth2/auth"
+
+// keptClient is the client of the login that is kept: whoever logs in again, because a login ended, has no use for another
+// one and may not have the file any more. nil for none.
+func keptClient(env state.Getenv) *client {
+	l, err := state.ReadLogin(state.LoginFile(env))
+	if err != nil || !l.HasClient() {
+		return nil
+	}
+	c := &client{l.ClientID, l.ClientSecret, cmp.Or(l.AuthURI, googleAuth), l.TokenURI}
+	for _, uri := range []string{c.AuthURI, c.TokenURI} {
+		if _, err := endpoint(uri); err != nil {
+			return nil
+		}
+	}
+	return c
 }
 
 // endpoint is an address that codes and tokens may be sent to.

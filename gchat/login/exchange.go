@@ -37,7 +37,7 @@ func exchange(ctx context.Context, cfg *oauth2.Config, code, verifier string) (*
 		return nil, &Error{NoRefresh, errors.New("google gave no refresh token: the login would end within the hour")}
 	}
 	login := &state.Login{
-		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, RefreshToken: tok.RefreshToken, TokenURI: cfg.Endpoint.TokenURL,
+		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, RefreshToken: tok.RefreshToken, AuthURI: cfg.Endpoint.AuthURL, TokenURI: cfg.Endpoint.TokenURL,
 		Scopes: granted, At: time.Now().UTC().Truncate(time.Second),
 	}
 	// Said of logins that end by themselves: a client in Testing (604799 s), or access that was granted for a time.

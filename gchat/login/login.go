@@ -34,9 +34,9 @@ const (
 	askTimeout      = 20 * time.Second // for who that is
 )
 
-// Options are what a login depends on. ClientFile, Env and Out are needed; the rest has a working zero value.
+// Options are what a login depends on. Env and Out are needed, and ClientFile where nobody is logged in; the rest has a working zero value.
 type Options struct {
-	ClientFile string        // the OAuth client's JSON file, of type Desktop app
+	ClientFile string        // the OAuth client's JSON file, of type Desktop app; "" for the client of the login that is kept
 	Env        state.Getenv  // where the login is kept, and whether there is a browser
 	Out        io.Writer     // what the person has to know meanwhile, the address to open among it
 	Pasted     <-chan string // lines that the person types or pastes, see Lines; nil for none
@@ -84,9 +84,12 @@ func Run(ctx context.Context, o Options) (Account, error) {
 }
 
 func run(ctx context.Context, o Options) (Account, error) {
-	client, err := readClient(o.ClientFile)
-	if err != nil {
-		return Account{}, err
+	client := keptClient(o.Env)
+	if o.ClientFile != "" || client == nil {
+		var err error
+		if client, err = readClient(o.ClientFile); err != nil {
+			return Account{}, err
+		}
 	}
 	file := state.LoginFile(o.Env)
 	if _, err := state.ReadLogin(file); errors.Is(err, state.ErrNotOurs) {

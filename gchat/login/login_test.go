@@ -170,6 +170,41 @@ func TestSecondLoginReplacesTheFirst(t *testing.T) {
 	}
 }
 
+// Whoever logs in again needs no client's file: the login that is kept has the client.
+func TestLoginAgainWithTheKeptClient(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	if _, err := Run(t.Context(), p.options()); err != nil {
+		t.Fatal(err)
+	}
+	first := g.kept()
+	o := p.options()
+	o.ClientFile = ""
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if l := g.kept(); l.RefreshToken == first.RefreshToken || l.ClientID != clientID || l.AuthURI != g.web.URL+"/auth" {
+		t.Errorf("the second login is %+v", l)
+	}
+	first.AuthURI = "" // as logins of old are
+	if err := first.Save(state.LoginFile(g.getenv)); err != nil {
+		t.Fatal(err)
+	}
+	if c := keptClient(g.getenv); c == nil || c.AuthURI != googleAuth || c.Secret != clientSecret {
+		t.Errorf("of an old login: %v", c != nil)
+	}
+	for _, damage := range []func(*state.Login){func(l *state.Login) { l.ClientSecret = "" }, func(l *state.Login) { l.AuthURI = "javascript:alert(1)" }, func(l *state.Login) { l.TokenURI = "http://example.com/token" }} {
+		l := *first
+		damage(&l)
+		if err := l.Save(state.LoginFile(g.getenv)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), o); reason(err) != WrongClient {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestWhatGoogleSaysNo(t *testing.T) {
 	for name, c := range map[string]struct {
 		deny   url.Values

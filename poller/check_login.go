@@ -1,0 +1,24 @@
+package poller
+
+import (
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+const logIn = "gchat-hooks login"
+
+// loginMend makes a mend that names a login one that works here: with the client's file where no login has kept its client,
+// and with what has to go first, since a credentials file is read with whoever logs in.
+func (p *Poller) loginMend(cfg *state.Config, mend string) string {
+	if !strings.Contains(mend, logIn) {
+		return mend
+	}
+	if !strings.Contains(mend, "--client-id-file") {
+		mend = strings.ReplaceAll(mend, logIn, state.LoginCommand(p.Env))
+	}
+	if file := cfg.CredentialsFile; file != "" && file != state.LoginFile(p.Env) {
+		mend = "replace " + file + ", or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), which goes before any login, then: " + mend
+	}
+	return mend
+}
