@@ -235,7 +235,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
 		{"a hook twice", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PostToolUse", Matcher: "AskUserQuestion", Command: p.program + " hook gchat-ask-user-answered"})
-		}, "claude.twice", warn, "gchat-ask-user-answered is registered on PostToolUse in", "keep one", ""},
+		}, "claude.twice", warn, "settings.json: gchat-ask-user-answered on PostToolUse", "gchat-hooks uninstall --project", ""},
 		{"a plugin with our hooks", func(p *patient) {
 			p.settings["enabledPlugins"] = map[string]any{"bridge@market": true}
 			root := filepath.Join(p.home, "plugin")
@@ -246,10 +246,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(os.Link(p.program, filepath.Join(root, "gchat-hooks")))
 			p.write(filepath.Join(root, "hooks", "hooks.json"),
 				`{"hooks": {"PostToolUse": [{"matcher": "AskUserQuestion", "hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/gchat-hooks hook gchat-ask-user-answered"}]}]}}`, 0o644)
-		}, "claude.twice", warn, "hooks.json", "keep one", ""},
+		}, "claude.twice", warn, "hooks.json", "claude plugin disable bridge@market", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
-		}, "claude.program", fail, "/nowhere/gchat-hooks, which is not there", "gchat-hooks install", ""},
+		}, "claude.program", fail, "/nowhere/gchat-hooks, which is not there", "gchat-hooks install --local --preset wake", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "comments or trailing commas", "mend its JSON", ""},
@@ -284,7 +284,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 10m0s", "hook_timeout to 600", ""},
+		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --preset report, or set hook_timeout to 600", ""},
+		{"a hook of the project that may not wait", func(p *patient) {
+			b, err := settings.Install(nil, nil, p.entries())
+			p.check(err)
+			p.write(filepath.Join(p.project, ".claude", "settings.json"), strings.ReplaceAll(string(b), `"timeout": 86400`, `"timeout": 600`), 0o644)
+			p.presets = nil
+		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --project --preset report", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.disabled", fail, "disableAllHooks is set", "take it out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
@@ -305,6 +311,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.prompting", warn, "dontAsk", "another mode", ""},
 		{"another answerer", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PermissionRequest", Matcher: "Ask.*", Command: "TOKEN=" + foreignSecret + " /opt/other-bridge --key " + foreignSecret})
+		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
+		{"another answerer whose matcher is JavaScript", func(p *patient) {
+			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "^(?!Bash$).*", Command: "/opt/other-bridge"})
 		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.0.14 (Claude Code)" }, "claude.version", warn, "2.0.14 is older", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},

@@ -70,7 +70,7 @@ func plugins(env state.Getenv, settings []*source) (all []*source) {
 		if err != nil {
 			continue
 		}
-		s := &source{scope: plugin, path: path}
+		s := &source{scope: plugin, path: path, name: name}
 		s.parse(noBOM(b), installs[0].Path)
 		all = append(all, s)
 	}

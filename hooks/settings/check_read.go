@@ -21,7 +21,8 @@ const (
 type source struct {
 	scope  Scope
 	path   string
-	broken error // why Claude Code skips the file
+	name   string // of a plugin, with its marketplace
+	broken error  // why Claude Code skips the file
 	member map[string]json.RawMessage
 	hooks  []registered
 }

@@ -56,15 +56,19 @@ func (a *audit) checkHooks(ctx context.Context) []state.Finding {
 			files = append(files, h.from.path)
 		}
 	}
+	mend := installs
+	if len(files) == 1 {
+		mend = all[0].from.reinstall("answer")
+	}
 	switch {
 	case len(vital) > 0:
 		means := "questions are not asked in Chat"
 		if vital[0] == "PermissionRequest" { // the only one: the table has PreToolUse first
 			means = "questions are posted, but only the terminal can answer them"
 		}
-		return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-forward is not registered on " + strings.Join(vital, ", ") + " for AskUserQuestion", Means: means, Mend: installs}}
+		return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-forward is not registered on " + strings.Join(vital, ", ") + " for AskUserQuestion", Means: means, Mend: mend}}
 	case len(rest) > 0:
-		return []state.Finding{{Level: state.LevelWarn, What: "gchat-ask-user-answered is not registered on " + strings.Join(rest, ", "), Means: "threads do not hear how a question ended", Mend: installs}}
+		return []state.Finding{{Level: state.LevelWarn, What: "gchat-ask-user-answered is not registered on " + strings.Join(rest, ", "), Means: "threads do not hear how a question ended", Mend: mend}}
 	}
 	return state.Fine("registered in " + strings.Join(files, ", "))
 }
@@ -80,14 +84,14 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 	for _, h := range all {
 		if h.Args != nil && verr == nil && !v.atLeast(execForm) && !seen["args "+h.from.path] {
 			seen["args "+h.from.path] = true
-			fs = append(fs, state.Finding{Level: state.LevelFail, What: h.from.path + ` has entries with "args", which Claude Code ` + v.String() + " does not know", Means: "the hooks start without their names and do nothing", Mend: installs})
+			fs = append(fs, state.Finding{Level: state.LevelFail, What: h.from.path + ` has entries with "args", which Claude Code ` + v.String() + " does not know", Means: "the hooks start without their names and do nothing", Mend: h.from.reinstall()})
 		}
 		path, why := h.program(a.env)
 		if seen[path] || why == "" {
 			continue
 		}
 		seen[path] = true
-		fs = append(fs, state.Finding{Level: state.LevelFail, What: fmt.Sprintf("%s starts %s, %s", h.from.path, path, why), Means: "Claude Code passes the hook over without a word", Mend: installs})
+		fs = append(fs, state.Finding{Level: state.LevelFail, What: fmt.Sprintf("%s starts %s, %s", h.from.path, path, why), Means: "Claude Code passes the hook over without a word", Mend: h.from.reinstall()})
 	}
 	if len(fs) == 0 {
 		return state.Fine("the registered program is there")
@@ -138,36 +142,6 @@ func (r registered) program(env state.Getenv) (path, why string) {
 	return path, ""
 }
 
-// checkTwice finds hooks of ours that run twice for an event. Claude Code itself starts the same handler of several settings
-// files once; a plugin's is always another one.
-func (a *audit) checkTwice(context.Context) (fs []state.Finding) {
-	first := map[string]registered{}
-	for _, h := range a.own() {
-		key := h.Event + " " + h.name
-		was, ok := first[key]
-		if !ok {
-			first[key] = h
-			continue
-		}
-		if was.Command == h.Command && slices.Equal(was.Args, h.Args) && was.from.scope != plugin && h.from.scope != plugin && was.Matcher == h.Matcher {
-			continue
-		}
-		if h.Matcher != was.Matcher && !(matches(h.Matcher, ask) && matches(was.Matcher, ask)) {
-			continue
-		}
-		where := "twice in " + h.from.path
-		if was.from != h.from {
-			where = "in " + was.from.path + " and in " + h.from.path
-		}
-		fs = append(fs, state.Finding{Level: state.LevelWarn, What: h.name + " is registered on " + h.Event + " " + where, Means: "it is started twice; it acts once, but two versions may disagree",
-			Mend: "keep one: take it out of " + h.from.path + ", then " + installs})
-	}
-	if len(fs) == 0 {
-		return state.Fine("no hook of ours is registered twice")
-	}
-	return fs
-}
-
 // usualTimeout is how long Claude Code lets a hook run that has no "timeout".
 const usualTimeout = 10 * time.Minute
 
@@ -182,7 +156,7 @@ func (a *audit) checkLimit(context.Context) (fs []state.Finding) {
 		}
 		if waits && limit < a.cfg.HookTimeout {
 			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("Claude Code ends %s on %s after %s, but hook_timeout is %s (%s)", h.name, h.Event, limit, a.cfg.HookTimeout, h.from.path),
-				Means: "later replies do not answer the question, and its thread does not hear why", Mend: fmt.Sprintf("%s, or set hook_timeout to %d in ~/.config/gchat-hooks/config.json", installs, int(limit.Seconds()))})
+				Means: "later replies do not answer the question, and its thread does not hear why", Mend: fmt.Sprintf("%s, or set hook_timeout to %d in ~/.config/gchat-hooks/config.json", h.from.reinstall(), int(limit.Seconds()))})
 		}
 	}
 	if len(fs) == 0 {
@@ -201,52 +175,14 @@ func (a *audit) checkRewake(ctx context.Context) []state.Finding {
 		}
 		wakes++
 		if err == nil && !v.atLeast(asyncRewake) {
-			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered, and Claude Code " + v.String() + " does not know asyncRewake", Means: "the session hangs in the hook until you reply", Mend: "claude update, or " + installs}}
+			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered, and Claude Code " + v.String() + " does not know asyncRewake", Means: "the session hangs in the hook until you reply", Mend: "claude update, or " + h.from.reinstall()}}
 		}
 		if !h.AsyncRewake {
-			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered on " + h.Event + " without asyncRewake", Means: "the session hangs in the hook until you reply", Mend: installs}}
+			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered on " + h.Event + " without asyncRewake", Means: "the session hangs in the hook until you reply", Mend: h.from.reinstall()}}
 		}
 	}
 	if a.asks(state.Deny) && wakes == 0 {
 		return []state.Finding{{Level: state.LevelWarn, What: "ask_mode is deny, and gchat-ask-user-rewake is not registered", Means: "nothing wakes a session with your reply; gchat-wait has to fetch it", Mend: installs + " --preset system3"}}
 	}
 	return state.Fine("what wakes sessions fits")
-}
-
-// checkOthers finds hooks of other programs that may answer, deny or change a question before ours. One that is for every
-// tool is mostly a log: that is said and no warning.
-func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
-	every := 0
-	for _, s := range a.sources() {
-		for _, h := range s.hooks {
-			if h.name != "" || h.Event != "PreToolUse" && h.Event != "PermissionRequest" || !matches(h.Matcher, ask) {
-				continue
-			}
-			if h.Event == "PreToolUse" && (h.Matcher == "" || h.Matcher == "*") {
-				every++
-				continue
-			}
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called()),
-				Means: "it may answer or deny questions before a reply comes", Mend: "see what it does; narrow its matcher in " + s.path + " or take it out"})
-		}
-	}
-	if len(fs) > 0 {
-		return fs
-	}
-	if every > 0 {
-		return state.Fine(fmt.Sprintf("no other hook is for questions alone; hooks of other programs that see every tool call: %d", every))
-	}
-	return state.Fine("no other hook decides about questions")
-}
-
-// called is the program of another's hook, without its words: they may hold a secret.
-func (r registered) called() string {
-	words, _ := shellWords(r.Command)
-	for len(words) > 0 && assignment.MatchString(words[0]) {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return "(no command)"
-	}
-	return filepath.Base(words[0])
 }

@@ -51,15 +51,21 @@ func (s *scene) write(path, text string) {
 // found is what a check of that id found first.
 func (s *scene) found(id string) state.Finding {
 	s.Helper()
+	return s.all(id)[0]
+}
+
+// all is what a check of that id found.
+func (s *scene) all(id string) []state.Finding {
+	s.Helper()
 	s.Setenv("PATH", s.dir) // no claude
 	getenv := func(name string) string { return s.env[name] }
 	for _, c := range Checks(getenv, state.LoadConfig(getenv, s.env["CLAUDE_PROJECT_DIR"])) {
 		if c.ID == id {
-			return c.Run(context.Background())[0]
+			return c.Run(context.Background())
 		}
 	}
 	s.Fatalf("no check %s", id)
-	return state.Finding{}
+	return nil
 }
 
 // Of a switch the file counts that ranks highest: managed, then local, then project, then user.
@@ -123,7 +129,7 @@ func TestTrustOfParents(t *testing.T) {
 	}
 }
 
-// A log of every tool call is no rival; whoever asks for questions by name is, and is named without its words.
+// A log of every tool call is no rival; whoever asks for questions by name is, or may do so. Both are named without their words.
 func TestOthersThatDecide(t *testing.T) {
 	s := newScene(t)
 	entry := func(event, matcher, command string) string {
@@ -133,12 +139,14 @@ func TestOthersThatDecide(t *testing.T) {
 		event, matcher string
 		want           state.Level
 	}{
-		{"PreToolUse", "*", state.LevelOK}, {"PreToolUse", "Bash", state.LevelOK}, {"PostToolUse", "AskUserQuestion", state.LevelOK},
+		{"PreToolUse", "*", state.LevelOK}, {"PreToolUse", "", state.LevelOK}, {"PreToolUse", ".*", state.LevelOK}, {"PreToolUse", "^(?!Bash$).*", state.LevelWarn},
+		{"PreToolUse", "Bash", state.LevelOK}, {"PostToolUse", "AskUserQuestion", state.LevelOK},
 		{"PreToolUse", "AskUserQuestion", state.LevelWarn}, {"PermissionRequest", "", state.LevelWarn}, {"PermissionRequest", "Bash", state.LevelOK},
 	} {
 		s.write("home/.claude/settings.json", entry(c.event, c.matcher, "KEY=hush /opt/bin/rival --token hush"))
 		f := s.found("claude.others")
-		if f.Level != c.want || strings.Contains(f.What, "hush") || f.Level == state.LevelWarn && !strings.Contains(f.What, "rival") {
+		named := c.matcher != "Bash" && c.event != "PostToolUse"
+		if f.Level != c.want || strings.Contains(f.What, "hush") || strings.Contains(f.What, "rival") != named || strings.Contains(f.What, "settings.json") != named {
 			t.Errorf("%s %q: %+v", c.event, c.matcher, f)
 		}
 	}
@@ -212,6 +220,43 @@ func TestTwice(t *testing.T) {
 			s.write(c.path, c.text)
 			if f := s.found("claude.twice"); f.Level != c.want {
 				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// Two files that share hooks are one line, and its mend is a command that leaves them in one place, with nothing lost.
+func TestTwiceIsALineForAPairOfFiles(t *testing.T) {
+	entries := func(program string, hooks ...string) string {
+		all := []string{}
+		for _, h := range hooks {
+			event, name, _ := strings.Cut(h, " ")
+			all = append(all, `"`+event+`": [{"hooks": [{"type": "command", "command": "`+program+` hook `+name+`"}]}]`)
+		}
+		return `{"enabledPlugins": {"b@m": true}, "hooks": {` + strings.Join(all, ",") + `}}`
+	}
+	forward, answered, event, wakes := "PermissionRequest gchat-ask-user-forward", "SessionEnd gchat-ask-user-answered", "SessionStart gchat-session-event", "PreCompact pre-compact-hook"
+	const user, project, local, managed, plugin = "home/.claude/settings.json", "src/deep/project/.claude/settings.json", "src/deep/project/.claude/settings.local.json", "managed/managed-settings.json", "plugin/hooks/hooks.json"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		mend  string
+	}{
+		{"project", map[string]string{user: entries("/a/gchat-hooks", forward, answered), project: entries("/b/gchat-hooks", forward, answered)}, "gchat-hooks uninstall --project"},
+		{"local has more", map[string]string{user: entries("/a/gchat-hooks", forward), local: entries("/b/gchat-hooks", forward, event, wakes)}, "gchat-hooks uninstall --local && gchat-hooks install --preset report --preset wake"},
+		{"project and local", map[string]string{project: entries("/a/gchat-hooks", forward), local: entries("/b/gchat-hooks", forward, event)}, "gchat-hooks uninstall --local && gchat-hooks install --project --preset report"},
+		{"managed", map[string]string{user: entries("/a/gchat-hooks", forward), managed: entries("/b/gchat-hooks", forward)}, "gchat-hooks uninstall"},
+		{"plugin", map[string]string{user: entries("/a/gchat-hooks", forward, answered), plugin: entries("/a/gchat-hooks", forward, answered)}, "claude plugin disable b@m"},
+		{"one file", map[string]string{project: `{"hooks": {"SessionEnd": [{"hooks": [{"command": "/a/gchat-hooks hook gchat-session-event"}, {"command": "/b/gchat-hooks hook gchat-session-event"}]}]}}`}, "gchat-hooks install --project --preset report"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t)
+			s.write("home/.claude/plugins/installed_plugins.json", `{"version": 2, "plugins": {"b@m": [{"installPath": "`+s.dir+`/plugin"}]}}`)
+			for path, text := range c.files {
+				s.write(path, text)
+			}
+			if fs := s.all("claude.twice"); len(fs) != 1 || fs[0].Mend != c.mend {
+				t.Errorf("%+v", fs)
 			}
 		})
 	}
