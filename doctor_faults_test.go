@@ -370,6 +370,26 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.config = nil
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
 		}, "files.private", fail, "can read a secret in", "chmod 600", ""},
+		{"a configuration's backup that others read", func(p *patient) {
+			p.write(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
+		}, "files.private", fail, "config.json~", "chmod 600", ""},
+		{"a folder of ours that others write to", func(p *patient) {
+			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
+			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
+		}, "files.private", warn, ".config/gchat-hooks", "doctor --fix", ""},
+		{"Claude Code's folder that others write to", func(p *patient) {
+			p.check(os.MkdirAll(filepath.Join(p.home, ".claude"), 0o755))
+			p.check(os.Chmod(filepath.Join(p.home, ".claude"), 0o777))
+		}, "files.private", warn, ".claude", "chmod go-w", ""},
+		{"Claude Code's settings that others write", func(p *patient) {
+			p.furnish()
+			p.check(os.Chmod(p.settingsFile(), 0o666))
+		}, "files.private", warn, "settings.json", "chmod go-w", ""},
+		{"a program that others write", func(p *patient) {
+			program := filepath.Join(p.home, "gchat-hooks")
+			p.write(program, "#!/bin/sh\n", 0o777)
+			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: program + " hook pre-compact-hook"})
+		}, "claude.program", warn, "can write to", "chmod go-w", ""},
 		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", warn, "can read or write: 1, for one", "doctor --fix", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "is a file where a folder", "mv ", ""},
 		{"a state file that is damaged", func(p *patient) {
@@ -379,6 +399,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "files.damaged", warn, "s-1.json", "rm ", ""},
 		{"a secret in the log", func(p *patient) {
 			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test", "token": "`+p.secrets[1]+`"}`, 0o600)
+		}, "files.log", fail, "the log holds a secret", "rm ", ""},
+		{"a credentials file's secret in the log", func(p *patient) {
+			p.credentials(google(p, givesToken))
+			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test", "body": "`+plantedRefresh+`"}`, 0o600)
+		}, "files.log", fail, "the log holds a secret", "rm ", ""},
+		{"a private key in the log", func(p *patient) {
+			path := filepath.Join(p.home, "key.json")
+			p.writeJSON(path, map[string]any{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n" + plantedRefresh + "\nAAAA\n-----END PRIVATE KEY-----\n"})
+			p.config["credentials_file"] = path
+			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test: -----BEGIN PRIVATE KEY-----\\n`+plantedRefresh+`\\nAAAA"}`, 0o600)
 		}, "files.log", fail, "the log holds a secret", "rm ", ""},
 		{"a webhook in the repository", func(p *patient) {
 			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
@@ -390,6 +420,30 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.write(filepath.Join(p.project, ".claude", "settings.local.json"), `{"env": {"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}}`, 0o600)
 			p.git("init", "-q")
 		}, "config.secrets", warn, "which git does not ignore", ".gitignore", ""},
+		{"a webhook beside a reference to one", func(p *patient) {
+			p.write(filepath.Join(p.project, ".mcp.json"), `{"mcpServers": {"a": {"env": {"U": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=${T}", "V": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey[7:]+`"}}}}`, 0o600)
+			p.git("init", "-q")
+		}, "config.secrets", warn, "a webhook URL stands in", ".gitignore", ""},
+		{"a .env about to be published", func(p *patient) {
+			p.write(filepath.Join(p.project, ".env"), "ANTHROPIC_API_KEY="+plantedKey+"\n", 0o600)
+			p.git("init", "-q")
+		}, "config.secrets", warn, ".env, which git does not ignore", ".gitignore", ""},
+		{"a configuration among dotfiles", func(p *patient) {
+			p.config["webhook_url"] = p.space.WebhookURL(p.server.URL)
+			p.writeJSON(filepath.Join(p.project, "config.json"), p.config)
+			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
+			p.check(os.Symlink(filepath.Join(p.project, "config.json"), filepath.Join(p.home, ".config", "gchat-hooks", "config.json")))
+			p.config = nil
+			p.git("init", "-q")
+			p.git("add", "config.json")
+		}, "config.secrets", fail, "config.json, which git tracks", "rm --cached config.json", ""},
+		{"a credentials file in a repository", func(p *patient) {
+			path := p.credentials(google(p, givesToken))
+			p.config["credentials_file"] = filepath.Join(p.project, "own.json")
+			p.check(os.Rename(path, filepath.Join(p.project, "own.json")))
+			p.git("init", "-q")
+			p.git("add", "own.json")
+		}, "config.secrets", fail, "a refresh token stands in", "rm --cached own.json", ""},
 		{"a key in Claude Code's environment", func(p *patient) { p.settings["env"] = map[string]any{"ANTHROPIC_API_KEY": plantedKey} }, "config.secrets", warn, "an Anthropic key stands in", "move it", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {

@@ -25,6 +25,8 @@ func TestDoctorMends(t *testing.T) {
 	p.write(pid, "4242\n", 0o600)
 	p.write(others, `{"question_id": "q", "session_id": "other", "status": "resolved", "questions": []}`, 0o644)
 	p.check(os.Chmod(p.settingsFile(), 0o644))
+	p.check(os.Chmod(filepath.Dir(config), 0o777))
+	p.check(os.Chmod(p.userState(), 0o777))
 	wasSettings, _ := os.ReadFile(p.settingsFile())
 	wasConfig, _ := os.ReadFile(config)
 
@@ -39,12 +41,12 @@ func TestDoctorMends(t *testing.T) {
 	for _, f := range r.Findings {
 		said += f.Fixed + "\n"
 	}
-	for _, want := range []string{"chmod 600 " + config, "chmod go= on state files: 1", "removed " + pid, "made "} {
+	for _, want := range []string{"chmod 600 " + config, "chmod go-w " + filepath.Dir(config), "chmod go-w " + p.userState(), "chmod go= on state files: 1", "removed " + pid, "made "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}
 	}
-	for path, want := range map[string]os.FileMode{config: 0o600, registry: 0o600, others: 0o644, p.settingsFile(): 0o644, filepath.Join(p.home, ".claude", "logs"): 0o700} {
+	for path, want := range map[string]os.FileMode{config: 0o600, filepath.Dir(config): 0o755, p.userState(): 0o755, registry: 0o600, others: 0o644, p.settingsFile(): 0o644, filepath.Join(p.home, ".claude", "logs"): 0o700} {
 		if is := mode(t, path); is != want {
 			t.Errorf("%s has %o, want %o", path, is, want)
 		}

@@ -3,8 +3,10 @@ package state
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
+	"strings"
 )
 
 // checkLog looks whether the log, which people send to each other, holds the secrets that are configured.
@@ -12,6 +14,7 @@ func checkLog(ctx context.Context, env Getenv) []Finding {
 	cfg := LoadConfig(env, ProjectDir(env))
 	var r Redactor
 	r.HideConfigured(env, cfg)
+	r.hideCredentials(cfg.CredentialsFile)
 	for _, path := range []string{LogPath(env), LogPath(env) + ".1"} {
 		f, err := os.Open(path)
 		if err != nil {
@@ -25,6 +28,28 @@ func checkLog(ctx context.Context, env Getenv) []Finding {
 		}
 	}
 	return Fine("the log holds no secret")
+}
+
+// hideCredentials makes the secrets of a credentials file unreadable. Of a private key each line is one: in a log its ends
+// of lines are escaped in some way or another.
+func (r *Redactor) hideCredentials(path string) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	var file struct {
+		Refresh string `json:"refresh_token"`
+		Client  string `json:"client_secret"`
+		Key     string `json:"private_key"`
+	}
+	_ = json.Unmarshal(b, &file)
+	r.Hide(file.Refresh)
+	r.Hide(file.Client)
+	for line := range strings.Lines(file.Key) {
+		if !strings.Contains(line, "-----") {
+			r.Hide(strings.TrimSpace(line))
+		}
+	}
 }
 
 // finds says whether a text holds one of the secrets.

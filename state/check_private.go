@@ -2,24 +2,26 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // checkPrivate looks whether others can read or change what should be the person's alone.
 func checkPrivate(env Getenv) (found []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
-	user := env("GCHAT_CONFIG")
-	if user == "" {
-		user = filepath.Join(ConfigDir(env), "config.json")
-	}
+	user := userConfig(env)
 	paths := []string{user, filepath.Join(home(env), ".mcp.json"), filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json"), LoginFile(env)}
 	if cfg.CredentialsFile != "" && cfg.CredentialsFile != LoginFile(env) {
 		paths = append(paths, cfg.CredentialsFile)
+	}
+	if cfg.CredentialsFile == "" && !strings.HasPrefix(cfg.WebhookURL, "http:") { // the space on this machine is read without
+		paths = append(paths, cmp.Or(env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(home(env), ".config", "gcloud", "application_default_credentials.json")))
 	}
 	for _, path := range paths {
 		if open := exposed(path); open&0o044 != 0 && holdsSecret(path) {
@@ -28,6 +30,13 @@ func checkPrivate(env Getenv) (found []Finding) {
 			found = append(found, tooOpen(path, "other users of this machine can write "+path, "they can say where questions go, and who answers them"))
 		}
 	}
+	backups, _ := filepath.Glob(user + "?*") // config.json~ and what else editors leave
+	for _, path := range backups {
+		if exposed(path)&0o044 != 0 && holdsSecret(path) {
+			found = append(found, tooOpen(path, "other users of this machine can read a secret in "+path, "they can post or read as you"))
+		}
+	}
+	found = append(found, checkWritable(env)...)
 	if open := openStateFiles(env); len(open) > 0 {
 		found = append(found, Finding{Level: LevelWarn, What: fmt.Sprintf("state files that other users of this machine can read or write: %d, for one %s", len(open), open[0]),
 			Means: "they hold what Claude asked and what you replied", Mend: doctorFix, Fix: func() (string, error) { return closeFiles(open) }})
@@ -36,6 +45,11 @@ func checkPrivate(env Getenv) (found []Finding) {
 		return Fine("configuration, credentials and state are yours alone")
 	}
 	return found
+}
+
+// userConfig is the configuration file of the person.
+func userConfig(env Getenv) string {
+	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
 func tooOpen(path, what, means string) Finding {
@@ -94,12 +108,20 @@ func closeFiles(paths []string) (string, error) {
 	return fmt.Sprintf("chmod go= on state files: %d", n), failed
 }
 
-// exposed are the permissions of group and others on a file as far as they can get at it: not behind a folder that they may
-// not enter. A group with the number of the owner is theirs alone, by the custom of most Linux systems, where new files
-// are the group's to write.
+// exposed are the permissions of group and others on a file as far as they can get at it.
 func exposed(path string) os.FileMode {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return reachable(path)
+}
+
+// reachable are the permissions of group and others on a file or folder as far as they can get at it: not behind a folder
+// that they may not enter. A group with the number of the owner is theirs alone, by the custom of most Linux systems, where
+// new files are the group's to write.
+func reachable(path string) os.FileMode {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return 0
 	}
 	mode := info.Mode().Perm() & 0o077
@@ -141,20 +163,20 @@ func holdsSecret(path string) bool {
 	return secretIn(b) != ""
 }
 
-// secretIn names the first secret in a text, by what it is; "" for none. A reference, ${NAME}, is none.
+// secretIn names a secret in a text, by what it is; "" for none. A reference, ${NAME}, is none.
 func secretIn(b []byte) string {
 	for _, s := range []struct{ what, mark string }{
 		{"a webhook URL", "token="}, {"a private key", "PRIVATE KEY-----"}, {"a refresh token", `"refresh_token"`}, {"an Anthropic key", "sk-ant-"},
 	} {
-		i := bytes.Index(b, []byte(s.mark))
-		if i < 0 {
-			continue
+		before, after, found := bytes.Cut(b, []byte(s.mark))
+		inURL := false
+		for ; found; before, after, found = bytes.Cut(after, []byte(s.mark)) {
+			inURL = inURL || bytes.Contains(before, []byte("/messages"))
+			if s.mark == "token=" && (!inURL || bytes.HasPrefix(after, []byte("${")) || bytes.HasPrefix(after, []byte("…"))) {
+				continue
+			}
+			return s.what
 		}
-		after := b[i+len(s.mark):]
-		if s.mark == "token=" && (!bytes.Contains(b[:i], []byte("/messages")) || bytes.HasPrefix(after, []byte("${")) || bytes.HasPrefix(after, []byte("…"))) {
-			continue
-		}
-		return s.what
 	}
 	return ""
 }

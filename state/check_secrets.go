@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// checkSecretPlaces looks for secrets in the files of a project that others get with it, and in Claude Code's settings,
-// which it copies into the environment of everything it runs. It reads only files that a bridge reads anyway: no shell
-// history, no mail.
+// checkSecretPlaces looks for secrets in the files of a project that others get with it, in those of ours that are in a
+// repository (of dotfiles, say), and in Claude Code's settings, which it copies into the environment of everything it runs.
+// It reads only files that a bridge reads anyway, and a project's .env: no shell history, no mail.
 func checkSecretPlaces(ctx context.Context, env Getenv) (found []Finding) {
 	project := ProjectDir(env)
-	for _, name := range []string{".mcp.json", ".claude/gchat-hooks.json", ".claude/settings.json", ".claude/settings.local.json"} {
+	for _, name := range []string{".mcp.json", ".claude/gchat-hooks.json", ".claude/settings.json", ".claude/settings.local.json", ".env"} {
 		path := filepath.Join(project, filepath.FromSlash(name))
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -33,10 +33,22 @@ func checkSecretPlaces(ctx context.Context, env Getenv) (found []Finding) {
 				Mend: "put it into ~/.config/gchat-hooks/config.json, or: echo " + name + " >> " + quoted(filepath.Join(project, ".gitignore"))})
 		}
 	}
-	settings := filepath.Join(home(env), ".claude", "settings.json")
-	if dir := env("CLAUDE_CONFIG_DIR"); dir != "" {
-		settings = filepath.Join(dir, "settings.json")
+	own := []string{userConfig(env), LoginFile(env)}
+	if file := LoadConfig(env, project).CredentialsFile; file != "" && file != own[1] {
+		own = append(own, file)
 	}
+	for _, path := range own {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(path) // git keeps a link, and not what it leads to
+		if what := secretIn(b[:min(len(b), secretMax)]); what != "" && err == nil && inGit(ctx, real) == tracked {
+			found = append(found, Finding{Level: LevelFail, What: what + " stands in " + real + ", which git tracks", Means: "everybody who gets the repository can use it",
+				Mend: "git -C " + quoted(filepath.Dir(real)) + " rm --cached " + quoted(filepath.Base(real)) + ", then make a new one: the old one stays in the history"})
+		}
+	}
+	settings := filepath.Join(claudeDir(env), "settings.json")
 	if b, err := os.ReadFile(settings); err == nil {
 		if what := secretIn(b[:min(len(b), secretMax)]); what != "" {
 			found = append(found, Finding{Level: LevelWarn, What: what + " stands in " + settings, Means: "every command that Claude runs gets it in its environment, and can print it",

@@ -87,10 +87,16 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 			fs = append(fs, state.Finding{Level: state.LevelFail, What: h.from.path + ` has entries with "args", which Claude Code ` + v.String() + " does not know", Means: "the hooks start without their names and do nothing", Mend: h.from.reinstall()})
 		}
 		path, why := h.program(a.env)
-		if seen[path] || why == "" {
+		if seen[path] {
 			continue
 		}
 		seen[path] = true
+		if why == "" && strings.Contains(path, "/") && state.WritableByOthers(path) {
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: "other users of this machine can write to " + path + ", which " + h.from.path + " starts", Means: "what they put there runs as you", Mend: "chmod go-w " + shellQuote(path)})
+		}
+		if why == "" {
+			continue
+		}
 		fs = append(fs, state.Finding{Level: state.LevelFail, What: fmt.Sprintf("%s starts %s, %s", h.from.path, path, why), Means: "Claude Code passes the hook over without a word", Mend: h.from.reinstall()})
 	}
 	if len(fs) == 0 {
