@@ -195,6 +195,20 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "chat.me", warn, "you are users/99, and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *patient) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
 		{"a name on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
+		{"a word on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "users/me"} }, "chat.allowed", warn, `"users/me"`, "users/ID", ""},
+		{"a person by name on the list", func(p *patient) {
+			p.config["allowed_users"] = []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}
+		}, "chat.allowed", warn, `"users/Bob"`, "users/ID", ""},
+		{"a program on the list", func(p *patient) {
+			p.config["allowed_users"] = []string{"users/1", "users/999"}
+			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet {
+					return false
+				}
+				_ = json.NewEncoder(w).Encode(chat.ListMessagesResponse{Messages: []*chat.Message{{Name: "spaces/local/messages/m", Sender: &chat.User{Name: "users/999", Type: "BOT"}}}})
+				return true
+			}
+		}, "chat.allowed", warn, "users/999 on allowed_users is a program", "take it out", ""},
 		{"programs listed as people", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet {
@@ -334,6 +348,24 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.Cleanup(seat.Leave)
 			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-time.Hour)))
 		}, "daemon.runs", warn, "Last poll 36", "poller logs", ""},
+		{"a daemon whose program was replaced", func(p *patient) {
+			sleep, err := os.ReadFile("/bin/sleep")
+			if _, proc := os.Readlink("/proc/self/exe"); err != nil || proc != nil {
+				p.Skip("there is no /proc")
+			}
+			program := filepath.Join(p.home, "daemon")
+			p.write(program, string(sleep), 0o755)
+			running := exec.Command(program, "600")
+			p.check(running.Start())
+			p.Cleanup(func() { _ = running.Process.Kill(); _ = running.Wait() })
+			p.check(os.Remove(program))
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			seat, err := state.TakeDaemonSeat([]string{p.userState()})
+			p.check(err)
+			p.Cleanup(seat.Leave)
+			p.write(filepath.Join(p.userState(), "gchat-poller.pid"), fmt.Sprintln(running.Process.Pid), 0o600)
+			p.check(state.NoteLastPoll(p.userState(), time.Now()))
+		}, "daemon.runs", warn, "was replaced or removed", "and start it again", ""},
 		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
 		{"an inbox in trouble", func(p *patient) {
 			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"gchat-hooks/state"
@@ -30,6 +31,15 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 	pid := state.DaemonPID(own)
 	if pid == 0 {
 		pid = state.DaemonPID(l.user())
+	}
+	// Linux says so; elsewhere there is no such link.
+	if program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); strings.HasSuffix(program, " (deleted)") {
+		mend := fmt.Sprintf("kill %d, and start it again as it was started", pid)
+		if l.serviceThere() {
+			mend = "gchat-hooks poller stop && gchat-hooks poller start"
+		}
+		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, strings.TrimSuffix(program, " (deleted)")),
+			Means: "it does what the older version did", Mend: mend}}
 	}
 	return state.Fine(fmt.Sprintf("pid %d; %s", pid, line))
 }

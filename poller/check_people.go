@@ -101,18 +101,26 @@ func (l *look) checkMe(ctx context.Context) []state.Finding {
 	return state.Fine(strings.TrimSpace("you are " + me.Name + " " + l.plain(me.DisplayName)))
 }
 
-var personOrMail = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(users/[^\s@/]+|(users/)?[^\s@/]+@[^\s@/]+)$`) })
+// personOrMail is how people are written: Google numbers them, the space on this machine calls them local-NAME.
+var personOrMail = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
+})
 
-// checkAllowed looks whether anybody may answer.
-func (l *look) checkAllowed(context.Context) (fs []state.Finding) {
+// checkAllowed looks whether anybody may answer, and whether those on the list are people.
+func (l *look) checkAllowed(ctx context.Context) (fs []state.Finding) {
 	if len(l.cfg.AllowedUsers) == 0 {
 		return failed("nobody may answer: allowed_users is empty", "no reply is used",
 			state.LoginCommand(l.Env)+", or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
 	}
+	unread, err := l.list(ctx)
 	for _, u := range l.cfg.AllowedUsers {
-		if !personOrMail().MatchString(u) {
+		program := func(m gchat.Message) bool { return m.Sender == u && !m.Human }
+		switch {
+		case unread == nil && err == nil && slices.ContainsFunc(l.listed, program):
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: u + " on allowed_users is a program, not a person", Means: "no reply of a program is used", Mend: "take it out of allowed_users, and put the person's users/ID there"})
+		case !personOrMail().MatchString(u):
 			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("%q on allowed_users is nobody", l.plain(u)), Means: "whoever it should be may not answer",
-				Mend: "write it as users/ID, or as an e-mail address"})
+				Mend: "write it as users/ID with Google's number of the person (a thread tells it to whoever may not answer), or as an e-mail address"})
 		}
 	}
 	if len(fs) > 0 {
