@@ -169,12 +169,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), which goes before any login, then", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
 			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
-		}, "chat.read", fail, "chat answered 403", "gchat-hooks login --client-id-file FILE", ""},
+		}, "chat.read", fail, "chat answered 403", "is removed: do that, or replace ", ""},
 		{"a login without the scope", func(p *patient) {
 			p.loggedIn(google(p, givesToken), func(l *state.Login) { l.Scopes = []string{"openid"} })
 		}, "chat.credentials", fail, "lacks the scope", "gchat-hooks login", ""},

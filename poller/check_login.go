@@ -9,7 +9,7 @@ import (
 const logIn = "gchat-hooks login"
 
 // loginMend makes a mend that names a login one that works here: with the client's file where no login has kept its client,
-// and with what has to go first, since a credentials file is read with whoever logs in.
+// and with what keeps a login from being used: a credentials file goes before it.
 func (p *Poller) loginMend(cfg *state.Config, mend string) string {
 	if !strings.Contains(mend, logIn) {
 		return mend
@@ -18,7 +18,7 @@ func (p *Poller) loginMend(cfg *state.Config, mend string) string {
 		mend = strings.ReplaceAll(mend, logIn, state.LoginCommand(p.Env))
 	}
 	if file := cfg.CredentialsFile; file != "" && file != state.LoginFile(p.Env) {
-		mend = "replace " + file + ", or remove credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE), which goes before any login, then: " + mend
+		mend += "; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed: do that, or replace " + file
 	}
 	return mend
 }
