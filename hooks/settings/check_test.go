@@ -261,3 +261,24 @@ func TestTwiceIsALineForAPairOfFiles(t *testing.T) {
 		})
 	}
 }
+
+// A mend writes the settings that are at fault, with the presets that stand there; a plugin's and an administrator's are theirs.
+func TestMendsAreForTheirFile(t *testing.T) {
+	short := `{"enabledPlugins": {"b@m": true}, "hooks": {"PermissionRequest": [{"hooks": [{"type": "command", "command": "/a/gchat-hooks hook gchat-ask-user-forward", "timeout": 60}]}],
+		"Stop": [{"hooks": [{"type": "command", "command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
+	for path, want := range map[string]string{
+		"home/.claude/settings.json":                   "gchat-hooks install --preset system3, or",
+		"src/deep/project/.claude/settings.json":       "gchat-hooks install --project --preset system3, or",
+		"src/deep/project/.claude/settings.local.json": "gchat-hooks install --local --preset system3, or",
+		"plugin/hooks/hooks.json":                      "mend or update the plugin b@m (",
+		"managed/managed-settings.json":                "ask your administrator to mend ",
+	} {
+		s := newScene(t)
+		s.write("home/.claude/plugins/installed_plugins.json", `{"version": 2, "plugins": {"b@m": [{"installPath": "`+s.dir+`/plugin"}]}}`)
+		s.write("home/.claude/settings.json", `{"enabledPlugins": {"b@m": true}}`)
+		s.write(path, short)
+		if f := s.found("claude.limit"); f.Level != state.LevelWarn || !strings.HasPrefix(f.Mend, want) {
+			t.Errorf("%s: %+v", path, f)
+		}
+	}
+}
