@@ -538,7 +538,7 @@ func (p cliProgram) loginCommand() *cli.Command {
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
 			"The file is your own OAuth client's, of type Desktop app. Over ssh, open the address elsewhere and paste what the browser shows.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE`", EnvVars: []string{"GCHAT_CLIENT_ID_FILE"}},
+			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: the client of the login that is kept)", EnvVars: []string{"GCHAT_CLIENT_ID_FILE"}},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
 		},
@@ -655,12 +655,12 @@ func (p cliProgram) doctorCommand() *cli.Command {
 		Usage: "look whether everything is there and works, and say what mends it",
 		Description: "Look:  gchat-hooks doctor              (posts nothing; also without a network)\n" +
 			"Mend:  gchat-hooks doctor --fix        (file modes, stale pid files, missing folders; nothing else)\n" +
-			"Try:   gchat-hooks doctor --live       (one message to the space and back; you reply ok)\n" +
+			"Try:   gchat-hooks doctor --live       (two messages to the space and back; you reply ok)\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
-			&cli.BoolFlag{Name: "live", Usage: "post one message, read it back, and wait for your reply in its thread"},
+			&cli.BoolFlag{Name: "live", Usage: "post two messages in one thread, read them back, and wait for your reply there"},
 			&cli.StringFlag{Name: "wait", Value: "2m", Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {
