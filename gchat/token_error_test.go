@@ -116,6 +116,43 @@ func TestRefreshTokenGoesNowhereElse(t *testing.T) {
 	}
 }
 
+func TestRedirectTakesNoSecretAlong(t *testing.T) {
+	elsewhere := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		t.Errorf("%s took %v along", r.URL.Path, r.Form)
+	})
+	for _, code := range []int{302, 307, 308} {
+		asked := 0
+		srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			http.Redirect(w, r, elsewhere.URL+r.URL.Path, code)
+		}))
+		t.Cleanup(srv.Close)
+		was := http.DefaultTransport
+		http.DefaultTransport = srv.Client().Transport
+		t.Cleanup(func() { http.DefaultTransport = was })
+		for name, file := range map[string]string{"login": userFile(t, srv.URL+"/login", nil), "service account": serviceAccount(t, srv.URL+"/account")} {
+			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+			for _, path := range []string{file, ""} {
+				if path == "" && name == "login" {
+					continue // Google's library asks Google then
+				}
+				r, err := NewReader(t.Context(), "https://127.0.0.1:1/", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+				if err == nil || AuthFailure(err) || !strings.Contains(err.Error(), "redirects") {
+					t.Errorf("%s, %d: %v", name, code, err)
+				}
+			}
+		}
+		if asked != 3 {
+			t.Errorf("%d: asked %d times", code, asked)
+		}
+	}
+}
+
 // trustedChat is a Chat API over TLS that this process trusts, and that takes one access token.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
