@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"strings"
 
 	"golang.org/x/oauth2"
 
@@ -71,6 +72,9 @@ func readClient(path string) (*client, error) {
 			return wrong("%s is %w", name, err)
 		}
 	}
+	if !sameHouse(c.AuthURI, c.TokenURI) {
+		return wrong("auth_uri and token_uri are not of one house: the login would be given away")
+	}
 	return c, nil
 }
 
@@ -85,12 +89,23 @@ func keptClient(env state.Getenv) *client {
 		return nil
 	}
 	c := &client{l.ClientID, l.ClientSecret, cmp.Or(l.AuthURI, googleAuth), l.TokenURI}
-	for _, uri := range []string{c.AuthURI, c.TokenURI} {
-		if _, err := endpoint(uri); err != nil {
-			return nil
-		}
+	if !sameHouse(c.AuthURI, c.TokenURI) {
+		return nil
 	}
 	return c
+}
+
+// sameHouse says whether the code that one address gives may be taken to the other: with it goes all that a login is.
+func sameHouse(auth, token string) bool {
+	a, aerr := endpoint(auth)
+	t, terr := endpoint(token)
+	return aerr == nil && terr == nil && (strings.EqualFold(a.Hostname(), t.Hostname()) || ofGoogle(a) && ofGoogle(t))
+}
+
+// ofGoogle says whether Google has logins there. Not all of google.com: anybody's script runs at script.google.com.
+func ofGoogle(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	return host == "accounts.google.com" || strings.HasSuffix(host, ".googleapis.com")
 }
 
 // endpoint is an address that codes and tokens may be sent to.

@@ -32,6 +32,11 @@ func TestClientFilesThatAreNone(t *testing.T) {
 		"tokens over http":    {installed("x", "GOCSPX-client-secret", https, "http://127.0.0.1.accounts.example/token"), "token_uri"},
 		"a script":            {installed("x", "GOCSPX-client-secret", "javascript:alert(1)", https), "auth_uri"},
 		"an option":           {installed("x", "GOCSPX-client-secret", "--help", https), "auth_uri"},
+		"another's tokens":    {installed("x", "GOCSPX-client-secret", https, "https://accounts.example/token"), "house"},
+		"a look-alike":        {installed("x", "GOCSPX-client-secret", https, "https://evil-googleapis.com/token"), "house"},
+		"anybody's script":    {installed("x", "GOCSPX-client-secret", https, "https://script.google.com/macros/s/A/exec"), "house"},
+		"this machine's":      {installed("x", "GOCSPX-client-secret", https, "http://127.0.0.1:1/token"), "house"},
+		"Google's for others": {installed("x", "GOCSPX-client-secret", "https://accounts.example/auth", "https://oauth2.googleapis.com/token"), "house"},
 		"no endpoints at all": {`{"installed":{"client_id":"x","client_secret":"GOCSPX-client-secret"}}`, "_uri"},
 	} {
 		p := newPerson(g)
@@ -47,6 +52,21 @@ func TestClientFilesThatAreNone(t *testing.T) {
 	for _, o.ClientFile = range []string{"", filepath.Join(t.TempDir(), "missing.json"), t.TempDir()} {
 		if _, err := Run(t.Context(), o); reason(err) != WrongClient {
 			t.Errorf("%q: %v", o.ClientFile, err)
+		}
+	}
+}
+
+func TestClientFilesOfOneHouse(t *testing.T) {
+	g := newGoogle(t)
+	for auth, token := range map[string]string{
+		"https://accounts.google.com/o/oauth2/auth":    "https://oauth2.googleapis.com/token",
+		"https://accounts.google.com/o/oauth2/v2/auth": "https://www.googleapis.com/oauth2/v4/token",
+		"https://accounts.google.com/":                 "https://accounts.google.com/o/oauth2/token",
+		"https://Accounts.example/auth":                "https://accounts.example:8443/token",
+	} {
+		file := g.file(`{"installed":{"client_id":"x","client_secret":"s","auth_uri":"` + auth + `","token_uri":"` + token + `"}}`)
+		if _, err := readClient(file); err != nil {
+			t.Errorf("%s, %s: %v", auth, token, err)
 		}
 	}
 }

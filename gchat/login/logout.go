@@ -81,8 +81,7 @@ func revoke(ctx context.Context, l *state.Login) error {
 // revokeAddress is where a token from there is revoked. The client's file does not say; Google has one address for all the
 // token_uris that it ever wrote into such files, and for a test's server it is the neighbour.
 func revokeAddress(token *url.URL) string {
-	host := "." + token.Hostname()
-	if strings.HasSuffix(host, ".googleapis.com") || strings.HasSuffix(host, ".google.com") {
+	if ofGoogle(token) {
 		return "https://oauth2.googleapis.com/revoke"
 	}
 	u := token.ResolveReference(&url.URL{Path: "revoke"})
