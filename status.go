@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -44,13 +45,13 @@ func (s status) print(r *statusReport, indent string) error {
 	return e.Encode(r)
 }
 
-// follow goes on until ctx ends, which is what it is for: no error.
+// follow goes on until ctx ends or nobody reads it any more, which is what it is for: no error.
 func (s status) follow(ctx context.Context, g *gatherer) error {
 	draw, end := s.drawing()
 	defer end()
 	tick := time.NewTicker(statusPause)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !poller.NobodyReads(s.out) {
 		if err := draw(g.gather()); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}

@@ -201,6 +201,33 @@ func TestStatusWatchPiped(t *testing.T) {
 	}
 }
 
+// What goes on and on ends when its reader does, also where there is nothing to print: `… | head -1`.
+func TestFollowingEndsWithItsReader(t *testing.T) {
+	for _, args := range [][]string{{"status", "--watch"}, {"status", "--watch", "--json"}, {"logs", "--follow"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			program, env, _ := machineOf(t, 1)
+			cmd := exec.Command(program, args...)
+			cmd.Env = env
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			out.Close()
+			defer time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
 // On a terminal it draws in place, follows the terminal's width, and leaves the screen as it was.
 func TestStatusWatchOnATerminal(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {

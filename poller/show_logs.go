@@ -115,7 +115,7 @@ func (s *logShow) begin(f *logFile, title string) (int, error) {
 
 // follow shows what is added, where that is wanted, until ctx ends or nobody reads it any more.
 func (s *logShow) follow(ctx context.Context) {
-	for s.Follow && ctx.Err() == nil && s.err == nil {
+	for s.Follow && ctx.Err() == nil && s.err == nil && !NobodyReads(s.out) {
 		for _, f := range s.files {
 			added := f.added()
 			if len(added) > 0 {
