@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,10 +63,28 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	case len(stuck) > 0 && left.HeldUntil.IsZero():
 		return sendError{fmt.Errorf("%d wait for a webhook that is not configured here", len(stuck)), "`gchat-hooks status` names it", exitNotDelivered}
 	case dead && refused > 0:
-		return sendError{fmt.Errorf("%d refused again", refused), "`gchat-hooks status` says why", exitNotDelivered}
+		return sendError{fmt.Errorf("%d refused again", refused), "`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered}
 	}
 	if !left.HeldUntil.IsZero() {
 		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", len(waiting), left.HeldUntil.Local().Format("Mon 15:04"))
+	}
+	return nil
+}
+
+// forget drops what Chat refused, and says what that was: nobody can get it back.
+func (f flush) forget() error {
+	gone, err := state.OutboxIn(state.UserState(f.env)).ForgetDead()
+	g := newGatherer(f.env)
+	for _, m := range gone {
+		l := g.letter(m)
+		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n", oneLine(cmp.Or(l.Kind, "message")), oneLine(cmp.Or(m.SessionID, "(none)")),
+			ago(time.Since(m.CreatedAt)), oneLine(l.Text), oneLine(l.Error))
+	}
+	if err != nil {
+		return fmt.Errorf("dead messages: %w", err)
+	}
+	if len(gone) == 0 {
+		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")
 	}
 	return nil
 }

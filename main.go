@@ -284,6 +284,7 @@ func (p cliProgram) flushCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "end after `DURATION` at the latest"},
 			&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
+			&cli.BoolFlag{Name: "forget-dead", Usage: "drop the messages that Chat refused, and say which; nothing is sent"},
 			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
 			&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: end if another one runs, wait for what is held back"},
 		},
@@ -292,6 +293,12 @@ func (p cliProgram) flushCommand() *cli.Command {
 			if c.Bool("detached") {
 				f.detached(c.Context)
 				return nil
+			}
+			if c.Bool("forget-dead") {
+				if c.Bool("dead") || c.Bool("held") {
+					return usageError{errors.New("--forget-dead sends nothing: it does not go with --dead or --held"), "gchat-hooks flush --help"}
+				}
+				return f.forget()
 			}
 			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 			defer cancel()

@@ -104,7 +104,7 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(bad, "dead", "%s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		say(calm, "", "gchat-hooks flush --dead tries the dead ones again")
+		say(calm, "", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
 		say(head, "errors", "the last of a day; gchat-hooks logs shows %s", logPath)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +49,22 @@ func (o Outbox) Revive(now time.Time) (n int, err error) {
 		n++
 	}
 	return n, nil
+}
+
+// ForgetDead removes the messages that were put aside, and returns those: a person knows them, and that Chat will not have
+// them.
+func (o Outbox) ForgetDead() (gone []*Outgoing, err error) {
+	for _, m := range o.Dead() {
+		err := os.Remove(m.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was revived, or is too old
+		}
+		if err != nil {
+			return gone, err
+		}
+		gone = append(gone, m)
+	}
+	return gone, nil
 }
 
 // Release lets go of what is held back for a digest.
