@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -19,7 +18,7 @@ type asker struct {
 	terminal bool
 	lines    <-chan string // what the person types; one channel for all questions, see login.Lines
 	out      io.Writer
-	tty      *os.File // whose echo is turned off for secrets; nil for none
+	echo     *echo // turned off for secrets
 }
 
 // errNobody says that there is nobody to ask.
@@ -57,10 +56,8 @@ func (a *asker) line(ctx context.Context, question, otherwise, otherwiseSay stri
 
 // secret asks for what must not stay on the screen.
 func (a *asker) secret(ctx context.Context, question, otherwiseSay string) (string, error) {
-	if a.terminal && a.tty != nil {
-		if echo(a.tty, false) == nil {
-			defer func() { _ = echo(a.tty, true); fmt.Fprintln(a.out) }()
-		}
+	if a.terminal && a.echo.hide() == nil {
+		defer func() { a.echo.show(); fmt.Fprintln(a.out) }()
 	}
 	return a.line(ctx, question, "", otherwiseSay)
 }
@@ -88,17 +85,6 @@ func (a *asker) yes(ctx context.Context, question string, otherwise bool, otherw
 	}
 }
 
-// echo has a terminal show what is typed, or not. stty does it on every Unix; without it the text is shown.
-func echo(tty *os.File, on bool) error {
-	word := "-echo"
-	if on {
-		word = "echo"
-	}
-	cmd := exec.Command("stty", word)
-	cmd.Stdin = tty
-	return cmd.Run()
-}
-
 // errStopped says that the person ended the conversation.
 var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
 
@@ -108,5 +94,5 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 	if !ok {
 		return &asker{out: out}
 	}
-	return &asker{terminal: true, lines: login.Lines(in), out: out, tty: tty}
+	return &asker{terminal: true, lines: login.Lines(in), out: out, echo: &echo{tty: tty}}
 }
