@@ -39,10 +39,15 @@ func (s status) print(r *statusReport, indent string) error {
 		_, err := io.WriteString(s.out, r.text(terminalOf(s.out, s.env), logPath(s.env)))
 		return err
 	}
-	e := json.NewEncoder(s.out)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	if err := e.Encode(r); err != nil {
+		return err
+	}
+	_, err := io.WriteString(s.out, poller.PrintableJSON(b.String()))
+	return err
 }
 
 // follow goes on until ctx ends or nobody reads it any more, which is what it is for: no error.

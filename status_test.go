@@ -39,7 +39,7 @@ func ask(t *testing.T, folder state.Questions, i int) *state.Question {
 	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
 		return &state.Question{
 			QuestionID: id, ThreadKey: state.ThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.Native, AskedAt: time.Now().UTC(),
-			Status: state.Pending, MessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", Questions: []state.Prompt{{Question: "Which \x1b[31mDB\u202e?\nreally"}},
+			Status: state.Pending, MessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", Questions: []state.Prompt{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
 		}
 	})
 	if err != nil {
@@ -81,12 +81,16 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	if n := strings.Count(out, "\nquestion: ask-user-"); n != 1000 || !strings.HasPrefix(out, "questions: 1000 open\n") {
 		t.Errorf("%d questions are shown", n)
 	}
-	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e") {
+	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
 		t.Errorf("%d files are said to be none, or a terminal would be moved:\n%s", n, out[len(out)-1500:])
 	}
 	var r statusReport
-	if err := json.Unmarshal([]byte(run(t, env, program, "status", "--json")), &r); err != nil || len(r.Questions) != 1000 {
+	out = run(t, env, program, "status", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Questions) != 1000 || !strings.Contains(r.Questions[0].Question, "DB\u202e\u009b\U000e0041?") {
 		t.Errorf("%d questions: %v", len(r.Questions), err)
+	}
+	if strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
+		t.Errorf("a terminal would be moved:\n%q", out[:1500])
 	}
 	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != 1001 {
 		t.Errorf("listed: %s", list)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"gchat-hooks/state"
 )
@@ -97,6 +98,21 @@ func Printable(s string) string {
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// PrintableJSON is JSON that does nothing to a terminal and means the same: what would is escaped.
+func PrintableJSON(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < unicode.MaxASCII || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // LogError is an error line of the log, as status shows it.

@@ -25,7 +25,7 @@ type LogOptions struct {
 	// About are the names and ids of the sessions and questions whose lines are shown; nil for all. It is asked again for
 	// what is added, since a session goes on asking.
 	About  func() map[string]bool
-	JSON   bool // the lines as they stand
+	JSON   bool // the lines as they stand, for a program
 	Colour bool // levels that matter stand out
 }
 
@@ -82,8 +82,8 @@ func (s *logShow) line(line []byte) (string, bool) {
 	if s.Job != "" && l.job != "" && l.job != s.Job || !l.atLeast(s.Level) || s.About != nil && !l.about(s.names) {
 		return "", false
 	}
-	if s.JSON {
-		return s.redact.Clean(strings.TrimRight(string(line), "\r\n")), true
+	if s.JSON && l.rest != nil {
+		return s.redact.Clean(PrintableJSON(strings.TrimRight(string(line), "\r\n"))), true
 	}
 	text := s.redact.Clean(l.String())
 	if s.Colour && l.rest != nil {
