@@ -226,7 +226,7 @@ func (s *setup) people(ctx context.Context) error {
 		}
 	}
 	if len(may) > len(listed) {
-		if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: may}); err != nil {
+		if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: settings.More(may)}); err != nil {
 			return err
 		}
 	}

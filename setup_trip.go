@@ -85,7 +85,7 @@ func (s *setup) mayAnswer(ctx context.Context, r *state.Reply) (bool, error) {
 	if err != nil || !yes {
 		return false, err
 	}
-	if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: append(s.listed(), r.Sender)}); err != nil {
+	if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: settings.More(append(s.listed(), r.Sender))}); err != nil {
 		return false, err
 	}
 	s.done("people", "may answer: %s", gchat.Line(r.Sender))

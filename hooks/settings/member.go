@@ -2,8 +2,12 @@ package settings
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/tailscale/hujson"
 )
@@ -11,7 +15,26 @@ import (
 // A Member is one setting in a file of ours that a person edits, too: config.json.
 type Member struct {
 	Name  string
-	Value any // a text or a list of texts; nil takes the member out
+	Value any // a text, a list of texts, or More; nil takes the member out
+}
+
+// More are texts for a list beside those that are in it by then: another program may add to it at the same moment.
+type More []string
+
+// beside is the list that they make with what there is. A text is a list with commas.
+func (add More) beside(there []byte) (all []string, err error) {
+	var text string
+	if json.Unmarshal(there, &text) == nil {
+		all = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	} else if err := json.Unmarshal(there, &all); err != nil {
+		return nil, err
+	}
+	for _, a := range add {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all, nil
 }
 
 // Set gives members of an object their values, those that are not there yet at its end. Everything else stays, byte for
@@ -29,6 +52,18 @@ func Set(file []byte, members ...Member) ([]byte, error) {
 			if nameOf(&in.obj.Members[i]) == m.Name {
 				at = i // of two of that name the last one counts, for JSON's readers
 			}
+		}
+		if add, ok := m.Value.(More); ok {
+			there := hujson.Value{Value: hujson.Literal("null")}
+			if at >= 0 {
+				there = in.obj.Members[at].Value.Clone()
+			}
+			there.Standardize()
+			all, err := add.beside(there.Pack())
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			m.Value = all
 		}
 		switch {
 		case m.Value == nil && at >= 0:
