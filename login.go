@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -31,7 +31,7 @@ func runLogin(ctx context.Context, env state.Getenv, in io.Reader, out io.Writer
 	}
 	fmt.Fprintf(out, "logged in: %s\nthe login is in %s\n", who, who.File)
 	if who.User == "" {
-		fmt.Fprintf(out, "who that is could not be found out (%v)\n  %s\n", who.Unknown, gchat.Hint(who.Unknown))
+		fmt.Fprintf(out, "who that is could not be found out (%v)\n  %s\n", who.Unknown, poller.VerifyHint(who.Unknown))
 	}
 	if !who.Ends.IsZero() {
 		fmt.Fprintf(out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))

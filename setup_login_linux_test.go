@@ -177,3 +177,16 @@ func TestSetupPicksTheSpace(t *testing.T) {
 		t.Errorf("%d messages arrived", n)
 	}
 }
+
+// A login that Chat tells nobody's name of asks once: nothing tries again by itself.
+func TestLoginThatReachesNoChat(t *testing.T) {
+	g := newCloud(t)
+	env := append(g.env, "GCHAT_API_ENDPOINT=https://chat.invalid/")
+	x := inTerminal(t, env, g.program, "login", "--no-browser", "--client-id-file", g.clientFile())
+	g.agrees(x)
+	x.expect("who that is could not be found out")
+	x.expect("could not be reached: check the network")
+	if code := x.ends(); code != 0 || strings.Contains(x.screen(), "tried again") {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+}

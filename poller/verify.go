@@ -176,10 +176,13 @@ func (c *check) hopeless(err error) bool {
 	return err != nil
 }
 
-// VerifyHint says what a person can do about an error of Run. Unlike elsewhere, nothing tries again by itself.
+// VerifyHint says what a person can do about an error of Run, or of a login. Unlike elsewhere, nothing tries again by itself.
 func VerifyHint(err error) string {
+	var m *mismatch
 	switch {
-	case errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook):
+	case errors.As(err, &m):
+		return m.hint
+	case errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold):
 		return gchat.Hint(err)
 	case gchat.TooMany(err), waitOf(err) > 0:
 		return "the space's quota is used up, by this program or another one: run it again in some minutes"

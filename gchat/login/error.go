@@ -2,6 +2,7 @@ package login
 
 import (
 	"errors"
+	"fmt"
 
 	"gchat-hooks/gchat"
 )
@@ -83,6 +84,8 @@ func refusal(e *gchat.TokenError) *Error {
 		return &Error{WrongClient, e}
 	case e.PolicyForbids():
 		return &Error{Policy, e}
+	case e.Code == "invalid_grant": // whose words are about logins mostly
+		return &Error{Refused, fmt.Errorf("the code was used before, is too old, or is another login's; what was answered is %w", e)}
 	}
 	return &Error{Refused, e}
 }

@@ -248,6 +248,9 @@ func TestWhatTheTokenEndpointSays(t *testing.T) {
 		"code is used": {func(g *google) {
 			g.token = answer(400, `{"error":"invalid_grant","error_description":"Malformed auth code."}`)
 		}, Refused, "Malformed auth code"},
+		"code is too old": {func(g *google) {
+			g.token = answer(400, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`)
+		}, Refused, "the code was used before, is too old"},
 		"secret is wrong":    {func(g *google) { g.token = answer(401, `{"error":"invalid_client"}`) }, WrongClient, "invalid_client"},
 		"client is gone":     {func(g *google) { g.token = answer(401, `{"error":"deleted_client"}`) }, WrongClient, "deleted_client"},
 		"policy":             {func(g *google) { g.token = answer(400, `{"error":"admin_policy_enforced"}`) }, Policy, "admin_policy_enforced"},
