@@ -15,6 +15,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -46,9 +47,9 @@ func (s *setup) reading(ctx context.Context) error {
 		return usageError{fmt.Errorf("replies cannot be read: %w", err), readingFlag}
 	}
 	if !s.ask.terminal {
-		return sendError{err, gchat.Hint(err), exitNotVerifiable}
+		return sendError{err, poller.VerifyHint(err), exitNotVerifiable}
 	}
-	fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %s\n  %s\n", plain(err.Error()), gchat.Hint(err))
+	fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %s\n  %s\n", plain(err.Error()), poller.VerifyHint(err))
 	fmt.Fprintln(s.out, "It takes an OAuth client of your own (type Desktop app, console.cloud.google.com/auth/clients), or a service account's key.")
 	for {
 		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "", readingFlag)
@@ -118,7 +119,7 @@ func (s *setup) readWith(ctx context.Context, path string) error {
 		if before != "" && before != state.LoginFile(s.env) {
 			back = before
 		}
-		return errors.Join(sendError{err, gchat.Hint(err), exitNotVerifiable}, s.set(ctx, settings.Member{Name: "credentials_file", Value: back}))
+		return errors.Join(sendError{err, poller.VerifyHint(err), exitNotVerifiable}, s.set(ctx, settings.Member{Name: "credentials_file", Value: back}))
 	}
 	return s.sayReading(nil)
 }
@@ -139,7 +140,7 @@ func (s *setup) login(ctx context.Context, clientFile string) error {
 		return err
 	}
 	if err := s.read(ctx); err != nil {
-		return sendError{fmt.Errorf("logged in, but the space cannot be read: %w", err), gchat.Hint(err), exitNotVerifiable}
+		return sendError{fmt.Errorf("logged in, but the space cannot be read: %w", err), poller.VerifyHint(err), exitNotVerifiable}
 	}
 	return s.sayReading(nil)
 }

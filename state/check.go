@@ -94,7 +94,7 @@ func checkDead(env Getenv) []Finding {
 		return Fine("no message was refused for good")
 	}
 	return []Finding{{Level: LevelWarn, What: fmt.Sprintf("messages that were refused for good: %d, the last one: %s", len(dead), oneLine(dead[len(dead)-1].LastError)),
-		Means: "they never came into the space", Mend: "gchat-hooks flush --dead"}}
+		Means: "they never came into the space", Mend: "gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"}}
 }
 
 // checkPIDFiles finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end
