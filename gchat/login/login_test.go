@@ -186,7 +186,7 @@ func TestLoginAgainWithTheKeptClient(t *testing.T) {
 	if l := g.kept(); l.RefreshToken == first.RefreshToken || l.ClientID != clientID || l.AuthURI != g.web.URL+"/auth" {
 		t.Errorf("the second login is %+v", l)
 	}
-	first.AuthURI = "" // as logins of old are
+	first.AuthURI, first.TokenURI = "", "https://oauth2.googleapis.com/token" // as logins of old are
 	if err := first.Save(state.LoginFile(g.getenv)); err != nil {
 		t.Fatal(err)
 	}
