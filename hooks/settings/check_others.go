@@ -51,7 +51,7 @@ func mayMatch(matcher, tool string) bool {
 // called is the program of another's hook, without its words: they may hold a secret.
 func (r registered) called() string {
 	words, _ := shellWords(r.Command)
-	for len(words) > 0 && assignment.MatchString(words[0]) {
+	for len(words) > 0 && assignment().MatchString(words[0]) {
 		words = words[1:]
 	}
 	if len(words) == 0 {

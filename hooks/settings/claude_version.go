@@ -2,7 +2,6 @@ package settings
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 )
@@ -39,15 +38,15 @@ func (v Version) atLeast(min Version) bool {
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
 var (
-	number = regexp.MustCompile(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
-	signed = regexp.MustCompile(number.String() + `\S* \(Claude Code\)`)
+	number = lazy(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
+	signed = lazy(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S* \(Claude Code\)`)
 )
 
 // ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)". A shell may print the versions of others
 // before it: where the name is missing, only a lone number is taken.
 func ParseVersion(s string) (v Version, ok bool) {
-	m := signed.FindStringSubmatch(s)
-	if all := number.FindAllStringSubmatch(s, 2); m == nil && len(all) == 1 {
+	m := signed().FindStringSubmatch(s)
+	if all := number().FindAllStringSubmatch(s, 2); m == nil && len(all) == 1 {
 		m = all[0]
 	}
 	if m == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -87,13 +86,13 @@ func (d *document) errorAt(at int, msg string) *SyntaxError {
 	return &SyntaxError{1 + bytes.Count(d.body[:at], []byte("\n")), at - bytes.LastIndexByte(d.body[:at], '\n'), msg}
 }
 
-var where = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
+var where = lazy(`^hujson: line (\d+), column (\d+): `)
 
 // syntaxError takes the place out of the parser's error, which has it in its words only. A literal is left out of them: it
 // may be a secret.
 func syntaxError(err error) *SyntaxError {
 	msg, e := err.Error(), &SyntaxError{Line: 1, Column: 1}
-	if m := where.FindStringSubmatch(msg); m != nil {
+	if m := where().FindStringSubmatch(msg); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Column, _ = strconv.Atoi(m[2])
 		msg = msg[len(m[0]):]

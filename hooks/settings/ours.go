@@ -2,7 +2,6 @@ package settings
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,7 +12,7 @@ const program = "gchat-hooks"
 // ours says whether a command is one of our hooks and nothing else: what else a shell's line does is its person's.
 func ours(command string, args []string) bool {
 	if args == nil {
-		if _, rest := shellWords(command); !nothingMore.MatchString(rest) {
+		if _, rest := shellWords(command); !nothingMore().MatchString(rest) {
 			return false
 		}
 	}
@@ -49,17 +48,17 @@ func hookIn(command string, args []string) string {
 
 // withoutPrefix are the words of a command without what may stand before its program.
 func withoutPrefix(words []string) []string {
-	for len(words) > 0 && (assignment.MatchString(words[0]) || words[0] == "env" || words[0] == "exec") {
+	for len(words) > 0 && (assignment().MatchString(words[0]) || words[0] == "env" || words[0] == "exec") {
 		words = words[1:]
 	}
 	return words
 }
 
 // nothingMore is what may follow our command in a line that is still ours: redirections, and what keeps a failure quiet.
-var nothingMore = regexp.MustCompile(`^\s*(\d*&?[<>]+[&|]?\s*("[^"]*"|'[^']*'|[^\s;&|<>()"'])+\s*)*((;|&&|\|\|)\s*(true|:|exit 0))?[\s;&)]*$`)
+var nothingMore = lazy(`^\s*(\d*&?[<>]+[&|]?\s*("[^"]*"|'[^']*'|[^\s;&|<>()"'])+\s*)*((;|&&|\|\|)\s*(true|:|exit 0))?[\s;&)]*$`)
 
 // assignment is what may stand before a command: NAME=value.
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = lazy(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // shellWords are the words of a shell's first simple command, unquoted, and the rest of the line from the operator on that
 // ends it. Variables stay as they are.
@@ -103,11 +102,11 @@ func shellWords(line string) (words []string, rest string) {
 	return words, ""
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./~+,:@%=-]+$`)
+var plain = lazy(`^[A-Za-z0-9_./~+,:@%=-]+$`)
 
 // shellQuote is s as one word of a shell's line.
 func shellQuote(s string) string {
-	if plain.MatchString(s) && !strings.HasPrefix(s, "~") && !assignment.MatchString(s) {
+	if plain().MatchString(s) && !strings.HasPrefix(s, "~") && !assignment().MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
