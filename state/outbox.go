@@ -76,7 +76,7 @@ func (o Outbox) Put(m *Outgoing, again time.Duration) (put bool, err error) {
 
 // placeWait bounds how long a message waits for others that are put. Only a stopped process holds them up that long, and
 // then a repetition that is not noticed is better than a report that is lost.
-const placeWait = 250 * time.Millisecond
+var placeWait = 250 * time.Millisecond
 
 // place gives the message its file in one step, after all that are there.
 func (o Outbox) place(m *Outgoing, tmp string, again time.Duration) (bool, error) {
