@@ -125,14 +125,17 @@ func (s *setup) leftOut(id string) bool {
 // overruled says which variables of this shell go before what the files say: in it, all of the above would be otherwise.
 func (s *setup) overruled() {
 	here, files := state.LoadConfig(s.env, state.ConfigDir(s.env)), s.config()
-	for name, differs := range map[string]bool{
-		"GOOGLE_CHAT_WEBHOOK_URL":      here.WebhookURL != files.WebhookURL,
-		"GCHAT_API_ENDPOINT":           here.APIEndpoint != files.APIEndpoint,
-		"GOOGLE_CHAT_CREDENTIALS_FILE": here.CredentialsFile != files.CredentialsFile,
-		"GCHAT_ALLOWED_USERS":          !slices.Equal(here.AllowedUsers, files.AllowedUsers),
+	for _, v := range []struct {
+		name    string
+		differs bool
+	}{
+		{"GOOGLE_CHAT_WEBHOOK_URL", here.WebhookURL != files.WebhookURL},
+		{"GCHAT_API_ENDPOINT", here.APIEndpoint != files.APIEndpoint},
+		{"GOOGLE_CHAT_CREDENTIALS_FILE", here.CredentialsFile != files.CredentialsFile},
+		{"GCHAT_ALLOWED_USERS", !slices.Equal(here.AllowedUsers, files.AllowedUsers)},
 	} {
-		if differs && s.env(name) != "" {
-			fmt.Fprintf(s.out, "warn  %-9s %s is set in this shell, and goes before what is configured, for all that starts from here\n", "shell", name)
+		if v.differs && s.env(v.name) != "" {
+			fmt.Fprintf(s.out, "warn  %-9s %s is set in this shell, and goes before what is configured, for all that starts from here\n", "shell", v.name)
 		}
 	}
 }
@@ -167,11 +170,7 @@ func (s *setup) done(step, format string, args ...any) {
 
 // file is the person's own configuration.
 func (s *setup) file() settings.File {
-	path := s.env("GCHAT_CONFIG")
-	if path == "" {
-		path = filepath.Join(state.ConfigDir(s.env), "config.json")
-	}
-	return settings.File{Path: path, Mode: 0o600, Env: s.env}
+	return settings.File{Path: state.ConfigFile(s.env), Mode: 0o600, Env: s.env}
 }
 
 // readable says where the configuration cannot be understood, before anything is asked.

@@ -17,11 +17,7 @@ func checkMembers(env Getenv) (fs []Finding) {
 		name, _, _ = strings.Cut(name, "[")
 		known[name] = true
 	}
-	user := env("GCHAT_CONFIG")
-	if user == "" {
-		user = filepath.Join(ConfigDir(env), "config.json")
-	}
-	for _, path := range []string{user, filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json")} {
+	for _, path := range []string{ConfigFile(env), filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json")} {
 		b, err := readSmall(path)
 		var file map[string]json.RawMessage
 		if err != nil || json.Unmarshal(plainJSON(trimBOM(b)), &file) != nil {

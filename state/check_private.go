@@ -15,7 +15,7 @@ import (
 // checkPrivate looks whether others can read or change what should be the person's alone.
 func checkPrivate(env Getenv) (found []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
-	user := userConfig(env)
+	user := ConfigFile(env)
 	paths := []string{user, filepath.Join(home(env), ".mcp.json"), filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json"), LoginFile(env)}
 	if cfg.CredentialsFile != "" && cfg.CredentialsFile != LoginFile(env) {
 		paths = append(paths, cfg.CredentialsFile)
@@ -45,11 +45,6 @@ func checkPrivate(env Getenv) (found []Finding) {
 		return Fine("configuration, credentials and state are yours alone")
 	}
 	return found
-}
-
-// userConfig is the configuration file of the person.
-func userConfig(env Getenv) string {
-	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
 func tooOpen(path, what, means string) Finding {

@@ -33,7 +33,7 @@ func checkSecretPlaces(ctx context.Context, env Getenv) (found []Finding) {
 				Mend: "put it into ~/.config/gchat-hooks/config.json, or: echo " + name + " >> " + quoted(filepath.Join(project, ".gitignore"))})
 		}
 	}
-	own := []string{userConfig(env), LoginFile(env)}
+	own := []string{ConfigFile(env), LoginFile(env)}
 	if file := LoadConfig(env, project).CredentialsFile; file != "" && file != own[1] {
 		own = append(own, file)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -61,10 +62,7 @@ type Config struct {
 // LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
 func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
-	user := env("GCHAT_CONFIG")
-	if user == "" {
-		user = filepath.Join(ConfigDir(env), "config.json")
-	}
+	counts := sync.OnceValue(func() bool { return projectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
 	layers := []layer{envLayer(env)}
 	for _, f := range []struct {
 		path    string
@@ -72,7 +70,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		project bool
 	}{
 		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
-		{user, configLayer, false},
+		{ConfigFile(env), configLayer, false},
 		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
 		{filepath.Join(home(env), ".mcp.json"), mcpLayer, false},
 	} {
@@ -84,7 +82,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		if err == nil {
 			l, err = f.parse(b, filepath.Dir(f.path))
 		}
-		if f.project && !projectCounts(env, projectDir) {
+		if f.project && !counts() {
 			if err != nil || len(l.value) > 0 {
 				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, errUntrusted))
 			}

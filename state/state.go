@@ -5,6 +5,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -57,6 +58,11 @@ func ConfigDir(env Getenv) string {
 		return filepath.Join(dir, "gchat-hooks")
 	}
 	return filepath.Join(home(env), ".config", "gchat-hooks")
+}
+
+// ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in ConfigDir.
+func ConfigFile(env Getenv) string {
+	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
 // SpareState stands in for a project's state folder that cannot be written (a read-only checkout).

@@ -120,20 +120,29 @@ func (r *record) do(d *disk, s step, out *Outcome) error {
 			out.refuse(s.Path, "stays, since "+out.Refused[i].Path+" was not written")
 			return nil
 		}
-		if err := d.remove(s.Path); err != nil {
-			return err
-		}
-		out.Done = append(out.Done, "removed "+s.Path)
-		return nil
+		return out.remove(d, s.Path)
 	}
-	b, err := r.kept(d, "after", s)
+	return r.put(d, "after", s, out, "wrote ")
+}
+
+// put writes the bytes of a step that are kept from "before" or "after" it.
+func (r *record) put(d *disk, which string, s step, out *Outcome, did string) error {
+	b, err := r.kept(d, which, s)
 	if err != nil {
 		return err
 	}
 	if err := d.write(s.Path, b, s.Mode.Perm()); err != nil {
 		return err
 	}
-	out.Done = append(out.Done, "wrote "+s.Path)
+	out.Done = append(out.Done, did+s.Path)
+	return nil
+}
+
+func (o *Outcome) remove(d *disk, path string) error {
+	if err := d.remove(path); err != nil {
+		return err
+	}
+	o.Done = append(o.Done, "removed "+path)
 	return nil
 }
 

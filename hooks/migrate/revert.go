@@ -107,21 +107,9 @@ func (r *record) undo(d *disk, s step, out *Outcome) error {
 		out.refuse(s.Path, why)
 		return nil
 	case s.Before == "":
-		if err := d.remove(s.Path); err != nil {
-			return err
-		}
-		out.Done = append(out.Done, "removed "+s.Path)
-		return nil
+		return out.remove(d, s.Path)
 	}
-	b, err := r.kept(d, "before", s)
-	if err != nil {
-		return err
-	}
-	if err := d.write(s.Path, b, s.Mode.Perm()); err != nil {
-		return err
-	}
-	out.Done = append(out.Done, "gave back "+s.Path)
-	return nil
+	return r.put(d, "before", s, out, "gave back ")
 }
 
 func (r *record) undoMove(d *disk, s step, out *Outcome) error {
