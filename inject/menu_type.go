@@ -93,21 +93,24 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 			return d.refuse("not idle at an empty input box; the screen shows %s", shown(s))
 		}
 	}
-	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
+	isCleared := func() error { return d.awaitCleared(ctx, clearing) }
+	if err := d.surely(ctx, "/clear", isCleared); err != nil {
 		return err
 	}
-	if err := d.awaitCleared(ctx, clearing); err != nil {
-		return err
+	if command == "/clear" { // what comes next would be typed into what it clears
+		return d.surely(ctx, command, isCleared)
 	}
+	return d.surely(ctx, command, func() error { return d.taken(ctx, command) })
+}
+
+// surely sends a text into the empty input box, and does so again where Claude Code lost it.
+func (d *driver) surely(ctx context.Context, text string, arrived func() error) error {
 	for try := 1; ; try++ {
-		err := d.pasteAndSend(ctx, command)
-		if err == nil && command == "/clear" { // what comes next would be typed into what it clears
-			return d.awaitCleared(ctx, clearing)
-		}
+		err := d.pasteAndSend(ctx, text)
 		if err == nil {
-			err = d.taken(ctx, command)
+			err = arrived()
 		}
-		if err == nil || try == 3 || !d.lost(ctx) {
+		if err == nil || try == 3 || !d.lost(ctx, text) {
 			return err
 		}
 		if err := d.press(ctx, KeyBackSpace); err != nil {
@@ -130,11 +133,12 @@ func (d *driver) pasteAndSend(ctx context.Context, text string) error {
 	return d.send(ctx)
 }
 
-// lost says that 2.1.45 has drawn its input box anew under a text and made a line break of its Enter: nothing was sent, and
-// the line break is all that is left.
-func (d *driver) lost(ctx context.Context) bool {
+// lost says that 2.1.45, which on a busy machine draws its input box anew a good while after a turn or a "/clear", has lost
+// the text in it and made a line break of its Enter: nothing was sent, and the line break is all that is left. A "/clear"
+// does no harm when it is sent twice; for any other text the cleared conversation must show that it did not arrive.
+func (d *driver) lost(ctx context.Context, text string) bool {
 	s, err := d.look(ctx)
-	return err == nil && !d.Force && s.Kind == Draft && s.Draft == "\n" && d.cleared(ctx)
+	return err == nil && !d.Force && s.Kind == Draft && s.Draft == "\n" && (text == "/clear" || d.cleared(ctx))
 }
 
 // taken waits until the conversation holds more than its "/clear". 2.1.45 can draw its input box anew so long after that, on

@@ -92,10 +92,21 @@ func (f *fire) lastWords() string {
 // last words nor a prompt's id.
 func (f *fire) transcriptDeadline(path string) time.Time {
 	old := f.trigger.event == "Stop" && len(f.news.LastWords) == 0 && f.event.PromptID == "" && len(f.news.Mode) > 0
-	if info, err := os.Stat(filepath.Dir(path)); !old || err != nil || !info.IsDir() {
+	if !old || !mayCome(path) {
 		return time.Time{}
 	}
 	return time.Now().Add(transcriptLag)
+}
+
+// mayCome says whether Claude Code may still write this transcript: its folder is there, or is one of the projects' folders
+// that it makes with a session's first line, in a folder of its configuration that is there.
+func mayCome(path string) bool {
+	dir := filepath.Dir(path)
+	if projects := filepath.Dir(dir); filepath.Base(projects) == "projects" {
+		dir = filepath.Dir(projects)
+	}
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
 }
 
 // textID tells words apart, and not by their margins: an event trims them.

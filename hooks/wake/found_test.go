@@ -227,8 +227,10 @@ func TestTrimmedWords(t *testing.T) {
 func TestLaggingTranscript(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.shows("ready")
-	transcript := w.path("project/t.jsonl")
+	transcript := w.path("home/.claude/projects/-tmp-project/t.jsonl")
+	w.must(os.MkdirAll(w.path("home/.claude"), 0o700))
 	write := func(text string) {
+		w.must(os.MkdirAll(filepath.Dir(transcript), 0o700))
 		f, err := os.OpenFile(transcript, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		w.must(err)
 		_, err = f.WriteString(`{"type":"user","uuid":"u","message":{"content":"go"}}` + "\n" + `{"type":"assistant","message":{"id":"` + text + `","content":[{"type":"text","text":"` + text + `"}]}}` + "\n")
@@ -236,7 +238,7 @@ func TestLaggingTranscript(t *testing.T) {
 		w.must(f.Close())
 	}
 	stop := []byte(`{"hook_event_name":"Stop","session_id":"x","cwd":"/","permission_mode":"default","stop_hook_active":false,"transcript_path":"` + transcript + `"}`)
-	for _, words := range []string{"first", "second"} { // the file itself is not there at first
+	for _, words := range []string{"first", "second"} { // neither the file nor its folders are there at first
 		go func() { time.Sleep(150 * time.Millisecond); write(words) }()
 		w.fire("stop-hook", stop)
 	}
