@@ -141,7 +141,7 @@ func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 // The agent sees the question before it is answered, the dialog does not wait for the agent, and the message's own lines
 // answer it.
 func TestSupervisorAnswersAQuestion(t *testing.T) {
-	eachClaude(t, every, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := supervise(t, c, "{}", true, turn{ask(deploy)}, thanks)
 		s.Prompt("go ahead")
 		s.WaitScreen(firstOption)
@@ -157,7 +157,7 @@ func TestSupervisorAnswersAQuestion(t *testing.T) {
 
 // A decision to block sends the session on, once.
 func TestSupervisorSendsTheSessionOn(t *testing.T) {
-	eachClaude(t, every, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := supervise(t, c, `{"hook_mode":"bidirectional"}`, false, turn{say("I stop here.")}, turn{say("Then I go on.")})
 		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
 		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
