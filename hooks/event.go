@@ -41,6 +41,9 @@ func (e *Event) Read(v any) error {
 	return nil
 }
 
+// Raw is the event as it came.
+func (e *Event) Raw() []byte { return e.raw }
+
 func decode(b []byte) (*Event, error) {
 	e := &Event{raw: b}
 	if err := json.Unmarshal(b, e); err != nil {

@@ -15,6 +15,7 @@ type promptEntry struct {
 	Origin struct {
 		Kind string `json:"kind"` // human, task-notification (from 2.1.197 on)
 	} `json:"origin"`
+	Summary bool `json:"isCompactSummary"` // of the conversation before a compaction
 	Message struct {
 		Content words `json:"content"`
 	} `json:"message"`

@@ -5,22 +5,37 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// lastWordsBytes is how much of a transcript's end is read for Claude's last words at most. What follows them is mostly a
-// few lines, but one line can be a picture of ten megabytes.
-const lastWordsBytes = 64 << 20
+const (
+	// lastWordsBytes is how much of a transcript's end is read for Claude's last words at most. What follows them is mostly a
+	// few lines, but one line can be a picture of ten megabytes.
+	lastWordsBytes = 64 << 20
+	// restBytes is how much is read at most for the rest of a message whose last words were found: what is before them can be
+	// a line of a gigabyte, and is hardly ever of the same message.
+	restBytes = 1 << 20
+)
 
-// LastWords is the last that Claude said in a transcript's last turn: all text blocks of that message, a line each. "" when
-// Claude said nothing since the person's last prompt. last says that nothing of the conversation follows: at a turn's end
-// the words are not there yet otherwise. However long the transcript is, only its end is read. subagent says that the
+// Said is what a transcript's end tells of Claude's last words.
+type Said struct {
+	Text    string // all text blocks of the message, a line each; "" for none
+	Entry   string // the uuid of the message's last line with a text: tells equal words of two turns apart
+	Last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
+	Earlier bool   // a prompt of the person's follows: they are words of an earlier turn
+}
+
+// LastWords is the last that Claude said in a transcript. However long that is, only its end is read. subagent says that the
 // transcript is a subagent's own, all of whose lines are marked as such. Errors are those of opening and reading.
-func LastWords(path string, subagent bool) (said string, last bool, err error) {
-	f, size, err := openTranscript(path)
+func LastWords(path string, subagent bool) (Said, error) {
+	if to, err := filepath.EvalSymlinks(path); err == nil { // a person may keep them on another disk
+		path = to
+	}
+	f, size, err := openRegular(path)
 	if err != nil {
-		return "", false, err
+		return Said{}, err
 	}
 	defer f.Close()
 	for long := int64(128 << 10); ; long *= 8 {
@@ -28,14 +43,14 @@ func LastWords(path string, subagent bool) (said string, last bool, err error) {
 		tail := make([]byte, size-begin)
 		n, err := f.ReadAt(tail, begin)
 		if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
-			return "", false, err
+			return Said{}, err
 		}
 		if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
 			_, tail, _ = bytes.Cut(tail, []byte("\n"))
 		}
 		s := speech{subagent: subagent}
-		if s.readBack(tail) || begin == 0 || long >= lastWordsBytes {
-			return strings.Join(s.texts, "\n"), s.lasts, nil
+		if s.readBack(tail) || begin == 0 || long >= lastWordsBytes || len(s.texts) > 0 && long >= restBytes {
+			return Said{strings.Join(s.texts, "\n"), string(s.entry), s.lasts, s.earlier && len(s.texts) > 0}, nil
 		}
 	}
 }
@@ -44,17 +59,23 @@ func LastWords(path string, subagent bool) (said string, last bool, err error) {
 type speech struct {
 	subagent bool
 	message  words // its id
+	entry    words // the uuid of its last line with a text
 	texts    []string
 	followed bool // by something else of the conversation
 	lasts    bool // nothing follows it
+	earlier  bool // a prompt follows it
+	before   int  // lines before its last one that were looked at
 }
 
-// readBack goes through the lines from the last to the first, and says whether the message was found whole, or that there
-// is none.
+// readBack goes through the lines from the last to the first, and says whether the message was found whole. Its lines can
+// have results between them, but stand close together.
 func (s *speech) readBack(tail []byte) (done bool) {
-	for len(tail) > 0 {
+	for len(tail) > 0 && s.before < outOfPlace {
 		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
 		tail = tail[:max(0, len(tail)-len(line)-1)]
+		if len(s.texts) > 0 {
+			s.before++
+		}
 		says, prompts := bytes.Contains(line, []byte(`"assistant"`)), bytes.Contains(line, []byte(`"user"`))
 		if result := prompts && bytes.Contains(line, []byte(`"tool_result"`)); !says && (!prompts || result) { // most bytes need no parser
 			s.followed = s.followed || result
@@ -69,16 +90,19 @@ func (s *speech) readBack(tail []byte) (done bool) {
 			}
 		case e.Type == "user":
 			prompt, ok := promptOf(line, e, blocks)
-			if !ok || strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-") { // a slash command
+			if !ok || strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-") || strings.HasPrefix(prompt, "<bash-") { // a slash command, or one for the shell
 				continue
 			}
-			if len(s.texts) == 0 {
+			if len(s.texts) == 0 && !s.earlier {
 				s.readMisplaced(e.UUID, tail)
 			}
-			return true
+			if len(s.texts) > 0 {
+				return true
+			}
+			s.earlier, s.followed, s.message = true, true, ""
 		}
 	}
-	return false
+	return s.before >= outOfPlace
 }
 
 // add takes a line of the message along; done says that the line is of the one before it.
@@ -93,7 +117,7 @@ func (s *speech) add(e entry, blocks []block) (done bool) {
 		}
 	}
 	if len(texts) > 0 && len(s.texts) == 0 {
-		s.lasts = !s.followed
+		s.lasts, s.entry = !s.followed, e.UUID
 	}
 	s.followed = true
 	s.message, s.texts = e.Message.ID, append(texts, s.texts...)
@@ -129,7 +153,7 @@ func (s *speech) readMisplaced(prompt words, before []byte) {
 // Code makes up.
 func promptOf(line []byte, e entry, blocks []block) (text string, ok bool) {
 	var p promptEntry
-	if e.Type != "user" || e.IsMeta || json.Unmarshal(line, &p) != nil {
+	if e.Type != "user" || e.IsMeta || json.Unmarshal(line, &p) != nil || p.Summary {
 		return "", false
 	}
 	if text = string(p.Message.Content); len(blocks) > 0 {

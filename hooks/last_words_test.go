@@ -36,6 +36,8 @@ func TestLastWords(t *testing.T) {
 		note     = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
 		command  = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
 		broken   = `{"type":"user","uuid":"u5","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		shell    = `{"type":"user","uuid":"u6","message":{"role":"user","content":"<bash-input>ls</bash-input>"}}`
+		summary  = `{"type":"user","uuid":"u7","isCompactSummary":true,"message":{"role":"user","content":"This session is being continued."}}`
 		system   = `{"type":"system","subtype":"turn_duration"}`
 	)
 	huge := fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"%s"}]}}`, strings.Repeat("assistant x", 1<<20))
@@ -60,13 +62,20 @@ func TestLastWords(t *testing.T) {
 		"half a line":                      {[]string{prompt, says("m1", text("done")), `{"type":"assistant","message":{"content":[{"type":"text","te`}, "done"},
 		"blank words":                      {[]string{prompt, says("m1", text("done")), says("m2", text(" \n"))}, "done"},
 		"behind a picture":                 {[]string{prompt, says("m1", text("done")), huge}, "done"},
-		"cut by the first look":            {[]string{prompt, says("m2", text("one")), says("m2", thinking+`,{"type":"thinking","thinking":"`+strings.Repeat("y", 1<<20)+`"}`), says("m2", text("two"))}, "one\ntwo"},
+		"cut by the first look":            {[]string{prompt, says("m2", text("one")), says("m2", thinking+`,{"type":"thinking","thinking":"`+strings.Repeat("y", 1<<19)+`"}`), says("m2", text("two"))}, "one\ntwo"},
+		"behind a line without end":        {[]string{strings.Repeat("z", 3<<20), says("m2", text("two"))}, "two"},
+		"commands for the shell":           {[]string{prompt, says("m1", text("done")), shell}, "done"},
+		"a summary":                        {[]string{prompt, says("m1", text("done")), summary}, "done"},
 		"a prompt behind its answer":       {[]string{says("m0", text("older")), says("m1", text("done")), prompt}, "done"},
 		"not what followed another":        {[]string{strings.Replace(says("m0", text("older")), `"u1"`, `"u0"`, 1), prompt}, ""},
 		"escaped and wide":                 {[]string{prompt, says("m1", `{"type":"text","text":"a\u00e9\n\"ü\" 🙂"}`)}, "aé\n\"ü\" 🙂"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := LastWords(transcriptOf(t, c.lines...), false)
+			said, err := LastWords(transcriptOf(t, c.lines...), false)
+			got := said.Text
+			if said.Earlier {
+				got = ""
+			}
 			if err != nil || got != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
@@ -86,14 +95,24 @@ func TestLastWords(t *testing.T) {
 		"a prompt out of line": {[]string{says("m1", text("done")), prompt}, true},
 		"a subagent's call":    {[]string{prompt, says("m1", text("done")), side}, true},
 	} {
-		if _, last, err := LastWords(transcriptOf(t, c.lines...), false); err != nil || last != c.last {
-			t.Errorf("%s: last %v, %v", name, last, err)
+		if said, err := LastWords(transcriptOf(t, c.lines...), false); err != nil || said.Last != c.last {
+			t.Errorf("%s: last %v, %v", name, said.Last, err)
 		}
 	}
-	if got, _, err := LastWords(transcriptOf(t, side), true); err != nil || got != "a subagent" {
-		t.Errorf("a subagent's own transcript: %q, %v", got, err)
+	if said, err := LastWords(transcriptOf(t, side), true); err != nil || said.Text != "a subagent" {
+		t.Errorf("a subagent's own transcript: %+v, %v", said, err)
 	}
-	if _, _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl"), false); !os.IsNotExist(err) {
+	if said, err := LastWords(transcriptOf(t, prompt, says("m1", text("old")), typed, says("m2", call)), false); err != nil || said.Text != "old" || !said.Earlier || said.Last || said.Entry != "a-m1" {
+		t.Errorf("words of an earlier turn: %+v, %v", said, err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(transcriptOf(t, prompt, says("m1", text("done"))), link); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := LastWords(link, false); err != nil || said.Text != "done" {
+		t.Errorf("by a link: %+v, %v", said, err)
+	}
+	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl"), false); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -203,11 +203,13 @@ func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
 		if n.body == "" && n.transcript != "" {
-			said, _, err := LastWords(n.transcript, true)
+			said, err := LastWords(n.transcript, true)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				h.log.Error().Err(err).Msg("transcript not read; the message does not say what the subagent said")
 			}
-			n.body = shorten(said, shownBytes, shownLines)
+			if !said.Earlier {
+				n.body = shorten(said.Text, shownBytes, shownLines)
+			}
 		}
 		if n.agent != "" {
 			return n.agent + " completed task", n.body

@@ -22,6 +22,9 @@ type WakeMemory struct {
 	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
 	Text       string    `json:"text"`        // hash of the last words that a message carried
 	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
+	Said       string    `json:"said"`        // the transcript's entry with the last words that a message carried
+	Transcript string    `json:"transcript"`  // the transcript's size and time at the last message
+	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 
 // WakeSession is the folder of a supervised session, locked: what is remembered of it has one writer at a time. The zero

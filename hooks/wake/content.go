@@ -1,17 +1,14 @@
 package wake
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
-	"time"
+	"sync"
 	"unicode/utf8"
 
-	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
 
@@ -25,25 +22,28 @@ type content struct {
 // deltaLines is how much of a pane is compared.
 const deltaLines = 40
 
-// content works out what there is to tell, and what will be known then. words are Claude's last ones.
-func (f *fire) content(words string, known *state.WakeMemory) content {
+// content works out what there is to tell, and what will be known then. When in doubt, it is new.
+func (f *fire) content(said spoken, known *state.WakeMemory) content {
+	to := f.agent.to
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
 		id := hash(f.event.ToolUseID, c.text)
-		c.new, known.Question = id != known.Question, id // a doubled install tells once
+		c.new = f.event.ToolUseID == "" || id != known.Question || to != known.To // a doubled install tells once
+		known.Question, known.To = id, to
 		return c
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that nobody can look at may have any.
-	c := content{new: f.trigger.name == endTrigger || f.trigger.name == compactTrigger || f.sight.screen == ""}
-	if words != "" {
-		id := textID(words)
-		c.new, known.Text = c.new || id != known.Text, id
-		c.source, c.text = "transcript", cutFront(words, f.agent.extractChars)
+	c := content{new: f.trigger.name == endTrigger || f.trigger.name == compactTrigger || f.sight.screen == "" || to != known.To}
+	known.Transcript, known.To = said.transcript, to
+	if said.words != "" {
+		id := textID(said.words)
+		c.new, known.Text, known.Said = c.new || id != known.Text, id, cmp.Or(said.entry, known.Said)
+		c.source, c.text = "transcript", cutFront(said.words, f.agent.extractChars)
 	}
 	if f.sight.screen != "" {
-		pane, last := hash(f.sight.lines...), f.sight.lines[max(0, len(f.sight.lines)-deltaLines):]
+		pane, last := f.sight.hash(), f.sight.lines[max(0, len(f.sight.lines)-deltaLines):]
 		c.new, known.Pane = c.new || pane != known.Pane, pane
-		if words == "" {
+		if said.words == "" {
 			c.source, c.text = "pane", strings.Join(delta(known.Lines, last, f.agent.minLines), "\n")
 		}
 		known.Lines, known.CapturedAt = append([]string{}, last...), f.sight.seen
@@ -54,66 +54,19 @@ func (f *fire) content(words string, known *state.WakeMemory) content {
 	return c
 }
 
-// A turn's end can be told before the transcript says what Claude said: 2.1.45, which does not say it in the event, writes it
-// 30 to 450 ms later, on a busy machine 800.
-const (
-	transcriptLag  = 2 * time.Second
-	transcriptLook = 10 * time.Millisecond
-)
-
-// lastWords is what Claude said last in this turn; "" when it said nothing, or that cannot be read.
-func (f *fire) lastWords() string {
-	if said := readable(text(f.news.LastWords)); said != "" {
-		return said
-	}
-	path := text(f.news.Transcript)
-	if path == "" {
-		return ""
-	}
-	known := state.PeekWakeMemory(state.UserState(f.Env), f.sight.session, f.Env("TMUX_PANE")).Text
-	for deadline := f.transcriptDeadline(path); ; time.Sleep(transcriptLook) {
-		said, last, err := hooks.LastWords(path, false)
-		said = readable(said)
-		there := last && textID(said) != known
-		if !there && time.Now().Before(deadline) && (err == nil || errors.Is(err, fs.ErrNotExist)) {
-			continue
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
-			f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
-		}
-		if f.trigger.event == "Notification" && !there {
-			return "" // what the session waits for is on the screen
-		}
-		return said
-	}
-}
-
-// transcriptDeadline is how long the transcript may lag behind this event. Only an old version's lags: it says neither the
-// last words nor a prompt's id.
-func (f *fire) transcriptDeadline(path string) time.Time {
-	old := f.trigger.event == "Stop" && len(f.news.LastWords) == 0 && f.event.PromptID == "" && len(f.news.Mode) > 0
-	if !old || !mayCome(path) {
-		return time.Time{}
-	}
-	return time.Now().Add(transcriptLag)
-}
-
-// mayCome says whether Claude Code may still write this transcript: its folder is there, or is one of the projects' folders
-// that it makes with a session's first line, in a folder of its configuration that is there.
-func mayCome(path string) bool {
-	dir := filepath.Dir(path)
-	if projects := filepath.Dir(dir); filepath.Base(projects) == "projects" {
-		dir = filepath.Dir(projects)
-	}
-	info, err := os.Stat(dir)
-	return err == nil && info.IsDir()
-}
-
 // textID tells words apart, and not by their margins: an event trims them.
 func textID(words string) string { return hash(strings.TrimSpace(words)) }
 
+// ansi are escape sequences: colors, titles.
+var ansi = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\a\x1b]*(\a|\x1b\\)?)`)
+})
+
 // readable is a text as it is, without what a command line or a reader cannot take: it is to be exactly what Claude said.
 func readable(s string) string {
+	if strings.Contains(s, "\x1b") {
+		s = ansi().ReplaceAllString(s, "")
+	}
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
 			return -1

@@ -36,7 +36,7 @@ func TestOpenClawCall(t *testing.T) {
 	said := "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s\x00\x1b[31m"
 	w.told(said)
 	c := w.heard(1)[0]
-	if got := section(c.message(), "CONTENT"); got != "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s[31m" {
+	if got := section(c.message(), "CONTENT"); got != "He said: \"it's $(done)\" `now`\n\n\t- äöü 🙂 \\ %s" {
 		t.Errorf("content %q", got)
 	}
 	for _, v := range c.env {

@@ -105,7 +105,16 @@ func (f *fire) meant() bool {
 
 // tell finds out what there is to say and has it delivered.
 func (f *fire) tell(ctx context.Context) error {
-	c, put, err := f.prepare(ctx)
+	f.sight.keep(f.agent.paneLines)
+	var said spoken
+	if f.trigger.name != askTrigger {
+		if said = f.lastWords(); said.lags && f.mayBeLate() {
+			return f.tellLater()
+		} else if said.lags {
+			said = f.awaitWords()
+		}
+	}
+	c, put, err := f.prepare(ctx, said)
 	switch {
 	case err != nil:
 		f.logFire("failed", c.source, err)
@@ -119,12 +128,8 @@ func (f *fire) tell(ctx context.Context) error {
 
 // prepare works under the session's lock, so that two hooks of one moment tell no line twice. It looks at the pane, at what
 // is known of it, and puts the message into the outbox; put is nil when there is nothing new.
-func (f *fire) prepare(ctx context.Context) (c content, put *outgoing, err error) {
+func (f *fire) prepare(ctx context.Context, said spoken) (c content, put *outgoing, err error) {
 	user := state.UserState(f.Env)
-	words := ""
-	if f.trigger.name != askTrigger { // before the lock, for it can wait
-		words = f.lastWords()
-	}
 	session, err := state.LockWakeSession(user, f.sight.session, f.Env("TMUX_PANE"))
 	if err != nil {
 		// Told with what another hook may tell too, rather than not at all.
@@ -139,7 +144,7 @@ func (f *fire) prepare(ctx context.Context) (c content, put *outgoing, err error
 	}
 	f.sight.keep(f.agent.paneLines)
 	f.state, f.pressure = f.stateHint(), f.sight.pressure(f.agent.threshold)
-	c = f.content(words, &memory)
+	c = f.content(said, &memory)
 	if c.new || !f.agent.dedup {
 		if put, err = f.put(c); err != nil {
 			return c, nil, err

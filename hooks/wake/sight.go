@@ -27,6 +27,9 @@ func (s *sight) keep(lines int) {
 	s.lines = clean(s.raw)
 }
 
+// hash tells one look of the pane from another; a bar that fills is another one.
+func (s *sight) hash() string { return hash(s.raw...) }
+
 // look asks tmux. When that is gone it is the session that the pane was last seen in, without a screen.
 func (f *fire) look(ctx context.Context, lines int) (sight, error) {
 	asked := time.Now()
