@@ -5,6 +5,7 @@ package hooks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func (h *Hook) catch() {
 	}
 }
 
-// read takes the event from stdin; a pipe that is never closed must not hold the session.
+// read takes the event from stdin, and no more: a pipe that is never closed must not hold the session.
 func (h *Hook) read() ([]byte, error) {
 	type result struct {
 		b   []byte
@@ -150,17 +151,19 @@ func (h *Hook) read() ([]byte, error) {
 	}
 	got := make(chan result, 1)
 	go func() {
-		b, err := io.ReadAll(io.LimitReader(h.Stdin, maxEvent+1))
+		in := &io.LimitedReader{R: h.Stdin, N: maxEvent}
+		var b json.RawMessage
+		err := json.NewDecoder(in).Decode(&b)
+		if in.N == 0 && err != nil {
+			err = fmt.Errorf("more than %d bytes", maxEvent)
+		}
 		got <- result{b, err}
 	}()
 	select {
 	case r := <-got:
-		if len(r.b) > maxEvent {
-			return nil, fmt.Errorf("more than %d bytes", maxEvent)
-		}
 		return r.b, r.err
 	case <-time.After(readBound):
-		return nil, fmt.Errorf("stdin was not closed within %s", readBound)
+		return nil, fmt.Errorf("no whole event on stdin within %s", readBound)
 	}
 }
 

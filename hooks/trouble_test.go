@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,29 @@ func TestBadStdin(t *testing.T) {
 	}
 	if log := w.log(); !strings.Contains(log, "not understood") {
 		t.Errorf("the log does not say so: %s", log)
+	}
+}
+
+// The event counts when it is there, also where the pipe that it came through stays open.
+func TestEventOnAnOpenPipe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, event, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer event.Close()
+	if _, err := event.Write(recorded(t, "single-03-PreToolUse")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "hook", forward)
+	cmd.Env, cmd.Dir, cmd.Stdin = w.environ(), w.env["CLAUDE_PROJECT_DIR"], r
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n := len(w.questions()); n != 1 {
+		t.Errorf("%d questions were recorded: %s", n, w.log())
 	}
 }
 
