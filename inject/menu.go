@@ -66,7 +66,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if err != nil {
 		return err
 	}
-	if d.pane, err = d.locate(ctx, session); err != nil {
+	if d.pane, err = d.locate(ctx, session); err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx)) {
 		return d.coded(err)
 	}
 	if action == "snapshot" {

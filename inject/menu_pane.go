@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
@@ -48,6 +50,20 @@ func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
 		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s", name, len(claudes), strings.Join(ids, ", "))
 	}
 	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(what, "; "))
+}
+
+// locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
+// tmux, where nothing names a server that is not the default one.
+func (d *driver) locateSupervised(ctx context.Context) bool {
+	for _, socket := range state.WakeServers(d.UserState, d.session) {
+		there := *d
+		there.Server = Server{Socket: socket}
+		if pane, err := there.locate(ctx, d.session); err == nil {
+			d.Server, d.pane = there.Server, pane
+			return true
+		}
+	}
+	return false
 }
 
 // look reads the screen once.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,27 @@ type WakeMemory struct {
 	Said       string    `json:"said"`        // the transcript's entry with the last words that a message carried
 	Transcript string    `json:"transcript"`  // the transcript's size and time at the last message
 	To         string    `json:"to"`          // the agent's session that the last message went to
+	Server     string    `json:"server"`      // the socket of the tmux server that the session was seen on
+}
+
+// WakeServers are the sockets of the tmux servers that a supervised session of this name was seen on, the last one first.
+func WakeServers(userState, session string) (sockets []string) {
+	all, _ := os.ReadDir(filepath.Dir(wakeMemoryPath(userState, session, "")))
+	var seen []WakeMemory
+	for _, one := range all {
+		if strings.HasPrefix(one.Name(), "memory-") {
+			if m := readWakeMemory(filepath.Join(filepath.Dir(wakeMemoryPath(userState, session, "")), one.Name())); m.Server != "" {
+				seen = append(seen, m)
+			}
+		}
+	}
+	slices.SortStableFunc(seen, func(a, b WakeMemory) int { return b.CapturedAt.Compare(a.CapturedAt) })
+	for _, m := range seen {
+		if !slices.Contains(sockets, m.Server) {
+			sockets = append(sockets, m.Server)
+		}
+	}
+	return sockets
 }
 
 // WakeSession is the folder of a supervised session, locked: what is remembered of it has one writer at a time. The zero

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -25,6 +26,7 @@ const deltaLines = 40
 // content works out what there is to tell, and what will be known then. When in doubt, it is new.
 func (f *fire) content(said spoken, known *state.WakeMemory) content {
 	to := f.agent.to
+	known.Server = inject.ServerOf(f.Env("TMUX")).Socket
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
 		id := hash(f.event.ToolUseID, c.text)

@@ -319,3 +319,15 @@ func immutable(t *testing.T, dir string) (undo func()) {
 	}
 	return func() { _ = exec.Command("chattr", "-i", dir).Run() }
 }
+
+// An agent runs the lines of its message outside of tmux, where nothing says which server the session is on.
+func TestActionsOutsideOfTmux(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	look := exec.Command(program(t), "menu", "warden-main", "snapshot")
+	look.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMUX_TMPDIR=" + w.path("project")}
+	if out, err := look.CombinedOutput(); err != nil || !strings.Contains(string(out), "ready") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
