@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,14 +80,25 @@ func (o WakeOutbox) Waiting() (all []*WakeMessage, bad []error) {
 
 // Alone says whether no other message to the same agent waits, or is just being handed over.
 func (o WakeOutbox) Alone(w *WakeMessage) bool {
-	names, err := filepath.Glob(filepath.Join(o.Dir, "[0-9]*-"+hashName(w.To)+"-*.json"))
-	return err == nil && len(names) == 1
+	messages := 0
+	names, err := os.ReadDir(o.Dir)
+	for _, n := range names {
+		if _, to, _ := strings.Cut(n.Name(), "-"); isMessage(n.Name()) && strings.HasPrefix(to, hashName(w.To)+"-") {
+			messages++
+		}
+	}
+	return err == nil && messages == 1 // itself
 }
 
 // Empty says whether nothing waits.
 func (o WakeOutbox) Empty() bool {
-	names, _ := filepath.Glob(filepath.Join(o.Dir, "[0-9]*.json"))
-	return len(names) == 0
+	names, _ := os.ReadDir(o.Dir)
+	return !slices.ContainsFunc(names, func(n os.DirEntry) bool { return isMessage(n.Name()) })
+}
+
+// isMessage says whether a file of the folder is a message, by its name, and none that belongs to one.
+func isMessage(name string) bool {
+	return name[0] >= '0' && name[0] <= '9' && strings.HasSuffix(name, ".json")
 }
 
 // Load reads a message; nil when it is gone. A Corrupt error says that it was moved aside.
