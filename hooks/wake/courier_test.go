@@ -183,6 +183,37 @@ func TestShellHangs(t *testing.T) {
 	}
 }
 
+// How openclaw ended is for this user to read only, and openclaw works with the umask that the person has.
+func TestEndIsPrivate(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.write("bin/openclaw", "#!/bin/sh\numask > $WAKE_TEST/umask; exit 7\n")
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	for name, v := range w.env {
+		t.Setenv(name, v)
+	}
+	was := syscall.Umask(0o022)
+	m := w.waiting()[0]
+	shell, ok := startOpenClaw(w.getenv, m)
+	syscall.Umask(was)
+	if !ok {
+		t.Fatal("not started")
+	}
+	_, err := shell.Wait()
+	w.must(err)
+	box := state.WakeOutboxIn(w.user())
+	info, err := os.Stat(box.EndPath(m))
+	w.must(err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the exit code is in a file of mode %s", info.Mode())
+	}
+	if b, _ := os.ReadFile(w.path("umask")); strings.TrimSpace(string(b)) != "0022" {
+		t.Errorf("openclaw has umask %s", b)
+	}
+	if code, _, ok := box.Ended(m); code != 7 || !ok {
+		t.Errorf("it ended with %d %v", code, ok)
+	}
+}
+
 // A hook that is killed at any step has told, or tells with its next event.
 func TestHookKilled(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {

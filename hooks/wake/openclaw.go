@@ -136,7 +136,8 @@ func startOpenClaw(env state.Getenv, w *state.WakeMessage) (shell *os.Process, o
 		return nil, false
 	}
 	defer out.Close()
-	const script = `e=$1; shift; "$@" 3>&-; echo $? >"$e"`
+	// openclaw has the person's umask; what the shell writes is for this user only.
+	const script = `e=$1; shift; "$@" 3>&-; c=$?; umask 077; echo $c >"$e"`
 	cmd := &exec.Cmd{
 		Path: "/bin/sh", Args: append([]string{"sh", "-c", script, "sh", box.EndPath(w), program}, arguments(w)...),
 		Dir: home(env), Env: environment(w, program), Stdout: out, Stderr: out, ExtraFiles: []*os.File{claim}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
