@@ -144,20 +144,22 @@ func (c *Courier) answer(ctx context.Context, w *state.WakeMessage) {
 	}
 }
 
-// watch waits until the shell has ended that hands a message over, and ends it when it takes too long.
+// watch waits until the shell has ended that hands a message over, and ends it when it takes too long. A claim that fails
+// otherwise says nothing of the shell.
 func (c *Courier) watch(w *state.WakeMessage) {
-	began := inject.StartOf(c.Shell)
-	claim, err := c.outbox().ClaimSoon(w, cmp.Or(c.Turn, turnBound))
-	if err == nil {
+	began, most := inject.StartOf(c.Shell), cmp.Or(c.Turn, turnBound)
+	claim, err := c.outbox().ClaimSoon(w, most)
+	switch {
+	case err == nil:
 		if now, err := c.outbox().Load(w.Path); now == nil && err == nil {
 			_ = c.outbox().Remove(w) // another courier was faster; this takes out the claim that we have just made
 		}
 		claim.Unlock()
-		return
-	}
-	if began != "" && inject.StartOf(c.Shell) == began {
+	case !errors.Is(err, state.ErrLocked):
+		c.Log.Error().Err(err).Str("session", w.Session).Str("agent", w.AgentID).Msg("not known when openclaw ends; the message waits in the outbox")
+	case began != "" && inject.StartOf(c.Shell) == began:
 		_ = syscall.Kill(-c.Shell, syscall.SIGKILL) // its session, with openclaw
-		c.Log.Error().Str("session", w.Session).Str("agent", w.AgentID).Msgf("openclaw did not end within %s and was ended", turnBound)
+		c.Log.Error().Str("session", w.Session).Str("agent", w.AgentID).Msgf("openclaw did not end within %s and was ended", most)
 	}
 }
 

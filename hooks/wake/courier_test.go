@@ -183,6 +183,30 @@ func TestShellHangs(t *testing.T) {
 	}
 }
 
+// A claim that fails is no proof of an openclaw that hangs: it is left alone.
+func TestClaimFails(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.fire("stop-hook", recorded(t, "single-07-Stop"))
+	m := w.waiting()[0]
+	w.must(os.Mkdir(filepath.Join(filepath.Dir(m.Path), "."+filepath.Base(m.Path)+".lock"), 0o700))
+	shell := exec.Command("sleep", "600")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	w.must(shell.Start())
+	c := &Courier{Env: w.getenv, Log: state.NewLog(w.getenv, "wake"), First: m.Path, Shell: shell.Process.Pid, Turn: time.Millisecond}
+	c.fill()
+	c.watch(m)
+	if err := shell.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("openclaw's shell: %v", err)
+	}
+	var ended *exec.ExitError
+	if err := shell.Wait(); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("openclaw's shell ended otherwise than by us: %v", err)
+	}
+	if n := strings.Count(w.log(), "\n"); n != 1 || !strings.Contains(w.log(), "not known when openclaw ends") {
+		t.Errorf("%d lines:\n%s", n, w.log())
+	}
+}
+
 // How openclaw ended is for this user to read only, and openclaw works with the umask that the person has.
 func TestEndIsPrivate(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
