@@ -40,7 +40,7 @@ var failure = sync.OnceValue(func() *regexp.Regexp {
 
 // warm has the patterns compiled that a screen is read with, which takes as long as tmux does to show one.
 func warm() {
-	s := sight{raw: []string{"1%"}, screen: "1%\n"}
+	s := sight{raw: []string{"1% ctx 1%"}, screen: "1% ctx 1%\n"}
 	s.keep(1)
 	(&fire{sight: s}).stateHint()
 	s.pressure(0)
