@@ -1,12 +1,9 @@
 package wake
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
-
-	"gchat-hooks/state"
 )
 
 // actions are what menu-driver can do in a session.
@@ -52,44 +49,6 @@ func actionLines(session string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(readable(s)), " ") }
-
-// questions are the questions of an AskUserQuestion call, for an agent to read.
-func questions(toolInput []byte) string {
-	var in struct {
-		Questions []state.Prompt `json:"questions"`
-	}
-	if err := json.Unmarshal(toolInput, &in); err != nil || len(in.Questions) == 0 {
-		return "(could not parse questions)"
-	}
-	var all []string
-	for _, q := range in.Questions {
-		all = append(all, question(q))
-	}
-	return cutEnd(strings.Join(all, "\n\n"), mostChars)
-}
-
-func question(q state.Prompt) string {
-	lines := []string{"Question: " + readable(q.Question)}
-	if q.Header != "" {
-		lines = append(lines, "Header: "+oneLine(q.Header))
-	}
-	multi := "no"
-	if q.MultiSelect {
-		multi = "yes"
-	}
-	lines = append(lines, "Multi-select: "+multi)
-	if len(q.Options) > 0 {
-		lines = append(lines, "Options:")
-	}
-	for i, o := range q.Options {
-		l := fmt.Sprintf("  %d. %s", i+1, oneLine(o.Label))
-		if d := oneLine(o.Description); d != "" {
-			l += ": " + d
-		}
-		lines = append(lines, l)
-	}
-	return strings.Join(lines, "\n")
-}
 
 // cutEnd is the beginning of s, at most so many characters.
 func cutEnd(s string, chars int) string {

@@ -254,18 +254,6 @@ func TestClean(t *testing.T) {
 	}
 }
 
-func TestQuestions(t *testing.T) {
-	for input, want := range map[string]string{
-		``: "(could not parse questions)", `{"questions":[]}`: "(could not parse questions)", `{"questions":"x"}`: "(could not parse questions)",
-		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
-		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d e",
-	} {
-		if got := questions([]byte(input)); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
-		}
-	}
-}
-
 // deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as well.
 func TestDeliverToChat(t *testing.T) {
 	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {

@@ -1,0 +1,49 @@
+package wake
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestQuestions(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
+		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d e",
+	} {
+		if got := questions([]byte(input)); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
+		}
+	}
+}
+
+// A member of another type than it has costs neither its question nor the others.
+func TestOddQuestions(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"questions":[{"question":"Why?"},{"question":7}]}`:                                               "Question: Why?\nMulti-select: no\n\nQuestion: 7\nMulti-select: no",
+		`{"questions":[{"question":"Why?","multiSelect":"yes"}]}`:                                          "Question: Why?\nMulti-select: yes",
+		`{"questions":[{"question":"Why?","multiSelect":[]},"And how?",null]}`:                             "Question: Why?\nMulti-select: no\n\nQuestion: And how?\n\nQuestion: ",
+		`{"questions":[{"question":"Why?","header":3,"options":["plain",{"label":"L","description":4}]}]}`: "Question: Why?\nHeader: 3\nMulti-select: no\nOptions:\n  1. plain\n  2. L: 4",
+		`{"questions":[{"question":"Why?","options":[{"name":"x"}, 5]}]}`:                                  `Question: Why?` + "\nMulti-select: no\nOptions:\n  1. {\"name\":\"x\"}\n  2. 5",
+		`{"questions":[{"question":{"text":"Why?"},"options":"one"}]}`:                                     "Question: {\"text\":\"Why?\"}\nMulti-select: no\nOptions:\n  1. one",
+		`{"questions":{"question":"Why?","options":{"label":"L"}}}`:                                        "Question: Why?\nMulti-select: no\nOptions:\n  1. L",
+		`{"questions":"[{\"question\":\"Why?\"}]"}`:                                                        "Question: Why?\nMulti-select: no",
+		`{"questions":[{"prompt":"Why?","options":["L"]}]}`:                                                "Question: {\"prompt\":\"Why?\",\"options\":[\"L\"]}\nMulti-select: no\nOptions:\n  1. L",
+		`{"questions":"Why?"}`: "Question: Why?",
+	} {
+		if got := questions([]byte(input)); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
+		}
+	}
+}
+
+// Where no question can be read, the agent gets what there is.
+func TestHopelessQuestions(t *testing.T) {
+	for input, want := range map[string]string{
+		``: "", `{"questions": []}`: "\n{\"questions\":[]}", `{"ask": "Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
+		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", rawChars-8),
+	} {
+		if got := questions([]byte(input)); got != "(could not parse questions)"+want {
+			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
+		}
+	}
+}
