@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // actions are what menu-driver can do in a session.
@@ -48,7 +49,19 @@ func actionLines(session string) string {
 	return strings.Join(lines, "\n")
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(readable(s)), " ") }
+// oneLine is a text on one line, with blanks for line breaks and tabs and without other control characters. Its own blanks
+// stay: they are a part of a session's name, and of a label that is to be found on the screen.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == '\u0085', r == '\u2028', r == '\u2029':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
 
 // cutEnd is the beginning of s, at most so many characters.
 func cutEnd(s string, chars int) string {

@@ -35,7 +35,7 @@ func question(raw json.RawMessage) string {
 		title = asJSON(raw)
 	}
 	lines := []string{"Question: " + readable(title)}
-	if h := oneLine(asText(q["header"])); h != "" {
+	if h := oneLine(asText(q["header"])); strings.TrimSpace(h) != "" {
 		lines = append(lines, "Header: "+h)
 	}
 	multi := "no"
@@ -56,10 +56,10 @@ func question(raw json.RawMessage) string {
 func option(raw json.RawMessage) string {
 	o, ok := members(raw)
 	label := oneLine(asText(o["label"]))
-	if !ok || label == "" {
+	if !ok || strings.TrimSpace(label) == "" {
 		return oneLine(asText(raw))
 	}
-	if d := oneLine(asText(o["description"])); d != "" {
+	if d := oneLine(asText(o["description"])); strings.TrimSpace(d) != "" {
 		return label + ": " + d
 	}
 	return label

@@ -8,11 +8,26 @@ import (
 func TestQuestions(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"questions":[{"question":"Why?\nReally?","options":[]}]}`: "Question: Why?\nReally?\nMulti-select: no",
-		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d e",
+		`{"questions":[{"question":"A","header":"H","multiSelect":true,"options":[{"label":"x\ny","description":""}]},{"question":"B","options":[{"label":"z","description":"d\n e"}]}]}`: "Question: A\nHeader: H\nMulti-select: yes\nOptions:\n  1. x y\n\nQuestion: B\nMulti-select: no\nOptions:\n  1. z: d  e",
 	} {
 		if got := questions([]byte(input)); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
 		}
+	}
+}
+
+// A label is told as it stands on the screen: only what ends a line, or is for a terminal, is replaced.
+func TestOneLine(t *testing.T) {
+	for s, want := range map[string]string{
+		"a  b": "a  b", " a ": " a ", "a\nb": "a b", "a\r\nb": "a b", "a\tb": "a b", "a\x1b[31mb\x00": "a[31mb", "a\u2028b": "a b", "a\u0085b\u009bc": "a bc", "ä\xff": "ä\uFFFD", "a\u00a0b": "a\u00a0b",
+	} {
+		if got := oneLine(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+	ask := `{"questions":[{"question":"Why?","header":" ","options":[{"label":"a  b","description":" "},{"label":" ","description":"d"}]}]}`
+	if got, want := questions([]byte(ask)), "Question: Why?\nMulti-select: no\nOptions:\n  1. a  b\n  2. {\"label\":\" \",\"description\":\"d\"}"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestAtOnce(t *testing.T) {
 // Any name of a session stays inside our folder, and is told as tmux has it.
 func TestSessionNames(t *testing.T) {
 	w := newWorld(t, "plain", quiet)
-	for _, name := range []string{"two words", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
+	for _, name := range []string{"two words", "two  blanks", " around ", "a/b", "../../up", "..", "emoji 🙂", strings.Repeat("x", 200), "it's $(touch x)", "-dash", "%5", "épic"} {
 		w.tmux("rename-session", "-t", w.pane, "--", name)
 		name = w.tmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
 		b, _ := json.Marshal(name)
