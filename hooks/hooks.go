@@ -33,6 +33,7 @@ type Hook struct {
 	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
 	Job   func(context.Context, *Hook, *Event) error
 	Waits func(*Hook, *Event) bool
+	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log    *state.Log
 	poller *poller.Poller
@@ -86,7 +87,7 @@ func (h *Hook) Run() (code int) {
 			h.log.Error().Err(err).Msg("hook event not read; nothing is done")
 			return
 		}
-		e, err := decode(input)
+		e, err := h.decode(input)
 		if err != nil {
 			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
 			return
@@ -112,6 +113,20 @@ func (h *Hook) Run() (code int) {
 		return 0
 	}
 	return h.code
+}
+
+// decode reads the event. One that does not say which it is counts as the hook's own.
+func (h *Hook) decode(input []byte) (*Event, error) {
+	e, err := decode(input)
+	if err == nil || h.Own == "" {
+		return e, err
+	}
+	unnamed := &Event{raw: input}
+	if json.Unmarshal(input, unnamed) != nil || unnamed.HookEventName != "" {
+		return nil, err
+	}
+	unnamed.HookEventName = h.Own
+	return unnamed, nil
 }
 
 func (h *Hook) do(ctx context.Context, e *Event) error {

@@ -48,6 +48,7 @@ func Hook(h *hooks.Hook) bool {
 	t, ok := triggers[h.Name]
 	if ok {
 		f := &fire{Hook: h, trigger: t, began: time.Now()}
+		h.Own = t.event // settings name the hook for one event only
 		h.Job = func(ctx context.Context, _ *hooks.Hook, e *hooks.Event) error { return f.run(ctx, e) }
 		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool {
 			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyWaits()

@@ -64,6 +64,37 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// An event that does not say which it is counts as the hook's own.
+func TestUnnamedEvent(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	for i, c := range []struct {
+		hook, event, trigger string
+		name                 any
+	}{
+		{"stop-hook", "single-07-Stop", "response_complete", ""}, {"pre-tool-use-hook", "single-03-PreToolUse", "ask_user_question", nil},
+		{"notification-idle-hook", "timing-09-Notification", "idle_prompt", nil}, {"notification-permission-hook", "timing-05-Notification", "permission_prompt", nil},
+		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil}, {"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
+	} {
+		w.settings("warden-main", `{"dedup_enabled":false}`)
+		w.fire(c.hook, recorded(t, c.event, "hook_event_name", c.name))
+		if all := w.waiting(); len(all) != i+1 || all[i].Trigger != c.trigger {
+			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.log())
+		}
+	}
+	w.fire("stop-hook", []byte(`{"last_assistant_message":"words"}`))
+	if all := w.waiting(); len(all) != 7 || section(all[6].Message, "CONTENT") != "words" {
+		t.Errorf("%d messages\n%s", len(all), w.log())
+	}
+	// What keeps a named one from being told does so here.
+	w.fire("stop-hook", []byte(`{"stop_hook_active":true}`))
+	w.fire("pre-tool-use-hook", []byte(`{"tool_name":"Bash"}`))
+	w.fire("notification-idle-hook", []byte(`{"notification_type":"permission_prompt"}`))
+	if all := w.waiting(); len(all) != 7 || w.log() != "" {
+		t.Errorf("%d messages\n%s", len(all), w.log())
+	}
+}
+
 // What is known is not told again; what is new is, whichever hook comes first.
 func TestDedup(t *testing.T) {
 	w := newWorld(t, "warden-main", "echo ready; while read l; do echo \"$l\"; done")
