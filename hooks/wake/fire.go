@@ -43,6 +43,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	if err != nil {
 		return err
 	}
+	f.logProblems(reg.problems) // first: for one of these perhaps no agent is found
 	go warm()
 	if f.sight, err = f.look(ctx, f.linesFor(reg)); err != nil {
 		return fmt.Errorf("tmux session: %w", err)
@@ -50,10 +51,15 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	if !f.findAgent(ctx, reg) {
 		return nil
 	}
-	for _, p := range append(reg.problems, f.agent.problems...) {
+	f.logProblems(f.agent.problems)
+	return f.tell(ctx)
+}
+
+// logProblems logs what is wrong with the registry.
+func (f *fire) logProblems(problems []string) {
+	for _, p := range problems {
 		f.Log().Warn().Str("registry", registryPath(f.Env)).Msg(p)
 	}
-	return f.tell(ctx)
 }
 
 // linesFor is how many lines of the pane are looked at: those of its agent, as far as its session was seen before.

@@ -3,6 +3,7 @@ package wake
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +29,7 @@ type registry struct {
 type agent struct {
 	id, session, to string // agent_id, tmux_session_name, openclaw_session_id
 	enabled         bool
+	unnamed         bool // no agent_id: id is the session's name
 	problems        []string
 	settings
 }
@@ -105,15 +107,20 @@ func parseRegistry(b []byte) (*registry, error) {
 		Deliver  json.RawMessage `json:"deliver"`
 		Agents   json.RawMessage `json:"agents"`
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		return nil, err
+	err := json.Unmarshal(b, &file)
+	var otherType *json.UnmarshalTypeError
+	if errors.As(err, &otherType) || string(bytes.TrimSpace(b)) == "null" {
+		return nil, errors.New(`it is no object such as {"agents": [...]}`)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
 	}
 	r := &registry{}
 	r.settings, r.problems = builtIn.with(file.Settings, file.Deliver, "hook_settings")
 	var entries []json.RawMessage
 	if len(file.Agents) > 0 {
 		if err := json.Unmarshal(file.Agents, &entries); err != nil {
-			return nil, fmt.Errorf("agents is no list")
+			return nil, errors.New("agents is no list")
 		}
 	}
 	for i, entry := range entries {
@@ -136,21 +143,48 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		r.problems = append(r.problems, where+" is no object and is passed over")
 		return
 	}
-	a := agent{id: text(in.ID), session: text(in.Session), to: text(in.To), enabled: string(in.Enabled) != "false" && text(in.Enabled) != "false"}
+	for _, m := range []struct {
+		name  string
+		value json.RawMessage
+	}{{"agent_id", in.ID}, {"tmux_session_name", in.Session}, {"openclaw_session_id", in.To}} {
+		if len(m.value) > 0 && string(m.value) != "null" && m.value[0] != '"' {
+			r.problems = append(r.problems, fmt.Sprintf("%s.%s is no text and does not count", where, m.name))
+		}
+	}
+	a := agent{id: text(in.ID), session: text(in.Session), to: text(in.To)}
+	if a.unnamed = a.id == ""; a.unnamed {
+		a.id = a.session
+	}
 	if a.id == "" {
-		r.problems = append(r.problems, where+" has no agent_id and is passed over")
+		r.problems = append(r.problems, where+" has neither an agent_id nor a tmux_session_name and is passed over")
 		return
 	}
-	if e := string(in.Enabled); e != "" && e != "true" && e != "false" && e != "null" {
+	plain := false
+	if a.enabled, plain = isEnabled(in.Enabled); !plain {
 		r.problems = append(r.problems, fmt.Sprintf("%s.enabled is neither true nor false; it counts as %v", where, a.enabled))
 	}
 	a.settings, a.problems = r.settings.with(in.Settings, in.Deliver, where+".hook_settings")
 	for _, other := range r.agents {
 		if a.session != "" && other.session == a.session && other.enabled && a.enabled {
-			r.problems = append(r.problems, fmt.Sprintf("%s: another agent has the tmux session %q; the first one counts", where, a.session))
+			r.problems = append(r.problems, fmt.Sprintf("%s: another agent has the tmux session %q; the first one that can be told counts", where, a.session))
+			break
 		}
 	}
 	r.agents = append(r.agents, a)
+}
+
+// isEnabled reads enabled, which holds where it is not said. plain is false where it is neither true nor false: what means no
+// in some language or other counts as that, and anything else tells too much rather than too little.
+func isEnabled(raw json.RawMessage) (enabled, plain bool) {
+	if len(raw) == 0 {
+		return true, true
+	}
+	plain = string(raw) == "true" || string(raw) == "false"
+	switch strings.ToLower(strings.TrimSpace(asText(raw))) {
+	case "false", "no", "off", "0", "n", "f", "null", "none", "disabled", "":
+		return false, plain
+	}
+	return true, plain
 }
 
 // agentOf is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
@@ -162,14 +196,25 @@ func (r *registry) agentOf(session string) (a agent, ok bool) {
 		switch {
 		case one.session == session, one.session != "" && keptName.Replace(one.session) == session:
 			now = 1 << 30
-		case strings.HasPrefix(session, one.id+"-"):
+		case !one.unnamed && strings.HasPrefix(session, one.id+"-"):
 			now = len(one.id) + 1
 		}
-		if now > rank || now == rank && now > 0 && one.enabled && !best.enabled {
+		if now > rank || now == rank && now > 0 && one.worth() > best.worth() {
 			best, rank = one, now
 		}
 	}
 	return best, rank > 0 && best.enabled
+}
+
+// worth is what decides between entries for the same session: one that is enabled, one that can be told, one with a name; and
+// of equals the first.
+func (a agent) worth() (n int) {
+	for _, is := range []bool{a.enabled, a.chat || a.to != "", !a.unnamed} {
+		if n *= 2; is {
+			n++
+		}
+	}
+	return n
 }
 
 // keptName is what tmux makes of a session's name that it is given.

@@ -235,6 +235,13 @@ func TestRegistry(t *testing.T) {
 		"disabled twin":                {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
 		"twins":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "a"},
 		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "c"},
+		"no id, exact":                 {`{"agents":[{"agent_id":"a","tmux_session_name":"y"},{"tmux_session_name":"x"}]}`, "x", "x"},
+		"no id is no beginning":        {`{"agents":[{"tmux_session_name":"x"}]}`, "x-main", ""},
+		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
+		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
+		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
+		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","deliver":"chat"},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
+		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
 		"no agents":                    {`{}`, "x", ""},
 		"null":                         {`{"agents":null,"hook_settings":null}`, "x", ""},
@@ -249,9 +256,34 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
 		}
 	}
-	for _, broken := range []string{"", "{", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
-		if _, err := parseRegistry([]byte(broken)); err == nil {
-			t.Errorf("%q parses", broken)
+	r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a"},{"agent_id":"a","openclaw_session_id":"1"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := r.agentOf("a-main"); a.to != "1" {
+		t.Errorf("of two with one id: %+v", a)
+	}
+	for _, off := range []string{"false", "0", "null", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`} {
+		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.agentOf("x"); ok || (len(r.problems) == 1) == (off == "false") {
+			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
+		}
+	}
+	for _, on := range []string{"true", "1", `"yes"`, `"true"`, "[]"} {
+		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + on + `}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.agentOf("x"); !ok {
+			t.Errorf("enabled: %s: not enabled", on)
+		}
+	}
+	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
+		if _, err := parseRegistry([]byte(broken)); err == nil || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "struct") {
+			t.Errorf("%q: %v", broken, err)
 		}
 	}
 }
@@ -314,6 +346,15 @@ func TestBadInput(t *testing.T) {
 	step("an odd setting", recorded(t, "single-07-Stop", "last_assistant_message", "odd"), 1, 1)
 	w.registry(strings.Replace(string(good), "11111111-2222", "", 1))
 	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	w.registry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
+	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 5)
+	w.registry(`{"agents":[{"agent_id":"warden","enabled":"no","tmux_session_name":"warden-main"}]}`)
+	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	w.registry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
+	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
+	if all := w.waiting(); all[len(all)-1].AgentID != "warden-main" || !strings.Contains(all[len(all)-1].Message, "agent_id: warden-main\n") {
+		t.Errorf("told\n%s", all[len(all)-1].Message)
+	}
 	w.registry(string(good))
 	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
 	for _, odd := range []string{``, `{`, `[]`, `{"hook_event_name":7}`} {
