@@ -47,6 +47,9 @@ func TestRevertEdited(t *testing.T) {
 	if got := contents(t, dir, skillDir+"/SKILL.md"); got != "mine too\n" {
 		t.Errorf("an edit in the archive was lost: %q", got)
 	}
+	if _, err := os.Lstat(filepath.Join(dir, skillHome)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the empty archive that was made stays: %v", err)
+	}
 	if words := strings.Join(out.Done, "\n"); !strings.Contains(words, "SKILL.md was edited") {
 		t.Errorf("nothing says that the archived file was edited:\n%s", words)
 	}
@@ -66,6 +69,22 @@ func TestRevertEdited(t *testing.T) {
 	sameTree(t, "after the second Revert", tree(t, dir), before)
 	if _, err := Revert(dir); !errors.Is(err, ErrNothingToRevert) {
 		t.Errorf("third Revert: %v", err)
+	}
+}
+
+// An archive that was there before stays, empty or not, when Revert refuses a file.
+func TestRevertKeepsArchive(t *testing.T) {
+	dir := smallHarness(t)
+	if err := os.Mkdir(filepath.Join(dir, skillHome), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, find(t, dir))
+	put(t, dir, "CLAUDE.md", "mine now\n")
+	if out, err := Revert(dir); err != nil || refusedPaths(out) != "CLAUDE.md" {
+		t.Fatalf("Revert: %v, refused %q", err, refusedPaths(out))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, skillHome)); err != nil {
+		t.Error(err)
 	}
 }
 

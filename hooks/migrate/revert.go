@@ -74,6 +74,9 @@ func (r *record) back(d *disk, out *Outcome) error {
 		}
 	}
 	if len(left) > 0 {
+		if err := d.removeMade(r); err != nil {
+			return err
+		}
 		slices.Reverse(left)
 		r.Steps, r.Phase, out.Record = left, refused, r.dir
 		return r.save(d)
@@ -157,12 +160,8 @@ func (d *disk) clearStaging() error {
 		return nil
 	}
 	if rec, err := readRecord(d, staging); err == nil {
-		for _, p := range rec.Made {
-			if d.emptyDir(p) {
-				if err := d.remove(p); err != nil {
-					return err
-				}
-			}
+		if err := d.removeMade(rec); err != nil {
+			return err
 		}
 	}
 	if err := d.at("remove " + staging); err != nil {
@@ -172,6 +171,19 @@ func (d *disk) clearStaging() error {
 		return fmt.Errorf("remove %s: %w", staging, err)
 	}
 	return d.syncDir(path.Dir(staging))
+}
+
+// removeMade removes the folders that were made for a record, where nothing is in them (any more): one that holds the record
+// of a refused Revert stays.
+func (d *disk) removeMade(r *record) error {
+	for _, p := range r.Made {
+		if d.emptyDir(p) {
+			if err := d.remove(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (d *disk) emptyDir(p string) bool {
