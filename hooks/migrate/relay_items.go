@@ -4,10 +4,7 @@ import (
 	"strings"
 )
 
-var (
-	listItem   = lazy(`^([ \t>]*)(?:[-*+]|(\d+)[.)])([ \t]+)(?:\[[ xX]\] )?`)
-	itemNumber = lazy(`^[ \t>]*(\d+)[.)][ \t]`)
-)
+var listItem = lazy(`^([ \t>]*)(?:[-*+]|(\d+)[.)])([ \t]+)(?:\[[ xX]\] )?`)
 
 // items takes away the items of lists that are about the relay alone: "3. Spawn `s3-communicator`".
 func (m *markdown) items() {
@@ -30,7 +27,6 @@ func (m *markdown) items() {
 		case otherAgents(words), sendName().MatchString(words), strings.Contains(words, "```"), settled().MatchString(words):
 			m.see(i, "an item about the relay that has other things in it")
 		case m.cut(i, end, "the item about the relay goes"):
-			m.renumberItems(i, end, mark[1])
 			if money().MatchString(words) {
 				m.seeTotal(i)
 			}
@@ -56,27 +52,6 @@ func (m *markdown) itemEnd(i int, indent string) int {
 func deeper(words, indent string) bool {
 	rest, ok := strings.CutPrefix(words, indent)
 	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "\t"))
-}
-
-// renumberItems lets the items behind a cut one count on without it.
-func (m *markdown) renumberItems(first, end int, indent string) {
-	at, ok := numbered(itemNumber(), m.words(first))
-	if !ok {
-		return
-	}
-	next := m.words(first)[at[0]:at[1]]
-	for j := end; j < len(m.lines); j++ {
-		if m.blank(j) || deeper(m.words(j), indent) {
-			continue
-		}
-		at, ok := numbered(itemNumber(), m.words(j))
-		if !ok || m.kinds[j] != prose {
-			return
-		}
-		now := m.words(j)[at[0]:at[1]]
-		m.replace(m.lines[j].start+at[0], m.lines[j].start+at[1], next, "")
-		next = now
-	}
 }
 
 // seeTotal lists the total of a list that lost a cost: what it is made of only a person knows.

@@ -43,6 +43,7 @@ func (m *markdown) rules(p string, moves, renames bool) {
 	m.items()
 	m.rows()
 	m.lists()
+	m.renumberLists()
 	if moves {
 		m.paths()
 	}
