@@ -19,6 +19,8 @@ func migrated(src string) (string, string) {
 const sendA = `SendMessage(recipient="s3-communicator", content="A")`
 const gchatA = `Bash("gchat-send --type plain 'A'")`
 
+const spawnBlock = "```python\nTask(name=\"s3-communicator\")\n```\n"
+
 func TestMarkdown(t *testing.T) {
 	for name, tt := range map[string]struct{ src, want, look string }{
 		"nothing to do":             {"# a\n\nb", "# a\n\nb", ""},
@@ -40,6 +42,13 @@ func TestMarkdown(t *testing.T) {
 		"JSON within JSON":          {"```json\n{\"tool\": \"SendMessage\", \"input\": {\"recipient\": \"s3-communicator\", \"content\": \"A\"}}\n```\n", "```json\n{\"tool\": \"SendMessage\", \"input\": {\"recipient\": \"s3-communicator\", \"content\": \"A\"}}\n```\n", "2"},
 		"the way to a call":         {"## Messages via s3-communicator\n\nTell it to s3-communicator:\n\n```\n" + sendA + "\n```\n", "## Messages via `gchat-send`\n\nTell it via `gchat-send`:\n\n```\n" + gchatA + "\n```\n", ""},
 		"spawn, alone":              {"Spawn s3-communicator:\n\n```python\n# the communicator\nTask(name=\"s3-communicator\", prompt=\"x (\")\n```\n\nGo on.\n", "Go on.\n", ""},
+		"spawn, and when":           {"a\n\nSpawn s3-communicator at session start:\n\n" + spawnBlock + "\nGo on.\n", "a\n\nGo on.\n", ""},
+		"spawn, when first":         {"At session start, spawn the `s3-communicator` agent\nin the background:\n" + spawnBlock + "\nGo on.\n", "Go on.\n", ""},
+		"spawn it":                  {"**Spawn it like this:**\n\n" + spawnBlock, "", ""},
+		"spawn below other words":   {"Keep these rules in mind:\n\n" + spawnBlock, "Keep these rules in mind:\n", "1"},
+		"spawn of two":              {"Spawn s3-communicator beside s3-heartbeat:\n\n" + spawnBlock, "Spawn s3-communicator beside s3-heartbeat:\n", "1"},
+		"spawn below a sentence":    {"You lead.\n\n" + spawnBlock, "You lead.\n", ""},
+		"spawn in an item of more":  {"- Spawn s3-communicator:\n  " + spawnBlock + "\n  Deploy.\n- b\n", "- Spawn s3-communicator:\n\n  Deploy.\n- b\n", "1"},
 		"spawn, among others":       {"```python\nA = Task(name=\"s3-communicator\")\n\nTask(name=\"s3-heartbeat\")\n```\n", "```python\nTask(name=\"s3-heartbeat\")\n```\n", ""},
 		"spawn in a line":           {"```python\nx = [Task(name=\"s3-communicator\")]\n```\n", "```python\nx = [Task(name=\"s3-communicator\")]\n```\n", "2"},
 		"spawn of another":          {"```python\nTask(name=\"s3-heartbeat\", prompt=\"not s3-communicator\")\n```\n", "```python\nTask(name=\"s3-heartbeat\", prompt=\"not s3-communicator\")\n```\n", "2"},

@@ -47,11 +47,7 @@ func (m *markdown) spawns() {
 			first--
 		}
 		if m.onlyBlanks(f.open+1, first) && m.onlyBlanks(last+1, f.shut) {
-			if first = f.open; m.introduces(first - 1) {
-				first--
-			} else if m.blank(first-1) && m.introduces(first-2) {
-				first -= 2
-			}
+			first = m.leadIn(f)
 			last = f.shut
 		} else if first-1 == f.open && m.blank(last+1) {
 			last++
@@ -67,15 +63,6 @@ func comment(words string) bool {
 
 func (m *markdown) onlyBlanks(first, last int) bool {
 	return strings.TrimSpace(m.between(first, last)) == ""
-}
-
-// introduces says whether line i only leads to the code block about the relay below it.
-func (m *markdown) introduces(i int) bool {
-	if i < 0 || m.kinds[i] != prose {
-		return false
-	}
-	words := strings.TrimSpace(m.words(i))
-	return strings.HasSuffix(words, ":") && aboutRelay(words)
 }
 
 var headingNumber = lazy(`^ {0,3}#{1,6}[ \t]+(?:[A-Za-z]+ )?(\d+)[.:)]`)
