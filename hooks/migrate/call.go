@@ -16,7 +16,7 @@ type call struct {
 // argument is one of a call's; key is "" for one without a name.
 type argument struct {
 	key, value string
-	literal    bool // value is the text of a string; else it is an expression as written
+	literal    bool // value is the text of a string, its blanks marked; else it is an expression as written
 }
 
 // span is a string's place and its quote.
@@ -113,7 +113,8 @@ func (c *call) expression(src string, at int) (end int, err error) {
 	return 0, errOpen
 }
 
-// constant gives the text of an expression made of strings only: one, several side by side, joined by +, in brackets.
+// constant gives the text of an expression made of strings only: one, several side by side, joined by +, in brackets. The
+// blanks of format strings are marked in it.
 func constant(expr string) (string, bool) {
 	expr = strings.TrimSpace(expr)
 	if inner, ok := strings.CutPrefix(expr, "("); ok && strings.HasSuffix(inner, ")") {
@@ -126,9 +127,12 @@ func constant(expr string) (string, bool) {
 			i++
 			continue
 		}
-		value, end, err := readString(expr, i)
-		if err != nil {
+		value, format, end, err := readLiteral(expr, i)
+		if err != nil || strings.Contains(value, blankMark) {
 			return expr, false
+		}
+		if format {
+			value = markBlanks(value)
 		}
 		b.WriteString(value)
 		i, found = end, true

@@ -41,7 +41,14 @@ func TestCalls(t *testing.T) {
 		`SendMessage({type: "message", recipient: "s3-communicator", content: "a b"})`:                                                                  `gchat-send --type plain 'a b'`,
 		`SendMessage({"type":"message","recipient":"s3-communicator","content":"a b"})`:                                                                 `gchat-send --type plain 'a b'`,
 		`SendMessage(recipient="s3-communicator", content="""a b""")`:                                                                                   `gchat-send --type plain 'a b'`,
-		`SendMessage(recipient="s3-communicator", content=f"a {b} {{c}}")`:                                                                              `gchat-send --type plain 'a {b} {c}'`,
+		`SendMessage(recipient="s3-communicator", content=f"a {b} {{c}}")`:                                                                              `gchat-send --type plain "a $b {c}"`,
+		`SendMessage(recipient="s3-communicator", content="a {b}")`:                                                                                     `gchat-send --type plain 'a {b}'`,
+		`SendMessage(recipient="s3-communicator", content=f"Session started: {session_id}")`:                                                            `gchat-send --type session_start "Session started: $session_id"`,
+		`SendMessage(recipient="s3-communicator", content=f"ERROR: {error}")`:                                                                           `gchat-send --type error "ERROR: $error"`,
+		`SendMessage(recipient="s3-communicator", content=f"ERROR: {task} failed")`:                                                                     `gchat-send --type error "$task failed"`,
+		`SendMessage(recipient="s3-communicator", content=f"{epic.name}s: {done/total:.0%} {len(left)!r} {d['k']} {0}")`:                                `gchat-send --type progress_update "${epic_name}s: $done_total $len_left $d_k $value_0"`,
+		`SendMessage(recipient="s3-communicator", content=f"it's \"{x}\" $5 \\ " + "{y} {{z}}")`:                                                        `gchat-send --type plain "it's \"$x\" \$5 \\ {y} {{z}}"`,
+		`SendMessage(recipient="s3-communicator", content=f"open {x")`:                                                                                  `gchat-send --type plain 'open {x'`,
 		`SendMessage(recipient="s3-communicator", content=r"a\n")`:                                                                                      `gchat-send --type plain 'a\n'`,
 		`SendMessage(recipient="s3-communicator", content="a\nb\t\u00e4\x41\q")`:                                                                        "gchat-send --type plain 'a\nb\täA\\q'",
 		"SendMessage(recipient=\"s3-communicator\", content=\"\"\"a\r\nb\"\"\")":                                                                        "gchat-send --type plain 'a\nb'",
@@ -80,6 +87,10 @@ func TestCalls(t *testing.T) {
 
 // What a shell, and before it the Bash tool's string, make of the words is the message again.
 func TestQuoting(t *testing.T) {
+	cmd := "x=1; " + "printf %s " + shellText("it's `a` \"$b\" \\ \\$x "+blankMark+"x"+blankMark+"2\n!")
+	if out, err := exec.Command("sh", "-c", cmd).Output(); err != nil || string(out) != "it's `a` \"$b\" \\ \\$x 12\n!" {
+		t.Errorf("sh makes %q of %s (%v)", out, cmd, err)
+	}
 	for _, words := range []string{"it's", `a "b" $c ` + "`d` $(e)" + ` \n \\ ! * ~ {f} # g`, "two\nlines\tand a tab", "''", `\`, "ü 🙂", "-- -x"} {
 		cmd := "printf %s " + shellQuote(words)
 		out, err := exec.Command("sh", "-c", cmd).Output()
@@ -98,6 +109,7 @@ func TestMessageType(t *testing.T) {
 		// The content's own marker, which goes.
 		{"TASK_COMPLETION: Epic 3 done", "", "task_completion", "Epic 3 done"},
 		{"task_completion: Epic 3 failed", "blocked", "task_completion", "Epic 3 failed"},
+		{"Session started: epic 4", "Status", "session_start", "Session started: epic 4"},
 		{"[Done] Epic 3", "", "task_completion", "Epic 3"},
 		{"**[BLOCKED]** Need keys", "", "blocked_alert", "Need keys"},
 		{"**BLOCKED:** Need keys", "", "blocked_alert", "Need keys"},

@@ -33,21 +33,26 @@ func quoteAt(src string, at int) (quote string, raw, format bool, from int) {
 }
 
 // readString reads the string that begins at src[at] and gives its value and the place behind it. In a format string the
-// braces stay: {epic} is a blank that the reader of the instruction fills in.
+// braces around what is to be filled in stay.
 func readString(src string, at int) (value string, end int, err error) {
+	value, format, end, err := readLiteral(src, at)
+	if format {
+		value = strings.NewReplacer("{{", "{", "}}", "}").Replace(value)
+	}
+	return value, end, err
+}
+
+// readLiteral is readString, but for the braces of a format string, which are as written.
+func readLiteral(src string, at int) (value string, format bool, end int, err error) {
 	quote, raw, format, i := quoteAt(src, at)
 	if quote == "" {
-		return "", at, errors.New("no string")
+		return "", false, at, errors.New("no string")
 	}
 	var b strings.Builder
 	for stop := min(len(src), i+longestCall); i < stop; {
 		switch {
 		case strings.HasPrefix(src[i:], quote):
-			value = b.String()
-			if format {
-				value = strings.NewReplacer("{{", "{", "}}", "}").Replace(value)
-			}
-			return value, i + len(quote), nil
+			return b.String(), format, i + len(quote), nil
 		case src[i] == '\\' && raw && i+1 < len(src):
 			b.WriteString(src[i : i+2])
 			i += 2
@@ -60,7 +65,7 @@ func readString(src string, at int) (value string, end int, err error) {
 			i++
 		}
 	}
-	return "", at, errOpen
+	return "", format, at, errOpen
 }
 
 // unescape writes what the escape at the start of s stands for and gives its length. An unknown one stays as it is, as in

@@ -27,6 +27,7 @@ func TestMarkdown(t *testing.T) {
 		"call in prose":             {"Say " + sendA + " then.\n", "Say " + gchatA + " then.\n", ""},
 		"call in a span":            {"Say `" + sendA + "`.", "Say `" + gchatA + "`.", ""},
 		"backtick in a span":        {"Say `SendMessage(recipient=\"s3-communicator\", content=\"a ``b`` c\")`.\n", "Say `SendMessage(recipient=\"s3-communicator\", content=\"a ``b`` c\")`.\n", "1"},
+		"call with a blank":         {"`SendMessage(recipient=\"s3-communicator\", content=f\"Session started: {session_id}\")`\n", "`Bash(\"gchat-send --type session_start \\\"Session started: $session_id\\\"\")`\n", ""},
 		"call in a shell block":     {"```sh\n" + sendA + "\n```\n", "```sh\ngchat-send --type plain 'A'\n```\n", ""},
 		"call in an unclosed block": {"```python\nx = " + sendA, "```python\nx = " + gchatA, ""},
 		"call over a block's end":   {"```\nSendMessage(recipient=\"s3-communicator\", content=\"a\n```\nb\")\n", "```\nSendMessage(recipient=\"s3-communicator\", content=\"a\n```\nb\")\n", "2"},

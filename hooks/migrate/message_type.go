@@ -45,12 +45,17 @@ var typeWords = []struct {
 // nothingWrong is taken out before the words are looked at: "12 tests, no errors" is no error.
 var nothingWrong = lazy(`(?i)\b(?:0|no|zero|without(?: any)?|not)\s+(?:\w+ )?(?:errors?|failures?|exceptions?|blockers?|fail(?:ed|s)?|blocked|crash(?:es|ed)?)\b`)
 
-// messageType chooses gchat-send's --type for a message and its summary, and takes the marker off the text. In this order:
+// sentence is a marker that tells what happened, in words that the person is meant to read.
+var sentence = lazy(`^\s*(?:[Ss]ession|[Tt]ask) (?:started|ended|completed?)\b`)
+
+// messageType chooses gchat-send's --type for a message and its summary, and takes the marker off the text, unless
+// nothing but blanks is left, or it is a sentence. In this order:
 // the content's marker, the summary's, the summary's words (somebody chose them to say what it is about), the content's.
 func messageType(content, summary string) (kind, words string) {
 	for _, m := range typeMarkers {
 		if at := m.marker().FindStringIndex(content); at != nil {
-			if rest := strings.TrimSpace(content[at[1]:]); rest != "" {
+			rest := strings.TrimSpace(content[at[1]:])
+			if rest != "" && !onlyBlanks(rest) && !sentence().MatchString(content) {
 				return m.kind, rest
 			}
 			return m.kind, strings.TrimSpace(content)

@@ -49,8 +49,6 @@ func sendCommand(c *call) (command, kind string, err error) {
 		return "", "", errors.New("its content is no text but " + shown(content.value))
 	case order().MatchString(content.value):
 		return "", "", errors.New("it orders the relay to do something, which no message can")
-	case strings.ContainsRune(content.value, 0):
-		return "", "", errors.New("its content holds a NUL byte")
 	}
 	if !summary.literal {
 		summary.value = ""
@@ -63,7 +61,7 @@ func sendCommand(c *call) (command, kind string, err error) {
 		}
 		dashes = "-- " // words, no flag
 	}
-	return "gchat-send --type " + kind + " " + dashes + shellQuote(words), kind, nil
+	return "gchat-send --type " + kind + " " + dashes + shellText(words), kind, nil
 }
 
 // shellQuote makes one word of s for any POSIX shell: within single quotes nothing has a meaning.
