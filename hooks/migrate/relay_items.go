@@ -54,10 +54,10 @@ func deeper(words, indent string) bool {
 	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "\t"))
 }
 
-// seeTotal lists the total of a list that lost a cost: what it is made of only a person knows.
+// seeTotal lists the total of a list that lost a cost, unless it is known and changed: what it is made of only a person knows.
 func (m *markdown) seeTotal(i int) {
 	for j := i + 1; j < len(m.lines) && m.kinds[j] != heading; j++ {
-		if strings.Contains(strings.ToLower(m.words(j)), "total") && money().MatchString(m.words(j)) {
+		if !m.taken(m.lines[j].start, m.lines[j].end) && strings.Contains(strings.ToLower(m.words(j)), "total") && money().MatchString(m.words(j)) {
 			m.see(j, "a total that the relay's cost was part of")
 			return
 		}

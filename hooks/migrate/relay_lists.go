@@ -91,12 +91,17 @@ func (m *markdown) fewer(line int, list []int, before int) (ok, found bool) {
 			ok = false
 			continue
 		}
-		if before == 2 {
-			named = strings.TrimSuffix(named, "s")
-		}
-		found = m.replace(l.start+at[2], l.start+at[5], less+named, "one agent less") || found
+		found = m.replace(l.start+at[2], l.start+at[5], less+oneOrMore(named, before-1), "one agent less") || found
 	}
 	return ok, found
+}
+
+// oneOrMore puts what n agents are called into the singular for one.
+func oneOrMore(named string, n int) string {
+	if n == 1 {
+		return strings.TrimSuffix(named, "s")
+	}
+	return named
 }
 
 // oneLess writes n-1 as number, a figure or a word that says n, is written; "all 3" becomes "both".

@@ -56,6 +56,7 @@ func (m *markdown) tableRows(first, end int) {
 	m.recount(body, gone)
 	m.totals(body, gone)
 	if slices.ContainsFunc(gone, func(g int) bool { return money().MatchString(m.words(body[g].line)) }) {
+		m.proseTotals(body, gone)
 		m.seeTotal(end - 1)
 	}
 }

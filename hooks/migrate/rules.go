@@ -40,8 +40,8 @@ func (m *markdown) rules(p string, moves, renames bool) {
 	m.sections()
 	m.spawns()
 	m.sendCalls()
-	m.items()
 	m.rows()
+	m.items()
 	m.lists()
 	m.renumberLists()
 	if moves {
