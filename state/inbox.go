@@ -61,8 +61,7 @@ func OpenInbox(userState, chat string) (*Inbox, error) {
 
 // Inboxes are the spaces that were ever read, as far as their files can be.
 func Inboxes(userState string) (all []*Inbox) {
-	files, _ := filepath.Glob(filepath.Join(userState, "inbox", "*.json"))
-	for _, file := range files {
+	for _, file := range jsonFiles(filepath.Join(userState, "inbox")) {
 		in := &Inbox{}
 		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 			continue

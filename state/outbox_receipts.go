@@ -77,8 +77,7 @@ func (o Outbox) LastIn(threadName string) (last time.Time) {
 // receipts are those of the last day, in no order.
 func (o Outbox) receipts() iter.Seq[Receipt] {
 	return func(yield func(Receipt) bool) {
-		files, _ := filepath.Glob(filepath.Join(o.Dir, ".sent", "*.json"))
-		for _, f := range files {
+		for _, f := range jsonFiles(filepath.Join(o.Dir, ".sent")) {
 			var r Receipt
 			if b, err := os.ReadFile(f); err == nil && json.Unmarshal(b, &r) == nil && !yield(r) {
 				return

@@ -146,8 +146,7 @@ func (q Quota) PausedUntil(now time.Time) map[string]time.Time {
 
 // Pauses are the webhooks that wait for a person.
 func (o Outbox) Pauses() (ps []Pause) {
-	files, _ := filepath.Glob(filepath.Join(o.Dir, ".quota", "*.json"))
-	for _, f := range files {
+	for _, f := range jsonFiles(filepath.Join(o.Dir, ".quota")) {
 		for _, p := range (Quota{f}).read().Paused {
 			ps = append(ps, p)
 		}

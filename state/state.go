@@ -217,3 +217,14 @@ func setAside(path string, cause error) *Corrupt {
 	}
 	return &Corrupt{Path: path, Err: cause}
 }
+
+// jsonFiles are the files of a folder that end in .json; filepath.Glob would take a "[" in the folder's name for a pattern.
+func jsonFiles(dir string) (paths []string) {
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), ".json") {
+			paths = append(paths, filepath.Join(dir, f.Name()))
+		}
+	}
+	return paths
+}
