@@ -152,17 +152,6 @@ func (s *setup) command() string {
 	return s.self
 }
 
-// due is the file that says that what is posted or read with is new: it has to be tried, now or when setup goes on.
-func (s *setup) due() string { return filepath.Join(state.UserState(s.env), "setup-not-tried") }
-
-// isNew notes that it has to be tried.
-func (s *setup) isNew() error {
-	if err := os.WriteFile(s.due(), nil, 0o600); err != nil {
-		return fmt.Errorf("note what is to be tried: %w", err)
-	}
-	return nil
-}
-
 // done says what a step came to, in a line.
 func (s *setup) done(step, format string, args ...any) {
 	fmt.Fprintf(s.out, "ok    %-9s %s\n", step, fmt.Sprintf(format, args...))
@@ -194,7 +183,7 @@ func (s *setup) set(ctx context.Context, members ...settings.Member) error {
 		return fmt.Errorf("make configuration folder: %w", err)
 	}
 	if members[0].Name != "allowed_users" {
-		if err := s.isNew(); err != nil {
+		if err := s.mark(notTried); err != nil {
 			return err
 		}
 	}

@@ -136,7 +136,7 @@ func (s *setup) login(ctx context.Context, clientFile string) error {
 	if !who.Ends.IsZero() {
 		fmt.Fprintf(s.out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
 	}
-	if err := s.isNew(); err != nil {
+	if err := s.mark(notTried); err != nil {
 		return err
 	}
 	if err := s.read(ctx); err != nil {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,20 +13,22 @@ import (
 	"gchat-hooks/state"
 )
 
-// tried sends a message through the space and back. That needs no repeating once the hooks are registered and nothing
-// changed since.
+// tried sends a message through the space and back. That needs no repeating once it was done and nothing changed since,
+// also where the hooks are still to come. Who has the hooks and no mark did it before there were marks.
 func (s *setup) tried(ctx context.Context) error {
-	_, err := os.Lstat(s.due())
-	due := err == nil || !s.hooksThere()
-	if !s.sendOnly && (s.trip == nil && due || s.trip != nil && *s.trip) {
+	due := s.marked(notTried) || !s.marked(wasTried) && !s.hooksThere()
+	if s.sendOnly {
+		return nil // what cannot be read is tried when it can
+	}
+	if s.trip == nil && due || s.trip != nil && *s.trip {
 		if err := s.roundTrip(ctx); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(s.due()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := s.mark(wasTried); err != nil {
 		return err
 	}
-	return nil
+	return s.unmark(notTried)
 }
 
 func (s *setup) roundTrip(ctx context.Context) error {
@@ -151,15 +151,28 @@ func (s *setup) registered(ctx context.Context) error {
 	return nil
 }
 
-// served offers the service. Without a terminal nobody gets one unasked.
+// served offers the service. Without a terminal nobody gets one unasked, and who did not want it is not asked again.
 func (s *setup) served(ctx context.Context) error {
 	service := &poller.Service{Env: s.env, Self: s.self}
 	if _, ok := service.Installed(); ok && s.service == nil {
 		s.done("service", "installed")
 		return nil
 	}
+	if s.service == nil && s.marked(noService) {
+		s.done("service", "not wanted; %s poller install has the system keep the daemon running", s.command())
+		return nil
+	}
 	yes, err := s.choose(ctx, s.service, "Keep the daemon running? It answers sessions that hooks cannot reach; most need none.", false, false)
-	if err != nil || !yes {
+	if err != nil {
+		return err
+	}
+	if !yes {
+		if s.service == nil && !s.ask.terminal {
+			return nil // nobody said no
+		}
+		return s.mark(noService)
+	}
+	if err := s.unmark(noService); err != nil {
 		return err
 	}
 	err = runService(ctx, "install", serviceOptions{}, s.kept, s.self, s.self, s.out)
