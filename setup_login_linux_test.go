@@ -10,12 +10,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/state"
 )
 
 // cloud is a Google in front of a settler's space: it logs people in, and shows the space to nobody who is not.
@@ -146,6 +149,30 @@ func TestSetupLogsIn(t *testing.T) {
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+}
+
+// Who names a client gets its login, also where the space is on this machine and is read without one; and gets it once.
+func TestSetupLogsInWhereNoLoginIsNeeded(t *testing.T) {
+	g := newCloud(t)
+	g.env = slices.DeleteFunc(g.env, func(v string) bool { return strings.HasPrefix(v, "GCHAT_API_ENDPOINT=") })
+	args := []string{"--no-round-trip", "--no-hooks", "--allow", "users/7", "--client-id-file", g.clientFile()}
+	x := g.setup(args...)
+	x.answer("Paste its URL here", g.url)
+	g.agrees(x)
+	x.expect("logged in: ")
+	x.expect("ok    reading   replies can be read")
+	x.expect("Done.")
+	x.ends()
+	login, err := state.ReadLogin(filepath.Join(g.home, ".local/state/gchat-hooks/login.json"))
+	if err != nil || login.RefreshToken != "1//0refresh" {
+		t.Errorf("the login is not kept: %v, %+v", err, login)
+	}
+	x = g.setup(args...)
+	x.expect("ok    reading   replies can be read")
+	x.expect("Done.")
+	if x.ends(); strings.Contains(x.screen(), "logged in") {
+		t.Errorf("logged in again:\n%s", x.screen())
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,14 +33,11 @@ func (s *setup) reading(ctx context.Context) error {
 		}
 	}
 	err := s.read(ctx)
-	if err == nil || s.sendOnly {
-		if err == nil && s.clientFile != "" {
-			fmt.Fprintln(s.out, "no login is needed; `gchat-hooks login` makes another one all the same")
-		}
-		return s.sayReading(err)
+	if s.clientFile != "" && !s.sendOnly && (err != nil || !login.Works(ctx, s.env, s.absolute(s.clientFile))) {
+		return s.login(ctx, s.clientFile) // who names a client wants its login, also where reading needs none yet
 	}
-	if s.clientFile != "" {
-		return s.login(ctx, s.clientFile)
+	if err == nil || s.sendOnly {
+		return s.sayReading(err)
 	}
 	if !s.ask.terminal && gchat.AuthFailure(err) {
 		return usageError{fmt.Errorf("replies cannot be read: %w", err), readingFlag}
@@ -95,54 +91,6 @@ func (s *setup) absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-// readWith takes a file for what it is: an OAuth client to log in with, or credentials.
-func (s *setup) readWith(ctx context.Context, path string) error {
-	path = s.absolute(path)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var file struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(b, &file) != nil || file.Type == "" {
-		return s.login(ctx, path)
-	}
-	before := s.config().CredentialsFile
-	if err := s.set(ctx, settings.Member{Name: "credentials_file", Value: path}); err != nil {
-		return err
-	}
-	if err := s.read(ctx); err != nil {
-		var back any
-		if before != "" && before != state.LoginFile(s.env) {
-			back = before
-		}
-		return errors.Join(sendError{err, poller.VerifyHint(err), exitNotVerifiable}, s.set(ctx, settings.Member{Name: "credentials_file", Value: back}))
-	}
-	return s.sayReading(nil)
-}
-
-// login logs the person in, and sees whether the space can be read then.
-func (s *setup) login(ctx context.Context, clientFile string) error {
-	who, err := login.Run(ctx, login.Options{
-		ClientFile: clientFile, Env: s.env, Out: s.out, Pasted: s.ask.lines, NoBrowser: s.noBrowser, Wait: s.wait, Endpoint: s.config().APIEndpoint,
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "logged in: %s\n", who)
-	if !who.Ends.IsZero() {
-		fmt.Fprintf(s.out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
-	}
-	if err := s.mark(notTried); err != nil {
-		return err
-	}
-	if err := s.read(ctx); err != nil {
-		return sendError{fmt.Errorf("logged in, but the space cannot be read: %w", err), poller.VerifyHint(err), exitNotVerifiable}
-	}
-	return s.sayReading(nil)
 }
 
 // read lists the space once.
