@@ -53,6 +53,9 @@ func (s *setup) login(ctx context.Context, clientFile string) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "logged in: %s\n", who)
+	if who.User == "" {
+		fmt.Fprintf(s.out, "who that is could not be found out: %s\n", plain(who.Unknown.Error()))
+	}
 	if !who.Ends.IsZero() {
 		fmt.Fprintf(s.out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", who.Ends.Local().Format("Mon 2 Jan 15:04"))
 	}

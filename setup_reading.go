@@ -187,7 +187,7 @@ func (s *setup) people(ctx context.Context) error {
 		}
 		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
 	case !s.ask.terminal && (s.trip == nil || !*s.trip):
-		return usageError{errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID (or GCHAT_ALLOWED_USERS); a reply in the space's thread tells you your id"}
+		return usageError{errors.New("nobody may answer yet: --allow users/ID or --allow EMAIL says who (or GCHAT_ALLOWED_USERS)"), "gchat-hooks setup --allow users/ID; a reply in the space's thread tells you your id"}
 	}
 	return nil
 }
