@@ -92,6 +92,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`Now you: reply "ok"`)
 	s.says(eve, "me, me")
 	x.answer(`Eve \(users/666\) replied\. Is that you`, "n")
+	x.expect(`Waiting for another reply in that thread; Ctrl-C stops, and --allow`)
 	time.Sleep(50 * time.Millisecond)
 	s.says(ann, "ok")
 	x.answer(`Ann \(users/111\) replied\. Is that you`, "y")

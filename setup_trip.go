@@ -82,8 +82,12 @@ func (s *setup) mayAnswer(ctx context.Context, r *state.Reply) (bool, error) {
 		return false, nil
 	}
 	yes, err := s.ask.yes(ctx, fmt.Sprintf("%s replied. Is that you: may they answer Claude for you?", name(r)), false, "")
-	if err != nil || !yes {
+	if err != nil {
 		return false, err
+	}
+	if !yes {
+		fmt.Fprintln(s.out, "Then they may not. Waiting for another reply in that thread; Ctrl-C stops, and --allow users/ID or --allow EMAIL says who you are.")
+		return false, nil
 	}
 	if err := s.set(ctx, settings.Member{Name: "allowed_users", Value: settings.More(append(s.listed(), r.Sender))}); err != nil {
 		return false, err
