@@ -29,6 +29,7 @@ type setup struct {
 	setupAnswers
 
 	space    *localSpace // the embedded space, where it is used
+	endpoint string      // the API endpoint that the environment says, until it is kept
 	declined bool        // the hooks are registered another time
 }
 
@@ -57,9 +58,6 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.readable(); err != nil {
-		return err
-	}
-	if err := state.NoteMade(s.env, state.Made{}); err != nil {
 		return err
 	}
 	if s.ask.terminal {
@@ -177,8 +175,15 @@ func (s *setup) readable() error {
 	return nil
 }
 
+// begun notes which folders were there before us. It stands before whatever is written, and not at the beginning: who goes
+// away at the first question leaves no trace.
+func (s *setup) begun() error { return state.NoteMade(s.env, state.Made{}) }
+
 // set writes into the configuration, and leaves the rest of it alone.
 func (s *setup) set(ctx context.Context, members ...settings.Member) error {
+	if err := s.begun(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(s.file().Path), 0o700); err != nil {
 		return fmt.Errorf("make configuration folder: %w", err)
 	}
@@ -203,7 +208,13 @@ func (s *setup) kept(name string) string {
 }
 
 // config is what the files say for all projects: those of the project that setup happens to be called in do not count.
-func (s *setup) config() *state.Config { return state.LoadConfig(s.kept, state.ConfigDir(s.env)) }
+func (s *setup) config() *state.Config {
+	cfg := state.LoadConfig(s.kept, state.ConfigDir(s.env))
+	if s.endpoint != "" {
+		cfg.APIEndpoint = s.endpoint
+	}
+	return cfg
+}
 
 // choose is a yes or no that a flag or variable says, else the person, else what goes without asking.
 func (s *setup) choose(ctx context.Context, said *bool, question string, otherwise, unasked bool) (bool, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,5 +44,25 @@ func TestSetupAsksOnce(t *testing.T) {
 	x.expect("@reboot")
 	if x.ends(); strings.Contains(x.screen(), "not wanted") {
 		t.Errorf("--service does nothing:\n%s", x.screen())
+	}
+}
+
+// Who goes away at the first question leaves no trace, whatever stands in the environment; and what stands there is kept
+// with the webhook.
+func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
+	s := newSettler(t)
+	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + s.server + "/"}
+	x := inTerminal(t, env, s.program, "setup")
+	x.expect("Paste its URL here")
+	x.typed("\x03")
+	x.ends()
+	if there, _ := os.ReadDir(s.home); len(there) > 0 {
+		t.Errorf("left in the home folder: %v", there)
+	}
+	x = inTerminal(t, env, s.program, "setup", "--no-round-trip", "--no-hooks", "--no-service", "--allow", "users/7")
+	x.answer("Paste its URL here", s.url)
+	x.expect("Done.")
+	if x.ends(); !strings.Contains(s.config(), `"api_endpoint": "`+s.server+`/"`) {
+		t.Errorf("the configuration is %s", s.config())
 	}
 }

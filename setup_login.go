@@ -46,6 +46,9 @@ func (s *setup) login(ctx context.Context, clientFile string) error {
 	if hook, err := s.known(ctx, cfg); err == nil && cfg.APIEndpoint == "" {
 		cfg.APIEndpoint = hook.LocalEndpoint() // where replies are read is known who replies
 	}
+	if err := s.begun(); err != nil {
+		return err
+	}
 	who, err := login.Run(ctx, login.Options{
 		ClientFile: clientFile, Env: s.env, Out: s.out, Pasted: s.ask.lines, NoBrowser: s.noBrowser, Wait: s.wait, Endpoint: cfg.APIEndpoint,
 	})

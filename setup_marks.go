@@ -24,6 +24,9 @@ func (s *setup) marked(name string) bool {
 }
 
 func (s *setup) mark(name string) error {
+	if err := s.begun(); err != nil {
+		return err
+	}
 	if err := os.WriteFile(s.markFile(name), nil, 0o600); err != nil {
 		return fmt.Errorf("note how far setup is: %w", err)
 	}

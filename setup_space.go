@@ -48,6 +48,7 @@ func (s *setup) openSpace(ctx context.Context) error {
 	if prefix != "" {
 		members[0].Value = s.space.base + prefix
 	}
+	s.endpoint = "" // its own goes before what the environment says
 	if err := s.set(ctx, members...); err != nil {
 		return err
 	}
@@ -94,6 +95,9 @@ func (s *setup) openAgain(ctx context.Context, known *gchat.Webhook) error {
 // serveSpace finds the space that runs at the address, or serves it. prefix is what stands before the API's paths, for one
 // that demands its token.
 func (s *setup) serveSpace(ctx context.Context, data string) (prefix string, err error) {
+	if err := s.begun(); err != nil {
+		return "", err
+	}
 	s.space = &localSpace{base: "http://" + s.address}
 	if prefix, err = s.space.runs(ctx, data); !errors.Is(err, syscall.ECONNREFUSED) {
 		return prefix, err

@@ -32,6 +32,9 @@ func (s *setup) tried(ctx context.Context) error {
 }
 
 func (s *setup) roundTrip(ctx context.Context) error {
+	if err := s.begun(); err != nil {
+		return err
+	}
 	trip := &poller.RoundTrip{Verify: &poller.Verify{
 		Poller: &poller.Poller{Env: s.kept, Log: state.NewLog(s.env, "setup")}, ProjectDir: state.ConfigDir(s.env), Wait: s.wait,
 	}}

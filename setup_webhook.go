@@ -20,10 +20,10 @@ const webhookFlag = "gchat-hooks setup --webhook-url-file FILE, or GOOGLE_CHAT_W
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
 func (s *setup) webhook(ctx context.Context) error {
-	cfg := s.config()
-	if err := s.endpoint(ctx, cfg); err != nil {
-		return err
+	if said := s.env("GCHAT_API_ENDPOINT"); said != s.config().APIEndpoint {
+		s.endpoint = said // replies are read where messages go
 	}
+	cfg := s.config()
 	said, err := s.saidWebhook()
 	if err != nil {
 		return err
@@ -33,6 +33,11 @@ func (s *setup) webhook(ctx context.Context) error {
 	}
 	if known, err := s.known(ctx, cfg); said == "" || known != nil && known.ID() == idOf(said, cfg) {
 		if err == nil {
+			if s.endpoint != "" {
+				if err := s.set(ctx, s.endpointMember()); err != nil {
+					return err
+				}
+			}
 			s.done("webhook", "%s", gchat.Line(known.Chat()))
 			return s.openAgain(ctx, known)
 		}
@@ -71,15 +76,9 @@ func (s *setup) webhook(ctx context.Context) error {
 	}
 }
 
-// endpoint keeps an API endpoint that stands in the environment: replies are read where messages go.
-func (s *setup) endpoint(ctx context.Context, cfg *state.Config) error {
-	if said := s.env("GCHAT_API_ENDPOINT"); said != "" && said != cfg.APIEndpoint {
-		if err := s.set(ctx, settings.Member{Name: "api_endpoint", Value: said}); err != nil {
-			return err
-		}
-		*cfg = *s.config()
-	}
-	return nil
+// endpointMember is the API endpoint that stood in the environment, to be kept with the webhook that goes by it.
+func (s *setup) endpointMember() settings.Member {
+	return settings.Member{Name: "api_endpoint", Value: s.endpoint}
 }
 
 // saidWebhook is the URL that a script gave.
@@ -131,6 +130,8 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 		// It is the embedded space's, of an earlier setup.
 		cfg.APIEndpoint = ""
 		members = append(members, settings.Member{Name: "api_endpoint"})
+	} else if s.endpoint != "" {
+		members = append(members, s.endpointMember())
 	}
 	if _, err := gchat.ParseWebhook(raw, ""); err != nil { // a gateway's URL does not say the space
 		_, other := gchat.ParseWebhook(raw, "spaces/any")
