@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,13 +116,13 @@ func (s *setup) reader(ctx context.Context, cfg *state.Config, local string) (*g
 	return gchat.NewReader(ctx, local, cfg.CredentialsFile)
 }
 
+// saidSpace is the space that a script named.
+func (s *setup) saidSpace() string { return cmp.Or(s.spaceID, s.env("GOOGLE_CHAT_SPACE_ID")) }
+
 // pickSpace asks which space it is where the webhook's URL does not say: those that the login sees are to choose from.
 func (s *setup) pickSpace(ctx context.Context, cfg *state.Config) (string, error) {
 	const flag = "gchat-hooks setup --space-id spaces/ID, or GOOGLE_CHAT_SPACE_ID in the environment"
-	said := s.spaceID
-	if said == "" {
-		said = s.env("GOOGLE_CHAT_SPACE_ID")
-	}
+	said := s.saidSpace()
 	var spaces []gchat.Space
 	if said == "" && s.ask.terminal {
 		if r, err := s.reader(ctx, cfg, ""); err == nil {

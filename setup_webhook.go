@@ -136,7 +136,10 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	if _, err := gchat.ParseWebhook(raw, ""); err != nil { // a gateway's URL does not say the space
 		_, other := gchat.ParseWebhook(raw, "spaces/any")
 		if google := strings.Contains(raw, "googleapis.com"); other != nil || google { // Google's own does: it was cut off
-			return sendError{err, gchat.Hint(err), exitUsage}
+			return notWebhook(err, gchat.Hint(err))
+		}
+		if !s.ask.terminal && s.saidSpace() == "" {
+			return notWebhook(err, gchat.Hint(err)+"; a gateway's URL goes with --space-id spaces/ID, or GOOGLE_CHAT_SPACE_ID")
 		}
 		id, err := s.pickSpace(ctx, cfg)
 		if err != nil {
@@ -163,6 +166,11 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	}
 	s.done("webhook", "a test message is in %s; kept in %s", gchat.Line(hook.Chat()), s.file().Path)
 	return nil
+}
+
+// notWebhook says how a webhook's URL looks, in words where its secrets are, and nothing of the one that was given.
+func notWebhook(err error, hint string) error {
+	return sendError{fmt.Errorf("%w: Google Chat's are https://chat.googleapis.com/v1/spaces/ID/messages with a key and a token", err), hint, exitUsage}
 }
 
 // said is an error in other words.
