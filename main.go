@@ -189,6 +189,9 @@ func commands(p cliProgram) *cli.App {
 		}
 		c.Before = func(ctx *cli.Context) error {
 			words := ctx.Args()
+			if ctx.Command.Name == "setup" && strings.Contains(words.First(), "://") {
+				return urlInSight("setup takes no URL as an argument")
+			}
 			if words.Present() && ctx.Command.Command(words.First()) == nil && !slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, ctx.Command.Name) {
 				return usageError{error: fmt.Errorf("%s takes no %q", ctx.Command.Name, ctx.Args().First())}
 			}
@@ -496,6 +499,7 @@ func (p cliProgram) setupCommand() *cli.Command {
 			"What is done already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` that holds the webhook URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL itself)", EnvVars: []string{"GCHAT_SETUP_WEBHOOK_URL_FILE"}},
+			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // who tries it is told what to use
 			&cli.StringFlag{Name: "space-id", Usage: "the space's `ID`, where the URL does not say it (or $GOOGLE_CHAT_SPACE_ID)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google", EnvVars: []string{"GCHAT_SETUP_SPACE"}},
 			&cli.BoolFlag{Name: "replace", Usage: "with --space: also where questions go to Google now, whose webhook's URL is lost then", EnvVars: []string{"GCHAT_SETUP_REPLACE"}},
@@ -515,6 +519,9 @@ func (p cliProgram) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-service", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
+			if c.IsSet("webhook-url") {
+				return urlInSight("--webhook-url takes no URL")
+			}
 			said := func(name string) *bool { // a yes, a no, or nothing
 				yes, no := c.Bool(name), c.Bool("no-"+name)
 				if no {

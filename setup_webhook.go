@@ -81,6 +81,11 @@ func (s *setup) endpointMember() settings.Member {
 	return settings.Member{Name: "api_endpoint", Value: s.endpoint}
 }
 
+// urlInSight is for who puts the webhook's URL on the command line. It is not repeated.
+func urlInSight(what string) error {
+	return usageError{fmt.Errorf("%s, for every process list would show it: --webhook-url-file FILE does (- for standard input), or GOOGLE_CHAT_WEBHOOK_URL in the environment", what), "gchat-hooks setup --help"}
+}
+
 // saidWebhook is the URL that a script gave.
 func (s *setup) saidWebhook() (string, error) {
 	if s.webhookFile == "" {
