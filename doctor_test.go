@@ -258,6 +258,21 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 	}
 }
 
+// A space that takes any message, the doctor's empty one too, is one that the webhook reaches.
+func TestDoctorTakesAnAnsweringChat(t *testing.T) {
+	p := newPatient(t)
+	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
+		}
+		return r.Method == http.MethodPost
+	}
+	p.furnish()
+	if r := p.examined(); r.ExitCode != 0 || r.find("chat.post").Level != state.LevelOK {
+		t.Errorf("exit code %d, not well: %v; %+v", r.ExitCode, r.bad(), r.find("chat.post"))
+	}
+}
+
 // The round trip: a message gets into the space and back, and so does a person's reply.
 func TestDoctorLive(t *testing.T) {
 	p := newPatient(t)

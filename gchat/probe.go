@@ -3,16 +3,18 @@ package gchat
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
 // ("Message cannot be empty.") once key and token are right, and with other words when they are not. ahead is how far
-// Chat's clock is ahead of ours, to about a second, where it told (clock). Errors are those of Post; a message that was
-// created all the same is ErrNonsense.
+// Chat's clock is ahead of ours, to about a second, where it told (clock). Errors are those of Post. What stands in for Chat
+// may take the empty message and tell its name: it let the webhook in, too.
 //
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
@@ -44,8 +46,18 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, clock bool, e
 	switch {
 	case resp.StatusCode == http.StatusBadRequest && !answer.badKey() && answer.Status == "INVALID_ARGUMENT":
 		return ahead, clock, nil // refused as empty: let in
+	case resp.StatusCode >= 200 && resp.StatusCode < 300 && namesMessage(body):
+		return ahead, clock, nil
 	case resp.StatusCode < 400:
 		return ahead, clock, fmt.Errorf("reach webhook: %w", ErrNonsense)
 	}
 	return ahead, clock, fmt.Errorf("reach webhook: %w", answer)
+}
+
+// namesMessage says that an answer is a message of some space.
+func namesMessage(body []byte) bool {
+	var created struct {
+		Name string `json:"name"`
+	}
+	return json.Unmarshal(body, &created) == nil && strings.HasPrefix(created.Name, "spaces/")
 }
