@@ -79,6 +79,8 @@ func (d doctor) look(ctx context.Context, project string) []state.Finding {
 		for _, c := range p.LiveChecks(project, d.wait, tell) {
 			found = append(found, examine(ctx, c, liveBound+d.wait)...)
 		}
+	} else {
+		found = append(found, poller.NotLive)
 	}
 	for i := range found {
 		f := &found[i]

@@ -241,6 +241,9 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 			t.Errorf("%s: %+v", id, f)
 		}
 	}
+	if f := r.find("live.out"); f.Level != state.LevelSkip || !strings.Contains(f.What, "gchat-hooks doctor --live") {
+		t.Errorf("what was not tried: %+v", f)
+	}
 	if n := len(p.space.Messages()); n > 0 {
 		t.Errorf("%d messages were posted", n)
 	}

@@ -27,6 +27,9 @@ const (
 	liveIn  = "live.in"  // a person to this machine
 )
 
+// NotLive stands in the round trip's place where it was not asked for: nothing else tries a thread, or the way back.
+var NotLive = state.Finding{ID: liveOut, Level: state.LevelSkip, What: "threads and the round trip were not tried; gchat-hooks doctor --live posts two messages for that"}
+
 func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	c, err := v.prepare(ctx)
 	if err != nil {
