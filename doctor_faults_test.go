@@ -318,9 +318,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			delete(p.env, "CLAUDE_PROJECT_DIR")
 		}, "config.parse", warn, "does not count: Claude Code was not told to trust", "trust it, if its files are yours", "claude.trust"},
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.idle", warn, `"60s"`, `"never"`, ""},
+		{"askUserQuestionTimeout in seconds", func(p *patient) { p.settings["askUserQuestionTimeout"] = 300 }, "claude.idle", warn, `"300"`, `"never"`, ""},
 		{"CLAUDE_AFK_TIMEOUT_MS in the settings", func(p *patient) { p.settings["env"] = map[string]any{"CLAUDE_AFK_TIMEOUT_MS": "1000"} }, "claude.idle", warn, "CLAUDE_AFK_TIMEOUT_MS", "take it out", ""},
 		{"a version that closes questions", func(p *patient) { p.claude = "2.1.199 (Claude Code)" }, "claude.idle", warn, "after a minute", "claude update", ""},
 		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.prompting", fail, "denyInsteadOfPrompting", "take it out", ""},
+		{"denyInsteadOfPrompting outside of permissions", func(p *patient) { p.settings["denyInsteadOfPrompting"] = true }, "claude.prompting", fail, "denyInsteadOfPrompting", "take it out", ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.prompting", fail, "permissions.deny", "take it out", ""},
 		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.prompting", warn, "dontAsk", "another mode", ""},
 		{"another answerer", func(p *patient) {

@@ -76,9 +76,9 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 	}
 	after, in := "", (*source)(nil)
 	for _, s := range a.sources() {
-		var v string
+		var v any // a number, too, is somebody's wish for an end
 		if (s.scope == User || s.scope == managed) && s.value(&v, "askUserQuestionTimeout") {
-			after, in = v, s
+			after, in = fmt.Sprint(v), s
 		}
 		var env map[string]any
 		s.value(&env, "env")
@@ -97,8 +97,10 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 
 // checkPrompting looks for what refuses questions before anybody is asked.
 func (a *audit) checkPrompting(context.Context) []state.Finding {
-	if on, in := a.deciding("permissions", "denyInsteadOfPrompting"); on {
-		return []state.Finding{{Level: state.LevelFail, What: "permissions.denyInsteadOfPrompting is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+	for _, names := range [][]string{{"permissions", "denyInsteadOfPrompting"}, {"denyInsteadOfPrompting"}} {
+		if on, in := a.deciding(names...); on {
+			return []state.Finding{{Level: state.LevelFail, What: strings.Join(names, ".") + " is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+		}
 	}
 	mode, in := "", (*source)(nil)
 	for _, s := range a.sources() {
