@@ -331,6 +331,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"another answerer whose matcher is JavaScript", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "^(?!Bash$).*", Command: "/opt/other-bridge"})
 		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
+		{"another hook for every tool", func(p *patient) {
+			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "*", Command: "/opt/log --key " + foreignSecret})
+		}, "claude.others", warn, "for every tool, so for AskUserQuestion too", "narrow its matcher", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.0.14 (Claude Code)" }, "claude.version", warn, "2.0.14 is older", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {

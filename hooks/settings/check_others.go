@@ -6,37 +6,48 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"gchat-hooks/state"
 )
 
 // checkOthers finds hooks of other programs that may answer, deny or change a question before ours. One that is for every
-// tool is mostly a log: that is said and no warning.
+// tool is mostly a log, but it runs for questions, too, and may decide about them. One in the background cannot.
 func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
-	var every []string
 	for _, s := range a.sources() {
+		named := map[string]bool{}
 		for _, h := range s.hooks {
-			if h.name != "" || h.Event != "PreToolUse" && h.Event != "PermissionRequest" || !mayMatch(h.Matcher, ask) {
+			if h.name != "" || h.async || h.Event != "PreToolUse" && h.Event != "PermissionRequest" || !mayMatch(h.Matcher, ask) {
 				continue
 			}
-			if h.Event == "PreToolUse" && slices.Contains([]string{"", "*", ".*"}, h.Matcher) {
-				if one := h.called() + " (" + s.path + ")"; !slices.Contains(every, one) {
-					every = append(every, one)
-				}
+			every := h.Event == "PreToolUse" && slices.Contains([]string{"", "*", ".*"}, h.Matcher)
+			if every && named[h.called()] {
 				continue
 			}
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called()),
-				Means: "it may answer or deny questions before a reply comes", Mend: "see what it does; narrow its matcher in " + s.path + " or take it out"})
+			f := state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called()),
+				Means: "it may answer or deny questions before a reply comes", Mend: "see what it does; " + s.narrow()}
+			if every {
+				named[h.called()] = true
+				f.What = fmt.Sprintf("another hook is registered on PreToolUse for every tool, so for AskUserQuestion too, in %s: %s", s.path, h.called())
+				f.Means = "it runs before each question, and may answer, deny or delay it"
+			}
+			fs = append(fs, f)
 		}
 	}
-	if len(fs) > 0 {
-		return fs
+	if len(fs) == 0 {
+		return state.Fine("no other hook decides about questions")
 	}
-	if len(every) > 0 {
-		return state.Fine("no other hook is for questions alone; hooks of other programs that see every tool call: " + strings.Join(every, ", "))
+	return fs
+}
+
+// narrow is how a hook of another program is kept from questions.
+func (s *source) narrow() string {
+	switch s.scope {
+	case plugin:
+		return "if it decides about questions: claude plugin disable " + shellQuote(s.name)
+	case managed:
+		return "ask your administrator to narrow its matcher in " + s.path
 	}
-	return state.Fine("no other hook decides about questions")
+	return "narrow its matcher in " + s.path + " to the tools that it is for, or take it out"
 }
 
 // mayMatch is matches for a hook that is none of ours. Claude Code's expressions are JavaScript's: one that Go does not

@@ -30,8 +30,9 @@ type source struct {
 // A registered hook is an entry of a settings file or a plugin.
 type registered struct {
 	Entry
-	from *source
-	name string // of ours, also where a shell's line goes on after it; "" for another program's
+	from  *source
+	name  string // of ours, also where a shell's line goes on after it; "" for another program's
+	async bool   // it runs beside the tool call: Claude Code does not wait for what it says
 }
 
 // bool is a switch of the file; set says that the file has it.
@@ -120,6 +121,7 @@ func (s *source) parse(b []byte, root string) {
 					Command     string   `json:"command"`
 					Args        []string `json:"args"`
 					Timeout     float64  `json:"timeout"`
+					Async       bool     `json:"async"`
 					AsyncRewake bool     `json:"asyncRewake"`
 				}
 				if json.Unmarshal(one, &h) != nil {
@@ -129,7 +131,7 @@ func (s *source) parse(b []byte, root string) {
 					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				}
 				s.hooks = append(s.hooks, registered{
-					Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}, s, cmp.Or(hookIn(h.Command, h.Args), hookIn(h.Command, nil)),
+					Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}, s, cmp.Or(hookIn(h.Command, h.Args), hookIn(h.Command, nil)), h.Async,
 				})
 			}
 		}

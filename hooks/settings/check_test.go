@@ -129,7 +129,7 @@ func TestTrustOfParents(t *testing.T) {
 	}
 }
 
-// A log of every tool call is no rival; whoever asks for questions by name is, or may do so. Both are named without their words.
+// Whoever is called for questions, by name or with every tool, may decide about them, and is named without its words.
 func TestOthersThatDecide(t *testing.T) {
 	s := newScene(t)
 	entry := func(event, matcher, command string) string {
@@ -139,7 +139,7 @@ func TestOthersThatDecide(t *testing.T) {
 		event, matcher string
 		want           state.Level
 	}{
-		{"PreToolUse", "*", state.LevelOK}, {"PreToolUse", "", state.LevelOK}, {"PreToolUse", ".*", state.LevelOK}, {"PreToolUse", "^(?!Bash$).*", state.LevelWarn},
+		{"PreToolUse", "*", state.LevelWarn}, {"PreToolUse", "", state.LevelWarn}, {"PreToolUse", ".*", state.LevelWarn}, {"PreToolUse", "^(?!Bash$).*", state.LevelWarn},
 		{"PreToolUse", "Bash", state.LevelOK}, {"PostToolUse", "AskUserQuestion", state.LevelOK},
 		{"PreToolUse", "AskUserQuestion", state.LevelWarn}, {"PermissionRequest", "", state.LevelWarn}, {"PermissionRequest", "Bash", state.LevelOK},
 	} {
@@ -149,6 +149,33 @@ func TestOthersThatDecide(t *testing.T) {
 		if f.Level != c.want || strings.Contains(f.What, "hush") || strings.Contains(f.What, "rival") != named || strings.Contains(f.What, "settings.json") != named {
 			t.Errorf("%s %q: %+v", c.event, c.matcher, f)
 		}
+	}
+}
+
+// A hook for every tool is a line a file, whose mend is what can be done there. Ours, and what runs in the background, is none.
+func TestOthersForEveryTool(t *testing.T) {
+	s := newScene(t)
+	entry := func(hooks string) string {
+		return `{"enabledPlugins": {"b@m": true}, "hooks": {"PreToolUse": [{"hooks": [` + hooks + `]}, {"matcher": "*", "hooks": [` + hooks + `]}]}}`
+	}
+	const log, ours = `{"type": "command", "command": "/opt/log"}`, `{"type": "command", "command": "/opt/gchat-hooks hook gchat-session-event"}`
+	s.write("home/.claude/plugins/installed_plugins.json", `{"version": 2, "plugins": {"b@m": [{"installPath": "`+s.dir+`/plugin"}]}}`)
+	s.write("home/.claude/settings.json", entry(ours+`, {"type": "command", "command": "/opt/beside", "async": true}`))
+	s.write("plugin/hooks/hooks.json", entry(ours))
+	if fs := s.all("claude.others"); len(fs) != 1 || fs[0].Level != state.LevelOK {
+		t.Errorf("%+v", fs)
+	}
+	for path, mend := range map[string]string{
+		"src/deep/project/.claude/settings.json": "narrow its matcher in " + s.dir + "/src/deep/project/.claude/settings.json",
+		"plugin/hooks/hooks.json":                "claude plugin disable b@m",
+		"managed/managed-settings.json":          "ask your administrator",
+	} {
+		s.write(path, entry(log))
+		fs := s.all("claude.others")
+		if len(fs) != 1 || fs[0].Level != state.LevelWarn || !strings.Contains(fs[0].What, "for every tool") || !strings.Contains(fs[0].Mend, mend) {
+			t.Errorf("%s: %+v", path, fs)
+		}
+		s.write(path, `{}`)
 	}
 }
 
