@@ -428,6 +428,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: program + " hook pre-compact-hook"})
 		}, "claude.program", warn, "can write to", "chmod go-w", ""},
 		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", warn, "can read or write: 1, for one", "doctor --fix", ""},
+		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
+		{"a reply in the queue that others write", func(p *patient) {
+			p.write(filepath.Join(p.project, ".claude", "state", "user-input-queue", "s.txt"), "ok\n", 0o666)
+			p.write(filepath.Join(p.project, ".claude", "state", "user-input-queue", "t.txt"), "ok\n", 0o644)
+		}, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "is a file where a folder", "mv ", ""},
 		{"a state file that is damaged", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "state", "pending-questions", "s-1.json"), "{", 0o600)

@@ -94,14 +94,30 @@ func TestDoctorMendsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// A folder that others may not enter keeps what is in it: no line is wasted on that.
-func TestDoctorSeesWhoCanGetAtAFile(t *testing.T) {
+// What is ours is judged by its own permissions, also where nobody else gets at it yet. What is other programs' is theirs: no
+// line is wasted on that while it is behind a closed folder.
+func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
 	p := newPatient(t)
 	p.furnish()
-	p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
+	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
+	mcp := filepath.Join(p.home, ".mcp.json")
+	registry := filepath.Join(p.userState(), "projects.json")
+	p.write(mcp, `{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
+	p.check(os.Chmod(p.settingsFile(), 0o666))
 	p.check(os.Chmod(p.home, 0o700))
 	if r := p.examined(); r.ExitCode != 0 {
-		t.Errorf("exit code %d, not well: %v", r.ExitCode, r.bad())
+		t.Errorf("others' files: exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	p.check(os.Chmod(config, 0o644))
+	if r := p.examined(); r.ExitCode != exitFailures || !strings.Contains(r.find("files.private").What, "can read a secret in "+config) {
+		t.Errorf("the configuration: exit code %d, %+v", r.ExitCode, r.find("files.private"))
+	}
+	p.write(registry, "{}", 0o644)
+	if r := p.examined("--fix"); r.ExitCode != 0 || mode(t, config) != 0o600 || mode(t, registry) != 0o600 {
+		t.Errorf("mended: exit code %d, not well: %v, modes %o and %o", r.ExitCode, r.bad(), mode(t, config), mode(t, registry))
+	}
+	if m := mode(t, mcp); m != 0o644 {
+		t.Errorf("%s has %o", mcp, m)
 	}
 }
 

@@ -12,23 +12,32 @@ import (
 	"syscall"
 )
 
-// checkPrivate looks whether others can read or change what should be the person's alone.
+// checkPrivate looks whether others can read or change what should be the person's alone. What is ours is judged by its own
+// permissions: a home folder that is opened to somebody one day, or a backup of it, must not lay a secret open. What is
+// other programs' to write counts only where others can get at it.
 func checkPrivate(env Getenv) (found []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
 	user := ConfigFile(env)
-	paths := []string{user, filepath.Join(home(env), ".mcp.json"), filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json"), LoginFile(env)}
-	if cfg.CredentialsFile != "" && cfg.CredentialsFile != LoginFile(env) {
-		paths = append(paths, cfg.CredentialsFile)
-	}
-	if cfg.CredentialsFile == "" && !strings.HasPrefix(cfg.WebhookURL, "http:") { // the space on this machine is read without
-		paths = append(paths, cmp.Or(env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(home(env), ".config", "gcloud", "application_default_credentials.json")))
-	}
-	for _, path := range paths {
-		if open := exposed(path); open&0o044 != 0 && holdsSecret(path) {
+	look := func(path string, open os.FileMode) {
+		if open&0o044 != 0 && holdsSecret(path) {
 			found = append(found, tooOpen(path, "other users of this machine can read a secret in "+path, "they can post or read as you"))
 		} else if open&0o022 != 0 {
 			found = append(found, tooOpen(path, "other users of this machine can write "+path, "they can say where questions go, and who answers them"))
 		}
+	}
+	ours := []string{user, filepath.Join(ProjectDir(env), ".claude", "gchat-hooks.json"), LoginFile(env)}
+	if cfg.CredentialsFile != "" && cfg.CredentialsFile != LoginFile(env) {
+		ours = append(ours, cfg.CredentialsFile)
+	}
+	for _, path := range ours {
+		look(path, exposed(path))
+	}
+	theirs := []string{filepath.Join(home(env), ".mcp.json")}
+	if cfg.CredentialsFile == "" && !strings.HasPrefix(cfg.WebhookURL, "http:") { // the space on this machine is read without
+		theirs = append(theirs, cmp.Or(env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(home(env), ".config", "gcloud", "application_default_credentials.json")))
+	}
+	for _, path := range theirs {
+		look(path, exposed(path)&reachable(path))
 	}
 	backups, _ := filepath.Glob(user + "?*") // config.json~ and what else editors leave
 	for _, path := range backups {
@@ -37,9 +46,13 @@ func checkPrivate(env Getenv) (found []Finding) {
 		}
 	}
 	found = append(found, checkWritable(env)...)
-	if open := openStateFiles(env); len(open) > 0 {
-		found = append(found, Finding{Level: LevelWarn, What: fmt.Sprintf("state files that other users of this machine can read or write: %d, for one %s", len(open), open[0]),
-			Means: "they hold what Claude asked and what you replied", Mend: doctorFix, Fix: func() (string, error) { return closeFiles(open) }})
+	if open, writable := openStateFiles(env); len(open) > 0 {
+		f := Finding{Level: LevelWarn, What: fmt.Sprintf("state files that other users of this machine can read or write: %d, for one %s", len(open), open[0]),
+			Means: "they hold what Claude asked and what you replied", Mend: doctorFix, Fix: func() (string, error) { return closeFiles(open) }}
+		if writable {
+			f.Level, f.Means = LevelFail, "they can answer in your name"
+		}
+		found = append(found, f)
 	}
 	if len(found) == 0 {
 		return Fine("configuration, credentials and state are yours alone")
@@ -56,14 +69,19 @@ func tooOpen(path, what, means string) Finding {
 	return f
 }
 
-// openStateFiles are the files of ours that others can get at. A project's state is other programs' too: there, only the
-// questions that we wrote are ours.
-func openStateFiles(env Getenv) (open []string) {
-	add := func(path string) {
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && exposed(path)&0o066 != 0 {
-			open = append(open, path)
+// openStateFiles are the files of ours that others can read or, writable says, one of them write. A project's state is other
+// programs' too: there, only the questions that we wrote are ours, and what lies in the queue, where people and scripts put
+// answers that may be read.
+func openStateFiles(env Getenv) (open []string, writable bool) {
+	check := func(path string, what os.FileMode) {
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			return
+		}
+		if mode := exposed(path); mode&what != 0 {
+			open, writable = append(open, path), writable || mode&0o022 != 0
 		}
 	}
+	add := func(path string) { check(path, 0o066) }
 	_ = filepath.WalkDir(UserState(env), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return filepath.SkipDir
@@ -83,7 +101,11 @@ func openStateFiles(env Getenv) (open []string) {
 	for _, path := range []string{LogPath(env), LogPath(env) + ".1"} {
 		add(path)
 	}
-	return open
+	queue := filepath.Join(ProjectState(env), "user-input-queue")
+	for _, name := range namesIn(queue) {
+		check(filepath.Join(queue, name), 0o022)
+	}
+	return open, writable
 }
 
 // closeFiles takes away what group and others may do with files.
@@ -103,26 +125,32 @@ func closeFiles(paths []string) (string, error) {
 	return fmt.Sprintf("chmod go= on state files: %d", n), failed
 }
 
-// exposed are the permissions of group and others on a file as far as they can get at it.
+// exposed are the permissions of group and others on a file, by its own mode.
 func exposed(path string) os.FileMode {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return 0
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		return granted(info)
 	}
-	return reachable(path)
+	return 0
+}
+
+// granted are the permissions of group and others. A group with the number of the owner is theirs alone, by the custom of
+// most Linux systems, where new files are the group's to write.
+func granted(info os.FileInfo) os.FileMode {
+	mode := info.Mode().Perm() & 0o077
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid == sys.Gid {
+		mode &^= 0o070
+	}
+	return mode
 }
 
 // reachable are the permissions of group and others on a file or folder as far as they can get at it: not behind a folder
-// that they may not enter. A group with the number of the owner is theirs alone, by the custom of most Linux systems, where
-// new files are the group's to write.
+// that they may not enter.
 func reachable(path string) os.FileMode {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0
 	}
-	mode := info.Mode().Perm() & 0o077
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid == sys.Gid {
-		mode &^= 0o070
-	}
+	mode := granted(info)
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return mode
