@@ -413,7 +413,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a folder of ours that others write to", func(p *patient) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
-		}, "files.private", warn, ".config/gchat-hooks", "doctor --fix", ""},
+		}, "files.private", fail, ".config/gchat-hooks", "doctor --fix", ""},
+		{"a folder of the outbox that others write to", func(p *patient) {
+			p.check(os.MkdirAll(filepath.Join(p.userState(), "outbox"), 0o700))
+			p.check(os.Chmod(filepath.Join(p.userState(), "outbox"), 0o777))
+		}, "files.private", fail, "can write to", "gchat-hooks/outbox, or gchat-hooks doctor --fix", ""},
+		{"a project's state that others write to", func(p *patient) {
+			dir := filepath.Join(p.project, ".claude", "state")
+			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
+			p.check(os.Chmod(dir, 0o777))
+		}, "files.private", fail, "can write to", ".claude/state, or gchat-hooks doctor --fix", ""},
 		{"Claude Code's folder that others write to", func(p *patient) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".claude"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".claude"), 0o777))

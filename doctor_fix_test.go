@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,46 @@ func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
 	}
 	if m := mode(t, mcp); m != 0o644 {
 		t.Errorf("%s has %o", mcp, m)
+	}
+}
+
+// A project's state folders that others may write to are found one by one, and closed to writers only: Claude's and git's
+// other files stay as readable as they were.
+func TestDoctorClosesAProjectsState(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	p.check(os.Chmod(p.home, 0o700))
+	p.check(os.Chmod(p.project, 0o700))
+	dir := filepath.Join(p.project, ".claude", "state")
+	all := []string{dir}
+	for _, name := range []string{"pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
+		all = append(all, filepath.Join(dir, name))
+	}
+	for _, path := range all {
+		p.check(os.MkdirAll(path, 0o700))
+		p.check(os.Chmod(path, 0o777))
+	}
+	p.check(os.Chmod(dir, os.ModeSetgid|0o777))
+	was, err := os.Stat(dir) // not every system lets everybody set that
+	p.check(err)
+	r := p.examined()
+	for _, path := range all {
+		if !slices.ContainsFunc(r.Findings, func(f state.Finding) bool {
+			return f.ID == "files.private" && f.Level == state.LevelFail && f.What == "other users of this machine can write to "+path
+		}) {
+			t.Errorf("%s is not found", path)
+		}
+	}
+	if r := p.examined("--fix"); r.ExitCode != 0 {
+		t.Errorf("mended: exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	for _, path := range all {
+		if m := mode(t, path); m != 0o755 {
+			t.Errorf("%s has %o", path, m)
+		}
+	}
+	if is, err := os.Stat(dir); err != nil || (is.Mode()^was.Mode())&os.ModeSetgid != 0 {
+		t.Errorf("the folder's group does not go to its files any more: %v", err)
 	}
 }
 

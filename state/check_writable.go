@@ -2,8 +2,11 @@ package state
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // claudeDir is where Claude Code keeps what belongs to the person.
@@ -15,29 +18,58 @@ func claudeDir(env Getenv) string {
 // that are there.
 func WritableByOthers(path string) bool { return reachable(path)&0o022 != 0 }
 
-// checkWritable looks at the folders whose files decide what runs and where questions go. Whoever may write to a folder
-// replaces what is in it, whatever the permissions of that. Claude Code's are not ours to mend.
+// checkWritable looks at the folders whose files decide what runs, where questions go and what answers them. Whoever may write
+// to a folder replaces what is in it, whatever the permissions of that. Ours are judged by their own permissions; Claude
+// Code's are not ours to mend, and count where others can get at them.
 func checkWritable(env Getenv) (found []Finding) {
-	for _, p := range []struct {
-		path, means string
-		ours        bool
-	}{
-		{ConfigDir(env), "they can say where questions go, and who answers them", true},
-		{UserState(env), "they can answer in your name", true},
-		{claudeDir(env), "they can register hooks, which run as you", false},
-		{filepath.Join(claudeDir(env), "settings.json"), "they can register hooks, which run as you", false},
-	} {
-		if !WritableByOthers(p.path) {
+	ours := []string{ConfigDir(env)}
+	_ = filepath.WalkDir(UserState(env), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return filepath.SkipDir
+		}
+		if d.IsDir() {
+			ours = append(ours, path)
+		}
+		return nil
+	})
+	project := ProjectState(env)
+	ours = append(ours, project, QuestionsIn(project).Dir, MarkersIn(project).Dir, filepath.Join(project, "user-input-queue"))
+	slices.Sort(ours) // with GCHAT_STATE_DIR some may be the same
+	for _, path := range slices.Compact(ours) {
+		info, err := os.Stat(path)
+		if err != nil || !info.IsDir() || granted(info)&0o022 == 0 {
 			continue
 		}
-		f := Finding{Level: LevelWarn, What: "other users of this machine can write to " + p.path, Means: p.means, Mend: "chmod go-w " + quoted(p.path)}
-		if info, err := os.Lstat(p.path); p.ours && err == nil && info.IsDir() { // what a link leads to may be shared on purpose
+		f := Finding{Level: LevelFail, What: "other users of this machine can write to " + path, Means: "they can answer in your name", Mend: "chmod go-w " + quoted(path)}
+		if path == ConfigDir(env) {
+			f.Means = "they can say where questions go, and who answers them"
+		}
+		if link, err := os.Lstat(path); err == nil && link.IsDir() { // what a link leads to may be shared on purpose
 			f.Mend += ", or " + doctorFix
-			f.Fix = func() (string, error) {
-				return "chmod go-w " + quoted(p.path), os.Chmod(p.path, info.Mode().Perm()&^0o022)
-			}
+			f.Fix = func() (string, error) { return "chmod go-w " + quoted(path), closeFolder(path) }
 		}
 		found = append(found, f)
 	}
+	for _, path := range []string{claudeDir(env), filepath.Join(claudeDir(env), "settings.json")} {
+		if WritableByOthers(path) {
+			found = append(found, Finding{Level: LevelWarn, What: "other users of this machine can write to " + path, Means: "they can register hooks, which run as you", Mend: "chmod go-w " + quoted(path)})
+		}
+	}
 	return found
+}
+
+// closeFolder takes away what group and others may write to a folder, and sees that it worked: not every file system keeps
+// permissions.
+func closeFolder(path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Chmod(path, info.Mode()&^0o022)
+	}
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		return errors.New("the file system does not keep permissions; set GCHAT_STATE_DIR to a folder on one that does")
+	}
+	return err
 }
