@@ -151,6 +151,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "chat.post", fail, "bad token [secret] in", "token is missing or wrong", ""},
 		{"an overloaded Chat", refuse("POST", 503, "UNAVAILABLE", "later"), "chat.post", warn, "503", "run it again later", ""},
 		{"another space", func(p *patient) { p.config["space_id"] = "spaces/AAAA" }, "chat.webhook", warn, "spaces/AAAA", "take space_id", ""},
+		{"an API endpoint that is none", func(p *patient) { p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey }, "chat.endpoint", fail, "(GCHAT_API_ENDPOINT) is http://example.com", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
+		{"an API endpoint that is none, with a webhook of Google's", func(p *patient) {
+			p.config["webhook_url"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey
+			p.config["api_endpoint"] = "http://example.com"
+		}, "chat.endpoint", fail, "neither https nor on this machine", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
+		{"an API endpoint without a scheme", func(p *patient) { p.config["api_endpoint"] = "example.com" }, "chat.endpoint", fail, "neither https nor on this machine", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
 		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of spaces/local", ""},
 		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
 		{"an API that is not enabled", refuse("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},

@@ -129,6 +129,8 @@ func Hint(err error) string {
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL (webhook_url in ~/.config/gchat-hooks/config.json)"
 	case errors.Is(err, ErrNotWebhook):
 		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes; plain http is for the embedded space on 127.0.0.1 only"
+	case errors.Is(err, ErrEndpoint):
+		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: Google's is the usual one"
 	case errors.Is(err, ErrCredentials):
 		return "log in (gchat-hooks login), or set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space"
 	case errors.Is(err, ErrNotTold):

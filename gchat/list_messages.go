@@ -17,7 +17,8 @@ import (
 	"google.golang.org/api/option"
 )
 
-var errEndpoint = errors.New("the API endpoint is neither https nor on this machine")
+// ErrEndpoint says that the configured base URL of the API is none that requests may go to.
+var ErrEndpoint = errors.New("the API endpoint is neither https nor on this machine")
 
 // ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
 var ErrCredentials = errors.New("no usable Google credentials")
@@ -66,9 +67,9 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
 	plain, from := false, origin{}
 	if endpoint != "" {
-		u, err := url.Parse(endpoint)
-		if err != nil || !AllowedBase(u) {
-			return nil, errEndpoint
+		u, err := parseEndpoint(endpoint)
+		if err != nil {
+			return nil, err
 		}
 		plain = u.Scheme == "http"
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
@@ -93,6 +94,23 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
 	return &Reader{svc: svc, origin: from}, nil
+}
+
+// CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
+func CheckEndpoint(endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	_, err := parseEndpoint(endpoint)
+	return err
+}
+
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(endpoint, "/"))
+	if err != nil || !AllowedBase(u) {
+		return nil, ErrEndpoint
+	}
+	return u, nil
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first, and hands

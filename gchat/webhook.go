@@ -62,9 +62,9 @@ func ConfiguredWebhook(cfg *state.Config, raw string) (*Webhook, error) {
 	if err != nil || cfg.APIEndpoint == "" || w.url.Host != googleHost {
 		return w, err
 	}
-	base, err := url.Parse(strings.TrimSuffix(cfg.APIEndpoint, "/"))
-	if err != nil || !AllowedBase(base) {
-		return nil, errEndpoint
+	base, err := parseEndpoint(cfg.APIEndpoint)
+	if err != nil {
+		return nil, err
 	}
 	w.url.Scheme, w.url.Host, w.url.Path = base.Scheme, base.Host, base.Path+w.url.Path
 	return w, nil

@@ -43,6 +43,7 @@ type look struct {
 func (p *Poller) Checks(projectDir string) []state.Check {
 	l := &look{Poller: p, cfg: p.config(projectDir)}
 	return []state.Check{
+		{ID: "chat.endpoint", Run: l.checkEndpoint},
 		{ID: "chat.webhook", Run: l.checkWebhook},
 		{ID: "chat.post", Run: l.checkPost},
 		{ID: "chat.credentials", Run: l.checkCredentials},
@@ -106,6 +107,8 @@ func (l *look) checkWebhook(ctx context.Context) []state.Finding {
 		return failed("no webhook URL is configured", staysInTerminal, gchat.Hint(err))
 	case errors.Is(err, gchat.ErrNotWebhook):
 		return failed("the configured webhook URL is none", staysInTerminal, gchat.Hint(err))
+	case errors.Is(err, gchat.ErrEndpoint):
+		return state.Skipped(seeEndpoint)
 	case err != nil:
 		return failed(l.say(err), staysInTerminal, "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking")
 	case l.cfg.SpaceID != "" && l.cfg.SpaceID != hook.Space:
@@ -137,6 +140,9 @@ func (l *look) checkRead(ctx context.Context) []state.Finding {
 	}
 	unread, err := l.list(ctx)
 	if unread != nil {
+		if errors.Is(unread, gchat.ErrEndpoint) {
+			return state.Skipped(seeEndpoint)
+		}
 		return state.Skipped("there is nothing to read with: see chat.credentials")
 	}
 	if err != nil {

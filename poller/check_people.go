@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -26,6 +25,9 @@ var readScopes = []string{"https://www.googleapis.com/auth/chat.messages.readonl
 
 // checkCredentials looks at what replies are read with, as far as it can be told without asking Google.
 func (l *look) checkCredentials(ctx context.Context) []state.Finding {
+	if gchat.CheckEndpoint(l.cfg.APIEndpoint) != nil {
+		return state.Skipped(seeEndpoint)
+	}
 	hook, err := l.webhookOf(ctx)
 	if err == nil && l.plainEndpoint(hook) {
 		return state.Fine("none are needed for the space on this machine")
@@ -42,11 +44,7 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 		endpoint = l.endpoint(l.cfg, hook)
 	}
 	if _, err := gchat.NewReader(ctx, endpoint, l.cfg.CredentialsFile); err != nil {
-		mend := l.loginMend(l.cfg, logIn)
-		if !errors.Is(err, gchat.ErrCredentials) {
-			mend = "set GCHAT_API_ENDPOINT to an https address, or to one on this machine"
-		}
-		return failed(l.say(err), "replies are not read", mend)
+		return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, logIn))
 	}
 	switch {
 	case l.cfg.CredentialsFile == state.LoginFile(l.Env):
