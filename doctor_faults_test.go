@@ -167,15 +167,33 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
+			p.loggedIn(s, func(l *state.Login) { l.Ends = time.Now().Add(3 * time.Hour) })
+		}, "chat.credentials", fail, "invalid_grant", "gchat-hooks login", "chat.read"},
+		{"a login that the organisation ended", func(p *patient) {
+			s := google(p, func(w http.ResponseWriter) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_subtype": "invalid_rapt", "error_description": "reauth related error (invalid_rapt)"}`))
+			})
 			p.loggedIn(s, func(*state.Login) {})
-		}, "chat.read", fail, "invalid_grant", "gchat-hooks login", ""},
+		}, "chat.credentials", fail, "invalid_rapt", "gchat-hooks login", "chat.read"},
+		{"a login whose client was deleted", func(p *patient) {
+			s := google(p, func(w http.ResponseWriter) {
+				w.WriteHeader(http.StatusUnauthorized)
+				_, _ = w.Write([]byte(`{"error": "deleted_client", "error_description": "The OAuth client was deleted."}`))
+			})
+			p.loggedIn(s, func(*state.Login) {})
+		}, "chat.credentials", fail, "deleted_client", "gchat-hooks login --client-id-file FILE", "chat.read"},
+		{"a token that Google does not take", func(p *patient) {
+			p.loggedIn(google(p, givesToken), func(*state.Login) {})
+			refuse("GET", 401, "UNAUTHENTICATED", "Request had invalid authentication credentials.")(p)
+		}, "chat.credentials", fail, "chat answered 401", "gchat-hooks login", "chat.read"},
 		{"a credentials file whose login ended at Google", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", "chat.credentials"},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)

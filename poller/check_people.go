@@ -2,7 +2,9 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -23,7 +25,8 @@ func (l *look) plainEndpoint(hook *gchat.Webhook) bool {
 // readScopes are those of a user that messages.list takes.
 var readScopes = []string{"https://www.googleapis.com/auth/chat.messages.readonly", "https://www.googleapis.com/auth/chat.messages"}
 
-// checkCredentials looks at what replies are read with, as far as it can be told without asking Google.
+// checkCredentials looks at what replies are read with: at what their file tells, and at whether Google took them when the
+// space was read.
 func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 	if gchat.CheckEndpoint(l.cfg.APIEndpoint) != nil {
 		return state.Skipped(seeEndpoint)
@@ -32,12 +35,22 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 	if err == nil && l.plainEndpoint(hook) {
 		return state.Fine("none are needed for the space on this machine")
 	}
+	var ends []state.Finding
 	if l.cfg.CredentialsFile == state.LoginFile(l.Env) {
 		if login, err := state.ReadLogin(l.cfg.CredentialsFile); err == nil {
-			if f := checkLogin(login, l.now()); f != nil {
-				return f
-			}
+			ends = checkLogin(login, l.now())
 		}
+	}
+	if len(ends) > 0 && ends[0].Level == state.LevelFail {
+		return ends
+	}
+	if err == nil {
+		if unread, err := l.list(ctx); unread == nil && refused(err) { // with it gone, when it would have ended says nothing
+			return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, readHint(err, hook.Space)))
+		}
+	}
+	if len(ends) > 0 {
+		return ends
 	}
 	endpoint := ""
 	if err == nil {
@@ -53,6 +66,12 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 		return state.Fine("the file " + l.cfg.CredentialsFile)
 	}
 	return state.Fine("Application Default Credentials")
+}
+
+// refused says that Google does not take the credentials, or not any more: whatever they were to read.
+func refused(err error) bool {
+	var e *gchat.APIError
+	return errors.Is(err, gchat.ErrCredentials) || errors.As(err, &e) && e.HTTP == http.StatusUnauthorized
 }
 
 // checkLogin says what a login's own file tells of its end; nil for nothing wrong.
