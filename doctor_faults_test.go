@@ -396,6 +396,19 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(state.NoteLastPoll(p.userState(), time.Now()))
 		}, "daemon.runs", warn, "was replaced or removed", "and start it again", ""},
 		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
+		{"inject without a daemon, which polled hours ago", func(p *patient) {
+			p.config["ask_mode"] = "inject"
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-5*time.Hour)))
+		}, "daemon.runs", fail, "gchat-hooks health says: WARN: Last poll 18", "poller install", ""},
+		{"questions to be typed, and no daemon", func(p *patient) {
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-5*time.Hour)))
+			for id, mode := range map[string]state.Mode{"a": state.Inject, "b": state.Native, "c": ""} {
+				p.writeJSON(filepath.Join(p.project, ".claude", "state", "pending-questions", "s-"+id+".json"), map[string]any{
+					"question_id": id, "session_id": "s", "status": "pending", "mode": mode, "asked_at": time.Now(), "questions": []any{map[string]any{"question": "?"}}})
+			}
+		}, "daemon.runs", fail, "whose answers it has to type: 1; gchat-hooks health says: WARN: Last poll 18", "poller install", ""},
 		{"an inbox in trouble", func(p *patient) {
 			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")
 			p.check(err)

@@ -15,12 +15,21 @@ import (
 func (l *look) checkDaemon(context.Context) []state.Finding {
 	own := state.ProjectState(l.Env)
 	if !state.DaemonRuns(own, l.user()) {
+		mend, last := "gchat-hooks poller install", ""
+		if l.serviceThere() {
+			mend = "gchat-hooks poller start; why it ended: gchat-hooks poller logs"
+		}
+		if line, code := Health(l.Env, l.now()); code == healthStale {
+			last = "; gchat-hooks health says: " + l.plain(line)
+		}
 		switch {
 		case Types(l.cfg):
-			return failed("no daemon runs, but ask_mode is inject", "answers are not typed", "gchat-hooks poller install")
+			return failed("no daemon runs, but ask_mode is inject"+last, "answers are not typed", mend)
+		case l.toType() > 0:
+			return failed(fmt.Sprintf("no daemon runs, and open questions whose answers it has to type: %d%s", l.toType(), last), "a reply in Chat does not answer them", mend)
 		case l.serviceThere():
 			return []state.Finding{{Level: state.LevelWarn, What: "the daemon's service is installed, and no daemon runs", Means: "answers are not typed; hooks do the rest of its work",
-				Mend: "gchat-hooks poller start; why it ended: gchat-hooks poller logs"}}
+				Mend: mend}}
 		}
 		return state.Fine("none runs: hooks do its work, except typing into tmux")
 	}
@@ -42,6 +51,17 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 			Means: "it does what the older version did", Mend: mend}}
 	}
 	return state.Fine(fmt.Sprintf("pid %d; %s", pid, line))
+}
+
+// toType counts the open questions of ours that only a daemon can answer, and none does, whatever the configuration says by
+// now.
+func (l *look) toType() (n int) {
+	for _, q := range l.Unanswered() {
+		if q.Mode == state.Inject && !Gone(q) && !l.daemonWaits(q) {
+			n++
+		}
+	}
+	return n
 }
 
 // Types says whether a configuration has answers typed for any session.
