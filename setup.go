@@ -116,7 +116,7 @@ func (s *setup) checked(ctx context.Context) error {
 
 // leftOut says whether a finding is about what the person did not want.
 func (s *setup) leftOut(id string) bool {
-	reads := strings.HasPrefix(id, "chat.") && id != "chat.webhook" && id != "chat.post"
+	reads := strings.HasPrefix(id, "chat.") && id != "chat.webhook" && id != "chat.post" && id != "chat.endpoint"
 	return s.declined && id == "claude.hooks" || s.sendOnly && reads
 }
 
