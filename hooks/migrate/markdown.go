@@ -10,6 +10,10 @@ type markdown struct {
 	*text
 	kinds  []lineKind
 	fences []fence
+
+	sums    int       // the tables whose totals were looked for
+	amounts []amounts // in prose, once sums is not 0
+	noTotal span      // the lines, from start to before end, that tell no total
 }
 
 type lineKind int

@@ -55,11 +55,19 @@ func deeper(words, indent string) bool {
 }
 
 // seeTotal lists the total of a list that lost a cost, unless it is known and changed: what it is made of only a person knows.
+// Lines that were searched before are not searched again, since a file may have many such lists and one total, or none.
 func (m *markdown) seeTotal(i int) {
-	for j := i + 1; j < len(m.lines) && m.kinds[j] != heading; j++ {
-		if !m.taken(m.lines[j].start, m.lines[j].end) && strings.Contains(strings.ToLower(m.words(j)), "total") && money().MatchString(m.words(j)) {
+	j := i + 1
+	if m.noTotal.start <= j && j <= m.noTotal.end {
+		j = m.noTotal.end
+	} else {
+		m.noTotal.start = j
+	}
+	for ; j < len(m.lines) && m.kinds[j] != heading; j++ {
+		if money().MatchString(m.words(j)) && strings.Contains(strings.ToLower(m.words(j)), "total") && !m.taken(m.lines[j].start, m.lines[j].end) {
 			m.see(j, "a total that the relay's cost was part of")
-			return
+			break
 		}
 	}
+	m.noTotal.end = j
 }

@@ -17,6 +17,7 @@ func TestSlowFile(t *testing.T) {
 		"fences":      strings.Repeat("```\n", longestText/4-1),
 		"headings":    strings.Repeat("## s3-communicator\nx s3-validator\n", mostMentions-1),
 		"table":       "| s3-communicator |\n|---|\n" + strings.Repeat("| a |\n", longestText/6-10),
+		"tables":      strings.Repeat("| a | b |\n|---|---|\n| s3-communicator | $1 |\n| b | $1 |\n\n", mostMentions-2) + strings.Repeat("$3\n", longestText/3-60*mostMentions/3),
 		"quotes.py":   strings.Repeat("'s3-communicator' in x\n", mostMentions-1),
 	} {
 		if !strings.HasSuffix(name, ".py") {
