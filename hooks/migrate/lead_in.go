@@ -4,7 +4,7 @@ import "strings"
 
 var (
 	// opener says when something is to be done, in front of what it is: "At session start, ".
-	opener = lazy(`(?i)^(?:at|on|upon|after|before|during|when|whenever|once|as soon as|first|then|next|finally)\b[^,.;:!?]{0,60},\s+`)
+	opener = lazy(`(?i)^(?:(?:first|then|next|finally|always),?|(?:at|on|upon|after|before|during|when|whenever|once|as soon as)\b[^,.;:!?]{0,60},)\s+`)
 	// leadsOn are the words above a code block that do not say whose it is.
 	leadsOn = lazy(`(?i)^(?:(?:spawn|launch|start|create|use|run|call|do)\s+(?:it|this|so|as follows|like this|the (?:relay|agent|call|command|following))(?:\s+(?:call|command|agent|with|like this|as follows|at|in|on|for|session|start|once|the|background|first|a|task))*|(?:for )?example|like this|as follows|(?:the )?(?:spawn |task )?(?:call|command))$`)
 )

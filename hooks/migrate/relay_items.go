@@ -18,13 +18,18 @@ func (m *markdown) items() {
 		for sentence < end && !m.blank(sentence) && !listItem().MatchString(m.words(sentence)) {
 			sentence++
 		}
-		if !itemAboutRelay(m.between(i, sentence)[len(mark[0]):]) {
+		own := m.lines[i].start + len(mark[0])
+		ss := m.sentences(own, max(own, m.lines[sentence-1].end))
+		if !itemAboutRelay(m.between(i, sentence)[len(mark[0]):]) && !allGo(ss) {
+			if known(ss) {
+				m.speak(ss)
+			}
 			continue
 		}
 		words := m.between(i, end)
 		switch {
 		case m.taken(m.lines[i].start, m.lines[end-1].end):
-		case otherAgents(words), sendName().MatchString(words), strings.Contains(words, "```"), settled().MatchString(words):
+		case otherAgents(words) && !(allGo(ss) && sentence == end), sendName().MatchString(words), strings.Contains(words, "```"), settled().MatchString(words):
 			m.see(i, "an item about the relay that has other things in it")
 		case m.cut(i, end, "the item about the relay goes"):
 			if money().MatchString(words) {
@@ -34,14 +39,15 @@ func (m *markdown) items() {
 	}
 }
 
-// itemEnd is the line behind the item at line i: what is indented deeper belongs to it.
+// itemEnd is the line behind the item at line i: what is indented deeper belongs to it, and what goes on without a blank line.
 func (m *markdown) itemEnd(i int, indent string) int {
 	end := i + 1
 	for j := i + 1; j < len(m.lines) && m.kinds[j] != heading; j++ {
 		if m.blank(j) {
 			continue
 		}
-		if !deeper(m.words(j), indent) {
+		goesOn := m.kinds[j] == prose && m.kinds[j-1] == prose && !m.blank(j-1) && !listItem().MatchString(m.words(j))
+		if !goesOn && !deeper(m.words(j), indent) {
 			break
 		}
 		end = j + 1

@@ -42,6 +42,7 @@ func (m *markdown) rules(p string, moves, renames bool) {
 	m.sendCalls()
 	m.rows()
 	m.items()
+	m.paragraphs()
 	m.lists()
 	m.renumberLists()
 	if moves {
