@@ -59,7 +59,7 @@ var (
 	forYou = lazy(`(?i)\b(?:to|for|from|with|between) you\b`)
 	// part separates what goes on, and partOfIt is what may: more of what the relay does, and more of what it carries.
 	part     = lazy(`(?i),? and |,? or |, ?`)
-	partOfIt = lazy(`(?i)^(?:(?:which |who |that |also )*(?:is |was |` + relaying + `)|(?:(?:its|the|their|your|all|any|user|new|inbound|outbound|incoming|outgoing|session|task|status) )*(?:messages?|questions?|answers?|replies|updates?|notifications?|alerts?|reports?|heartbeats?|progress|blockers?|completions?|errors?|events?|responses?|google chat|gchat|back)\b|keeps? it (?:alive|running|up)|(?:re-?)?(?:spawn|start|launch) it\b)`)
+	partOfIt = lazy(`(?i)^(?:(?:which |who |that |also )*(?:is |was |` + relaying + `)|(?:(?:its|the|their|your|all|any|user|new|inbound|outbound|incoming|outgoing|session|task|status) )*(?:messages?|questions?|answers?|replies|updates?|notifications?|alerts?|reports?|heartbeats?|progress|blockers?|completions?|errors?|events?|responses?|google chat|gchat|back)\b|(?:the user|system 3)$|keeps? it (?:alive|running|up)|(?:re-?)?(?:spawn|start|launch) it\b)`)
 	toDo     = lazy(`(?i)\bto (\w+)`)
 	mayDo    = lazy(`(?i)^(?:the|you|your|a|google|gchat|it|user|users|relay|forward|send|post|deliver|handle|talk|notify|reach|bridge|be|start|come|keep|and)$`)
 )
