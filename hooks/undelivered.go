@@ -12,7 +12,7 @@ import (
 
 // undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
 // session had ended: judged here, by the session's own environment. Done must be called: with true once Claude has them.
-func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
+func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
 	var qs []*state.Question
 	var locks []*state.Lock
 	all := h.markers(e)
@@ -32,13 +32,14 @@ func (h *Hook) undelivered(e *Event) (text string, done func(delivered bool)) {
 			qs, texts = append(qs, q), append(texts, replyText(q))
 		}
 	}
-	return strings.Join(texts, "\n\n"), func(delivered bool) {
-		again(delivered)
+	return strings.Join(texts, "\n\n"), func(handedOver bool) {
+		again(handedOver)
 		for _, q := range qs {
-			if !delivered {
+			if !handedOver {
 				break
 			}
-			if err := h.resolve(q, nil); err != nil {
+			// A prompt that another hook blocks takes its context with it: the next event looks whether the transcript holds it.
+			if err := h.resolve(q, delivered); err != nil {
 				h.log.Error().Err(err).Msg("delivered, and not written down")
 			}
 		}
