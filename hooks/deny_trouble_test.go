@@ -94,6 +94,29 @@ func TestUnreadableSpaceIsNoSilence(t *testing.T) {
 	}
 }
 
+// A reply is there, and the file that says who may answer is half-written: nothing is chosen against that reply.
+func TestUnjudgedReplyIsNoSilence(t *testing.T) {
+	t.Parallel()
+	w := denying(t)
+	file := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json")
+	delete(w.env, "GCHAT_ALLOWED_USERS")
+	w.env["GCHAT_REPLY_TIMEOUT"], w.env["GCHAT_TIMEOUT_POLICY"] = "0.5", "recommended"
+	writeFile(t, file, `{"allowed_users":["users/ann"]}`)
+	w.denial(w.run(forward, asks(t, "s-1", "t1", "Delete the data?", "Yes", "No")))
+	w.replied("No")
+	writeFile(t, file, `{"allowed_us`)
+	if got := w.start(rewake, event(t, "Stop", "s-1")).woken(); !strings.Contains(got, "the user may have replied") || strings.Contains(got, `="Yes"`) {
+		t.Errorf("woken with %q", got)
+	}
+	if q := w.question(); q.Status != state.TimedOut || len(q.Answers) > 0 {
+		t.Errorf("%s, %v", q.Status, q.Answers)
+	}
+	writeFile(t, file, `{"allowed_users":["users/ann"]}`)
+	if got := w.start(rewake, event(t, "Stop", "s-1")).woken(); !strings.Contains(got, `="No"`) {
+		t.Errorf("woken with %q", got)
+	}
+}
+
 // A disk that is full does not have the session woken again and again.
 func TestFullDiskWakesNobodyForEver(t *testing.T) {
 	w := denying(t)

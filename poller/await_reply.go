@@ -12,7 +12,7 @@ import (
 var (
 	// ErrNoReply says that the time for a reply is up, and that there was none.
 	ErrNoReply = errors.New("nobody replied in time")
-	// ErrUnread says that the time is up and the space cannot be read: there may have been a reply.
+	// ErrUnread says that the time is up and the space cannot be read, or a reply cannot be judged: there may have been one.
 	ErrUnread = errors.New("replies cannot be read")
 )
 
@@ -82,6 +82,8 @@ func (p *Poller) lastLook(ctx context.Context, path string, w Waiting, waits fun
 			return q, nil
 		case ctx.Err() != nil:
 			return q, ctx.Err()
+		case q.Unread(): // the file that says who may answer does not parse
+			return q, ErrUnread
 		case rerr == nil:
 			return q, ErrNoReply
 		}

@@ -26,10 +26,10 @@ func (p *Poller) TimedOut(q *state.Question, unread bool) *state.Question {
 	return &then
 }
 
-// choose does what the timeout policy says, in its time: who waits for a shorter one chooses nothing. What the person did
-// answer stays.
+// choose does what the timeout policy says, in its time: who waits for a shorter one chooses nothing, nor does
+// anybody against a reply that was not judged yet. What the person did answer stays.
 func (p *Poller) choose(q *state.Question, unread bool) {
-	if q.TimeoutPolicy != state.Recommended || unread || q.TimesOutAt != nil && p.now().Before(*q.TimesOutAt) {
+	if q.TimeoutPolicy != state.Recommended || unread || q.Unread() || q.TimesOutAt != nil && p.now().Before(*q.TimesOutAt) {
 		return
 	}
 	q.Answers = map[string]string{}
