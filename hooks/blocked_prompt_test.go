@@ -12,9 +12,15 @@ import (
 // A reply is handed over as the context of a prompt, which another hook may block: then Claude has neither.
 func TestReplyOfABlockedPromptIsToldAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		blocked bool
-		want    int
-	}{"blocked": {true, 2}, "let through": {false, 1}} {
+		after string // what the transcript holds after it was handed over; %s is that
+		want  int
+	}{
+		"blocked":     {`{"type":"system"}`, 2},
+		"let through": {`{"type":"attachment","version":"2.1.197","content":%s}`, 1},
+		// Its transcript keeps no context.
+		"let through by 2.1.45": {`{"type":"assistant","version":"2.1.45","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`, 1},
+		"in another's turn":     {`{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`, 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := denying(t)
@@ -25,9 +31,8 @@ func TestReplyOfABlockedPromptIsToldAgain(t *testing.T) {
 			told := 0
 			for range 3 {
 				if out := w.run(answered, event(t, "UserPromptSubmit", "s-1", "transcript_path", transcript)); strings.Contains(out, `=\"Postgres\"`) {
-					if told++; !c.blocked {
-						writeFile(t, transcript, out)
-					}
+					told++
+					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
 				}
 				w.longAgo()
 			}

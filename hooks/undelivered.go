@@ -38,8 +38,11 @@ func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
 			if !handedOver {
 				break
 			}
-			// A prompt that another hook blocks takes its context with it: the next event looks whether the transcript holds it.
-			if err := h.resolve(q, delivered); err != nil {
+			also := delivered // a prompt that another hook blocks takes its context with it: the next event looks at the transcript
+			if e.HookEventName == "SessionStart" {
+				also = nil // nothing blocks that
+			}
+			if err := h.resolve(q, also); err != nil {
 				h.log.Error().Err(err).Msg("delivered, and not written down")
 			}
 		}
