@@ -38,8 +38,9 @@ type Poller struct {
 	Probe bool
 	Loud  bool // does not mind the quiet hours
 
-	probed  sync.Map // messages that were tried so, by path
-	printed sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
+	probed     sync.Map // messages that were tried so, by path
+	passedOver sync.Map // replies by hand that the log told of
+	printed    sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
 }
 
 func (p *Poller) now() time.Time {

@@ -3,13 +3,8 @@ package poller
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"gchat-hooks/state"
@@ -86,47 +81,3 @@ func (p *Poller) look(ctx context.Context, path string, passive bool) (*state.Qu
 	}
 	return q, err
 }
-
-// takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
-// put one when Chat is out of reach. Renaming it decides which of several waiters has it; it goes when the reply is in
-// the question's file.
-//
-// It reports whether one is there that is too young: it may not be written to its end.
-func (p *Poller) takeByHand(q *state.Question) (soon bool) {
-	folder := filepath.Join(stateDirOf(q), "user-input-queue")
-	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
-	b, err := os.ReadFile(mine) // of an earlier waiter of this question, that was killed
-	for _, name := range []string{q.SessionID, q.SessionName} {
-		if err == nil || name == "" || filepath.Base(name) != name {
-			continue
-		}
-		path := filepath.Join(folder, name+".txt")
-		if info, serr := os.Stat(path); serr == nil && p.now().Sub(info.ModTime()).Abs() < stillWritten {
-			return true
-		}
-		if b, err = os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == "" {
-			err = os.ErrNotExist // it is being written
-		}
-		if err == nil {
-			err = os.Rename(path, mine)
-		}
-	}
-	if err != nil {
-		return false
-	}
-	sum := sha256.Sum256(b)
-	name := "local/" + hex.EncodeToString(sum[:8])
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.Reply(name) != nil {
-			return state.ErrUnchanged
-		}
-		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: Local, Text: string(b), CreateTime: p.now().UTC()})
-		return nil
-	}); err == nil {
-		os.Remove(mine)
-	}
-	return false
-}
-
-// stillWritten is how young a reply put there by hand may be when it is left to be finished.
-const stillWritten = 300 * time.Millisecond
