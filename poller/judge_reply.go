@@ -26,7 +26,11 @@ func (p *Poller) Judge(path string) (*state.Question, error) {
 		if len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0 {
 			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 		}
-		p.judgeUnread(cfg, q, func(*state.Reply) bool { return true })
+		which := func(r *state.Reply) bool { return !cfg.AllowedUnknown || allowed(cfg, r) } // nor does it refuse anybody
+		if !slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Verdict == state.Unread && which(&r) }) {
+			return state.ErrUnchanged
+		}
+		p.judgeUnread(cfg, q, which)
 		return nil
 	})
 }

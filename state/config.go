@@ -56,6 +56,10 @@ type Config struct {
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
+	// AllowedUnknown says that somebody may be on the allowlist whom AllowedUsers does not name: where that could stand cannot be
+	// read, as a file that is being edited.
+	AllowedUnknown bool
+
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
@@ -91,6 +95,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
 			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
+			c.AllowedUnknown = true
 			break
 		}
 		layers = append(layers, l)
@@ -128,6 +133,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
 	}
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
+	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeLogin(env)
 	var gates []StopGate
 	for _, l := range layers {

@@ -131,7 +131,7 @@ func (c *Config) takeLogin(env Getenv) {
 		return
 	}
 	if err != nil {
-		c.Problems = append(c.Problems, err)
+		c.Problems, c.AllowedUnknown = append(c.Problems, err), true
 		return
 	}
 	c.CredentialsFile = path
