@@ -162,7 +162,7 @@ func (in *inbox) findThread(q *state.Question, ms []gchat.Message) string {
 }
 
 // deliver writes people's messages into the file of the question that they belong to. Whoever waits for that question
-// judges them; for a closed one nobody waits, so it is done here.
+// judges them; for a closed one nobody waits, so it is done here, and where nobody waits for an open one its thread is told.
 func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, ms []gchat.Message) error {
 	fresh := slices.DeleteFunc(slices.Clone(ms), func(m gchat.Message) bool {
 		return !m.Human || m.Deleted || m.Sender == "" || q.Reply(m.Name) != nil
@@ -173,7 +173,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 			born = m.CreateTime
 		}
 	}
-	orphans := q.Unread() && over(q)
+	orphans := q.Unread() && (over(q) || in.unheard(q))
 	if len(fresh) == 0 && !orphans && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
 		return nil
 	}
@@ -205,6 +205,10 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 		}
 	case after.Mode == state.Deny && !state.HasWaiter(after):
 		in.tellKept(after)
+	case in.unheard(after):
+		if err := in.tellUnheard(after); err != nil {
+			return err
+		}
 	default:
 		return nil
 	}

@@ -27,6 +27,25 @@ func (p *Poller) NobodyWaits(q *state.Question) error {
 	return err
 }
 
+// unheard says whether a reply to a question whose dialog is open reaches nobody: its hook was killed, and its thread does not
+// know.
+func (p *Poller) unheard(q *state.Question) bool {
+	return q.Status == state.Pending && (q.Mode == state.Native || q.Mode == state.Hold) && !q.Unwaited && !p.waitsOrSoon(q) && !Gone(q)
+}
+
+// tellUnheard tells who replied so, once.
+func (p *Poller) tellUnheard(q *state.Question) error {
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if !p.unheard(q) {
+			return state.ErrUnchanged
+		}
+		q.Unwaited = true
+		p.put(note(q, "gave up", unwaitedText(q))) // a hook that ends by itself says the same
+		return nil
+	})
+	return err
+}
+
 // tellRead takes back what a thread was told while nobody waited for a reply.
 func (p *Poller) tellRead(ctx context.Context, q *state.Question) {
 	if !q.Unwaited {
