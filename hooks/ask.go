@@ -143,13 +143,26 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, lock *s
 // lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself. It
 // returns nil when another process has the question, or had it.
 func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
-	hash := e.inputHash()
+	hash, pid := e.inputHash(), 0
 	var lockErr, freshErr error
+	var gone []*state.Question
 	q, err = h.record(e, func(have []*state.Question) (fresh *state.Question) {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			if q.InputHash != hash {
 				continue
+			}
+			if q.Status.Open() && q.ClaudePID != 0 { // resumed after a crash, or in a second terminal: that dialog is not this one
+				if poller.Gone(q) {
+					gone = append(gone, q)
+					continue
+				}
+				if pid == 0 {
+					pid = poller.ClaudePID(h.Env)
+				}
+				if pid != 0 && pid != q.ClaudePID {
+					continue
+				}
 			}
 			if q.Status.Open() {
 				// Two equal questions at once have two records: each hook takes one that nobody waits for.
@@ -169,6 +182,7 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 		}
 		return fresh
 	})
+	h.poller.CloseGone(gone) // their threads would wait for nobody
 	if err = errors.Join(err, freshErr); err != nil || q == nil {
 		if lock != nil {
 			lock.Unlock()

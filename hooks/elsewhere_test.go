@@ -113,6 +113,39 @@ func TestSameSessionInTwoTerminals(t *testing.T) {
 	p.wantSingle()
 }
 
+// A session is resumed, after its Claude Code was killed or in a second terminal, and asks in the same words: the reply goes
+// to the dialog that is on the screen.
+func TestEqualQuestionOfAnotherClaude(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("killed: %v", killed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := claude(t)
+			one, two := w.with("CLAUDE_PID", fmt.Sprint(first.Process.Pid)), w.with("CLAUDE_PID", pid(t))
+			one.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			w.thread(1)
+			if killed {
+				_ = first.Process.Kill()
+				_ = first.Wait()
+			}
+			two.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
+			p := two.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.say(ann, w.thread(2), "2")
+			p.wantSingle()
+			want := map[string]state.Status{"toolu_a": state.Pending, "toolu_b": state.Answered}
+			if killed {
+				want["toolu_a"] = state.Cancelled
+				w.awaitMessage("[Cancelled]")
+			}
+			for _, q := range w.questions() {
+				if q.Status != want[q.ToolUseID] {
+					t.Errorf("%s is %s by %q, want %s", q.ToolUseID, q.Status, q.ResolvedBy, want[q.ToolUseID])
+				}
+			}
+		})
+	}
+}
+
 // pid is that of a process in the place of Claude Code, which lives as long as the test.
 func pid(t *testing.T) string {
 	t.Helper()
