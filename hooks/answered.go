@@ -143,6 +143,9 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
 		if !q.Status.Open() || q.Mode == state.Deny || e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue
 		}
+		if by == "stop" && q.AgentID != "" && q.AgentID != e.agentID() && !q.Printed && e.ToolName != askTool {
+			continue // a subagent in the background asks on when the session's own turn ends
+		}
 		to := state.Cancelled
 		if q.Status == state.Answered && q.Printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered

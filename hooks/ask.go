@@ -215,7 +215,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		QuestionID: id, SessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane, TmuxSocket: asker.TmuxSocket,
 		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC(), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
-		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(),
+		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: e.agentID(),
 	}, nil
 }
 

@@ -146,6 +146,23 @@ func TestEqualQuestionOfAnotherClaude(t *testing.T) {
 	}
 }
 
+// A subagent in the background asks, and the session's own turn ends: the dialog stands, and its reply counts.
+func TestSubagentsQuestionOutlivesTheTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run(forward, recorded(t, "single-03-PreToolUse", "agent_id", "a1"))
+	p := w.start(forward, recorded(t, "single-04-PermissionRequest", "agent_id", "a1"))
+	thread := w.thread(1)
+	w.run(answered, recorded(t, "single-07-Stop"))
+	if q := w.question(); q.Status != state.Pending {
+		t.Errorf("the session's Stop made it %s by %q, want pending", q.Status, q.ResolvedBy)
+	}
+	w.say(ann, thread, "2")
+	p.wantSingle()
+	w.run(answered, recorded(t, "single-07-Stop")) // PostToolUse is not registered
+	w.until("the end", func() bool { return w.question().Status == state.Resolved })
+}
+
 // pid is that of a process in the place of Claude Code, which lives as long as the test.
 func pid(t *testing.T) string {
 	t.Helper()

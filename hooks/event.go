@@ -44,6 +44,15 @@ func (e *Event) Read(v any) error {
 // Raw is the event as it came.
 func (e *Event) Raw() []byte { return e.raw }
 
+// agentID is the subagent whose event this is; "" for the session's own.
+func (e *Event) agentID() string {
+	var in struct {
+		AgentID words `json:"agent_id"`
+	}
+	_ = e.Read(&in)
+	return string(in.AgentID)
+}
+
 func decode(b []byte) (*Event, error) {
 	e := &Event{raw: b}
 	if err := json.Unmarshal(b, e); err != nil {

@@ -141,6 +141,7 @@ type Question struct {
 	SessionName     string            `json:"session_name"`
 	PromptID        string            `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
 	ToolUseID       string            `json:"tool_use_id,omitempty"`
+	AgentID         string            `json:"agent_id,omitempty"`   // of the subagent that asks; "" for the session itself
 	InputHash       string            `json:"input_hash,omitempty"` // of tool_input.questions: what ties a PermissionRequest to its PreToolUse
 	ClaudePID       int               `json:"claude_pid,omitempty"`
 	ClaudeStart     string            `json:"claude_start,omitempty"` // start time of that process, so that a reused pid is not taken for it
