@@ -173,8 +173,11 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 			born = m.CreateTime
 		}
 	}
+	seen := *q
+	seen.Replies = slices.Clone(q.Replies) // of a scan, which others share
+	revised := slices.ContainsFunc(ms, func(m gchat.Message) bool { return revise(&seen, m) })
 	orphans := q.Unread() && (over(q) || in.unheard(q))
-	if len(fresh) == 0 && !orphans && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
+	if len(fresh) == 0 && !orphans && !revised && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
 		return nil
 	}
 	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
@@ -190,6 +193,9 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 					Text: gchat.Cut(m.Text, gchat.MaxText), CreateTime: m.CreateTime,
 				})
 			}
+		}
+		for _, m := range ms {
+			changed = revise(q, m) || changed
 		}
 		if !changed {
 			return state.ErrUnchanged
@@ -214,6 +220,22 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	}
 	in.goSafely("send", func() { in.Send(ctx) })
 	return nil
+}
+
+// revise has a reply that was not judged yet say what its message says by now: a person may have edited it, or thought better
+// of it. It reports whether that is something else.
+func revise(q *state.Question, m gchat.Message) bool {
+	r := q.Reply(m.Name)
+	text := gchat.Cut(m.Text, gchat.MaxText)
+	switch {
+	case r == nil || r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
+		return false
+	case m.Deleted:
+		r.Verdict = state.Ignored
+	default:
+		r.Text = text
+	}
+	return true
 }
 
 // makeRoom says whether there is room for one more reply. When there are many, the words of the oldest that was no answer
