@@ -102,6 +102,10 @@ func (p *Poller) readFor(ctx context.Context, q *state.Question) error {
 		return err
 	}
 	thread, from := q.ThreadName, begins(q)
+	all, threads := in.questions(), map[string]string{}
+	for _, other := range all {
+		threads[other.QuestionID] = other.ThreadName
+	}
 	for range 20 { // a long day in a busy space
 		newest := from
 		done, err := in.reader.Since(ctx, q.Space, from, func(page []gchat.Message) {
@@ -117,7 +121,8 @@ func (p *Poller) readFor(ctx context.Context, q *state.Question) error {
 					newest = m.CreateTime
 				}
 			}
-			if derr := in.deliver(ctx, q, thread, mine); derr != nil {
+			threads[q.QuestionID] = thread
+			if derr := in.deliver(ctx, q, thread, meant(q, all, threads, mine)); derr != nil {
 				in.once(derr, "replies not written down")
 			}
 		})

@@ -63,7 +63,7 @@ func (in *inbox) list(ctx context.Context, cfg *state.Config, qs []*state.Questi
 			if thread == "" {
 				continue
 			}
-			if derr := in.deliver(ctx, q, thread, byThread[thread]); derr != nil {
+			if derr := in.deliver(ctx, q, thread, meant(q, qs, threads, byThread[thread])); derr != nil {
 				in.once(derr, "replies not written down")
 				threads[q.QuestionID] = "" // not covered: its thread is read again
 			}
