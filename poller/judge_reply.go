@@ -53,14 +53,20 @@ func (p *Poller) judgeUnread(cfg *state.Config, q *state.Question, which func(*s
 	}
 }
 
-// judge decides about one reply and returns what the thread is told of it, nil for nothing. A refusal and an "already
-// answered" are said once in a thread: the outbox sends a note of one id once.
+// judge decides about one reply and returns what the thread is told of it, nil for nothing. A refusal, an "already
+// answered" and that there is no text are said once in a thread: the outbox sends a note of one id once.
 func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *state.Outgoing {
 	text := gchat.CleanReply(r.Text)
 	switch {
-	case strings.TrimSpace(text) == "", r.Sender != Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
+	case r.Sender != Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return nil
+	case strings.TrimSpace(text) == "":
+		r.Verdict = state.Ignored
+		if r.Sender == Local || !allowed(cfg, r) || !q.Answerable() {
+			return nil
+		}
+		return note(q, "no text", "[Not used] There is no text in that message, and an attachment is no answer: reply in words, or with an option's number.")
 	case !allowed(cfg, r):
 		r.Verdict = state.Refused
 		return note(q, "refused", refusedText(r, len(cfg.AllowedUsers) == 0))

@@ -148,7 +148,7 @@ func TestJudgeOnce(t *testing.T) {
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		q.Replies = []state.Reply{ // as they came in, not as they were written
 			reply("m5", "users/1", "A", 5*time.Second), reply("m4", "users/1", "2", 4*time.Second), reply("m3", "users/1", " ", 3*time.Second),
-			reply("m2", "users/2", "1", 2*time.Second), reply("m0", "users/1", "1", -time.Minute),
+			reply("m2", "users/2", "1", 2*time.Second), reply("m1", "users/1", "", time.Second), reply("m6", "users/1", "", 6*time.Second), reply("m7", "users/2", "", 0), reply("m0", "users/1", "1", -time.Minute),
 		}
 		return nil
 	}); err != nil {
@@ -163,7 +163,7 @@ func TestJudgeOnce(t *testing.T) {
 		for _, r := range after.Replies {
 			got[r.MessageName] = r.Verdict
 		}
-		want := map[string]state.Verdict{"m0": state.Ignored, "m2": state.Refused, "m3": state.Ignored, "m4": state.Used, "m5": state.Late}
+		want := map[string]state.Verdict{"m1": state.Ignored, "m6": state.Ignored, "m7": state.Ignored, "m0": state.Ignored, "m2": state.Refused, "m3": state.Ignored, "m4": state.Used, "m5": state.Late}
 		for name, v := range want {
 			if got[name] != v {
 				t.Errorf("%s: %s, want %s", name, got[name], v)
@@ -173,8 +173,8 @@ func TestJudgeOnce(t *testing.T) {
 			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
 		}
 	}
-	if ms, _ := state.OutboxIn(p.user()).Waiting(); len(ms) != 2 {
-		t.Errorf("%d notes, want a refusal and an \"already answered\"", len(ms))
+	if ms, _ := state.OutboxIn(p.user()).Waiting(); len(ms) != 3 || !strings.Contains(ms[0].Parts[0], "no text") {
+		t.Errorf("%d notes, want that there is no text, a refusal and an \"already answered\"", len(ms))
 	}
 }
 
