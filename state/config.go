@@ -68,6 +68,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
 	counts := sync.OnceValue(func() bool { return projectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
 	layers := []layer{envLayer(env)}
+	mine := projectDir == home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
 		parse   func([]byte, string) (layer, error)
@@ -98,6 +99,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 			c.AllowedUnknown = true
 			break
 		}
+		l.path, l.project = f.path, f.project && !mine
 		layers = append(layers, l)
 	}
 	get := func(name string) string {
@@ -125,13 +127,13 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 			break
 		}
 	}
-	c.APIEndpoint = get("GCHAT_API_ENDPOINT")
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
 		c.SpaceID = "spaces/" + c.SpaceID
 	}
 	if c.CredentialsFile = get("GOOGLE_CHAT_CREDENTIALS_FILE"); strings.HasPrefix(c.CredentialsFile, "~/") {
 		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
 	}
+	c.takeEndpoint(env, projectDir, layers)
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeLogin(env)

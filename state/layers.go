@@ -14,15 +14,18 @@ import (
 
 // layer answers for one place where configuration can stand.
 type layer struct {
-	value    map[string]string // by environment variable
-	rules    []Rule
-	gate     StopGate
-	problems []error // what is left out of it
-	reports  reportSettings
+	path        string // of its file
+	environment bool
+	project     bool              // it is a project's, which came from wherever the project came from
+	value       map[string]string // by environment variable
+	rules       []Rule
+	gate        StopGate
+	problems    []error // what is left out of it
+	reports     reportSettings
 }
 
 func envLayer(env Getenv) layer {
-	l := layer{value: map[string]string{}}
+	l := layer{environment: true, value: map[string]string{}}
 	for _, name := range Variables() {
 		l.value[name] = env(name)
 	}

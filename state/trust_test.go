@@ -41,7 +41,7 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real)
 			writeAll(t, map[string]string{
 				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"webhook_url_command": "theirs", "allowed_users": ["users/666"], "rules": [{"ask_mode": "off"}]}`,
-				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://theirs.example/","anthropic_api_key_command":"theirs"}}}}`,
+				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS","anthropic_api_key_command":"theirs"}}}}`,
 				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"webhook_url_command": "mine"}`,
 			})
 			if tt.claude != "" {
@@ -52,10 +52,10 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 				env[k] = names.Replace(v)
 			}
 			c := LoadConfig(func(name string) string { return env[name] }, project)
-			theirs := c.WebhookCommand == "theirs" && len(c.AllowedUsers) == 1 && c.APIEndpoint != "" && len(c.Rules) == 1 && len(c.Problems) == 0
-			mine := c.WebhookCommand == "mine" && len(c.AllowedUsers) == 0 && c.APIEndpoint == "" && len(c.Rules) == 0 && len(c.Problems) == 2
+			theirs := c.WebhookCommand == "theirs" && len(c.AllowedUsers) == 1 && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
+			mine := c.WebhookCommand == "mine" && len(c.AllowedUsers) == 0 && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
 			if tt.counts && !theirs || !tt.counts && !mine {
-				t.Errorf("command %s, people %v, endpoint %q, %d rules, problems %v", c.WebhookCommand, c.AllowedUsers, c.APIEndpoint, len(c.Rules), c.Problems)
+				t.Errorf("command %s, people %v, space %q, %d rules, problems %v", c.WebhookCommand, c.AllowedUsers, c.SpaceID, len(c.Rules), c.Problems)
 			}
 			if c.AnthropicKeyCommand != "" {
 				t.Errorf("a command of .mcp.json counts: %s", c.AnthropicKeyCommand)
