@@ -27,22 +27,18 @@ func (e *NotOne) Error() string {
 	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
 }
 
-// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name,
-// where that has one question that can be answered; by a beginning of its id or key that only one such question has. Where
-// none can be answered, a closed one that is meant is returned: that it is over is worth saying. The error is *NotOne, or what
-// kept questions from being read.
+// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name
+// or id, where that has one question that can be answered; by a beginning of its id or key that only one such question has.
+// Where none can be answered, a closed one that is meant is returned: that it is over is worth saying, and an answer to it is
+// none to another session's question, whose id may begin as this session is called. The error is *NotOne, or what kept
+// questions from being read.
 func (p *Poller) PickQuestion(by string) (*state.Question, error) {
 	qs, bad := p.allQuestions(&Look{})
-	begins := func(q *state.Question) bool {
-		return strings.HasPrefix(q.QuestionID, by) || strings.HasPrefix(q.ThreadKey, by)
-	}
-	ways := []func(*state.Question) bool{
+	for _, means := range []func(*state.Question) bool{
 		func(q *state.Question) bool { return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName },
 		func(q *state.Question) bool { return by == q.SessionName || by == q.SessionID },
-		begins,
-	}
-	var closed *state.Question
-	for way, means := range ways {
+		func(q *state.Question) bool { return idBegins(q.QuestionID, by) || idBegins(q.ThreadKey, by) },
+	} {
 		var open []*state.Question
 		var over *state.Question
 		for _, q := range qs { // the newest first
@@ -59,17 +55,27 @@ func (p *Poller) PickQuestion(by string) (*state.Question, error) {
 			return open[0], nil
 		case len(open) > 1:
 			return nil, &NotOne{by, open}
-		case way == 0 && over != nil:
-			return over, nil // that very one
-		case closed == nil:
-			closed = over
+		case over != nil:
+			return over, nil
 		}
-	}
-	if closed != nil {
-		return closed, nil
 	}
 	if len(bad) > 0 { // it may be the one that is meant
 		return nil, fmt.Errorf("%w; %d files could not be read: %w", &NotOne{By: by}, len(bad), bad[0])
 	}
 	return nil, &NotOne{By: by}
+}
+
+// leastBeginning is how much of an id says which: a number could be the name of a session, an option, or a slip.
+const leastBeginning = 4
+
+// idBegins says whether an id or a thread's key begins so, as far as that tells it from others: all keys begin alike.
+func idBegins(id, beginning string) bool {
+	alike := ""
+	for _, prefix := range []string{"ask-user-", "ask-"} {
+		if strings.HasPrefix(id, prefix) {
+			alike = prefix
+			break
+		}
+	}
+	return strings.HasPrefix(id, beginning) && len(beginning) >= len(alike)+leastBeginning
 }
