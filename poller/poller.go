@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gchat-hooks/state"
@@ -38,9 +39,10 @@ type Poller struct {
 	Probe bool
 	Loud  bool // does not mind the quiet hours
 
-	probed     sync.Map // messages that were tried so, by path
-	passedOver sync.Map // replies by hand that the log told of
-	printed    sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
+	probed     sync.Map    // messages that were tried so, by path
+	passedOver sync.Map    // replies by hand that the log told of
+	printed    sync.Map    // webhook_url_command → what it printed: a password manager is not asked every second
+	took       atomic.Bool // a reply in a thread without a question
 }
 
 func (p *Poller) now() time.Time {
