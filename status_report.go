@@ -67,7 +67,8 @@ type letterStatus struct {
 // inboxStatus is a space that replies are read from.
 type inboxStatus struct {
 	Chat    string       `json:"chat"`
-	Read    bool         `json:"read"` // a process reads it now
+	Read    bool         `json:"read"`                       // a process reads it now
+	Stopped int64        `json:"reader_stopped_s,omitempty"` // for how long the process shows no life that is to read it
 	Newest  time.Time    `json:"newest_message,omitzero"`
 	Trouble *pauseStatus `json:"trouble,omitempty"`
 }
@@ -205,6 +206,7 @@ func (g *gatherer) inboxes() []inboxStatus {
 	all := []inboxStatus{}
 	for _, in := range state.Inboxes(state.UserState(g.env)) {
 		s := inboxStatus{Chat: in.Chat, Read: state.HasLeader(state.UserState(g.env), in.Chat), Newest: in.Watermark.UTC()}
+		s.Stopped = int64(state.StoppedLeader(state.UserState(g.env), in.Chat) / time.Second)
 		if t := in.Trouble; t != nil {
 			s.Trouble = &pauseStatus{Since: t.Since.UTC(), Why: g.redact.Clean(t.Why), Degraded: t.Degraded}
 		}

@@ -60,6 +60,9 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(warn, "paused", "%s since %s: %s", p.Chat, local(p.Since), p.Why)
 	}
 	for _, in := range r.Inboxes {
+		if in.Stopped > 0 {
+			say(warn, "reader stopped", "the process that reads %s has shown no life for %s: fg in its terminal, or end it", in.Chat, ago(time.Duration(in.Stopped)*time.Second))
+		}
 		if in.Trouble == nil {
 			if in.Read {
 				say(head, "inbox", "%s is read for replies now", in.Chat)

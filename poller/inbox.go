@@ -61,7 +61,7 @@ func (in *inbox) follow(ctx context.Context) {
 			// The person's state cannot be written: better two that list than none.
 			in.once(err, "leader lock")
 		}
-		pause := in.lead(ctx)
+		pause := in.leadFrom(ctx, lock)
 		if lock != nil {
 			lock.Unlock() // so that a waiter with better credentials gets its turn
 		}
@@ -69,11 +69,42 @@ func (in *inbox) follow(ctx context.Context) {
 	}
 }
 
+// leadFrom leads from a seat, nil for none, and shows meanwhile that this process goes on. One that stands in makes way as soon
+// as the leader that was silent goes on, or its seat is free.
+func (in *inbox) leadFrom(ctx context.Context, seat *state.Leader) time.Duration {
+	if seat == nil {
+		return in.lead(ctx)
+	}
+	if seat.StandsIn() {
+		sleep(ctx, 500*time.Millisecond) // one that just took its seat has not shown anything
+		if !seat.Needed() {
+			return 0
+		}
+		in.Log.Warn().Str("chat", in.chat).Msg("the process that reads replies is stopped; another reads beside it")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	in.goSafely("show that it goes on", func() {
+		for seat.Needed() {
+			seat.Beat()
+			if sleep(ctx, state.BeatEvery); ctx.Err() != nil {
+				return
+			}
+		}
+		stop()
+	})
+	return in.lead(ctx)
+}
+
 // lead lists once a cycle until ctx ends or reading fails for want of credentials; it returns how long to stand back.
 func (in *inbox) lead(ctx context.Context) time.Duration {
 	last, pause := time.Time{}, time.Duration(0)
 	in.mark = nil // another leader may have read on
-	for ctx.Err() == nil {
+	for turn := in.now(); ctx.Err() == nil; {
+		if now := in.now(); now.Sub(turn) > state.BeatEvery { // also while this process was stopped
+			in.mark = nil
+		}
+		turn = in.now()
 		cfg := in.config(in.projectDir)
 		qs := in.questions()
 		youngest, open := time.Time{}, false

@@ -1,11 +1,14 @@
 package poller
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -77,4 +80,43 @@ func (d *desk) lines(words string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// A process that is stopped keeps its lock. Replies are read all the same, by one that waits.
+func TestRepliesAreReadBesideAStoppedLeader(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{})
+	stopped, err := state.LockLeader(d.user(), q.Chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Unlock()
+	seats, _ := filepath.Glob(filepath.Join(d.user(), "inbox", "*.leader"))
+	if len(seats) != 1 {
+		t.Fatalf("seats: %q", seats)
+	}
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(seats[0], hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
+
+	listed := make(chan string, 100)
+	d.Listed = func(chat string, _ error) { listed <- chat }
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Lead(ctx, q) }()
+	select {
+	case chat := <-listed:
+		if chat != q.Chat {
+			t.Errorf("listed %s", chat)
+		}
+	case <-ctx.Done():
+		t.Error("nobody lists the space")
+	}
+	stop()
+	<-ended
+	if got := d.lines("another reads beside it"); len(got) != 1 {
+		t.Errorf("the log says %q", got)
+	}
 }

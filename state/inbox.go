@@ -91,18 +91,6 @@ func (in *Inbox) Save() error {
 	return writeFile(in.path, append(b, '\n'))
 }
 
-// LockLeader makes the caller the one process of this machine that lists the space; ErrLocked when there is one.
-func LockLeader(userState, chat string) (*Lock, error) {
-	return TryLock(leaderPath(userState, chat))
-}
-
-// HasLeader says whether a living process lists the space.
-func HasLeader(userState, chat string) bool { return Held(leaderPath(userState, chat)) }
-
-func leaderPath(userState, chat string) string {
-	return filepath.Join(userState, "inbox", safeName(chat)+".leader")
-}
-
 // Equal says whether the two say the same.
 func (in *Inbox) Equal(other *Inbox) bool {
 	return in.Watermark.Equal(other.Watermark) && in.From.Equal(other.From) && in.Resume.Equal(other.Resume) && maps.Equal(in.Covered, other.Covered) &&
