@@ -71,3 +71,21 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A project that is reached by a link as well has its questions once.
+func TestAFolderByTwoPathsIsOne(t *testing.T) {
+	root := t.TempDir()
+	real, link := filepath.Join(root, "real"), filepath.Join(root, "link")
+	if _, err := QuestionsIn(real).Record("s", func([]*Question) *Question {
+		return &Question{QuestionID: "q", SessionID: "s", AskedAt: time.Now().UTC(), Status: Pending, Questions: []Prompt{{Question: "Which?"}}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	qs, bad := (&Scan{}).Questions([]string{real, link, filepath.Join(root, "none")}, QuestionsIn(link).Dir)
+	if len(qs) != 1 || len(bad) != 0 {
+		t.Errorf("%d questions, %v", len(qs), bad)
+	}
+}

@@ -36,7 +36,7 @@ func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Quest
 			}
 		}
 	}
-	for _, dir := range all {
+	for _, dir := range apart(all) {
 		folder := Questions{Dir: dir}
 		names, err := folder.names()
 		if err != nil {
@@ -70,6 +70,22 @@ func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Quest
 	s.seen = now
 	sortNewestFirst(qs)
 	return qs, bad
+}
+
+// apart leaves out folders that are one of those before them by another path: the shell's folder may be reached by a link, and
+// one question would look like two.
+func apart(dirs []string) (left []string) {
+	var infos []os.FileInfo
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil {
+			if slices.ContainsFunc(infos, func(was os.FileInfo) bool { return os.SameFile(was, info) }) {
+				continue
+			}
+			infos = append(infos, info)
+		}
+		left = append(left, dir)
+	}
+	return left
 }
 
 func sortNewestFirst(qs []*Question) {
