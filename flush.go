@@ -45,6 +45,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		}
 	}
 	p := f.poller()
+	p.Stoppable = true
 	if p.Probe = true; held {
 		if err := box.Release(time.Now()); err != nil {
 			return fmt.Errorf("held messages: %w", err)

@@ -48,7 +48,7 @@ func (r responsePoller) run(ctx context.Context) error {
 		}
 		dirs[i] = abs
 	}
-	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true}
+	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true, Stoppable: true}
 	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, r.self) }
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

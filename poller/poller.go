@@ -39,6 +39,9 @@ type Poller struct {
 	Probe bool
 	Loud  bool // does not mind the quiet hours
 
+	// Stoppable says that a person can stop this process with Ctrl-Z: it then does so between two messages.
+	Stoppable bool
+
 	probed     sync.Map    // messages that were tried so, by path
 	passedOver sync.Map    // replies by hand that the log told of
 	printed    sync.Map    // webhook_url_command → what it printed: a password manager is not asked every second

@@ -55,23 +55,30 @@ func (p *Poller) SendUntil(ctx context.Context, only string, enough func() bool)
 			return s.left
 		}
 		done = append(done, chat)
-		lock, err := s.box.LockSender(chat)
-		switch {
-		case errors.Is(err, state.ErrLocked):
-			s.left.Busy = true
-			s.again(s.now().Add(busy))
-			continue
-		case err != nil:
-			s.Log.Error().Err(err).Msg("lock outbox")
-			s.again(s.now().Add(diskPause))
-			continue
-		}
-		clear(s.loaded) // others may have rewritten what they sent until now
-		s.toChat(ctx, chat)
-		lock.Unlock()
+		s.sendTo(ctx, chat)
 	}
 	s.again(s.now())
 	return s.left
+}
+
+// sendTo sends to one chat, unless another process does.
+func (s *sender) sendTo(ctx context.Context, chat string) {
+	if s.Stoppable {
+		defer holdStop()()
+	}
+	lock, err := s.box.LockSender(chat)
+	switch {
+	case errors.Is(err, state.ErrLocked):
+		s.left.Busy = true
+		s.again(s.now().Add(busy))
+	case err != nil:
+		s.Log.Error().Err(err).Msg("lock outbox")
+		s.again(s.now().Add(diskPause))
+	default:
+		defer lock.Unlock()
+		clear(s.loaded) // others may have rewritten what they sent until now
+		s.toChat(ctx, chat)
+	}
 }
 
 func (p *Poller) sender(enough func() bool) *sender {
@@ -123,7 +130,7 @@ func (s *sender) lanes() [][]state.Queued {
 func (s *sender) toChat(ctx context.Context, chat string) {
 	quota := s.box.Quota(chat)
 	for ctx.Err() == nil {
-		if s.enough != nil && s.enough() {
+		if s.enough != nil && s.enough() || s.Stoppable && ctrlZ.asked.Load() {
 			s.again(s.now())
 			return
 		}

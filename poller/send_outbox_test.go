@@ -546,3 +546,19 @@ func TestAPersonWhoAsksNeedNotWait(t *testing.T) {
 	o.pass()
 	o.want("one")
 }
+
+// Who is told to stop by Ctrl-Z lets go of the outbox before the next message, and goes on with it afterwards.
+func TestCtrlZStopsBetweenTwoMessages(t *testing.T) {
+	o := newOffice(t)
+	o.Stoppable = true
+	o.report("a", "one")
+	ctrlZ.asked.Store(true)
+	defer ctrlZ.asked.Store(false)
+	if left := o.Send(t.Context()); left.Sent != 0 || left.Again.IsZero() || left.Again.After(o.clock) {
+		t.Errorf("sent all the same: %+v", left)
+	}
+	ctrlZ.asked.Store(false)
+	if left := o.pass(); left.Sent != 1 {
+		t.Errorf("afterwards: %+v", left)
+	}
+}
