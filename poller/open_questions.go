@@ -55,9 +55,12 @@ type Look struct{ scan state.Scan }
 func (p *Poller) OpenQuestions(l *Look) (open []OpenQuestion, bad []error) {
 	open = []OpenQuestion{}
 	qs, bad := p.allQuestions(l)
+	chats := map[string]string{} // by project: a thousand questions read its configuration once
 	for _, q := range qs {
 		if q.Status.Open() || q.Late(p.now()) {
-			open = append(open, p.describe(q))
+			o := p.describe(q)
+			o.ThreadURL = gchat.ThreadLink(p.saidChat(q, chats), q.ThreadName)
+			open = append(open, o)
 		}
 	}
 	return open, bad
@@ -101,7 +104,7 @@ func (p *Poller) describe(q *state.Question) OpenQuestion {
 		QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
 		SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir, AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions),
 		Mode: cmp.Or(q.Mode, state.Inject), Status: q.Status, Posted: posted(q), ThreadName: q.ThreadName,
-		ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName), AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: p.WaiterOf(q),
+		AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: p.WaiterOf(q),
 	}
 	if len(q.Questions) > 0 {
 		o.Question = q.Questions[0].Question
@@ -110,6 +113,24 @@ func (p *Poller) describe(q *state.Question) OpenQuestion {
 		o.PostError = q.PostError
 	}
 	return o
+}
+
+// saidChat is where a question's thread is: what its record says, else, for one that another program wrote down, what its
+// project's configuration says without a command being run. A look asks no password manager.
+func (p *Poller) saidChat(q *state.Question, chats map[string]string) string {
+	if q.Chat != "" || q.ThreadName == "" {
+		return q.Chat
+	}
+	project := cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
+	chat, known := chats[project]
+	if !known {
+		cfg := p.config(project)
+		if chat, _ = ChatOf(cfg); chat == "" && cfg.WebhookURL == "" {
+			chat, _ = namedSpace(cfg)
+		}
+		chats[project] = chat
+	}
+	return chat
 }
 
 // WaiterOf is who delivers a reply to the question: the process that holds its lock, else the daemon where it can type it.

@@ -67,7 +67,15 @@ func (p *Poller) leadsTo(ctx context.Context, cfg *state.Config) (chat, space st
 	if hook, err := p.webhook(ctx, cfg); err == nil {
 		return hook.Chat(), hook.Space
 	}
-	if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID == "" {
+	if cfg.WebhookURL != "" || cfg.WebhookCommand != "" {
+		return "", ""
+	}
+	return namedSpace(cfg)
+}
+
+// namedSpace is the space that a configuration names, whatever its webhook; "" where it names none.
+func namedSpace(cfg *state.Config) (chat, space string) {
+	if cfg.SpaceID == "" {
 		return "", ""
 	}
 	host := "chat.googleapis.com"
