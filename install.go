@@ -128,6 +128,8 @@ func (i install) runUninstall(ctx context.Context) error {
 func settingsError(err error, path string) error {
 	var syntax *settings.SyntaxError
 	switch {
+	case errors.As(err, &syntax) && syntax.Parses:
+		return installError{fmt.Errorf("%s is not what Claude Code takes: %w", path, syntax), "mend that line; nothing was written"}
 	case errors.As(err, &syntax):
 		return installError{fmt.Errorf("%s does not parse: %w", path, syntax), "mend that line; nothing was written"}
 	case errors.Is(err, settings.ErrReadOnly):

@@ -45,15 +45,23 @@ func (i install) place(ctx context.Context, program string) error {
 	return nil
 }
 
-// noteMade writes down what is about to be made, the settings file among it. Settings that do not parse are found here, while it
-// is still true that nothing was written.
+// noteMade writes down what is about to be made, the settings file among it. Settings that cannot take hooks are found here, while
+// it is still true that nothing was written.
 func (i install) noteMade(ctx context.Context, made state.Made) error {
 	file, err := settings.At(i.env, i.scope)
 	if err != nil {
 		return err
 	}
+	hooks, err := i.hooks()
+	if err != nil {
+		return err
+	}
+	entries, _, err := settings.Program{Path: "/gchat-hooks", Claude: oldestClaude}.Entries(hooks) // it is not asked yet which one is here
+	if err != nil {
+		return err
+	}
 	// Hooks that are to stay as they are may stand in a file that nobody may write.
-	if _, err := file.Uninstall(ctx, true); err != nil && !errors.Is(err, settings.ErrReadOnly) {
+	if _, err := file.Install(ctx, entries, true); err != nil && !errors.Is(err, settings.ErrReadOnly) {
 		return settingsError(err, file.Path)
 	}
 	path, err := filepath.Abs(file.Path)

@@ -29,7 +29,8 @@ func (d *document) add(s style, e Entry) error {
 	return nil
 }
 
-// enter is the list or object that a member of an object holds; it makes an empty one where there is none.
+// enter is the list or object that a member of an object holds; it makes an empty one where there is none, or null, which
+// says no more than that: tidy gives it back.
 func (d *document) enter(s style, f frame, name string, kind hujson.Kind) (frame, error) {
 	if last(f.obj, name) == nil {
 		s.append(f, name, map[hujson.Kind]any{'{': object{}, '[': list{}}[kind])
@@ -38,11 +39,14 @@ func (d *document) enter(s style, f frame, name string, kind hujson.Kind) (frame
 	for nameOf(&f.obj.Members[i]) != name {
 		i--
 	}
+	if f.obj.Members[i].Value.Value.Kind() == 'n' {
+		f.obj.Members[i].Value.Value = map[hujson.Kind]hujson.ValueTrimmed{'{': &hujson.Object{}, '[': &hujson.Array{}}[kind]
+	}
 	value := f.obj.Members[i].Value
 	in := frame{indent: s.indentOf(f, i), inline: f.inOneLine()}
 	if value.Value.Kind() != kind {
 		what := map[hujson.Kind]string{'{': "an object, { … }", '[': "a list, [ … ]"}[kind]
-		return in, d.errorAt(value.StartOffset, "\""+name+"\" has to be "+what)
+		return in, d.wrongAt(value.StartOffset, "\""+name+"\" has to be "+what)
 	}
 	in.obj, _ = value.Value.(*hujson.Object)
 	in.arr, _ = value.Value.(*hujson.Array)

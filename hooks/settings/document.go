@@ -14,6 +14,7 @@ import (
 type SyntaxError struct {
 	Line, Column int
 	Msg          string
+	Parses       bool // it is JSON, but Claude Code takes something else at that place
 }
 
 func (e *SyntaxError) Error() string {
@@ -43,7 +44,7 @@ type document struct {
 func parse(file []byte) (*document, error) {
 	d := &document{file: file, body: noBOM(file), touched: map[hujson.ValueTrimmed]bool{}}
 	if bytes.HasPrefix(file, []byte("\xff\xfe")) || bytes.HasPrefix(file, []byte("\xfe\xff")) {
-		return nil, &SyntaxError{1, 1, "this is UTF-16; save it as UTF-8"}
+		return nil, &SyntaxError{Line: 1, Column: 1, Msg: "this is UTF-16; save it as UTF-8"}
 	}
 	if len(bytes.TrimSpace(d.body)) == 0 {
 		d.root = hujson.Value{Value: &hujson.Object{}, AfterExtra: hujson.Extra("\n")}
@@ -62,7 +63,7 @@ func parse(file []byte) (*document, error) {
 		return nil, syntaxError(err)
 	}
 	if _, ok := d.root.Value.(*hujson.Object); !ok {
-		return nil, d.errorAt(d.root.StartOffset, "settings are an object, { … }")
+		return nil, d.wrongAt(d.root.StartOffset, "settings are an object, { … }")
 	}
 	return d, nil
 }
@@ -83,7 +84,14 @@ func (d *document) bytes() []byte {
 }
 
 func (d *document) errorAt(at int, msg string) *SyntaxError {
-	return &SyntaxError{1 + bytes.Count(d.body[:at], []byte("\n")), at - bytes.LastIndexByte(d.body[:at], '\n'), msg}
+	return &SyntaxError{Line: 1 + bytes.Count(d.body[:at], []byte("\n")), Column: at - bytes.LastIndexByte(d.body[:at], '\n'), Msg: msg}
+}
+
+// wrongAt is the error of a value that is of another type than Claude Code takes there.
+func (d *document) wrongAt(at int, msg string) *SyntaxError {
+	e := d.errorAt(at, msg)
+	e.Parses = true
+	return e
 }
 
 var where = lazy(`^hujson: line (\d+), column (\d+): `)

@@ -65,10 +65,16 @@ func (g grower) value(deep int) string {
 }
 
 func (g grower) hooks() string {
+	if g.IntN(12) == 0 {
+		return "null"
+	}
 	return g.list("{", "}", g.some(4, func() string {
 		event := g.one("PreToolUse", "Stop", "Stop", "SessionEnd", "Notification", "Unheard")
 		if event == "Unheard" && g.IntN(2) == 0 {
 			return g.pair(event, g.value(1))
+		}
+		if g.IntN(8) == 0 {
+			return g.pair(event, "null")
 		}
 		return g.pair(event, g.list("[", "]", g.some(3, g.group)...))
 	})...)

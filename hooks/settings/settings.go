@@ -64,6 +64,9 @@ func minimal(file []byte) []byte {
 	}
 	if hooks := d.hooks(); hooks != nil {
 		for i := range hooks.Members {
+			if null(&hooks.Members[i]) {
+				hooks.Members[i].Value.Value = &hujson.Array{}
+			}
 			if groups, ok := hooks.Members[i].Value.Value.(*hujson.Array); ok {
 				d.touched[groups] = true
 			}

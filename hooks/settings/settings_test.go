@@ -187,25 +187,26 @@ func TestRefused(t *testing.T) {
 		name, file   string
 		line, column int
 		msg          string
+		parses       bool
 	}{
-		{"no end", "{\n  \"a\": 1,\n", 3, 1, "the file ends"},
-		{"no comma", "{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3, "expecting ',' or '}'"},
-		{"a merge", "{\n<<<<<<< HEAD\n}", 2, 1, "invalid character '<'"},
-		{"single quotes", "\xef\xbb\xbf{'a': 1}", 1, 2, "invalid character"},
-		{"a bad escape", "{\n\n\"token\": \"s3cr3t\\q\"}", 3, 10, "no valid text"},
-		{"an open comment", "{\n} /* ", 2, 3, "comment"},
-		{"two objects", "{}\n{}", 2, 1, "after top-level value"},
-		{"a list", "\n[]", 2, 1, "settings are an object"},
-		{"null", "null", 1, 1, "settings are an object"},
-		{"hooks is a list", "{\n  \"hooks\": []\n}", 2, 12, `"hooks" has to be an object`},
-		{"hooks is null", "{\"hooks\": null}", 1, 11, `"hooks" has to be an object`},
-		{"an event is an object", "{\"hooks\": {\n\"Stop\": {}}}", 2, 9, `"Stop" has to be a list`},
-		{"UTF-16", "\xff\xfe{\x00}\x00", 1, 1, "UTF-16"},
-		{"deep", strings.Repeat("[\n", 3_000_000), 501, 1, "more than 500"},
+		{"no end", "{\n  \"a\": 1,\n", 3, 1, "the file ends", false},
+		{"no comma", "{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3, "expecting ',' or '}'", false},
+		{"a merge", "{\n<<<<<<< HEAD\n}", 2, 1, "invalid character '<'", false},
+		{"single quotes", "\xef\xbb\xbf{'a': 1}", 1, 2, "invalid character", false},
+		{"a bad escape", "{\n\n\"token\": \"s3cr3t\\q\"}", 3, 10, "no valid text", false},
+		{"an open comment", "{\n} /* ", 2, 3, "comment", false},
+		{"two objects", "{}\n{}", 2, 1, "after top-level value", false},
+		{"a list", "\n[]", 2, 1, "settings are an object", true},
+		{"null", "null", 1, 1, "settings are an object", true},
+		{"hooks is a list", "{\n  \"hooks\": []\n}", 2, 12, `"hooks" has to be an object`, true},
+		{"hooks is a text", "{\"hooks\": \"\"}", 1, 11, `"hooks" has to be an object`, true},
+		{"an event is an object", "{\"hooks\": {\n\"Stop\": {}}}", 2, 9, `"Stop" has to be a list`, true},
+		{"UTF-16", "\xff\xfe{\x00}\x00", 1, 1, "UTF-16", false},
+		{"deep", strings.Repeat("[\n", 3_000_000), 501, 1, "more than 500", false},
 	} {
 		_, err := Install([]byte(test.file), nil, newest(t, "answer"))
 		var at *SyntaxError
-		if !errors.As(err, &at) || at.Line != test.line || at.Column != test.column || !strings.Contains(at.Msg, test.msg) {
+		if !errors.As(err, &at) || at.Line != test.line || at.Column != test.column || at.Parses != test.parses || !strings.Contains(at.Msg, test.msg) {
 			t.Errorf("%s: %v, want line %d, column %d: … %s", test.name, err, test.line, test.column, test.msg)
 		}
 		if strings.Contains(fmt.Sprint(err), "s3cr3t") {

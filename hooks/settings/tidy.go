@@ -7,7 +7,7 @@ import (
 )
 
 // tidy takes out the lists and objects that strip emptied and add did not fill again, unless the original has them: then
-// they get its spacing.
+// they get its spacing, or are null again.
 func (d *document) tidy(original *document) {
 	for i := len(d.object().Members) - 1; i >= 0; i-- {
 		all, ok := d.object().Members[i].Value.Value.(*hujson.Object)
@@ -20,7 +20,12 @@ func (d *document) tidy(original *document) {
 			if !ok || !d.touched[groups] || len(groups.Elements) > 0 {
 				continue
 			}
-			if m := member(was, nameOf(&all.Members[j])); m != nil && m.Value.Value.Kind() == '[' {
+			m := member(was, nameOf(&all.Members[j]))
+			if null(m) && last(all, nameOf(m)) == &all.Members[j] {
+				all.Members[j].Value.Value = m.Value.Value
+				continue
+			}
+			if m != nil && m.Value.Value.Kind() == '[' {
 				respace(container{arr: groups}, container{arr: m.Value.Value.(*hujson.Array)})
 				continue
 			}
@@ -31,6 +36,10 @@ func (d *document) tidy(original *document) {
 			emptied = true
 		}
 		if !emptied || len(all.Members) > 0 {
+			continue
+		}
+		if m := &d.object().Members[i]; original != nil && null(last(original.object(), "hooks")) && last(d.object(), "hooks") == m {
+			m.Value.Value = hujson.Literal("null")
 			continue
 		}
 		if was != nil {
@@ -44,6 +53,9 @@ func (d *document) tidy(original *document) {
 		d.respaceAll(original)
 	}
 }
+
+// null says whether a member is there and holds null.
+func null(m *hujson.ObjectMember) bool { return m != nil && m.Value.Value.Kind() == 'n' }
 
 // twice says whether an object has two members of a name.
 func twice(o *hujson.Object, name string) bool {
