@@ -110,6 +110,9 @@ func (i install) runUninstall(ctx context.Context) error {
 		return err
 	}
 	change, err := file.Uninstall(ctx, true)
+	if err == nil && !i.dryRun {
+		err = change.Refused
+	}
 	if err == nil && !i.dryRun && !change.Nothing() {
 		if err = state.NoteMade(i.env, state.Made{}); err == nil { // the lock may be the first file that we ever write
 			change, err = file.Uninstall(ctx, false)

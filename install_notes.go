@@ -19,6 +19,9 @@ func (i install) tell(ctx context.Context, c *settings.Change, done string) {
 		fmt.Fprintf(i.out, "%s: nothing to change\n", c.Path)
 	case i.dryRun:
 		fmt.Fprintf(i.out, "%s\n%s would be changed; nothing was written\n", strings.TrimRight(c.Diff(), "\n"), c.Path)
+		if c.Refused != nil {
+			fmt.Fprintf(i.out, "note: as it is, it would not be: %v\n", c.Refused)
+		}
 	default:
 		fmt.Fprintf(i.out, "%s\n%s: hooks %s", strings.TrimRight(c.Diff(), "\n"), c.Path, done)
 		if c.Backup != "" {

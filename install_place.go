@@ -60,8 +60,8 @@ func (i install) noteMade(ctx context.Context, made state.Made) error {
 	if err != nil {
 		return err
 	}
-	// Hooks that are to stay as they are may stand in a file that nobody may write.
-	if _, err := file.Install(ctx, entries, true); err != nil && !errors.Is(err, settings.ErrReadOnly) {
+	// One that nobody may write is no error yet: the hooks in it may be those that are to stay.
+	if _, err := file.Install(ctx, entries, true); err != nil {
 		return settingsError(err, file.Path)
 	}
 	path, err := filepath.Abs(file.Path)

@@ -69,8 +69,11 @@ func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
 // lookFile finds our hooks in one settings file, and what installs left beside it.
 func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) error {
 	change, err := file.Uninstall(ctx, true)
+	if err == nil && !p.dry && change.Refused != nil {
+		return settingsError(change.Refused, file.Path) // before anything is asked, or removed
+	}
 	if err != nil {
-		if errors.Is(err, settings.ErrReadOnly) || mine && mayBeOurs(file) {
+		if mine && mayBeOurs(file) {
 			return settingsError(err, file.Path)
 		}
 		fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)

@@ -22,6 +22,7 @@ type Change struct {
 	Old, New []byte // nil: there is no file
 	Backup   string // the copy beside Path of what was replaced; "" when there was nothing to keep
 	Written  bool   // false when it was only shown, or nothing changes
+	Refused  error  // of a change that was only shown: why it would not be written, ErrReadOnly
 }
 
 // Nothing says whether the file stays as it is.
@@ -101,7 +102,11 @@ func (f File) change(ctx context.Context, dry bool, edit func(old, before []byte
 		if c.Nothing() {
 			return c, nil
 		}
-		if err := old.writable(); err != nil || dry {
+		if dry {
+			c.Refused = old.writable()
+			return c, nil
+		}
+		if err := old.writable(); err != nil {
 			return c, err
 		}
 		if c.Backup, err = f.backUp(old); err != nil {

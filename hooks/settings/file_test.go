@@ -341,10 +341,11 @@ func TestNotWritten(t *testing.T) {
 		if err := os.Chmod(f.Path, 0o444); err != nil {
 			t.Fatal(err)
 		}
-		for _, dry := range []bool{true, false} {
-			if _, err := f.Install(context.Background(), newest(t, "answer"), dry); !errors.Is(err, ErrReadOnly) {
-				t.Error(err)
-			}
+		if c, err := f.Install(context.Background(), newest(t, "answer"), true); err != nil || !errors.Is(c.Refused, ErrReadOnly) || c.Diff() == "" {
+			t.Errorf("what would be done is not shown: %v %+v", err, c)
+		}
+		if _, err := f.Install(context.Background(), newest(t, "answer"), false); !errors.Is(err, ErrReadOnly) {
+			t.Error(err)
 		}
 		if get(t, f.Path) != "{}" || len(beside(t, f)) != 1 {
 			t.Errorf("%q", beside(t, f))
