@@ -11,7 +11,7 @@ usage() {
   cat <<'END'
 ./install.sh                    build gchat-hooks into ~/bin, link its names, register the hooks
 ./install.sh --binary FILE      the same with a program that is built already (no Go needed)
-./install.sh --uninstall        take all of it away again; it shows what goes, and asks
+./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
 
   --prefix DIR      in place of ~/bin
   --preset NAME     hooks to register: answer (default), report, system3, wake; repeatable
@@ -26,15 +26,15 @@ END
 say() { printf '%s\n' "$*"; }
 die() { printf 'install.sh: error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'install.sh: hint: %s\n' "$2" >&2; exit 1; }
 
-prefix='' binary='' service=ask uninstall=no
+prefix='' named=no binary='' service=ask uninstall=no
 presets=() confirm=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prefix|--binary|--preset) [ $# -gt 1 ] || die "$1 takes a value" "./install.sh --help" ;;
   esac
   case $1 in
-    --prefix) prefix=$2; shift ;;
-    --prefix=*) prefix=${1#*=} ;;
+    --prefix) prefix=$2 named=yes; shift ;;
+    --prefix=*) prefix=${1#*=} named=yes ;;
     --binary) binary=$2; shift ;;
     --binary=*) binary=${1#*=} ;;
     --preset) presets+=(--preset "$2"); shift ;;
@@ -71,13 +71,38 @@ while [ -n "$parts" ]; do
 done
 program=$prefix/gchat-hooks
 
+# noted are the programs that installs wrote down, a line each, as JSON has them.
+noted() {
+  local state=$HOME/.local/state
+  case ${XDG_STATE_HOME:-} in /*) state=$XDG_STATE_HOME ;; esac
+  [ -r "$state/gchat-hooks/made.json" ] || return 0
+  sed -n -e '/^  "programs": \[$/,/^  \]/ s/^    "\(.*\)",\{0,1\}$/\1/p' -e 's/^  "program": "\(.*\)",\{0,1\}$/\1/p' "$state/gchat-hooks/made.json" |
+    sed -e 's/\\u0026/\&/g' -e 's/\\u003c/</g' -e 's/\\u003e/>/g' -e 's/\\\(["\\]\)/\1/g'
+}
+
 if [ "$uninstall" = yes ]; then
-  # Without the program in place, one that is given does it: what was installed is written down, not guessed.
   by=$program
+  if [ "$named" = no ]; then # whoever does not say where it is need not know it
+    while IFS= read -r at; do
+      [ -f "$at" ] && [ -x "$at" ] || continue
+      by=$at
+      [ "$by" != "$program" ] || break
+    done <<END
+$(noted)
+END
+  fi
+  # Without a program in place, one that is given does it: what was installed is written down, not guessed.
   [ -x "$by" ] || by=$binary
   [ -x "$by" ] || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
+  # The flag was asked for by its name. Where nobody can be asked more than that, it is enough.
+  if [ ! -t 0 ] || [ ! -t 1 ]; then
+    confirm=(--yes)
+  fi
   "$by" uninstall --purge ${confirm[@]+"${confirm[@]}"}
-  [ ! -e "$program" ] || { say "$program is still there"; exit 1; }
+  [ "$by" != "$binary" ] || by=$program # that one is the person's own
+  for at in "$program" "$by"; do
+    [ ! -e "$at" ] || { say "$at is still there"; exit 1; }
+  done
   exit 0
 fi
 

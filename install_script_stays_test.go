@@ -50,6 +50,21 @@ func TestUninstallFindsAll(t *testing.T) {
 			n.does("sh", script, "--binary", binary, "--no-service")
 			return []string{"sh", script, "--uninstall", "--yes"}
 		},
+		"somewhere that nobody remembers": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service", "--prefix", `a "b" <&> \c/bin`)
+			return []string{"bash", script, "--uninstall", "--yes"}
+		},
+		"with its state elsewhere, too, by a shell that is no bash": func(n *newcomer) []string {
+			n.env = append(n.env, "XDG_STATE_HOME="+filepath.Join(n.home, "my state"))
+			n.does("bash", script, "--binary", binary, "--no-service", "--prefix", "opt/tools")
+			n.has("bin/gchat-hooks", "#!/bin/sh\nexit 3\n")
+			n.does("chmod", "755", "bin/gchat-hooks")
+			return []string{"sh", "-c", `sh "$0" --uninstall </dev/null; code=$?; rm -r bin && [ $code = 1 ]`, script} // that one is not ours
+		},
+		"where somebody says yes to what is not asked": func(n *newcomer) []string {
+			n.does("bash", script, "--binary", binary, "--no-service")
+			return []string{"sh", "-c", `yes | bash "$0" --uninstall`, script}
+		},
 		"a write that was killed": func(n *newcomer) []string {
 			n.does("bash", script, "--binary", binary, "--no-service")
 			n.has("bin/.gchat-hooks1234567890", "half a prog")

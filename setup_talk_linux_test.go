@@ -247,4 +247,21 @@ func TestPurgeAsks(t *testing.T) {
 	}
 }
 
+// install.sh asks, too, where there is somebody to ask.
+func TestUninstallScriptAsksOnATerminal(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	before := n.tree()
+	n.does("bash", installScript(t), "--binary", program(t), "--no-service")
+	x := inTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
+	x.answer(`Remove all of it\? \[y/N\]`, "n")
+	if x.ends(); n.tree() == before {
+		t.Error("a no removed all of it")
+	}
+	x = inTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
+	x.answer(`Remove all of it\? \[y/N\]`, "y")
+	if code := x.ends(); code != 0 || n.tree() != before {
+		t.Errorf("exit code %d; the home folder is\n%s", code, n.tree())
+	}
+}
+
 func secretOf(webhook string) string { return webhook[strings.Index(webhook, "token=")+len("token="):] }
