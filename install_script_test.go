@@ -174,10 +174,18 @@ func TestInstallLeavesNoTrace(t *testing.T) {
 			n.has(".claude/logs/mine.log", "mine\n")
 			n.has("bin/mine", "#!/bin/sh\n")
 			n.has(".config/other/config", "x")
+			n.has(".config/gchat-hooks/config.json", "{\n\t// mine\n\t\"digest\": \"9:00\",\n}")
+			n.has(".config/gchat-hooks/recovery-registry.json", "{}")
 			n.has(".local/share/x", "x")
 		},
+		"with a configuration behind links": func(n *newcomer) {
+			n.has("dotfiles/gchat/my.json", "{}")
+			n.has(".config/", "")
+			n.does("ln", "-s", "../dotfiles/gchat", ".config/gchat-hooks")
+			n.does("ln", "-s", "my.json", "dotfiles/gchat/config.json")
+		},
 		"with empty folders": func(n *newcomer) { // a person's, all the same
-			for _, dir := range []string{"bin/", ".claude/logs/", ".config/", ".local/state/"} {
+			for _, dir := range []string{"bin/", ".claude/logs/", ".config/gchat-hooks/", ".local/state/"} {
 				n.has(dir, "")
 			}
 		},

@@ -468,7 +468,7 @@ func (p cliProgram) uninstallCommand() *cli.Command {
 			"All of it:   gchat-hooks uninstall --purge          (it shows what goes, and asks)",
 		Flags: append(scopeFlags(),
 			&cli.BoolFlag{Name: "links", Usage: "also remove the links beside this program"},
-			&cli.BoolFlag{Name: "purge", Usage: "leave no trace: hooks of all scopes, service, login, links, logs, state, and your configuration"},
+			&cli.BoolFlag{Name: "purge", Usage: "leave no trace: hooks of all scopes, service, login, links, logs, state, and your configuration since"},
 			&cli.BoolFlag{Name: "yes", Usage: "with --purge: do not ask"},
 		),
 		Action: func(c *cli.Context) error {

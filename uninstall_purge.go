@@ -24,6 +24,7 @@ type purge struct {
 	ask       *asker
 	yes, dry  bool
 	made      state.Made
+	unread    bool // that is not known
 	parts     []part
 	leftovers []string // folders that go when nothing is in them any more
 }
@@ -89,7 +90,7 @@ func (p *purge) remove(ctx context.Context) error {
 	if failed != nil {
 		return failed // what was noted stays, for the next try
 	}
-	if err := removeAll(state.UserState(p.env)); err != nil {
+	if err := p.clear(state.UserState(p.env)); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	p.removeLeftovers() // those around the state
@@ -117,6 +118,7 @@ func (p *purge) add(part part) {
 func (p *purge) look(ctx context.Context) (err error) {
 	if p.made, err = state.ReadMade(p.env); err != nil {
 		fmt.Fprintf(p.out, "%v: what it names stays\n", err)
+		p.unread = true
 	}
 	user := state.UserState(p.env)
 	if state.Held(filepath.Join(user, "space", "lock")) {
@@ -170,15 +172,8 @@ func (p *purge) lookFolders() {
 	}
 	logs := there(names...)
 	p.add(part{name: "logs", what: logs, gone: func(context.Context) error { return removeAll(logs...) }})
-	config, kept := state.ConfigDir(p.env), state.UserState(p.env)
-	for _, dir := range there(config) {
-		entries, _ := os.ReadDir(dir) // it may hold what a person put there
-		var names []string
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		p.add(part{name: "configuration", what: []string{dir + ": " + strings.Join(names, ", ")}, gone: func(context.Context) error { return removeAll(dir) }})
-	}
+	p.lookConfiguration()
+	kept := state.UserState(p.env)
 	// With all that is noted in it, it goes when the rest is gone: whatever interrupts us, the next try knows as much.
 	p.add(part{name: "state", what: there(kept), gone: func(context.Context) error { return nil }})
 }

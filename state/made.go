@@ -15,6 +15,7 @@ type Made struct {
 	Folders  []string `json:"folders"`            // each list absolute, sorted
 	Programs []string `json:"programs,omitempty"` // the program's files, wherever install.sh put one
 	Settings []string `json:"settings,omitempty"` // files that hooks were written into, also in projects and in folders of another day
+	Before   []Before `json:"before,omitempty"`   // in the configuration folder, itself first
 }
 
 func madeFile(env Getenv) string { return filepath.Join(UserState(env), "made.json") }
@@ -42,9 +43,11 @@ func ReadMade(env Getenv) (Made, error) {
 }
 
 // NoteMade writes down, before anything else is written for the first time, which of the folders that we put files into do
-// not exist yet. Every time, it adds what also has, and the folders that its files will need.
+// not exist yet, and what the configuration folder holds. Every time, it adds what also has, and the folders that its files will need.
 func NoteMade(env Getenv, also Made) error {
+	var before []Before
 	if absent(madeFile(env)) {
+		before = thereBefore(env)
 		for _, dir := range shared(env) {
 			if absent(dir) {
 				also.Folders = append(also.Folders, dir)
@@ -66,7 +69,10 @@ func NoteMade(env Getenv, also Made) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(Made{union(m.Folders, also.Folders), union(m.Programs, also.Programs), union(m.Settings, also.Settings)}, "", "  ")
+	if absent(madeFile(env)) { // else another process was the first, and may have written by now
+		m.Before = before
+	}
+	b, err := json.MarshalIndent(Made{union(m.Folders, also.Folders), union(m.Programs, also.Programs), union(m.Settings, also.Settings), m.Before}, "", "  ")
 	if err != nil {
 		return err
 	}

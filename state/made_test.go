@@ -75,6 +75,41 @@ func TestMadeGrows(t *testing.T) {
 	}
 }
 
+// What the configuration folder held is a person's, and known to the byte; what came into it later is not.
+func TestMadeKnowsTheConfigurationBefore(t *testing.T) {
+	for name, text := range map[string]string{"a file": "{ // mine\n}", "an empty file": ""} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			env := func(name string) string { return map[string]string{"HOME": home}[name] }
+			writeAt(t, ConfigFile(env), text)
+			if err := os.Chmod(ConfigFile(env), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			writeAt(t, filepath.Join(ConfigDir(env), "other"), "x")
+			for range 2 {
+				if err := NoteMade(env, Made{}); err != nil {
+					t.Fatal(err)
+				}
+				writeAt(t, ConfigFile(env), "{}")
+				writeAt(t, filepath.Join(ConfigDir(env), "later"), "x")
+			}
+			m, err := ReadMade(env)
+			if err != nil || len(m.Before) != 3 {
+				t.Fatalf("%v: %v", m.Before, err)
+			}
+			if m.Before[0].Path != ConfigDir(env) || m.Before[1].Path != filepath.Join(ConfigDir(env), "other") || m.Before[1].Bytes != nil {
+				t.Errorf("it is noted as %v", m.Before)
+			}
+			if c := m.Before[2]; c.Path != ConfigFile(env) || c.Mode != 0o644 || c.Bytes == nil || string(c.Bytes) != text {
+				t.Errorf("the file is noted as %+v", c)
+			}
+			if info, err := os.Stat(madeFile(env)); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("others may read it: %v %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
 func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".claude", "state")
 	ours := []string{"pending-questions/s-1.json", "pending-questions/.locks/record", "gchat-forwarded-ask/ask-1.json", "gchat-poller.pid", "gchat-poller-last-poll.txt"}

@@ -118,6 +118,39 @@ func (f File) Set(ctx context.Context, members ...Member) (changed bool, err err
 	return false, fmt.Errorf("%s: another program keeps writing it; try again", f.Path)
 }
 
+// PutBack gives a file that Set changed its bytes and its mode of before. One that is gone by now stays away.
+func (f File) PutBack(ctx context.Context, b []byte, mode os.FileMode) error {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range tries {
+		old, err := f.read()
+		if err != nil || old.info == nil {
+			return err
+		}
+		if string(old.bytes) != string(b) {
+			if err := old.writable(); err != nil {
+				return err
+			}
+			if done, err := f.write(old, b); err != nil {
+				return err
+			} else if !done {
+				continue
+			}
+		}
+		if old.info.Mode().Perm() == mode {
+			return nil
+		}
+		if err := os.Chmod(old.path, mode); err != nil {
+			return fmt.Errorf("put %s back: %w", old.path, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: another program keeps writing it; try again", f.Path)
+}
+
 // Holds says whether the file has an entry of ours.
 func (f File) Holds() (bool, error) {
 	s, err := f.read()
