@@ -54,8 +54,12 @@ func (i install) run(ctx context.Context) error {
 	if !known {
 		fmt.Fprintf(i.out, "no claude that says its version: the hooks are those of %s, which all newer ones take\n", version)
 	}
+	var noted state.Made
 	if !i.dryRun {
 		if err := i.noteMade(ctx, state.Made{}); err != nil {
+			return err
+		}
+		if noted, err = state.ReadMade(i.env); err != nil {
 			return err
 		}
 	}
@@ -92,6 +96,11 @@ func (i install) run(ctx context.Context) error {
 	for _, l := range left {
 		fmt.Fprintf(i.out, "left out: %s on %s %s\n", l.Name, l.Event, l.Why)
 	}
+	if change.Written { // an uninstall that ended meanwhile may have taken the notes for the last of us
+		if err := state.NoteMade(i.env, noted); err != nil {
+			return err
+		}
+	}
 	i.tell(ctx, change, "installed")
 	if i.scope == settings.Project {
 		fmt.Fprintf(i.out, "note: who gets this file with the project needs gchat-hooks at the same place, %s, or the plugin in place of it\n", program)
@@ -122,10 +131,15 @@ func (i install) runUninstall(ctx context.Context) error {
 		return settingsError(err, file.Path)
 	}
 	i.tell(ctx, change, "taken out")
-	if i.links && !i.dryRun {
-		return unlink(i.out, i.self)
+	if i.dryRun {
+		return nil
 	}
-	return nil
+	if i.links {
+		if err := unlink(i.out, i.self); err != nil {
+			return err
+		}
+	}
+	return i.forget(ctx)
 }
 
 func settingsError(err error, path string) error {

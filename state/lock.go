@@ -58,20 +58,42 @@ func lockWithin(path string, wait time.Duration) (*Lock, error) {
 
 // lockWithinLooking looks so often whether the lock is free.
 func lockWithinLooking(path string, wait, glance time.Duration) (*Lock, error) {
-	if err := mkdir(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	f := flock.New(path, flock.SetPermissions(0o600))
-	got, err := f.TryLockContext(ctx, glance)
-	if errors.Is(err, context.DeadlineExceeded) || err == nil && !got {
+	l, err := LockFile(ctx, path, glance)
+	if errors.Is(err, context.DeadlineExceeded) {
 		err = ErrLocked
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
-	return &Lock{f}, nil
+	return l, nil
+}
+
+// LockFile waits for the lock at path, and looks so often whether it is free. An uninstall may remove the file, and the
+// folder, while it holds the lock: who waited for that one meets nobody there, and goes to the one that stands there now.
+func LockFile(ctx context.Context, path string, glance time.Duration) (*Lock, error) {
+	for {
+		if err := mkdir(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+		f := flock.New(path, flock.SetPermissions(0o600))
+		got, err := f.TryLockContext(ctx, glance)
+		if err == nil && got {
+			is, err := f.Stat()
+			there, err2 := os.Stat(path)
+			if err == nil && err2 == nil && os.SameFile(is, there) {
+				return &Lock{f}, nil
+			}
+		}
+		_ = f.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil && !missing(err) {
+			return nil, err
+		}
+	}
 }
 
 // Unlock lets the lock go. The lock file stays: removing it would let two holders in.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // Made is what stands on this machine because gchat-hooks was installed: what an uninstall that leaves no trace may remove
@@ -45,9 +46,12 @@ func ReadMade(env Getenv) (Made, error) {
 // NoteMade writes down, before anything else is written for the first time, which of the folders that we put files into do
 // not exist yet, and what the configuration folder holds. Every time, it adds what also has, and the folders that its files will need.
 func NoteMade(env Getenv, also Made) error {
-	var before []Before
+	was, err := ReadMade(env)
+	if err != nil {
+		return err
+	}
 	if absent(madeFile(env)) {
-		before = thereBefore(env)
+		was.Before = thereBefore(env)
 		for _, dir := range shared(env) {
 			if absent(dir) {
 				also.Folders = append(also.Folders, dir)
@@ -70,7 +74,10 @@ func NoteMade(env Getenv, also Made) error {
 		return err
 	}
 	if absent(madeFile(env)) { // else another process was the first, and may have written by now
-		m.Before = before
+		m = was // with what is known from before an uninstall that ended meanwhile
+		if len(m.Before) == 0 {
+			m.Before = also.Before
+		}
 	}
 	b, err := json.MarshalIndent(Made{union(m.Folders, also.Folders), union(m.Programs, also.Programs), union(m.Settings, also.Settings), m.Before}, "", "  ")
 	if err != nil {
@@ -78,6 +85,42 @@ func NoteMade(env Getenv, also Made) error {
 	}
 	return writeFile(madeFile(env), append(b, '\n'))
 }
+
+// ForgetMade ends what NoteMade began, where our own folder has nothing but that: its files and the folder go. Whoever asks
+// for it looked whether anything of ours is left elsewhere, and holds the lock of the settings, so that no install writes
+// meanwhile.
+func ForgetMade(env Getenv) error {
+	l, err := lockSoon(madeFile(env) + ".lock")
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	dir := UserState(env)
+	half, locks := "."+filepath.Base(madeFile(env)), []string{SettingsLock(env), madeFile(env) + ".lock"}
+	gone := []string{madeFile(env)} // first: who waits for the locks makes it anew
+	for _, name := range namesIn(dir) {
+		switch path := filepath.Join(dir, name); {
+		case path == madeFile(env) || slices.Contains(locks, path):
+		case strings.HasPrefix(name, half): // what a write left that was killed
+			gone = append(gone, path)
+		default:
+			return nil
+		}
+	}
+	for _, path := range append(gone, locks...) {
+		if err := os.Remove(path); err != nil && !missing(err) {
+			return fmt.Errorf("forget what was made: %w", err)
+		}
+	}
+	_ = os.Remove(dir) // fails where somebody is there again
+	return nil
+}
+
+// SettingsLock is held by whoever writes settings of Claude Code's.
+func SettingsLock(env Getenv) string { return filepath.Join(UserState(env), "settings.lock") }
+
+// HasMade says whether anything is written down.
+func HasMade(env Getenv) bool { return !absent(madeFile(env)) }
 
 // absent says that there is no such file or folder.
 func absent(path string) bool {

@@ -6,11 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"gchat-hooks/state"
 )
@@ -130,17 +126,19 @@ func (f File) change(ctx context.Context, dry bool, edit func(old, before []byte
 	return nil, fmt.Errorf("%s: another program keeps writing it; try again", f.Path)
 }
 
-// lock keeps two installs apart. Its file is in our own state: a settings folder may be a project's.
-func (f File) lock(ctx context.Context) (unlock func(), err error) {
-	dir := state.UserState(f.Env)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock settings: %w", err)
-	}
+// lock keeps two installs apart.
+func (f File) lock(ctx context.Context) (unlock func(), err error) { return Lock(ctx, f.Env) }
+
+// Lock keeps all others from writing settings. Its file is in our own state: a settings folder may be a project's.
+func Lock(ctx context.Context, env state.Getenv) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	l := flock.New(filepath.Join(dir, "settings.lock"), flock.SetPermissions(0o600))
-	if _, err := l.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+	l, err := state.LockFile(ctx, state.SettingsLock(env), 10*time.Millisecond)
+	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("lock settings: another install is at it: %w", err)
 	}
-	return func() { _ = l.Close() }, nil
+	if err != nil {
+		return nil, fmt.Errorf("lock settings: %w", err)
+	}
+	return l.Unlock, nil
 }
