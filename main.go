@@ -580,7 +580,7 @@ func (p cliProgram) migrateCommand() *cli.Command {
 			Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
 				"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
 				"Back:    gchat-hooks migrate s3-communicator --harness DIR --revert\n" +
-				"Exit codes: 0 done or shown, 1 no harness there, 2 some files were left as they are",
+				"Exit codes: 0 done or shown, 1 no harness there, 2 some files were left as they are; what is left to look at is listed, and no failure",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
 				&cli.BoolFlag{Name: "apply", Usage: "do what the plan shows"},
