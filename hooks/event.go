@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -53,12 +54,13 @@ func (e *Event) agentID() string {
 	return string(in.AgentID)
 }
 
-func decode(b []byte) (*Event, error) {
+// decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.
+func decode(b []byte, own string) (*Event, error) {
 	e := &Event{raw: b}
 	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("hook event: %w", err)
 	}
-	if e.HookEventName == "" {
+	if e.HookEventName = cmp.Or(e.HookEventName, own); e.HookEventName == "" {
 		return nil, errors.New("hook event: hook_event_name is missing")
 	}
 	return e, nil

@@ -33,7 +33,7 @@ func TestInputHashTiesOneCallTogether(t *testing.T) {
 			hashes := map[string]bool{}
 			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
 				for f, b := range payloads(t, filepath.Join(version, call+"-0*-"+event+".json")) {
-					e, err := decode(b)
+					e, err := decode(b, "")
 					if err != nil || e.inputHash() == "" {
 						t.Fatalf("%s: %v", f, err)
 					}
@@ -55,7 +55,7 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 		"2.1.329/two-questions-free-text-04-PostToolUse.json": {
 			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},
 	} {
-		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)])
+		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)], "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func FuzzEvent(f *testing.F) {
 	}
 	f.Add([]byte(`{"hook_event_name":"PostToolUse","tool_input":{"questions":[{"question":"Q"}]},"tool_response":{"answers":[{"selectedOptions":["a"]},{}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decode(b)
+		e, err := decode(b, "")
 		if err != nil {
 			return
 		}

@@ -87,7 +87,7 @@ func (h *Hook) Run() (code int) {
 			h.log.Error().Err(err).Msg("hook event not read; nothing is done")
 			return
 		}
-		e, err := h.decode(input)
+		e, err := decode(input, h.Own)
 		if err != nil {
 			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
 			return
@@ -113,20 +113,6 @@ func (h *Hook) Run() (code int) {
 		return 0
 	}
 	return h.code
-}
-
-// decode reads the event. One that does not say which it is counts as the hook's own.
-func (h *Hook) decode(input []byte) (*Event, error) {
-	e, err := decode(input)
-	if err == nil || h.Own == "" {
-		return e, err
-	}
-	unnamed := &Event{raw: input}
-	if json.Unmarshal(input, unnamed) != nil || unnamed.HookEventName != "" {
-		return nil, err
-	}
-	unnamed.HookEventName = h.Own
-	return unnamed, nil
 }
 
 func (h *Hook) do(ctx context.Context, e *Event) error {
