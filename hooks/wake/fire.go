@@ -89,6 +89,7 @@ func (f *fire) findAgent(ctx context.Context, reg *registry) (known bool) {
 func (f *fire) lookAgain(ctx context.Context) {
 	if again, err := f.look(ctx, f.agent.paneLines); err == nil {
 		again.session = f.sight.session
+		again.keep(f.agent.paneLines)
 		f.sight = again
 	}
 }
@@ -148,7 +149,6 @@ func (f *fire) prepare(ctx context.Context, said spoken) (c content, put *outgoi
 	if memory.CapturedAt.After(f.sight.asked) { // another hook was first to tell what it saw, perhaps later than we
 		f.lookAgain(ctx)
 	}
-	f.sight.keep(f.agent.paneLines)
 	f.state, f.pressure = f.stateHint(), f.sight.pressure(f.agent.threshold)
 	c = f.content(said, &memory)
 	if c.new || !f.agent.dedup {

@@ -116,16 +116,21 @@ func home(env state.Getenv) string {
 	return "/"
 }
 
-// startCourier starts a courier, in a session of its own and with none of our descriptors but reply: Claude Code neither
+// detached is this program with other arguments, in a session of its own and with none of our descriptors: Claude Code neither
 // waits for it nor takes it down.
+func detached(self string, args ...string) *exec.Cmd {
+	return &exec.Cmd{
+		Path: self, Args: append([]string{"gchat-hooks"}, args...), // self may be a copy that is called as a hook
+		Dir: home(os.Getenv), Env: os.Environ(), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+}
+
+// startCourier starts a courier, with none of our descriptors but reply.
 func startCourier(self string, reply *os.File, args ...string) error {
 	if self == "" {
 		return nil
 	}
-	cmd := &exec.Cmd{
-		Path: self, Args: append([]string{"gchat-hooks", "wake", "--detached"}, args...), // self may be a copy that is called as a hook
-		Dir: home(os.Getenv), Env: os.Environ(), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
+	cmd := detached(self, append([]string{"wake", "--detached"}, args...)...)
 	if reply != nil {
 		cmd.Stdout = reply
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
 	"time"
 )
 
@@ -27,10 +25,8 @@ func (f *fire) tellLater() error {
 	if err != nil {
 		return err
 	}
-	cmd := &exec.Cmd{
-		Path: f.Self, Args: []string{"gchat-hooks", "hook", f.Name}, Stdin: r,
-		Dir: home(f.Env), Env: append(os.Environ(), lateVar+"=1"), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
+	cmd := detached(f.Self, "hook", f.Name)
+	cmd.Stdin, cmd.Env = r, append(cmd.Env, lateVar+"=1")
 	err = cmd.Start()
 	r.Close()
 	if err != nil {
