@@ -62,8 +62,7 @@ func TakeInThread(userState, threadName string, r Reply, now time.Time) (taken b
 
 // forgetTaken removes what was taken long ago. The lock stays.
 func forgetTaken(dir string, now time.Time) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	for _, file := range files {
+	for _, file := range jsonFiles(dir) {
 		if info, err := os.Stat(file); err == nil && now.Sub(info.ModTime()) > keepTaken {
 			os.Remove(file)
 		}

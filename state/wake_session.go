@@ -31,13 +31,10 @@ type WakeMemory struct {
 
 // WakeServers are the sockets of the tmux servers that a supervised session of this name was seen on, the last one first.
 func WakeServers(userState, session string) (sockets []string) {
-	all, _ := os.ReadDir(filepath.Dir(wakeMemoryPath(userState, session, "")))
 	var seen []WakeMemory
-	for _, one := range all {
-		if strings.HasPrefix(one.Name(), "memory-") {
-			if m := readWakeMemory(filepath.Join(filepath.Dir(wakeMemoryPath(userState, session, "")), one.Name())); m.Server != "" {
-				seen = append(seen, m)
-			}
+	for _, path := range jsonFiles(filepath.Dir(wakeMemoryPath(userState, session, ""))) {
+		if m := readWakeMemory(path); m.Server != "" {
+			seen = append(seen, m)
 		}
 	}
 	slices.SortStableFunc(seen, func(a, b WakeMemory) int { return b.CapturedAt.Compare(a.CapturedAt) })
