@@ -41,13 +41,7 @@ func (p *purge) lookConfiguration() {
 		fmt.Fprintf(p.out, "%s stays: who made it is not known\n", dir)
 		return
 	}
-	entries, err := os.ReadDir(dir) // it may hold what a person put there
-	var names []string
-	for _, e := range entries {
-		if !p.stoodBefore(filepath.Join(dir, e.Name())) {
-			names = append(names, e.Name())
-		}
-	}
+	names, err := p.newIn(dir) // it may hold what a person put there
 	if err != nil && len(there(dir)) == 0 || p.stoodBefore(dir) && len(names) == 0 {
 		return
 	}
@@ -64,15 +58,23 @@ func (p *purge) clear(dir string) error {
 	if !p.stoodBefore(dir) {
 		return removeAll(dir)
 	}
-	entries, err := os.ReadDir(dir)
+	names, err := p.newIn(dir)
 	if err != nil {
 		return err
 	}
-	var paths []string
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
+	}
+	return removeAll(names...)
+}
+
+// newIn names what is in a folder since the first install.
+func (p *purge) newIn(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); !p.stoodBefore(path) {
-			paths = append(paths, path)
+		if !p.stoodBefore(filepath.Join(dir, e.Name())) {
+			names = append(names, e.Name())
 		}
 	}
-	return removeAll(paths...)
+	return names, err
 }

@@ -22,11 +22,11 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 		if line, code := Health(l.Env, l.now()); code == healthStale {
 			last = "; gchat-hooks health says: " + l.plain(line)
 		}
-		switch {
+		switch toType := l.toType(); {
 		case Types(l.cfg):
 			return failed("no daemon runs, but ask_mode is inject"+last, "answers are not typed", mend)
-		case l.toType() > 0:
-			return failed(fmt.Sprintf("no daemon runs, and open questions whose answers it has to type: %d%s", l.toType(), last), "a reply in Chat does not answer them", mend)
+		case toType > 0:
+			return failed(fmt.Sprintf("no daemon runs, and open questions whose answers it has to type: %d%s", toType, last), "a reply in Chat does not answer them", mend)
 		case l.serviceThere():
 			return []state.Finding{{Level: state.LevelWarn, What: "the daemon's service is installed, and no daemon runs", Means: "answers are not typed; hooks do the rest of its work",
 				Mend: mend}}
