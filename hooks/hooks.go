@@ -76,6 +76,8 @@ const exitWake = 2
 // the hook is done, in bound, without an error and without a panic: what went wrong is in the log.
 func (h *Hook) Run() (code int) {
 	signal.Ignore(syscall.SIGPIPE) // a Claude Code that is gone is no reason to end otherwise than with 0
+	aborted := make(chan os.Signal, 1)
+	signal.Notify(aborted, syscall.SIGQUIT, syscall.SIGABRT) // Go prints its stacks and exits 2 at these, and 2 means "block"
 	h.log = state.NewLog(h.Env, h.Name)
 	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
 	done, waiting := make(chan struct{}), make(chan struct{})
@@ -94,10 +96,10 @@ func (h *Hook) Run() (code int) {
 		}
 		ctx := context.Background()
 		if h.mayWait(e) {
-			close(waiting)
 			var stop func()
 			ctx, stop = untilTold()
 			defer stop()
+			close(waiting)
 		}
 		if err := h.do(ctx, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
@@ -108,6 +110,8 @@ func (h *Hook) Run() (code int) {
 	case <-done:
 	case <-waiting:
 		<-done
+	case <-aborted:
+		return 0
 	case <-time.After(quickBound):
 		h.log.Error().Msg("hook gave up: the disk or a lock does not answer")
 		return 0

@@ -13,7 +13,7 @@ import (
 
 // untilTold is a context that ends when the hook is told to end: Claude Code sends SIGTERM on Esc and when it quits.
 func untilTold() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.

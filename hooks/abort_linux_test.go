@@ -1,0 +1,54 @@
+package hooks_test
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gchat-hooks/state"
+)
+
+// Go ends a process with 2 at these signals, which Claude Code takes for "block".
+func TestAbortedHookEndsWithZero(t *testing.T) {
+	for name, sig := range map[string]os.Signal{"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT} {
+		t.Run(name+" to a waiting hook", func(t *testing.T) {
+			w := newWorld(t)
+			w.run(forward, recorded(t, "single-03-PreToolUse"))
+			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.awaitMessage("[AskUserQuestion]")
+			w.until("the hook to wait", func() bool { return state.HasWaiter(w.question()) })
+			_ = p.Process.Signal(sig)
+			if out := p.end(); out != "" {
+				t.Errorf("printed %s", out)
+			}
+		})
+		t.Run(name+" to a hook that reads its event", func(t *testing.T) {
+			w := newWorld(t)
+			in, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			p := &process{Cmd: exec.Command(program, "hook", "gchat-stop-gate"), w: w, done: make(chan struct{})}
+			p.Env, p.Stdin, p.Stdout, p.Stderr = w.environ(), in, &p.out, &p.err
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _ = p.Wait(); close(p.done) }()
+			if _, err := out.WriteString(`{"half":`); err != nil {
+				t.Fatal(err)
+			}
+			w.until("the event's first half to be read", func() bool {
+				n, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ)
+				return err == nil && n == 0
+			})
+			_ = p.Process.Signal(sig)
+			if out := p.end(); out != "" {
+				t.Errorf("printed %s", out)
+			}
+		})
+	}
+}
