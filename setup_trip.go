@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,8 +75,7 @@ func (s *setup) roundTrip(ctx context.Context) error {
 // mayAnswer says whether a reply's sender is on the allowlist, and puts them there if the person at the terminal says so.
 // A reply alone never does: whoever is in the space could send one.
 func (s *setup) mayAnswer(ctx context.Context, r *state.Reply) (bool, error) {
-	may := s.config().AllowedUsers
-	if slices.Contains(may, r.Sender) || r.SenderEmail != "" && slices.ContainsFunc(may, func(u string) bool { return strings.EqualFold(strings.TrimPrefix(u, "users/"), r.SenderEmail) }) {
+	if poller.Named(s.config().AllowedUsers, r.Sender, r.SenderEmail) {
 		return true, nil
 	}
 	if !s.ask.terminal {

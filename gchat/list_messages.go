@@ -35,7 +35,7 @@ type Message struct {
 	ClientID    string // the MessageID that it was posted with
 	ThreadName  string
 	ThreadKey   string // "" unless this caller's app began the thread
-	Sender      string // users/ID
+	Sender      string // users/ID, or ""
 	SenderEmail string // where Chat gives it
 	DisplayName string // where Chat gives it
 	Human       bool   // sender.type is HUMAN; nothing else counts as a person
@@ -166,8 +166,10 @@ func fromChat(m *chat.Message) Message {
 		out.ThreadName, out.ThreadKey = m.Thread.Name, m.Thread.ThreadKey
 	}
 	if m.Sender != nil {
-		out.Sender, out.SenderEmail, out.DisplayName = m.Sender.Name, m.Sender.Email, m.Sender.DisplayName
-		out.Human = m.Sender.Type == "HUMAN"
+		out.SenderEmail, out.DisplayName, out.Human = m.Sender.Email, m.Sender.DisplayName, m.Sender.Type == "HUMAN"
+		if strings.HasPrefix(m.Sender.Name, "users/") { // another name could be one that we keep for ourselves
+			out.Sender = m.Sender.Name
+		}
 	}
 	if m.ArgumentText != "" {
 		out.Text = m.ArgumentText

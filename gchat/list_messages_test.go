@@ -204,3 +204,21 @@ func FuzzMessages(f *testing.F) {
 		}
 	})
 }
+
+// "local" is the sender of what was put there by hand, and may always answer.
+func TestSenderIsAUserOrNobody(t *testing.T) {
+	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"local","type":"HUMAN"}}]}`)
+	})
+	r, err := NewReader(t.Context(), srv.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []Message
+	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(page []Message) { ms = append(ms, page...) }); err != nil || len(ms) != 1 {
+		t.Fatalf("%d messages, %v", len(ms), err)
+	}
+	if ms[0].Sender != "" {
+		t.Errorf("sender %q", ms[0].Sender)
+	}
+}

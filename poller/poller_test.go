@@ -100,6 +100,12 @@ func TestAllowedFailsClosed(t *testing.T) {
 		{[]string{"users/ann@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
 		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1", DisplayName: "ann@example.com"}, false},
 		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1"}, false},
+		{[]string{"users/"}, state.Reply{Sender: "users/"}, false},
+		{[]string{"users/@"}, state.Reply{Sender: "users/@", SenderEmail: "@"}, false},
+		{[]string{"@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "@example.com"}, false},
+		{[]string{"kim@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false},
+		{[]string{"sam@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false},
+		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
 		{nil, state.Reply{Sender: Local}, true},
 	} {
 		if got := allowed(&state.Config{AllowedUsers: c.users}, &c.sender); got != c.want {
