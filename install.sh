@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Installs gchat-hooks for you alone, and takes it away again: see ./install.sh --help. For macOS and Linux, with the bash
-# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing; but for a
-# line that a shell which is no bash reads before it stumbles over the rest.
-[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
+# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing; but for the
+# lines that another shell reads. From a pipe that shell's $0 is its own name, and would be a file of the working folder.
+[ -n "${BASH_VERSION:-}" ] || case $0 in
+  *.sh) exec bash "$0" "$@" ;;
+  *) echo "install.sh: error: this needs bash: pipe it into bash, or run bash install.sh" >&2; exit 1 ;;
+esac
 {
 set -euo pipefail
 unset CDPATH # cd would say where it went
+script=${BASH_SOURCE[0]:-} # empty from a pipe: then there is no source beside it, whatever the working folder holds
 
 usage() {
   cat <<'END'
@@ -114,7 +118,7 @@ trap 'exit 1' HUP INT TERM
 # yet, they go into $work and away with it. Caches that are there are used, and so are your settings of Go.
 build() {
   local src cache config
-  src=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)
+  src=$(cd "$(dirname "${script:-/}")" && pwd)
   grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
   command -v go >/dev/null 2>&1 || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
   cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}

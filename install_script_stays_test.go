@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,6 +125,30 @@ func TestInstallScriptKnowsWhereItIs(t *testing.T) {
 	n.does("cp", installScript(t), "src")
 	if out, err := n.run("bash", "src/install.sh"); err == nil || !strings.Contains(out, "Go is not on the PATH") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for in the working folder.
+func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
+	for _, shell := range []string{"sh", "dash", "bash"} {
+		t.Run(shell, func(t *testing.T) {
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Skip("no " + shell)
+			}
+			n := newNewcomer(t, "/usr/bin:/bin")
+			n.has("evil/"+shell, "touch ran\n")
+			n.has("evil/go.mod", "module gchat-hooks\n")
+			n.has("go", "#!/bin/sh\ntouch ran\n") // stands for what a build would run
+			n.does("chmod", "755", "go")
+			n.env[1] = "PATH=/usr/bin:/bin:" + n.home
+			out, err := n.run("sh", "-c", `cd evil && cat "$0" | `+shell, installScript(t))
+			if err == nil || !strings.Contains(out, "install.sh: error: ") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(n.home, "evil", "ran")); err == nil {
+				t.Errorf("it ran a file of the folder: %s", out)
+			}
+		})
 	}
 }
 
