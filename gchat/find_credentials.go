@@ -18,7 +18,7 @@ var errTokenURI = errors.New("credentials file: token_uri is neither https nor o
 // tokens is what tokens are asked for with. What is sent holds a refresh token, a client's secret or a signed claim, and a
 // redirect would take that along. That there is one is no refusal of the credentials.
 var tokens = &http.Client{
-	Timeout: listTimeout,
+	Timeout: listTimeout, Transport: limitBodies{},
 	CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the token endpoint redirects, and secrets stay")
 	},

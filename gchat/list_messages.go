@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,8 +24,7 @@ var ErrCredentials = errors.New("no usable Google credentials")
 
 const (
 	listTimeout = 30 * time.Second
-	listLimit   = 64 << 20 // bytes of one page
-	maxPages    = 200      // of one cycle; what is left comes with the next
+	maxPages    = 200 // of one cycle; what is left comes with the next
 )
 
 // Message is a message of a space as far as an answer needs it.
@@ -63,7 +61,7 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	client := &http.Client{Transport: limitBodies{http.DefaultTransport}}
+	client := &http.Client{Transport: limitBodies{}}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
 	plain, from := false, origin{}
 	if endpoint != "" {
@@ -81,7 +79,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		}
 		from = readOrigin(creds.JSON())
 		client, err = httptransport.NewClient(&httptransport.Options{
-			Credentials: creds, BaseRoundTripper: limitBodies{http.DefaultTransport}, DisableTelemetry: true,
+			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
@@ -197,18 +195,4 @@ func (r *Reader) failed(err error) error {
 		return err
 	}
 	return unquote(err)
-}
-
-// limitBodies keeps an endless answer from filling the memory.
-type limitBodies struct{ http.RoundTripper }
-
-func (l limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.RoundTripper.RoundTrip(r)
-	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, listLimit), resp.Body}
-	}
-	return resp, err
 }

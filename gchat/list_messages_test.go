@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"compress/gzip"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -220,5 +221,52 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 	}
 	if ms[0].Sender != "" {
 		t.Errorf("sender %q", ms[0].Sender)
+	}
+}
+
+// A few bytes on the wire can be a great many in memory: of a page, nothing is handed over then.
+func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
+	for name, body := range map[string]func(io.Writer){
+		"many messages": func(w io.Writer) {
+			io.WriteString(w, `{"messages":[{}`+strings.Repeat(",{}", valuesLimit)+`]}`)
+		},
+		"many parts of one": func(w io.Writer) {
+			io.WriteString(w, `{"messages":[{"text":"\\","annotations":[{}`+strings.Repeat(",{}", valuesLimit)+`]}]}`)
+		},
+		"many bytes": func(w io.Writer) {
+			io.WriteString(w, `{"messages":[{"text":"`+strings.Repeat("a", bodyLimit)+`"}]}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				zip := gzip.NewWriter(w)
+				body(zip)
+				zip.Close()
+			})
+			r, err := NewReader(t.Context(), srv.URL, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
+			if !errors.Is(err, errTooMuch) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// Braces in a person's words are no values.
+func TestLongPageOfWordsIsRead(t *testing.T) {
+	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"messages":[{"text":"\"`+strings.Repeat("{[", valuesLimit)+`"}]}`)
+	})
+	r, err := NewReader(t.Context(), srv.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { n += len(ms) }); err != nil || n != 1 {
+		t.Errorf("%d messages, %v", n, err)
 	}
 }
