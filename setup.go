@@ -80,7 +80,7 @@ func (s *setup) run(ctx context.Context) error {
 // checked has the doctor look at what came of it, and says how to go on. What the doctor finds is for the person to see
 // to: it undoes no step.
 func (s *setup) checked(ctx context.Context) error {
-	home := s.env("HOME") // in no project: setup is called anywhere
+	home := state.Home(s.env) // in no project: setup is called anywhere
 	env := func(name string) string {
 		if name == "CLAUDE_PROJECT_DIR" {
 			return home

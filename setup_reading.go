@@ -86,7 +86,7 @@ func (s *setup) credentials() string {
 
 func (s *setup) absolute(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return filepath.Join(s.env("HOME"), rest)
+		return filepath.Join(state.Home(s.env), rest)
 	}
 	if abs, err := filepath.Abs(path); err == nil && path != "" {
 		return abs

@@ -160,7 +160,7 @@ func (p *purge) lookLogin() {
 
 // lookProjects finds what we keep in projects' folders.
 func (p *purge) lookProjects(projects []state.Project) {
-	kept, err := filepath.Abs(filepath.Join(p.env("HOME"), ".claude")) // whether we made that one is written down
+	kept, err := filepath.Abs(filepath.Join(state.Home(p.env), ".claude")) // whether we made that one is written down
 	if err != nil {
 		return
 	}

@@ -38,7 +38,7 @@ func (p *Poller) Replyable(ctx context.Context, cfg *state.Config) error {
 // hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
 // cloud has some without, but none that may read messages.
 func (p *Poller) hasCredentials(cfg *state.Config) bool {
-	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(p.Env("HOME"), ".config", "gcloud"))
+	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
 	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(gcloud, "application_default_credentials.json")} {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return true

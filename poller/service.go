@@ -92,11 +92,7 @@ func (s *Service) Installed() (path string, ok bool) {
 func (s *Service) goos() string { return cmp.Or(s.GOOS, runtime.GOOS) }
 
 func (s *Service) home() string {
-	if dir := cmp.Or(s.Home, s.Env("HOME")); dir != "" {
-		return dir
-	}
-	dir, _ := os.UserHomeDir()
-	return dir
+	return cmp.Or(s.Home, state.Home(s.Env))
 }
 
 func (s *Service) now() time.Time {

@@ -8,6 +8,9 @@ import (
 
 // checkFolders looks whether state can be written where it is to be.
 func checkFolders(env Getenv) (found []Finding) {
+	if Home(env) == noHome {
+		return []Finding{{Level: LevelFail, What: "HOME is not set", Means: "there is no configuration and no state of yours, so questions stay in the terminal", Mend: "export HOME=~"}}
+	}
 	missingOnes := []string{}
 	for _, dir := range append(stateFolders(env), filepath.Dir(LogPath(env))) {
 		info, err := os.Stat(dir)

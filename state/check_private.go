@@ -32,9 +32,9 @@ func checkPrivate(env Getenv) (found []Finding) {
 	for _, path := range ours {
 		look(path, exposed(path))
 	}
-	theirs := []string{filepath.Join(home(env), ".mcp.json")}
+	theirs := []string{filepath.Join(Home(env), ".mcp.json")}
 	if cfg.CredentialsFile == "" && !strings.HasPrefix(cfg.WebhookURL, "http:") { // the space on this machine is read without
-		theirs = append(theirs, cmp.Or(env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(home(env), ".config", "gcloud", "application_default_credentials.json")))
+		theirs = append(theirs, cmp.Or(env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(Home(env), ".config", "gcloud", "application_default_credentials.json")))
 	}
 	for _, path := range theirs {
 		look(path, exposed(path)&reachable(path))

@@ -11,7 +11,7 @@ import (
 
 // claudeDir is where Claude Code keeps what belongs to the person.
 func claudeDir(env Getenv) string {
-	return cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(home(env), ".claude"))
+	return cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(Home(env), ".claude"))
 }
 
 // WritableByOthers says that another user of this machine can change a file, or put files into a folder in the place of those

@@ -68,7 +68,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
 	counts := sync.OnceValue(func() bool { return projectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
 	layers := []layer{envLayer(env)}
-	mine := projectDir == home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
+	mine := projectDir == Home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
 		parse   func([]byte, string) (layer, error)
@@ -77,7 +77,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
 		{ConfigFile(env), configLayer, false},
 		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
-		{filepath.Join(home(env), ".mcp.json"), mcpLayer, false},
+		{filepath.Join(Home(env), ".mcp.json"), mcpLayer, false},
 	} {
 		b, err := readSmall(f.path)
 		if missing(err) {
@@ -131,7 +131,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		c.SpaceID = "spaces/" + c.SpaceID
 	}
 	if c.CredentialsFile = get("GOOGLE_CHAT_CREDENTIALS_FILE"); strings.HasPrefix(c.CredentialsFile, "~/") {
-		c.CredentialsFile = filepath.Join(home(env), c.CredentialsFile[2:])
+		c.CredentialsFile = filepath.Join(Home(env), c.CredentialsFile[2:])
 	}
 	c.takeEndpoint(env, projectDir, layers)
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))

@@ -38,7 +38,7 @@ func NewLog(env Getenv, job string) *Log {
 
 // LogPath is where the log is.
 func LogPath(env Getenv) string {
-	return filepath.Join(home(env), ".claude", "logs", "gchat-hooks.log")
+	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks.log")
 }
 
 // Write takes one line from zerolog.

@@ -137,7 +137,7 @@ func union(a, b []string) []string {
 
 // shared are the folders of other programs' that our files stand in, with those around them up to the home folder.
 func shared(env Getenv) (dirs []string) {
-	home := home(env)
+	home := Home(env)
 	ends := []string{filepath.Join(home, ".claude", "logs"), filepath.Dir(ConfigDir(env)), filepath.Dir(UserState(env))}
 	if dir := env("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
 		ends = append(ends, dir)

@@ -49,7 +49,7 @@ func UserState(env Getenv) string {
 	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gchat-hooks")
 	}
-	return filepath.Join(home(env), ".local", "state", "gchat-hooks")
+	return filepath.Join(Home(env), ".local", "state", "gchat-hooks")
 }
 
 // ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else ~/.config/gchat-hooks.
@@ -57,7 +57,7 @@ func ConfigDir(env Getenv) string {
 	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gchat-hooks")
 	}
-	return filepath.Join(home(env), ".config", "gchat-hooks")
+	return filepath.Join(Home(env), ".config", "gchat-hooks")
 }
 
 // ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in ConfigDir.
@@ -71,15 +71,16 @@ func SpareState(env Getenv) string {
 	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
 }
 
-func home(env Getenv) string {
-	if dir := env("HOME"); dir != "" {
+// noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it: what stands
+// in a temporary folder, or in the working folder, may be another person's.
+const noHome = "/HOME is not set"
+
+// Home is the person's home folder, $HOME.
+func Home(env Getenv) string {
+	if dir := env("HOME"); filepath.IsAbs(dir) {
 		return dir
 	}
-	dir, err := os.UserHomeDir()
-	if err != nil {
-		return os.TempDir()
-	}
-	return dir
+	return noHome
 }
 
 // writeFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
@@ -157,6 +158,9 @@ func syncDir(dir string) error {
 }
 
 func mkdir(dir string) error {
+	if strings.HasPrefix(dir, noHome) {
+		return errors.New("make state folder: HOME is not set")
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make state folder: %w", err)
 	}

@@ -13,7 +13,7 @@ var errUntrusted = errors.New("Claude Code was not told to trust its folder")
 // run. A folder that came from elsewhere must not: it counts once Claude Code was told to trust it, as its own settings do.
 // Where Claude Code itself started us, it knows; where it was never used, there is nothing to go by.
 func projectCounts(env Getenv, dir string) bool {
-	if env("CLAUDE_PROJECT_DIR") != "" || env("CLAUDECODE") != "" || dir == home(env) || dir == ConfigDir(env) {
+	if env("CLAUDE_PROJECT_DIR") != "" || env("CLAUDECODE") != "" || dir == Home(env) || dir == ConfigDir(env) {
 		return true
 	}
 	yes, known := Trusted(env, dir)
@@ -23,7 +23,7 @@ func projectCounts(env Getenv, dir string) bool {
 // Trusted says whether Claude Code was told to trust a folder, or one that it is in (as 2.1.45 looks it up); known that it
 // has a list of folders at all.
 func Trusted(env Getenv, dir string) (yes, known bool) {
-	path := filepath.Join(home(env), ".claude.json")
+	path := filepath.Join(Home(env), ".claude.json")
 	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
 		path = filepath.Join(d, ".claude.json")
 	}

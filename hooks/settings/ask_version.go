@@ -20,7 +20,7 @@ func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Vers
 	path, err := exec.LookPath("claude")
 	for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // where its installers put it; the second is an alias in shells
 		if err != nil {
-			path, err = exec.LookPath(filepath.Join(env("HOME"), usual))
+			path, err = exec.LookPath(filepath.Join(state.Home(env), usual))
 		}
 	}
 	if err != nil {

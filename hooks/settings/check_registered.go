@@ -120,7 +120,7 @@ func (r registered) program(env state.Getenv) (path, why string) {
 		if r.Args != nil {
 			return path, "and without a shell ~ is no folder"
 		}
-		path = filepath.Join(env("HOME"), rest)
+		path = filepath.Join(state.Home(env), rest)
 	}
 	for _, name := range []string{"HOME", "CLAUDE_PROJECT_DIR"} {
 		value := env(name)

@@ -3,7 +3,6 @@ package settings
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -50,8 +49,7 @@ func (a *audit) checkManaged(context.Context) []state.Finding {
 // checkTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
 // even the person's own.
 func (a *audit) checkTrust(context.Context) []state.Finding {
-	home, _ := os.UserHomeDir()
-	if a.project == a.env("HOME") || a.project == home {
+	if a.project == state.Home(a.env) {
 		return state.Skipped("this is your home folder, of which Claude Code keeps no trust: run it in a project")
 	}
 	yes, known := state.Trusted(a.env, a.project)
