@@ -56,6 +56,9 @@ A value is looked for in these places, and the first that has one counts:
 5. ` + "`mcpServers.google-chat-bridge.env`" + ` in the project's ` + "`.mcp.json`" + `, which takes the variables,
 6. the same in ` + "`~/.mcp.json`" + `.
 
+A project's files count where Claude Code trusts the folder, and may not set what is marked with *: see
+[whom the program trusts](security.md#whom-the-program-trusts). A project's webhook is read with the project's own ` + "`credentials_file`" + `.
+
 The files are JSON objects. Unknown members are left alone. When a file does not parse, it and what stands below it do not count: what
 stands there could belong to another space. A value that means nothing is left out. ` + "`gchat-hooks status`" + ` and the log say both.
 Where a cell is empty, there is no such variable, no such member, or no default.
@@ -76,7 +79,11 @@ Where a cell is empty, there is no such variable, no such member, or no default.
 			byDefault = code(byDefault)
 		}
 		if s.Member != "" {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", code(s.Member), code(s.Variable), byDefault, s.Meaning)
+			member := code(s.Member)
+			if s.Personal {
+				member += " *"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", member, code(s.Variable), byDefault, s.Meaning)
 		} else {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(s.Variable), byDefault, s.Meaning)
 		}

@@ -11,6 +11,8 @@ import (
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/state"
 )
 
 var errTokenURI = errors.New("credentials file: token_uri is neither https nor on this machine")
@@ -41,6 +43,9 @@ func findCredentials(path string) (*auth.Credentials, error) {
 			return credentials.DetectDefault(app)
 		}
 		return creds, nil
+	}
+	if path == state.NoCredentials {
+		return nil, errors.New(path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

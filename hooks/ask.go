@@ -37,7 +37,7 @@ func (h *Hook) mode(e *Event) state.Mode {
 	project := state.ProjectDir(h.Env)
 	cfg := state.LoadConfig(h.Env, project)
 	for _, err := range cfg.Problems {
-		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
+		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
 	}
 	if hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL); err == nil {
 		h.asked.chat, h.asked.space = hook.Chat(), hook.Space

@@ -158,7 +158,7 @@ func TestHungWebhookCommandEndsWithTheHook(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.dir, "pid")
 	delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	writeFile(t, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), fmt.Sprintf(`{"webhook_url_command":"sleep 300 & echo $! > %s.new; mv %[1]s.new %[1]s; wait"}`, file))
+	writeFile(t, filepath.Join(w.env["HOME"], ".config", "gchat-hooks", "config.json"), fmt.Sprintf(`{"webhook_url_command":"sleep 300 & echo $! > %s.new; mv %[1]s.new %[1]s; wait"}`, file))
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 	var child string
 	w.until("the command to run", func() bool {

@@ -98,7 +98,7 @@ func TestUnreadableSpaceIsNoSilence(t *testing.T) {
 func TestUnjudgedReplyIsNoSilence(t *testing.T) {
 	t.Parallel()
 	w := denying(t)
-	file := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json")
+	file := filepath.Join(w.env["HOME"], ".config", "gchat-hooks", "config.json")
 	delete(w.env, "GCHAT_ALLOWED_USERS")
 	w.env["GCHAT_REPLY_TIMEOUT"], w.env["GCHAT_TIMEOUT_POLICY"] = "0.5", "recommended"
 	writeFile(t, file, `{"allowed_users":["users/ann"]}`)

@@ -64,7 +64,7 @@ func TestReplyCountsThoughTheWebhookCommandFailedAtFirst(t *testing.T) {
 	vault := filepath.Join(w.dir, "vault")
 	url := w.env["GOOGLE_CHAT_WEBHOOK_URL"]
 	delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	writeFile(t, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), fmt.Sprintf(`{"webhook_url_command":"cat %s"}`, vault))
+	writeFile(t, filepath.Join(w.env["HOME"], ".config", "gchat-hooks", "config.json"), fmt.Sprintf(`{"webhook_url_command":"cat %s"}`, vault))
 	w.run(forward, recorded(t, "single-03-PreToolUse"))
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 	w.until("the command to fail", func() bool { return w.question().PostError != "" })
@@ -222,7 +222,7 @@ func TestClocksMayDiffer(t *testing.T) {
 func TestHalfWrittenAllowlistRefusesNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json")
+	file := filepath.Join(w.env["HOME"], ".config", "gchat-hooks", "config.json")
 	good := fmt.Sprintf(`{"webhook_url":%q,"allowed_users":["users/ann"]}`, w.env["GOOGLE_CHAT_WEBHOOK_URL"])
 	delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	delete(w.env, "GCHAT_ALLOWED_USERS")

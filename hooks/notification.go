@@ -147,7 +147,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 
 func (h *Hook) logProblems(cfg *state.Config) {
 	for _, err := range cfg.Problems {
-		h.log.Error().Err(err).Str("hint", "mend the file; what stands below it is not used").Msg("configuration")
+		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
 	}
 }
 

@@ -14,6 +14,9 @@ func (p *Poller) loginMend(cfg *state.Config, mend string) string {
 	if !strings.Contains(mend, logIn) {
 		return mend
 	}
+	if cfg.CredentialsFile == state.NoCredentials {
+		return "put a credentials file into the project and name it as credentials_file, or take the webhook out of the project's files"
+	}
 	if !strings.Contains(mend, "--client-id-file") {
 		mend = strings.ReplaceAll(mend, logIn, state.LoginCommand(p.Env))
 	}

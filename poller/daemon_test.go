@@ -336,7 +336,8 @@ func TestTheDaemonPostsWhereTheProjectSays(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(project, ".claude"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	config := `{"webhook_url_command": "echo http://127.0.0.1:9/v1/spaces/PROJECTS/messages?key=k\\&token=t"}`
+	write(t, filepath.Join(d.dir, ".claude.json"), allTrusted)
+	config := `{"webhook_url": "http://127.0.0.1:9/v1/spaces/PROJECTS/messages?key=k&token=t"}`
 	if err := os.WriteFile(filepath.Join(project, ".claude", "gchat-hooks.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (s *sender) lookFor(ctx context.Context, m *letter, tried time.Time) (gchat
 
 // reads says whether reading is configured. Looking for Application Default Credentials would ask the network.
 func (s *sender) reads(cfg *state.Config, hook *gchat.Webhook) bool {
-	return cfg.CredentialsFile != "" || s.endpoint(cfg, hook) != ""
+	return cfg.CredentialsFile != "" && cfg.CredentialsFile != state.NoCredentials || s.endpoint(cfg, hook) != ""
 }
 
 // sameText compares as far as Chat keeps a text: it trims it.

@@ -34,6 +34,9 @@ type office struct {
 	ids    []string                                                // of the posts
 }
 
+// allTrusted is Claude Code's list of a person who trusts every folder.
+const allTrusted = `{"projects":{"/":{"hasTrustDialogAccepted":true}}}`
+
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	s, err := space.Open(space.Options{})
@@ -47,6 +50,7 @@ func newOffice(t *testing.T) *office {
 	o.env = map[string]string{
 		"HOME": dir, "XDG_STATE_HOME": dir, "CLAUDE_PROJECT_DIR": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL),
 	}
+	write(t, filepath.Join(dir, ".claude.json"), allTrusted)
 	getenv := func(name string) string { return o.env[name] }
 	o.Poller = &Poller{Env: getenv, Log: state.NewLog(getenv, "test"), Now: func() time.Time { return o.clock }}
 	return o

@@ -82,24 +82,6 @@ func TestEachProjectsCommandGoesItsOwnWay(t *testing.T) {
 	}
 }
 
-// Another project's webhook_url_command that hangs is run by every process before its own message goes.
-func TestAnotherProjectsCommandIsNotRun(t *testing.T) {
-	o := newOffice(t)
-	other := t.TempDir()
-	write(t, filepath.Join(other, ".claude", "gchat-hooks.json"), `{"webhook_url_command": "sleep 60"}`)
-	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
-	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
-	o.report("x", "of the other", func(r *Report) { r.ProjectDir = other })
-	write(t, filepath.Join(o.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), fmt.Sprintf(`{"webhook_url": %q}`, url))
-	o.report("y", "of ours")
-	ctx, cancel := context.WithTimeout(t.Context(), 1800*time.Millisecond) // gchat-send's bound
-	defer cancel()
-	o.Send(ctx)
-	if len(o.texts()) == 0 {
-		t.Error("our message was not sent within gchat-send's time")
-	}
-}
-
 // A message without a chat (webhook_url_command) goes to whatever space a process of the same project has in its environment.
 func TestAnotherTerminalsSpaceIsNotTaken(t *testing.T) {
 	o := newOffice(t)

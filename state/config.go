@@ -31,7 +31,7 @@ type Config struct {
 	WebhookURL      string        // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
 	WebhookCommand  string        // webhook_url_command: prints the URL
 	SpaceID         string        // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's, where there is one
+	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's, where there is one; or NoCredentials
 	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
@@ -71,7 +71,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	mine := projectDir == Home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
-		parse   func([]byte, string) (layer, error)
+		parse   func([]byte) (layer, error)
 		project bool
 	}{
 		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
@@ -85,9 +85,9 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		}
 		var l layer
 		if err == nil {
-			l, err = f.parse(b, filepath.Dir(f.path))
+			l, err = f.parse(b)
 		}
-		if f.project && !counts() {
+		if f.project && !mine && !counts() {
 			if err != nil || len(l.value) > 0 {
 				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, errUntrusted))
 			}
@@ -99,7 +99,12 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 			c.AllowedUnknown = true
 			break
 		}
-		l.path, l.project = f.path, f.project && !mine
+		if l.project = f.project && !mine; l.project {
+			l.leavePersonal(f.path, ConfigFile(env))
+		}
+		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
+			l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)
+		}
 		layers = append(layers, l)
 	}
 	get := func(name string) string {
@@ -130,13 +135,10 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
 		c.SpaceID = "spaces/" + c.SpaceID
 	}
-	if c.CredentialsFile = get("GOOGLE_CHAT_CREDENTIALS_FILE"); strings.HasPrefix(c.CredentialsFile, "~/") {
-		c.CredentialsFile = filepath.Join(Home(env), c.CredentialsFile[2:])
-	}
-	c.takeEndpoint(env, projectDir, layers)
+	c.APIEndpoint = get("GCHAT_API_ENDPOINT")
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
-	c.takeLogin(env)
+	c.takeCredentials(env, projectDir, layers)
 	var gates []StopGate
 	for _, l := range layers {
 		gates = append(gates, l.gate)

@@ -17,6 +17,7 @@ type Setting struct {
 	Default  string // what holds where nothing is set, as it would be set; of an Object, in words
 	Example  string // in JSON, as it stands in a file
 	Meaning  string // in Markdown, without a full stop
+	Personal bool   // a project's files may not set it
 }
 
 // The groups of settings, in the order in which they are told.
@@ -35,15 +36,15 @@ func Settings() []Setting { return slices.Clone(settings) }
 var settings = []Setting{
 	{Group: chatGroup, Variable: "GOOGLE_CHAT_WEBHOOK_URL", Member: "webhook_url", Example: `"https://chat.googleapis.com/v1/spaces/AAAA/messages?key=KEY&token=TOKEN"`,
 		Meaning: "where messages are posted; a secret"},
-	{Group: chatGroup, Member: "webhook_url_command", Example: `"pass show gchat-webhook"`,
+	{Group: chatGroup, Member: "webhook_url_command", Personal: true, Example: `"pass show gchat-webhook"`,
 		Meaning: "a command, run by `sh`, that prints the webhook URL within 10 seconds; a URL in the same or a higher place goes before it"},
 	{Group: chatGroup, Variable: "GOOGLE_CHAT_SPACE_ID", Member: "space_id", Example: `"spaces/AAAA"`,
 		Meaning: "the space, where no webhook says it; it follows from the webhook URL"},
 	{Group: chatGroup, Variable: "GOOGLE_CHAT_CREDENTIALS_FILE", Member: "credentials_file", Example: `"~/.config/gchat-hooks/credentials.json"`,
 		Meaning: "what replies are read with: an authorized user's file or a service account's; a relative path counts from the file's folder. Without it the login counts, else Application Default Credentials"},
-	{Group: chatGroup, Variable: "GCHAT_ALLOWED_USERS", Member: "allowed_users", Example: `["users/123456789"]`,
+	{Group: chatGroup, Variable: "GCHAT_ALLOWED_USERS", Member: "allowed_users", Personal: true, Example: `["users/123456789"]`,
 		Meaning: "who may answer: `users/ID`, or an e-mail address where Chat gives one; in a variable separated by commas. Who logged in may, too; with nobody, nobody may"},
-	{Group: chatGroup, Variable: "GCHAT_API_ENDPOINT", Member: "api_endpoint", Example: `"http://127.0.0.1:8765/"`,
+	{Group: chatGroup, Variable: "GCHAT_API_ENDPOINT", Member: "api_endpoint", Personal: true, Example: `"http://127.0.0.1:8765/"`,
 		Meaning: "base URL in place of Google's; plain http to this machine only, and then without credentials"},
 	{Group: chatGroup, Variable: "GCHAT_WRITES_PER_MINUTE", Member: "writes_per_minute", Default: "60", Example: `30`,
 		Meaning: "messages to one space from this machine, 1 to 60000; 60 is Google's quota for all apps of a space, so take less when several machines share it"},
@@ -94,7 +95,7 @@ var settings = []Setting{
 		Meaning: "`builtin`, or `haiku`: see [A model's wording](modes.md#a-models-wording)"},
 	{Group: modelGroup, Variable: "GCHAT_HAIKU_MODEL", Member: "haiku_model", Default: DefaultHaikuModel, Example: `"claude-haiku-4-5"`, Meaning: "the model"},
 	{Group: modelGroup, Variable: "ANTHROPIC_API_KEY", Member: "anthropic_api_key", Example: `"sk-ant-KEY"`, Meaning: "the key for it; a secret"},
-	{Group: modelGroup, Member: "anthropic_api_key_command", Example: `"pass show anthropic"`, Meaning: "a command that prints the key, as `webhook_url_command`"},
+	{Group: modelGroup, Member: "anthropic_api_key_command", Personal: true, Example: `"pass show anthropic"`, Meaning: "a command that prints the key, as `webhook_url_command`"},
 
 	{Group: envGroup, Variable: "GCHAT_CONFIG", Default: "~/.config/gchat-hooks/config.json", Meaning: "the person's configuration file"},
 	{Group: envGroup, Variable: "GCHAT_STATE_DIR", Default: ".claude/state", Meaning: "where a project's questions are kept; without it, in the project"},
@@ -103,8 +104,7 @@ var settings = []Setting{
 	{Group: envGroup, Variable: "GCHAT_CLIENT_ID_FILE", Meaning: "as `gchat-hooks login --client-id-file`"},
 	{Group: envGroup, Variable: "CLAUDE_SESSION_ID", Meaning: "the session's name, where you give it one; Claude Code itself does not set it"},
 	{Group: envGroup, Variable: "CLAUDE_OUTPUT_STYLE", Meaning: "the output style, for rules; your launch script sets it"},
-	{Group: envGroup, Variable: "CLAUDECODE", Meaning: "set by Claude Code for what it starts; the project's files count then, see [whom the program trusts](security.md#whom-the-program-trusts)"},
-	{Group: envGroup, Variable: "CLAUDE_PROJECT_DIR", Meaning: "the project, set by Claude Code for its hooks; else the working folder"},
+	{Group: envGroup, Variable: "CLAUDE_PROJECT_DIR", Meaning: "the project, set by Claude Code for its hooks; else the working folder. Where it names the project, the project's files count: see [whom the program trusts](security.md#whom-the-program-trusts)"},
 	{Group: envGroup, Variable: "CLAUDE_CONFIG_DIR", Default: "~/.claude", Meaning: "where Claude Code keeps its settings and its teams"},
 	{Group: envGroup, Variable: "CLAUDE_CODE_MANAGED_SETTINGS_PATH", Meaning: "where Claude Code finds its managed settings; the doctor reads them"},
 	{Group: envGroup, Variable: "CLAUDE_CODE_SAFE_MODE", Meaning: "Claude Code then starts no hooks; the doctor says so"},

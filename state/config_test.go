@@ -20,7 +20,8 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	root := t.TempDir()
-	return &place{t, map[string]string{"HOME": filepath.Join(root, "home")}, filepath.Join(root, "proj")}
+	proj := filepath.Join(root, "proj")
+	return &place{t, map[string]string{"HOME": filepath.Join(root, "home"), "CLAUDE_PROJECT_DIR": proj}, proj}
 }
 
 func (p *place) getenv(name string) string { return p.env[name] }

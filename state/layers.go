@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 // layer answers for one place where configuration can stand.
 type layer struct {
-	path        string // of its file
 	environment bool
 	project     bool              // it is a project's, which came from wherever the project came from
 	value       map[string]string // by environment variable
@@ -32,7 +30,7 @@ func envLayer(env Getenv) layer {
 	return l
 }
 
-func configLayer(b []byte, dir string) (layer, error) {
+func configLayer(b []byte) (layer, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(plainJSON(trimBOM(b)), &file); err != nil {
 		return layer{}, err
@@ -63,9 +61,6 @@ func configLayer(b []byte, dir string) (layer, error) {
 			return layer{}, fmt.Errorf("%s is neither text nor a number nor a list", key)
 		}
 	}
-	if p := l.value["GOOGLE_CHAT_CREDENTIALS_FILE"]; p != "" && !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") {
-		l.value["GOOGLE_CHAT_CREDENTIALS_FILE"] = filepath.Join(dir, p)
-	}
 	if raw, ok := file["rules"]; ok {
 		var all []json.RawMessage
 		if err := json.Unmarshal(raw, &all); err != nil {
@@ -94,7 +89,7 @@ func configLayer(b []byte, dir string) (layer, error) {
 // bridge is the MCP server whose environment counts, in .mcp.json.
 const bridge = "google-chat-bridge"
 
-func mcpLayer(b []byte, _ string) (layer, error) {
+func mcpLayer(b []byte) (layer, error) {
 	var file struct {
 		Servers map[string]struct {
 			Env map[string]any `json:"env"`

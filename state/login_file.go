@@ -120,10 +120,10 @@ func IsPerson(name string) bool {
 }
 
 // takeLogin reads with the login where nothing names a credentials file: before Application Default Credentials, which
-// people set for other programs too. Whoever's login is used to read may answer.
-func (c *Config) takeLogin(env Getenv) {
+// people set for other programs too. The person who logged in may answer, also where a project's webhook is read otherwise.
+func (c *Config) takeLogin(env Getenv, project bool) {
 	path := LoginFile(env)
-	if c.CredentialsFile != "" && c.CredentialsFile != path {
+	if c.CredentialsFile != "" && c.CredentialsFile != path && !project {
 		return
 	}
 	l, err := ReadLogin(path)
@@ -134,7 +134,9 @@ func (c *Config) takeLogin(env Getenv) {
 		c.Problems, c.AllowedUnknown = append(c.Problems, err), true
 		return
 	}
-	c.CredentialsFile = path
+	if !project {
+		c.CredentialsFile = path
+	}
 	if IsPerson(l.User) {
 		c.AllowedUsers = append(c.AllowedUsers, l.User)
 	}

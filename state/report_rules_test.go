@@ -24,7 +24,7 @@ func TestReportSettings(t *testing.T) {
 		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
 		"notifications": {"idle_prompt": "on", "auth_success": "maybe", "idle": null, "deploy": {"type": "error", "prefix": "[Deploy]"}},
 		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20, "digest_every": "30m"}`)
-	c := LoadConfig(func(name string) string { return map[string]string{"HOME": home}[name] }, project)
+	c := LoadConfig(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
 	if got := c.ReportRule("heartbeat"); got != ReportOff {
 		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
 	}

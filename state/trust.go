@@ -9,19 +9,19 @@ import (
 
 var errUntrusted = errors.New("Claude Code was not told to trust its folder")
 
-// projectCounts says whether the files of a project may say where questions go, who answers them, and which commands are
-// run. A folder that came from elsewhere must not: it counts once Claude Code was told to trust it, as its own settings do.
-// Where Claude Code itself started us, it knows; where it was never used, there is nothing to go by.
+// projectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
+// only, or was told to trust it. The working folder may be anybody's, and Claude's shell commands have CLAUDECODE in any.
 func projectCounts(env Getenv, dir string) bool {
-	if env("CLAUDE_PROJECT_DIR") != "" || env("CLAUDECODE") != "" || dir == Home(env) || dir == ConfigDir(env) {
+	if named := env("CLAUDE_PROJECT_DIR"); named != "" && filepath.Clean(named) == filepath.Clean(dir) {
 		return true
 	}
-	yes, known := Trusted(env, dir)
-	return yes || !known
+	yes, _ := Trusted(env, dir)
+	return yes
 }
 
-// Trusted says whether Claude Code was told to trust a folder, or one that it is in (as 2.1.45 looks it up); known that it
-// has a list of folders at all.
+// Trusted says whether Claude Code was told to trust a folder, or one around it, as far up as the folder's repository goes: a
+// clone within a trusted folder is another's (Claude Code 2.1.329; 2.1.197 went on to the root). known says that it has a list
+// of folders at all.
 func Trusted(env Getenv, dir string) (yes, known bool) {
 	path := filepath.Join(Home(env), ".claude.json")
 	if d := env("CLAUDE_CONFIG_DIR"); d != "" {
@@ -39,19 +39,16 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if err != nil || json.Unmarshal(b, &file) != nil {
 		return false, false
 	}
-	dirs := []string{dir}
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
-		dirs = append(dirs, real)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, true
 	}
-	for _, d := range dirs {
-		for ; ; d = filepath.Dir(d) {
-			if file.Projects[d].Trusted {
-				return true, true
-			}
-			if d == filepath.Dir(d) {
-				break
-			}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for ; !file.Projects[dir].Trusted; dir = filepath.Dir(dir) {
+		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {
+			return false, true
 		}
 	}
-	return false, true
+	return true, true
 }

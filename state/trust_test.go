@@ -27,38 +27,42 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 		env          map[string]string
 		counts       bool
 	}{
-		{"never used", "", nil, true},
+		{"never used", "", nil, false},
 		{"not trusted", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":false}}}`, nil, false},
 		{"another one trusted", `{"projects":{"/elsewhere":{"hasTrustDialogAccepted":true}}}`, nil, false},
 		{"trusted", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, nil, true},
 		{"a folder around it trusted", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"a clone in a trusted folder", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"clone": "yes"}, false},
 		{"a hook", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PROJECT"}, true},
-		{"Claude's own shell", `{"projects":{}}`, map[string]string{"CLAUDECODE": "1"}, true},
+		{"a hook of another project", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PARENT"}, false},
+		{"Claude's own shell", `{"projects":{}}`, map[string]string{"CLAUDECODE": "1"}, false},
+		{"Claude's own shell, never used", "", map[string]string{"CLAUDECODE": "1"}, false},
+		{"another list of Claude's", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"CLAUDE_CONFIG_DIR": "/elsewhere"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			home, project := t.TempDir(), filepath.Join(t.TempDir(), "clone")
 			real, _ := filepath.EvalSymlinks(filepath.Dir(project))
 			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real)
 			writeAll(t, map[string]string{
-				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"webhook_url_command": "theirs", "allowed_users": ["users/666"], "rules": [{"ask_mode": "off"}]}`,
-				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS","anthropic_api_key_command":"theirs"}}}}`,
-				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"webhook_url_command": "mine"}`,
+				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"webhook_url": "theirs", "rules": [{"ask_mode": "off"}]}`,
+				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`,
+				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"webhook_url": "mine"}`,
 			})
 			if tt.claude != "" {
 				writeAll(t, map[string]string{filepath.Join(home, ".claude.json"): names.Replace(tt.claude)})
+			}
+			if tt.env["clone"] != "" {
+				writeAll(t, map[string]string{filepath.Join(project, ".git", "HEAD"): ""})
 			}
 			env := map[string]string{"HOME": home}
 			for k, v := range tt.env {
 				env[k] = names.Replace(v)
 			}
 			c := LoadConfig(func(name string) string { return env[name] }, project)
-			theirs := c.WebhookCommand == "theirs" && len(c.AllowedUsers) == 1 && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
-			mine := c.WebhookCommand == "mine" && len(c.AllowedUsers) == 0 && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
+			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
+			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
 			if tt.counts && !theirs || !tt.counts && !mine {
-				t.Errorf("command %s, people %v, space %q, %d rules, problems %v", c.WebhookCommand, c.AllowedUsers, c.SpaceID, len(c.Rules), c.Problems)
-			}
-			if c.AnthropicKeyCommand != "" {
-				t.Errorf("a command of .mcp.json counts: %s", c.AnthropicKeyCommand)
+				t.Errorf("webhook %s, space %q, %d rules, problems %v", c.WebhookURL, c.SpaceID, len(c.Rules), c.Problems)
 			}
 		})
 	}

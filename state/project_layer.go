@@ -1,0 +1,80 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+const credentialsFile = "GOOGLE_CHAT_CREDENTIALS_FILE"
+
+// NoCredentials stands in the place of a credentials file where none may be used, Application Default Credentials neither.
+const NoCredentials = "(none: a project's webhook is read with a credentials_file of the project's)"
+
+// leavePersonal takes out of a project's layer what a project may not choose: who answers, a command, a host for secrets.
+func (l *layer) leavePersonal(path, own string) {
+	for _, s := range settings {
+		if name := cmp.Or(s.Variable, s.Member); s.Personal && l.value[name] != "" {
+			delete(l.value, name)
+			l.problems = append(l.problems, fmt.Errorf("%s: %s does not count in a project: set it in %s", path, s.Member, own))
+		}
+	}
+}
+
+var errNotOfProject = errors.New("credentials_file does not count: a project's webhook is read with a file in the project, so that nobody else's credentials read its space")
+
+// takeCredentials settles what replies are read with. A project may bring a webhook, with credentials of its own; the person's
+// are for the person's webhook, and for nothing that a project names. Those of the environment are for this very process.
+func (c *Config) takeCredentials(env Getenv, projectDir string, layers []layer) {
+	place := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
+	if place == nil {
+		place = firstWith(layers, "GOOGLE_CHAT_SPACE_ID")
+	}
+	project := place != nil && place.project
+	for _, l := range layers {
+		file := l.value[credentialsFile]
+		if rest, ok := strings.CutPrefix(file, "~/"); ok {
+			file = filepath.Join(Home(env), rest)
+		}
+		if file == "" || !l.environment && l.project != project {
+			continue
+		}
+		if l.project && !within(file, projectDir) {
+			c.Problems = append(c.Problems, errNotOfProject)
+			continue
+		}
+		c.CredentialsFile = file
+		break
+	}
+	if project && c.CredentialsFile == "" {
+		c.CredentialsFile = NoCredentials
+	}
+	c.takeLogin(env, project)
+}
+
+// firstWith is the first layer that says one of these; nil where none does.
+func firstWith(layers []layer, names ...string) *layer {
+	for i, l := range layers {
+		for _, name := range names {
+			if l.value[name] != "" {
+				return &layers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// within says whether a file that is there lies in a folder, whatever links lead to either.
+func within(path, folder string) bool {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(folder, file)
+	return err == nil && filepath.IsLocal(rel)
+}
