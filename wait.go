@@ -51,7 +51,32 @@ type noReply struct{ error }
 
 func (noReply) ExitCode() int { return exitNoReply }
 
+// run waits, and ends soon after ctx: what hangs then, as a disk, does not hold the process.
 func (w wait) run(ctx context.Context) error {
+	return endsWith(ctx, func() error { return w.await(ctx) })
+}
+
+// endsWith runs f, and leaves it endBound after ctx has ended.
+func endsWith(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(endBound):
+		return waitError{errors.New("interrupted"), ""}
+	}
+}
+
+// endBound is how long gchat-wait has to let go of its questions and to tell their threads when it is told to end.
+const endBound = tellBound + 3*time.Second
+
+func (w wait) await(ctx context.Context) error {
 	interval := w.interval
 	if cfg := state.LoadConfig(w.env, state.ProjectDir(w.env)); interval == "" && cfg.PollInterval > mostInterval {
 		interval = mostInterval.String()

@@ -57,7 +57,7 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 
 // readHealth is what the file says; fs.ErrNotExist also when a part of its path is no folder.
 func readHealth(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := state.OpenPlain(path, os.O_RDONLY)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return "", fs.ErrNotExist
 	}

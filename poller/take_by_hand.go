@@ -22,13 +22,13 @@ import (
 func (p *Poller) takeByHand(q *state.Question) (soon bool) {
 	folder := filepath.Join(stateDirOf(q), "user-input-queue")
 	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
-	b, err := os.ReadFile(mine) // of an earlier waiter of this question, that was killed
+	b, err := state.ReadPlain(mine, maxByHand) // of an earlier waiter of this question, that was killed
 	for _, name := range []string{q.SessionID, q.SessionName} {
 		if err == nil || name == "" || filepath.Base(name) != name {
 			continue
 		}
 		path := filepath.Join(folder, name+".txt")
-		info, serr := os.Stat(path)
+		info, serr := os.Lstat(path)
 		if serr != nil {
 			continue
 		}
@@ -41,7 +41,7 @@ func (p *Poller) takeByHand(q *state.Question) (soon bool) {
 			}
 			continue
 		}
-		if b, err = os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == "" {
+		if b, err = state.ReadPlain(path, maxByHand); err == nil && strings.TrimSpace(string(b)) == "" {
 			err = os.ErrNotExist // it is being written
 		}
 		if err == nil {
@@ -81,6 +81,9 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 	}
 	return ""
 }
+
+// maxByHand is more than a reply has, in bytes.
+const maxByHand = 1 << 20
 
 // justBefore is how long before its question a reply by hand may have been written: a script may be a little faster, and a
 // file system's clock is coarse.

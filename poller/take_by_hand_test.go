@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +68,46 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 			b, _ := os.ReadFile(filepath.Join(d.dir, ".claude", "logs", "gchat-hooks.log"))
 			if n := strings.Count(string(b), "reply by hand left where it is"); (n == 1) == c.want || n > 1 {
 				t.Errorf("the log says %d times that it is left", n)
+			}
+		})
+	}
+}
+
+// A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
+func TestReplyByHandIsAPlainFile(t *testing.T) {
+	for name, plant := range map[string]func(folder, theirs string) error{
+		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
+		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
+		"taken, a link": func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, ".QUESTION.taken")) },
+		"taken, a pipe": func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, ".QUESTION.taken"), 0o600) },
+		"linked folder": func(folder, theirs string) error { os.Remove(folder); return os.Symlink(filepath.Dir(theirs), folder) },
+		"larger than it": func(folder, _ string) error {
+			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxByHand+1), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.asked(state.Question{SessionName: "main"})
+			theirs := filepath.Join(t.TempDir(), "main.txt")
+			write(t, theirs, "2\n")
+			folder := filepath.Join(d.dir, "shop", ".claude", "state", "user-input-queue")
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(folder, theirs); err != nil {
+				t.Fatal(err)
+			}
+			taken := filepath.Join(folder, ".QUESTION.taken")
+			_ = os.Rename(taken, strings.Replace(taken, "QUESTION", filepath.Base(q.Path), 1))
+			at := q.AskedAt.Add(time.Minute)
+			_ = os.Chtimes(theirs, at, at)
+			d.clock = noon.Add(time.Hour)
+			d.takeByHand(q)
+			if n := len(d.load(q).Replies); n != 0 {
+				t.Errorf("%d replies", n)
+			}
+			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
+				t.Errorf("the person's file holds %q", b)
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func DaemonRuns(dirs ...string) bool {
 
 // DaemonPID is what the pid file of a state folder says; 0 when there is none. After kill -9 it is out of date.
 func DaemonPID(dir string) int {
-	b, _ := os.ReadFile(filepath.Join(dir, pidFile))
+	b, _ := ReadPlain(filepath.Join(dir, pidFile), 1024)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return pid
 }
@@ -98,7 +98,7 @@ func NoteLastPoll(dir string, now time.Time) error {
 
 // LastPoll is the time of the daemon's last good cycle; the zero time when there was none.
 func LastPoll(dir string) time.Time {
-	b, _ := os.ReadFile(filepath.Join(dir, LastPollFile))
+	b, _ := ReadPlain(filepath.Join(dir, LastPollFile), 1024)
 	t, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
 	return t
 }

@@ -26,7 +26,7 @@ func TryLock(path string) (*Lock, error) {
 	if err := mkdir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f := flock.New(path, flock.SetPermissions(0o600))
+	f := newLock(path)
 	got, err := f.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
@@ -35,6 +35,10 @@ func TryLock(path string) (*Lock, error) {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), ErrLocked)
 	}
 	return &Lock{f}, nil
+}
+
+func newLock(path string) *flock.Flock {
+	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|plainFlags))
 }
 
 // Held says whether a living process holds the lock at path.
@@ -77,7 +81,7 @@ func LockFile(ctx context.Context, path string, glance time.Duration) (*Lock, er
 		if err := mkdir(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
-		f := flock.New(path, flock.SetPermissions(0o600))
+		f := newLock(path)
 		got, err := f.TryLockContext(ctx, glance)
 		if err == nil && got {
 			is, err := f.Stat()

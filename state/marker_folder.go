@@ -33,7 +33,11 @@ type markerFile struct {
 
 // OpenMarkers lists the folder; one that does not exist is empty. Close must be called.
 func (s Questions) OpenMarkers() (*MarkerFolder, error) {
-	dir, err := os.OpenFile(s.Dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	var dir *os.File
+	err := noLink(s.Dir)
+	if err == nil {
+		dir, err = os.OpenFile(s.Dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
 	if missing(err) {
 		return &MarkerFolder{in: s}, nil
 	}

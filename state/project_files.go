@@ -42,8 +42,8 @@ func wroteQuestion(path string) bool {
 		Mode       string `json:"mode"`
 		ProjectDir string `json:"project_dir"`
 	}
-	b, err := os.ReadFile(path)
-	return isFile(path) && err == nil && json.Unmarshal(b, &q) == nil && q.QuestionID != "" && q.Mode != "" && q.ProjectDir != ""
+	b, err := ReadPlain(path, maxQuestionFile)
+	return err == nil && json.Unmarshal(b, &q) == nil && q.QuestionID != "" && q.Mode != "" && q.ProjectDir != ""
 }
 
 func isFile(path string) bool {
@@ -53,7 +53,7 @@ func isFile(path string) bool {
 
 // namesIn are a folder's entries; none where there is no such folder.
 func namesIn(dir string) (names []string) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || noLink(dir) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(dir)

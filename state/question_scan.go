@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,13 @@ type scanned struct {
 // first. The questions are shared between calls and must not be changed. A file that is no question is reported once.
 func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Question, bad []error) {
 	now := map[string]scanned{}
-	all := slices.Clone(folders)
+	var all []string
+	for _, dir := range folders {
+		if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 { // a person named it
+			dir, _ = filepath.EvalSymlinks(dir)
+		}
+		all = append(all, dir)
+	}
 	load := LoadQuestion
 	if s.LeaveAlone {
 		load = PeekQuestion
@@ -45,7 +52,7 @@ func (s *Scan) Questions(projectStates []string, folders ...string) (qs []*Quest
 		}
 		for _, name := range names {
 			path := filepath.Join(folder.Dir, name)
-			info, err := os.Stat(path)
+			info, err := os.Lstat(path)
 			if err != nil {
 				continue
 			}

@@ -126,7 +126,11 @@ func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err
 }
 
 func (s Questions) names() ([]string, error) {
-	entries, err := os.ReadDir(s.Dir)
+	var entries []os.DirEntry
+	err := noLink(s.Dir)
+	if err == nil {
+		entries, err = os.ReadDir(s.Dir)
+	}
 	if missing(err) {
 		return nil, nil
 	}
@@ -158,17 +162,22 @@ func PeekQuestion(path string) (*Question, error) { return loadQuestion(path, le
 func leaveAlone(path string, cause error) *Corrupt { return &Corrupt{Path: path, Err: cause} }
 
 func loadQuestion(path string, setAside func(string, error) *Corrupt) (*Question, error) {
-	info, err := os.Stat(path)
+	f, err := OpenPlain(path, os.O_RDONLY)
+	if errors.Is(err, ErrNotPlain) {
+		return nil, &Corrupt{Path: path, Err: err}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read question: %w", err)
 	}
-	if !info.Mode().IsRegular() { // a pipe would never end
-		return nil, &Corrupt{Path: path, Err: errors.New("not a file")}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read question: %w", err)
 	}
 	if info.Size() > maxQuestionFile {
 		return nil, setAside(path, fmt.Errorf("%d bytes are too many for a question", info.Size()))
 	}
-	b, err := os.ReadFile(path)
+	b, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("read question: %w", err)
 	}
@@ -236,7 +245,7 @@ func LockWaiter(q *Question) (l *Lock, err error) {
 		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
 	}
 	if err == nil {
-		_ = os.Truncate(waiterPath(q), 0) // what an earlier waiter signed
+		signWaiter(q, "") // what an earlier waiter signed goes
 	}
 	return l, err
 }

@@ -35,12 +35,17 @@ func ProjectDir(env Getenv) string {
 	return dir
 }
 
-// ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project.
+// ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project. Where a link leads that
+// out of the project, it is SpareState: a checkout must not say where else files are read and written.
 func ProjectState(env Getenv) string {
-	if dir := env("GCHAT_STATE_DIR"); dir != "" {
-		return dir
+	if env("GCHAT_STATE_DIR") == "" && leadsOut(ProjectDir(env)) {
+		return SpareState(env)
 	}
-	return filepath.Join(ProjectDir(env), ".claude", "state")
+	return namedState(env)
+}
+
+func namedState(env Getenv) string {
+	return cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state"))
 }
 
 // UserState is the folder of what belongs to the person and not to one project:
@@ -65,9 +70,9 @@ func ConfigFile(env Getenv) string {
 	return cmp.Or(env("GCHAT_CONFIG"), filepath.Join(ConfigDir(env), "config.json"))
 }
 
-// SpareState stands in for a project's state folder that cannot be written (a read-only checkout).
+// SpareState stands in for a project's state folder that cannot be written (a read-only checkout), or leads elsewhere.
 func SpareState(env Getenv) string {
-	sum := sha256.Sum256([]byte(ProjectState(env)))
+	sum := sha256.Sum256([]byte(namedState(env)))
 	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
 }
 
@@ -86,6 +91,9 @@ func Home(env Getenv) string {
 // writeFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
 func writeFile(path string, b []byte) error {
+	if err := noLink(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
 	if err := renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
@@ -161,7 +169,11 @@ func mkdir(dir string) error {
 	if strings.HasPrefix(dir, noHome) {
 		return errors.New("make state folder: HOME is not set")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	err := noLink(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
 		return fmt.Errorf("make state folder: %w", err)
 	}
 	return nil

@@ -12,7 +12,14 @@ import (
 // SignWaiter writes into the question's waiter lock which process waits for the answer, and under which name. Only the
 // holder of the lock calls it. It is for status alone: what cannot be written is left out.
 func SignWaiter(q *Question, name string) {
-	_ = os.WriteFile(waiterPath(q), fmt.Appendf(nil, "%d %s\n", os.Getpid(), name), 0o600)
+	signWaiter(q, fmt.Sprintf("%d %s\n", os.Getpid(), name))
+}
+
+func signWaiter(q *Question, words string) {
+	if f, err := OpenPlain(waiterPath(q), os.O_WRONLY|os.O_TRUNC); err == nil {
+		_, _ = f.WriteString(words)
+		f.Close()
+	}
 }
 
 // WaiterOf says whether a living process waits for the question's answer and, where that process signed, which: its pid and
@@ -36,8 +43,8 @@ func WaiterOf(q *Question) (pid int, name string, waits bool) {
 // signature is what a waiter wrote into its lock; 0 when nobody did, or when that process is gone and another one holds the
 // lock for a moment.
 func signature(path string) (pid int, name string) {
-	b, _ := os.ReadFile(path)
-	first, name, _ := strings.Cut(strings.TrimSpace(string(b[:min(len(b), 200)])), " ")
+	b, _ := ReadPlain(path, 200)
+	first, name, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
 	pid, _ = strconv.Atoi(first)
 	if pid <= 0 {
 		return 0, ""

@@ -1,0 +1,82 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// A checkout can bring links and pipes in the places of a project's state. Of that state only plain files in plain folders are
+// read, written, renamed and locked: what is a link is as good as missing, and a folder that is one cannot be written to.
+
+// ownFolders are the folders of a project's state. The state folder itself may be a link where the person named it.
+var ownFolders = []string{"pending-questions", markerFolder, "user-input-queue", ".locks"}
+
+// noLink is an error (ENOTDIR) where one of our folders on this path is a link.
+func noLink(folder string) error {
+	for ; slices.Contains(ownFolders, filepath.Base(folder)); folder = filepath.Dir(folder) {
+		if info, err := os.Lstat(folder); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return &fs.PathError{Op: "open", Path: folder, Err: syscall.ENOTDIR}
+		}
+	}
+	return nil
+}
+
+// leadsOut says whether .claude or .claude/state of a project is a link to somewhere outside of the project.
+func leadsOut(project string) bool {
+	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
+		path := filepath.Join(project, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !within(path, project) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrNotPlain says that there is a link, a pipe or a folder where a file is to be.
+var ErrNotPlain = errors.New("it is no plain file")
+
+// plainFlags keep the opening of a file from following a link and from waiting for a pipe's other end.
+const plainFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// OpenPlain opens a file that is there. Errors are ErrNotPlain and those of opening.
+func OpenPlain(path string, flag int) (*os.File, error) {
+	if err := noLink(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, flag|plainFlags, 0)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
+		return nil, ErrNotPlain
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotPlain
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one for a larger file.
+func ReadPlain(path string, most int64) ([]byte, error) {
+	f, err := OpenPlain(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("it is larger than %d bytes", most)
+	}
+	return b, err
+}

@@ -1,0 +1,192 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// checkout is a project that came from elsewhere, and a folder of the person's that its links lead to.
+type checkout struct {
+	*testing.T
+	state, theirs string
+	before        map[string]string
+}
+
+func newCheckout(t *testing.T) *checkout {
+	dir := t.TempDir()
+	c := &checkout{T: t, state: filepath.Join(dir, "clone", ".claude", "state"), theirs: filepath.Join(dir, "theirs")}
+	c.before = map[string]string{
+		filepath.Join(c.theirs, "package.json"):                 `{"name": "not a question"`,
+		filepath.Join(c.theirs, "s-1.json"):                     `{"question_id": "q", "status": "pending", "session_id": "s", "mode": "deny"}`,
+		filepath.Join(c.theirs, "notes"):                        "mine",
+		filepath.Join(c.theirs, ".locks", "s-1.json"):           "",
+		filepath.Join(c.theirs, "pending-questions", "ab.json"): `{`,
+	}
+	writeAll(t, c.before)
+	old := time.Now().Add(-time.Hour) // none of them is being written
+	for path := range c.before {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(c.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *checkout) link(name, to string) {
+	c.Helper()
+	path := filepath.Join(c.state, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		c.Fatal(err)
+	}
+	if err := os.Symlink(to, path); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// untouched wants the person's folder as it was.
+func (c *checkout) untouched() {
+	c.Helper()
+	now := 0
+	_ = filepath.WalkDir(c.theirs, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		now++
+		if b, _ := os.ReadFile(path); string(b) != c.before[path] {
+			c.Errorf("%s holds %q", path, b)
+		}
+		return nil
+	})
+	if now != len(c.before) {
+		c.Errorf("%d files are there, %d were", now, len(c.before))
+	}
+}
+
+// A folder of the state that is a link is none: nothing in it is read, set aside, locked or written.
+func TestLinkedFolderIsNotFollowed(t *testing.T) {
+	for _, name := range []string{"pending-questions", "gchat-forwarded-ask"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheckout(t)
+			c.link(name, c.theirs)
+			folder := Questions{Dir: filepath.Join(c.state, name)}
+			if qs, bad := (&Scan{}).Questions([]string{c.state}); len(qs)+len(bad) > 0 {
+				t.Errorf("%d questions, %v", len(qs), bad)
+			}
+			if _, err := LoadQuestion(filepath.Join(folder.Dir, "s-1.json")); err == nil {
+				t.Error("a question was read")
+			}
+			q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Path: filepath.Join(folder.Dir, "s-1.json")}
+			if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Status = Answered; return nil }); err == nil {
+				t.Error("a question was written")
+			}
+			if _, err := folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} }); err == nil {
+				t.Error("a question was recorded")
+			}
+			if l, err := LockWaiter(q); err == nil {
+				l.Unlock()
+				t.Error("a lock was taken")
+			}
+			SignWaiter(q, "test")
+			if f, err := folder.OpenMarkers(); err != nil || len(f.names) > 0 {
+				t.Errorf("markers: %q, %v", f.names, err)
+			}
+			if files, _ := OwnFiles(c.state); len(files) > 0 {
+				t.Errorf("a purge would take %q", files)
+			}
+			c.untouched()
+		})
+	}
+}
+
+// A link or a pipe in the place of a file is not followed and holds no process up.
+func TestLinkedFileIsNotFollowed(t *testing.T) {
+	c := newCheckout(t)
+	pending := QuestionsIn(c.state)
+	own := filepath.Join(pending.Dir, "own.json")
+	writeAll(t, map[string]string{own: `{"question_id": "q", "status": "pending", "session_id": "s"}`})
+	c.link("pending-questions/linked.json", filepath.Join(c.theirs, "package.json"))
+	c.link("pending-questions/.locks/own.json.waiter", filepath.Join(c.theirs, "notes"))
+	c.link("pending-questions/.locks/own.json.poster", filepath.Join(c.theirs, "new"))
+	c.link(LastPollFile, filepath.Join(c.theirs, "notes"))
+	for _, pipe := range []string{filepath.Join(pending.Dir, "pipe.json"), filepath.Join(c.state, pidFile), filepath.Join(pending.Dir, ".locks", "record")} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Skip(err)
+		}
+	}
+	qs, bad := (&Scan{}).Questions([]string{c.state})
+	if len(qs) != 1 || len(bad) != 2 {
+		t.Fatalf("%d questions, %v", len(qs), bad)
+	}
+	if l, err := LockWaiter(qs[0]); err == nil {
+		l.Unlock()
+		t.Error("the waiter's lock is a link, and was taken")
+	}
+	SignWaiter(qs[0], "test")
+	if l, err := LockPoster(qs[0]); err == nil {
+		l.Unlock()
+		t.Error("the poster's lock is a link, and was taken")
+	}
+	if pid, last := DaemonPID(c.state), LastPoll(c.state); pid != 0 || !last.IsZero() {
+		t.Errorf("pid %d, last poll %v", pid, last)
+	}
+	if err := NoteLastPoll(c.state, time.Now()); err != nil {
+		t.Error(err)
+	}
+	_, _ = pending.Record("s", func([]*Question) *Question { return nil })
+	c.untouched()
+}
+
+// The state of a project whose .claude leads out of it is kept in the user state; a folder that the person names may be a link.
+func TestStateFolderThatLeadsOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		link, to string
+		named    bool
+		own      bool
+	}{
+		".claude":                  {link: ".claude", to: "../theirs"},
+		".claude/state":            {link: ".claude/state", to: "../../theirs"},
+		"to nothing":               {link: ".claude/state", to: "../../missing"},
+		"within the project":       {link: ".claude", to: "tools/claude", own: true},
+		"no link":                  {link: "other", to: "../theirs", own: true},
+		"named by GCHAT_STATE_DIR": {link: ".claude/state", to: "../../theirs", named: true, own: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			project := filepath.Join(dir, "clone")
+			for _, folder := range []string{"theirs", "clone/tools/claude", filepath.Join("clone", filepath.Dir(tt.link))} {
+				if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(tt.to, filepath.Join(project, tt.link)); err != nil {
+				t.Fatal(err)
+			}
+			vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
+			own := filepath.Join(project, ".claude", "state")
+			if tt.named {
+				vars["GCHAT_STATE_DIR"] = own
+			}
+			env := func(name string) string { return vars[name] }
+			if got := ProjectState(env); (got == own) != tt.own || !tt.own && got != SpareState(env) {
+				t.Errorf("state is kept in %s", got)
+			}
+		})
+	}
+}
+
+// --pending-dir is the person's word: that folder may be a link.
+func TestNamedFolderMayBeALink(t *testing.T) {
+	c := newCheckout(t)
+	c.link("pending-questions", c.theirs)
+	qs, _ := (&Scan{LeaveAlone: true}).Questions(nil, filepath.Join(c.state, "pending-questions"))
+	if len(qs) != 1 || filepath.Dir(qs[0].Path) != c.theirs {
+		t.Errorf("%d questions", len(qs))
+	}
+	c.untouched()
+}
