@@ -109,10 +109,10 @@ func BenchmarkBesidePythonNotification(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		sent := firstForm(b, "subagent_complete", "Subagent finished", "Number "+strconv.Itoa(i), "tester")
 		ours = append(ours, once(b, w.environ(), suppressed, program, "hook", notify))
-		py = append(py, once(b, w.environ(), suppressed, strings.TrimSpace(string(python)), "../bench/notification.py"))
+		py = append(py, once(b, w.environ(), suppressed, strings.TrimSpace(string(python)), "../e2e/bench/notification.py"))
 		oursSent = append(oursSent, once(b, w.environ(), sent, program, "hook", notify))
 		w.stopFlushers()
-		pySent = append(pySent, once(b, w.environ(), sent, strings.TrimSpace(string(python)), "../bench/notification.py"))
+		pySent = append(pySent, once(b, w.environ(), sent, strings.TrimSpace(string(python)), "../e2e/bench/notification.py"))
 	}
 	report(b, "suppressed", ours)
 	report(b, "python-suppressed", py)

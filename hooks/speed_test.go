@@ -219,8 +219,8 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 		env, event := w.environ(), fresh(b, i)
 		ours = append(ours, once(b, env, event, program, "hook", forward))
 		w.stopFlushers()
-		py = append(py, once(b, env, event, strings.TrimSpace(string(python)), "../bench/hook.py"))
-		sh = append(sh, once(b, env, event, "bash", "../bench/hook.sh"))
+		py = append(py, once(b, env, event, strings.TrimSpace(string(python)), "../e2e/bench/hook.py"))
+		sh = append(sh, once(b, env, event, "bash", "../e2e/bench/hook.sh"))
 	}
 	report(b, "gchat-hooks", ours)
 	report(b, "python", py)

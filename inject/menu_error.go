@@ -17,28 +17,18 @@ const (
 	exitUsage     = 4
 )
 
-type menuError struct {
-	error
-	code int
-	hint string
-}
-
-func (e menuError) ExitCode() int { return e.code }
-func (e menuError) Hint() string  { return e.hint }
-func (e menuError) Unwrap() error { return e.error }
-
 func usage(format string, args ...any) error {
-	return menuError{fmt.Errorf(format, args...), exitUsage, "menu-driver --help"}
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
 }
 
 // refuse says why nothing was done.
 func (d *driver) refuse(format string, args ...any) error {
-	return menuError{fmt.Errorf(format, args...), exitRefused, d.command("snapshot")}
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.command("snapshot")}
 }
 
 // unseen says that keys were sent and that the screen does not show what they should have done.
 func (d *driver) unseen(s Screen, what string) error {
-	return menuError{fmt.Errorf("%s, but the screen still shows %s", what, shown(s)), exitUnseen, d.command("snapshot")}
+	return &state.UserError{Err: fmt.Errorf("%s, but the screen still shows %s", what, shown(s)), Code: exitUnseen, Hint: d.command("snapshot")}
 }
 
 func (d *driver) command(words string) string {
@@ -51,18 +41,18 @@ func (d *driver) command(words string) string {
 
 // coded gives errors of tmux and of the process table their exit code.
 func (d *driver) coded(err error) error {
-	var coded menuError
+	var coded *state.UserError
 	switch {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
-		return menuError{err, exitRefused, d.command("snapshot")}
+		return &state.UserError{Err: err, Code: exitRefused, Hint: d.command("snapshot")}
 	case errors.Is(err, state.ErrLocked):
-		return menuError{fmt.Errorf("another program of ours is typing into this pane: %w", err), exitRefused, d.command("snapshot")}
+		return &state.UserError{Err: fmt.Errorf("another program of ours is typing into this pane: %w", err), Code: exitRefused, Hint: d.command("snapshot")}
 	case errors.Is(err, exec.ErrNotFound):
-		return menuError{err, exitNoSession, "install tmux"}
+		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
-	return menuError{err, exitNoSession, "tmux -S " + d.Server.socket() + " list-panes -a"}
+	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.Server.socket() + " list-panes -a"}
 }
 
 // shown says in a few words what is on a screen.

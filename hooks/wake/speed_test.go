@@ -58,7 +58,7 @@ func BenchmarkBesideBash(b *testing.B) {
 				}
 				e, h := d.run(words, event, d.program, "stop-hook")
 				ours, oursExit = append(ours, h), append(oursExit, e)
-				e, h = d.run(words, event, "bash", "../../bench/stop-hook.sh")
+				e, h = d.run(words, event, "bash", "../../e2e/bench/stop-hook.sh")
 				bash, bashExit = append(bash, h), append(bashExit, e)
 			}
 			b.ReportMetric(benchMedian(ours), "hand-over-ms(median)")

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// arrows says which rooms a room may import, and why no others. Arrows point down this list only.
+var arrows = []struct {
+	room string
+	may  []string
+	why  string
+}{
+	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
+	{"cli", []string{"hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"}, "a command may use every room"},
+	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
+	{"hooks/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
+	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
+	{"hooks/wake", []string{"hooks", "inject", "gchat", "state"}, "it uses inject to read a pane"},
+	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},
+	{"gchat/login", []string{"gchat", "state"}, "it gets the credentials that gchat reads with, through a browser"},
+	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
+	{"poller", []string{"gchat", "inject", "state"}, "it waits for replies and knows no hook events"},
+	{"inject", []string{"state"}, "it speaks tmux and screens"},
+	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},
+}
+
+func TestArrows(t *testing.T) {
+	rooms := map[string]map[string]bool{}
+	why := map[string]string{}
+	for _, a := range arrows {
+		rooms[a.room], why[a.room] = map[string]bool{}, a.why
+		for _, m := range a.may {
+			rooms[a.room][m] = true
+		}
+	}
+	seen := map[string]bool{}
+	atTop(t)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
+			return fs.SkipDir // e2e is tests only: it looks at everything, and nobody imports it
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		room := filepath.ToSlash(filepath.Dir(path))
+		seen[room] = true
+		may, ok := rooms[room]
+		if !ok {
+			t.Errorf("%s: the house has no room %q: a new one needs a reason and a line in arrows_test.go", path, room)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if name == "gchat-hooks" {
+				t.Errorf("%s imports main: nobody may", path)
+			}
+			if to, ours := strings.CutPrefix(name, "gchat-hooks/"); ours && !may[to] {
+				t.Errorf("%s imports %s: %s may not (%s)", path, to, room, why[room])
+			}
+			if strings.HasPrefix(name, "github.com/urfave/") && filepath.Dir(path) != "cli" {
+				t.Errorf("%s imports %s: cli has the only command line", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []string{".", "cli", "hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"} {
+		if !seen[room] {
+			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
+		}
+	}
+}

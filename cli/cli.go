@@ -1,0 +1,337 @@
+// Package cli is what a person or an agent types: one file a command, with its flags, help, words and action.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
+
+	"gchat-hooks/hooks"
+	"gchat-hooks/hooks/wake"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// Exit codes that mean the same in every command. A command's own codes stand in its help.
+const (
+	exitFailed = 1 // it could not be done
+	exitUsage  = 4 // wrong arguments
+)
+
+// usage is a mistake on the command line. hint names the command that tells more.
+func usage(err error, hint string) error {
+	return &state.UserError{Err: err, Hint: cmp.Or(hint, "gchat-hooks --help"), Code: exitUsage}
+}
+
+// failed ends a command with an exit code.
+func failed(err error, hint string, code int) error {
+	return &state.UserError{Err: err, Hint: hint, Code: code}
+}
+
+// silent ends a command that has told its result on stdout.
+func silent(err error, code int) error {
+	return &state.UserError{Err: err, Code: code, Said: true}
+}
+
+// Main runs the command of os.Args and ends the process. self is this program's file.
+func Main(self string) {
+	p := Program{self: asCalled(os.Args[0], self), in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	app := p.app()
+	args := arguments(os.Args, app)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	if len(args) > 1 && args[1] == "poller" {
+		ends = ends[:2] // SIGHUP tells the daemon to read its configuration again
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
+	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) && (len(args) == 2 || args[2] == "--all") {
+		p.help(app, len(args) == 3)
+		return
+	}
+	err := app.RunContext(ctx, args)
+	if err == nil {
+		return
+	}
+	os.Exit(p.tell(err, filepath.Base(os.Args[0])))
+}
+
+// tell prints an error and its hint as calledAs, and returns the exit code.
+func (p Program) tell(err error, calledAs string) int {
+	told := &state.UserError{Err: err, Code: exitFailed}
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &told) && errors.As(err, &hinted) {
+		told.Hint = hinted.Hint()
+	}
+	if told.Said {
+		return told.Code
+	}
+	fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
+	if told.Hint != "" {
+		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(told.Hint))
+	}
+	return told.Code
+}
+
+// plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
+func plain(s string) string { return new(state.Redactor).Clean(poller.Printable(s)) }
+
+// Program is what every command is given: the path of this program, and the terminal.
+type Program struct {
+	self        string
+	in          io.Reader
+	out, errOut io.Writer
+}
+
+// group is a heading of the help with its commands.
+type group struct {
+	heading  string
+	commands []*cli.Command
+}
+
+func (p Program) groups() []group {
+	return []group{
+		{"start", []*cli.Command{
+			p.setupCommand(), p.installCommand(), p.uninstallCommand(), p.loginCommand(), p.logoutCommand(),
+			p.demoCommand(), p.spaceCommand(),
+		}},
+		{"every day", []*cli.Command{p.statusCommand(), p.answerCommand(), p.sendCommand(), p.waitCommand(), p.logsCommand()}},
+		{"when something is wrong", []*cli.Command{p.doctorCommand(), p.verifyCommand(), p.flushCommand()}},
+		{forPrograms, []*cli.Command{
+			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.wakeCommand(), p.migrateCommand(),
+			p.completionCommand(),
+		}},
+	}
+}
+
+// forPrograms is the group that only `--help --all` lists.
+const forPrograms = "for programs"
+
+// app is the command line.
+func (p Program) app() *cli.App {
+	shown := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string { // a default that says nothing is left out
+		return strings.NewReplacer(" (default: false)", "", " (default: 0)", "").Replace(shown(f))
+	}
+	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
+	app := &cli.App{
+		Name:      "gchat-hooks",
+		Usage:     "answer Claude Code's questions from Google Chat",
+		Version:   version(),
+		Reader:    p.in,
+		Writer:    p.out,
+		ErrWriter: p.errOut,
+		// Main prints every error.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return usage(noFlag(err, c.App.Flags), "")
+		},
+	}
+	app.Action = func(c *cli.Context) error {
+		if word := c.Args().First(); word != "" {
+			return usage(fmt.Errorf("no such command: %s%s", word, didYouMean(word, names(app.Commands))), "")
+		}
+		p.help(app, false)
+		return nil
+	}
+	for _, g := range p.groups() {
+		app.Commands = append(app.Commands, g.commands...)
+	}
+	for _, c := range slices.Concat(app.Commands, app.Command("poller").Subcommands, app.Command("migrate").Subcommands) {
+		checkArguments(c)
+	}
+	return app
+}
+
+// checkArguments refuses flags and words that a command does not take, before its action runs.
+func checkArguments(c *cli.Command) {
+	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
+		err = noFlag(err, ctx.Command.Flags)
+		if ctx.Command.Name == "wait" { // its callers know three exit codes
+			return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
+		}
+		return usage(err, "gchat-hooks "+ctx.Command.Name+" --help")
+	}
+	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, c.Name)
+	c.Before = func(ctx *cli.Context) error {
+		word := ctx.Args().First()
+		if ctx.Command.Name == "setup" && strings.Contains(word, "://") {
+			return urlInSight("setup takes no URL as an argument")
+		}
+		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
+			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, didYouMean(word, names(ctx.Command.Subcommands))), "")
+		}
+		return nil
+	}
+}
+
+// didYouMean is a question with the name that a mistyped word is nearest to, or "" where none is near.
+func didYouMean(word string, names []string) string {
+	best, nearest := 0.8, "" // Jaro-Winkler: two words with a slip in one are at 0.9 and more
+	for _, name := range names {
+		if near := smetrics.JaroWinkler(word, name, 0.7, 4); near > best {
+			best, nearest = near, name
+		}
+	}
+	if nearest == "" {
+		return ""
+	}
+	return fmt.Sprintf(". Did you mean %s?", nearest)
+}
+
+func names(commands []*cli.Command) (names []string) {
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// noFlag is the library's error about a flag that a command does not have, with the flag that may be meant.
+func noFlag(err error, flags []cli.Flag) error {
+	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
+	if !ok {
+		return err
+	}
+	var names []string
+	for _, f := range flags {
+		names = append(names, "--"+f.Names()[0])
+	}
+	name = "--" + strings.TrimLeft(name, "-")
+	return fmt.Errorf("no such flag: %s%s", name, didYouMean(name, names))
+}
+
+// help prints the commands by what they are for. Those for programs are listed where all is true.
+func (p Program) help(app *cli.App, all bool) {
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "gchat-hooks: %s\n\nusage: gchat-hooks COMMAND [OPTIONS]\n", app.Usage)
+	for _, g := range p.groups() {
+		if g.heading == forPrograms && !all {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\n", g.heading)
+		for _, c := range g.commands {
+			fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
+		}
+	}
+	fmt.Fprint(w, "\ngchat-hooks COMMAND --help says more about a command; gchat-hooks --help --all lists the commands for programs too.\n")
+	w.Flush()
+}
+
+// asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
+// to. self is that version, for a call that tells nothing.
+func asCalled(arg0, self string) string {
+	called, err := exec.LookPath(arg0)
+	if err != nil {
+		return self
+	}
+	if called, err = filepath.Abs(called); err != nil {
+		return self
+	}
+	called = filepath.Join(filepath.Dir(called), "gchat-hooks") // it may have been called by the name of a command
+	there, err := os.Stat(called)
+	is, err2 := os.Stat(self)
+	if err != nil || err2 != nil || !os.SameFile(there, is) {
+		return self
+	}
+	return called
+}
+
+// calledAs are the commands that have a name of their own, as a symlink and as a first word.
+var calledAs = map[string]string{
+	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu",
+	"health-check.sh": "health",
+}
+
+// arguments are the command line as the library wants it: the command first, its flags before its words.
+func arguments(args []string, app *cli.App) []string {
+	rest := args[1:]
+	if name, ok := calledAs[filepath.Base(args[0])]; ok {
+		rest = append([]string{name}, rest...)
+	} else if len(rest) > 0 && calledAs[rest[0]] != "" {
+		rest = append([]string{calledAs[rest[0]]}, rest[1:]...)
+	}
+	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
+		c := app.Command(rest[0])
+		rest = append([]string{rest[0]}, flagsFirst(rest[1:], func(name string) (value, known bool) {
+			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {
+				if slices.Contains(f.Names(), name) {
+					_, isBool := f.(*cli.BoolFlag)
+					return !isBool, true
+				}
+			}
+			return false, false
+		})...)
+	}
+	return append([]string{"gchat-hooks"}, rest...)
+}
+
+var longFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z-]*(=.*)?$`) })
+
+// flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
+// as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
+func flagsFirst(args []string, takesValue func(flag string) (value, known bool)) []string {
+	var flags, words []string
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			words = append(words, args[i+1:]...)
+			break
+		}
+		name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		value, known := false, false
+		if strings.HasPrefix(a, "-") && a != "-" {
+			value, known = takesValue(name)
+		}
+		// "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
+		isText := len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")
+		switch {
+		case !known && isText && !longFlag().MatchString(a):
+			words = append(words, a)
+		case value && !joined && i+1 < len(args):
+			flags = append(flags, a, args[i+1])
+			i++
+		default:
+			flags = append(flags, a)
+		}
+	}
+	return append(append(flags, "--"), words...)
+}
+
+func (p Program) hookCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "hook",
+		Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
+		ArgsUsage: "NAME",
+		Action: func(*cli.Context) error {
+			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "")
+		},
+	}
+}
+
+// hookNames are the names of all hooks, sorted.
+func hookNames() []string {
+	return slices.Sorted(slices.Values(append(hooks.Names(), wake.Names()...)))
+}
+
+// version is what the Go tool knows of this build.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// --fix mends what is safe and says so; nothing that a person or another program wrote is changed.
+func TestDoctorMends(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
+	registry := filepath.Join(p.userState(), "projects.json")
+	pid := filepath.Join(p.userState(), "gchat-poller.pid")
+	others := filepath.Join(p.project, ".claude", "state", "pending-questions", "other-1.json")
+	p.check(os.Chmod(config, 0o644))
+	p.write(registry, "{}", 0o666)
+	p.write(pid, "4242\n", 0o600)
+	p.write(others, `{"question_id": "q", "session_id": "other", "status": "resolved", "questions": []}`, 0o644)
+	p.check(os.Chmod(p.settingsFile(), 0o644))
+	p.check(os.Chmod(filepath.Dir(config), 0o777))
+	p.check(os.Chmod(p.userState(), 0o777))
+	wasSettings, _ := os.ReadFile(p.settingsFile())
+	wasConfig, _ := os.ReadFile(config)
+
+	if r := p.examined(); r.ExitCode != exitFailures || mode(t, config) != 0o644 {
+		t.Errorf("without --fix: exit code %d, mode %o", r.ExitCode, mode(t, config))
+	}
+	r := p.examined("--fix")
+	if r.ExitCode != 0 {
+		t.Errorf("exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	said := ""
+	for _, f := range r.Findings {
+		said += f.Fixed + "\n"
+	}
+	for _, want := range []string{"chmod 600 " + config, "chmod go-w " + filepath.Dir(config), "chmod go-w " + p.userState(), "chmod go= on state files: 1", "removed " + pid, "made "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	for path, want := range map[string]os.FileMode{config: 0o600, filepath.Dir(config): 0o755, p.userState(): 0o755, registry: 0o600, others: 0o644, p.settingsFile(): 0o644, filepath.Join(p.home, ".claude", "logs"): 0o700} {
+		if is := mode(t, path); is != want {
+			t.Errorf("%s has %o, want %o", path, is, want)
+		}
+	}
+	if _, err := os.Stat(pid); err == nil {
+		t.Error("the pid file is there")
+	}
+	isSettings, _ := os.ReadFile(p.settingsFile())
+	isConfig, _ := os.ReadFile(config)
+	if string(isSettings) != string(wasSettings) || string(isConfig) != string(wasConfig) {
+		t.Error("it changed what a person wrote")
+	}
+	if r := p.examined(); r.ExitCode != 0 {
+		t.Errorf("afterwards: exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+}
+
+// A living daemon's pid file, and what a link leads to, stay as they are.
+func TestDoctorMendsNothingOfOthers(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
+	shared := filepath.Join(p.home, "dotfiles", "config.json")
+	p.check(os.MkdirAll(filepath.Dir(shared), 0o755))
+	p.check(os.Rename(config, shared))
+	p.check(os.Chmod(shared, 0o644))
+	p.check(os.Symlink(shared, config))
+	p.check(os.MkdirAll(p.userState(), 0o700))
+	seat, err := state.TakeDaemonSeat([]string{p.userState()})
+	p.check(err)
+	t.Cleanup(seat.Leave)
+	p.check(state.NoteLastPoll(p.userState(), time.Now()))
+	if f := p.examined().find("daemon.pid"); f.Level != state.LevelOK {
+		t.Errorf("%+v", f)
+	}
+	r := p.examined("--fix")
+	if r.ExitCode != exitFailures || len(r.bad()) != 1 || r.find("files.private").Level != state.LevelFail || !strings.Contains(r.find("files.private").Mend, "chmod 600") {
+		t.Errorf("exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	if m := mode(t, shared); m != 0o644 {
+		t.Errorf("the file behind the link has %o", m)
+	}
+	if state.DaemonPID(p.userState()) != os.Getpid() {
+		t.Error("the living daemon's pid file is gone")
+	}
+}
+
+// What is ours is judged by its own permissions, also where nobody else gets at it yet. What is other programs' is theirs: no
+// line is wasted on that while it is behind a closed folder.
+func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	config := filepath.Join(p.home, ".config", "gchat-hooks", "config.json")
+	mcp := filepath.Join(p.home, ".mcp.json")
+	registry := filepath.Join(p.userState(), "projects.json")
+	p.write(mcp, `{"mcpServers": {"x": {"env": {"A": "`+plantedKey+`"}}}}`, 0o644)
+	p.check(os.Chmod(p.settingsFile(), 0o666))
+	p.check(os.Chmod(p.home, 0o700))
+	if r := p.examined(); r.ExitCode != 0 {
+		t.Errorf("others' files: exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	p.check(os.Chmod(config, 0o644))
+	if r := p.examined(); r.ExitCode != exitFailures || !strings.Contains(r.find("files.private").What, "can read a secret in "+config) {
+		t.Errorf("the configuration: exit code %d, %+v", r.ExitCode, r.find("files.private"))
+	}
+	p.write(registry, "{}", 0o644)
+	if r := p.examined("--fix"); r.ExitCode != 0 || mode(t, config) != 0o600 || mode(t, registry) != 0o600 {
+		t.Errorf("mended: exit code %d, not well: %v, modes %o and %o", r.ExitCode, r.bad(), mode(t, config), mode(t, registry))
+	}
+	if m := mode(t, mcp); m != 0o644 {
+		t.Errorf("%s has %o", mcp, m)
+	}
+}
+
+// A project's state folders that others may write to are found one by one, and closed to writers only: Claude's and git's
+// other files stay as readable as they were.
+func TestDoctorClosesAProjectsState(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	p.check(os.Chmod(p.home, 0o700))
+	p.check(os.Chmod(p.project, 0o700))
+	dir := filepath.Join(p.project, ".claude", "state")
+	all := []string{dir}
+	for _, name := range []string{"pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
+		all = append(all, filepath.Join(dir, name))
+	}
+	for _, path := range all {
+		p.check(os.MkdirAll(path, 0o700))
+		p.check(os.Chmod(path, 0o777))
+	}
+	p.check(os.Chmod(dir, os.ModeSetgid|0o777))
+	was, err := os.Stat(dir) // not every system lets everybody set that
+	p.check(err)
+	r := p.examined()
+	for _, path := range all {
+		if !slices.ContainsFunc(r.Findings, func(f state.Finding) bool {
+			return f.ID == "files.private" && f.Level == state.LevelFail && f.What == "other users of this machine can write to "+path
+		}) {
+			t.Errorf("%s is not found", path)
+		}
+	}
+	if r := p.examined("--fix"); r.ExitCode != 0 {
+		t.Errorf("mended: exit code %d, not well: %v", r.ExitCode, r.bad())
+	}
+	for _, path := range all {
+		if m := mode(t, path); m != 0o755 {
+			t.Errorf("%s has %o", path, m)
+		}
+	}
+	if is, err := os.Stat(dir); err != nil || (is.Mode()^was.Mode())&os.ModeSetgid != 0 {
+		t.Errorf("the folder's group does not go to its files any more: %v", err)
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().Perm()
+}
+
+// A check that hangs, breaks or is interrupted is a finding, and holds up nothing.
+func TestDoctorOutlastsAnyCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forever := make(chan struct{})
+		checks := []state.Check{
+			{ID: "a.hangs", Run: func(context.Context) []state.Finding { <-forever; return nil }},
+			{ID: "b.breaks", Run: func(context.Context) []state.Finding { panic("oh") }},
+			{ID: "c.late", Run: func(ctx context.Context) []state.Finding { <-ctx.Done(); return state.Fine("told why") }},
+			{ID: "d.well", Run: func(context.Context) []state.Finding { return state.Fine("well") }},
+		}
+		began := time.Now()
+		found := examineAll(t.Context(), checks)
+		if took := time.Since(began); took > checkBound+checkGrace {
+			t.Errorf("it took %s", took)
+		}
+		close(forever)
+		want := []struct {
+			id    string
+			level state.Level
+			says  string
+		}{
+			{"a.hangs", state.LevelWarn, "did not end within 5 seconds"}, {"b.breaks", state.LevelFail, "the check broke: oh"},
+			{"c.late", state.LevelOK, "told why"}, {"d.well", state.LevelOK, "well"},
+		}
+		for i, w := range want {
+			if f := found[i]; f.ID != w.id || f.Level != w.level || !strings.Contains(f.What, w.says) {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+}
+
+// What stands in a path or comes from Chat is no terminal's command, and no second line.
+func TestDoctorTellsInOneLine(t *testing.T) {
+	if got := printable("a\x1b[2Jb\r\nc\u202ed\u009bx"); strings.ContainsAny(got, "\x1b\r\n\u202e\u009b") || got != "a [2Jb c d x" {
+		t.Errorf("%q", got)
+	}
+	d := doctor{colour: true}
+	if got := d.paint(state.LevelWarn); got != "\x1b[33mwarn\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+}

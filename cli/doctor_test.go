@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+// Secrets that stand in a patient's files. None may come out.
+const (
+	plantedKey     = "sk-ant-api03-planted-anthropic-key"
+	plantedRefresh = "1//0planted-refresh-token-abcdef"
+	plantedClient  = "GOCSPX-planted-client-secret"
+	foreignSecret  = "hush-of-another-program"
+)
+
+// patient is a made-up person with a HOME, a project and a space, in which everything is as it should be until a fault is
+// planted.
+type patient struct {
+	*testing.T
+	home, project, bin string
+	program            string
+	space              *space.Space
+	server             *httptest.Server
+	answers            func(w http.ResponseWriter, r *http.Request) bool // true: it has answered in the space's place
+	env                map[string]string
+	config             map[string]any // of ~/.config/gchat-hooks/config.json
+	settings           map[string]any // members of the user's settings.json beside the hooks
+	presets            []string
+	claude             string // what claude --version prints
+	secrets            []string
+}
+
+func newPatient(t *testing.T) *patient {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // else nobody could get at anything in it
+		t.Fatal(err)
+	}
+	built, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &patient{
+		T: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), bin: filepath.Join(dir, "bin"), presets: []string{"report"},
+		claude: "2.1.329 (Claude Code)", settings: map[string]any{},
+	}
+	for _, d := range []string{p.home, p.bin, filepath.Join(p.project, ".claude"), filepath.Join(dir, "tmux"), filepath.Join(dir, "managed")} {
+		p.check(os.MkdirAll(d, 0o755))
+	}
+	p.program = filepath.Join(p.bin, "gchat-hooks")
+	p.check(os.Link(filepath.Join(built, "gchat-hooks"), p.program))
+	p.space, err = space.Open(space.Options{})
+	p.check(err)
+	p.server = httptest.NewServer(p)
+	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close(); p.space.Close() })
+	p.env = map[string]string{
+		"HOME": p.home, "PATH": p.bin + ":/usr/bin:/bin", "CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,
+		"TMUX_TMPDIR": filepath.Join(dir, "tmux"), "CLAUDE_CODE_MANAGED_SETTINGS_PATH": filepath.Join(dir, "managed"),
+		// Google's library would look for the machine that it runs on.
+		"GOOGLE_APPLICATION_CREDENTIALS": filepath.Join(dir, "none.json"), "GCE_METADATA_HOST": "127.0.0.1:1",
+	}
+	hook := p.space.WebhookURL(p.server.URL)
+	p.config = map[string]any{"webhook_url": hook, "allowed_users": []string{space.Human}}
+	_, query, _ := strings.Cut(hook, "?key=")
+	p.secrets = append(strings.Split(query, "&token="), plantedKey, plantedRefresh, plantedClient, foreignSecret)
+	p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{p.project: map[string]any{"hasTrustDialogAccepted": true}}})
+	return p
+}
+
+func (p *patient) check(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// ServeHTTP is the space, but for what was planted.
+func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.answers == nil || !p.answers(w, r) {
+		p.space.Handler().ServeHTTP(w, r)
+	}
+}
+
+func (p *patient) write(path, text string, mode os.FileMode) {
+	p.Helper()
+	p.check(os.MkdirAll(filepath.Dir(path), 0o755))
+	p.check(os.WriteFile(path, []byte(text), mode))
+	p.check(os.Chmod(path, mode))
+}
+
+func (p *patient) writeJSON(path string, v any) {
+	p.Helper()
+	b, err := json.Marshal(v)
+	p.check(err)
+	p.write(path, string(b), 0o600)
+}
+
+func (p *patient) userState() string { return filepath.Join(p.home, ".local", "state", "gchat-hooks") }
+
+func (p *patient) settingsFile() string { return filepath.Join(p.home, ".claude", "settings.json") }
+
+// entries are those of presets, as this Claude Code takes them.
+func (p *patient) entries() []settings.Entry {
+	p.Helper()
+	version, _ := settings.ParseVersion(p.claude)
+	hooks, err := settings.Hooks(p.presets...)
+	p.check(err)
+	entries, _, err := settings.Program{Path: p.program, Claude: version}.Entries(hooks)
+	p.check(err)
+	return entries
+}
+
+// furnish writes what was not written yet.
+func (p *patient) furnish() {
+	p.Helper()
+	if p.config != nil {
+		p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
+	}
+	if _, err := os.Stat(p.settingsFile()); err != nil {
+		b, err := json.Marshal(p.settings)
+		p.check(err)
+		if p.presets != nil {
+			b, err = settings.Install(b, nil, p.entries())
+			p.check(err)
+		}
+		p.write(p.settingsFile(), string(b), 0o600)
+	}
+	if p.claude != "" {
+		p.write(filepath.Join(p.bin, "claude"), "#!/bin/sh\nps -eo args > "+filepath.Join(p.bin, "ps.txt")+"\necho '"+p.claude+"'\n", 0o755)
+	}
+}
+
+// report is what the doctor prints with --json.
+type report struct {
+	ExitCode int `json:"exit_code"`
+	Counts   map[string]int
+	Findings []state.Finding
+}
+
+// doctor runs the program, and sees to it that no secret is anywhere to be seen.
+func (p *patient) doctor(args ...string) (code int, stdout, stderr string) {
+	p.Helper()
+	cmd := exec.Command(p.program, append([]string{"doctor"}, args...)...)
+	cmd.Dir = p.project
+	for _, name := range slices.Sorted(maps.Keys(p.env)) {
+		cmd.Env = append(cmd.Env, name+"="+p.env[name])
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		p.check(err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		p.Errorf("it took %s", took)
+	}
+	status := exec.Command(p.program, "status")
+	status.Env, status.Dir = cmd.Env, cmd.Dir
+	said, _ := status.CombinedOutput()
+	log, _ := os.ReadFile(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"))
+	processes, _ := os.ReadFile(filepath.Join(p.bin, "ps.txt"))
+	for _, secret := range p.secrets {
+		for where, text := range map[string]string{"stdout": out.String(), "stderr": errs.String(), "status": string(said), "ps": string(processes)} {
+			if strings.Contains(text, secret) {
+				p.Errorf("%s holds the secret %q:\n%s", where, secret, text)
+			}
+		}
+		if bytes.Contains(log, []byte(secret)) && !bytes.Contains(log, []byte("planted by the test")) {
+			p.Errorf("the log holds the secret %q:\n%s", secret, log)
+		}
+	}
+	return code, out.String(), errs.String()
+}
+
+// examined runs it with --json.
+func (p *patient) examined(args ...string) report {
+	p.Helper()
+	code, stdout, stderr := p.doctor(append([]string{"--json"}, args...)...)
+	var r report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		p.Fatalf("%v: %s%s", err, stdout, stderr)
+	}
+	if r.ExitCode != code {
+		p.Errorf("exit code %d, and %d in the object", code, r.ExitCode)
+	}
+	return r
+}
+
+// bad are the ids of what is not well, each once.
+func (r report) bad() (ids []string) {
+	for _, f := range r.Findings {
+		if (f.Level == state.LevelWarn || f.Level == state.LevelFail) && !slices.Contains(ids, f.ID) {
+			ids = append(ids, f.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (r report) find(id string) state.Finding {
+	for _, f := range r.Findings {
+		if f.ID == id {
+			return f
+		}
+	}
+	return state.Finding{}
+}
+
+// With nothing wrong all is green, nothing is posted, and nothing is written but what was there.
+func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	r := p.examined()
+	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 {
+		t.Errorf("exit code %d, not well: %v\n%+v", r.ExitCode, bad, r.Findings)
+	}
+	for _, id := range []string{"claude.version", "claude.hooks", "claude.trust", "chat.webhook", "chat.post", "chat.read", "chat.allowed", "chat.clock", "files.private"} {
+		if f := r.find(id); f.Level != state.LevelOK {
+			t.Errorf("%s: %+v", id, f)
+		}
+	}
+	if f := r.find("live.out"); f.Level != state.LevelSkip || !strings.Contains(f.What, "gchat-hooks doctor --live") {
+		t.Errorf("what was not tried: %+v", f)
+	}
+	if n := len(p.space.Messages()); n > 0 {
+		t.Errorf("%d messages were posted", n)
+	}
+	for _, dir := range []string{p.userState(), filepath.Join(p.project, ".claude", "state"), filepath.Join(p.home, ".claude", "logs")} {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("it made %s", dir)
+		}
+	}
+	code, stdout, stderr := p.doctor()
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "\nok    chat.post ") || strings.Contains(stdout, "\x1b") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if bad := strings.Count(stdout, "\n") - len(r.Findings); bad != 2 { // an empty line, and the sum
+		t.Errorf("not one line each:\n%s", stdout)
+	}
+}
+
+// A space that takes any message, the doctor's empty one too, is one that the webhook reaches.
+func TestDoctorTakesAnAnsweringChat(t *testing.T) {
+	p := newPatient(t)
+	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
+		}
+		return r.Method == http.MethodPost
+	}
+	p.furnish()
+	if r := p.examined(); r.ExitCode != 0 || r.find("chat.post").Level != state.LevelOK {
+		t.Errorf("exit code %d, not well: %v; %+v", r.ExitCode, r.bad(), r.find("chat.post"))
+	}
+}
+
+// The round trip: a message gets into the space and back, and so does a person's reply.
+func TestDoctorLive(t *testing.T) {
+	p := newPatient(t)
+	p.config["writes_per_minute"] = 6000
+	said := false
+	p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
+			said = true
+			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	}
+	p.furnish()
+	r := p.examined("--live", "--wait", "20s")
+	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 || r.find("live.out").Level != state.LevelOK || !strings.HasPrefix(r.find("live.in").What, "the reply of "+space.Human) {
+		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
+	}
+	ms := p.space.Messages()
+	if len(ms) != 4 || !strings.Contains(ms[3].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[3].Text, "can be deleted") || ms[3].Thread.Name != ms[0].Thread.Name {
+		t.Errorf("%d messages", len(ms))
+	}
+	r = p.examined("--live", "--wait", "0")
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 6 || r.find("live.in").Level != state.LevelSkip {
+		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
+	}
+	if f := r.find("chat.people"); f.Level != state.LevelOK || !strings.Contains(f.What, "messages of ours") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A round trip that goes wrong is found.
+func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		plant func(p *patient)
+		id    string
+		level state.Level
+		says  string
+	}{
+		{"nobody replies", func(*patient) {}, "live.in", state.LevelWarn, "no person replied within"},
+		{"the answer names no thread", func(p *patient) {
+			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPost {
+					return false
+				}
+				b, _ := io.ReadAll(r.Body)
+				if string(b) == "{}" {
+					r.Body = io.NopCloser(bytes.NewReader(b))
+					return false
+				}
+				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
+				return true
+			}
+		}, "live.out", state.LevelFail, "names no thread"},
+		{"a thread for each message", func(p *patient) {
+			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					var body map[string]any
+					b, _ := io.ReadAll(r.Body)
+					_ = json.Unmarshal(b, &body)
+					delete(body, "thread")
+					b, _ = json.Marshal(body)
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+				}
+				return false
+			}
+		}, "live.out", state.LevelFail, "thread keys are not kept to"},
+		{"somebody else replies", func(p *patient) {
+			said := false
+			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said {
+					said = true
+					_, _ = p.space.Say(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
+				}
+				return false
+			}
+		}, "live.in", state.LevelFail, "only people replied who may not answer: users/7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPatient(t)
+			p.config["writes_per_minute"] = 6000
+			c.plant(p)
+			p.furnish()
+			r := p.examined("--live", "--wait", "1500ms")
+			if f := r.find(c.id); f.Level != c.level || !strings.Contains(f.What, c.says) || f.Mend == "" {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}

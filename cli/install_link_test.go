@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Called through a link, by a path or by a name on the PATH, install registers the link and links names beside it: what it
+// leads to is gone with the next version.
+func TestInstallThroughALink(t *testing.T) {
+	built, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, called := range []string{"./bin/gchat-hooks", "gchat-hooks"} {
+		home := t.TempDir()
+		bin, version := filepath.Join(home, "bin"), filepath.Join(home, "opt", "v1")
+		err := errors.Join(os.MkdirAll(bin, 0o755), os.MkdirAll(version, 0o755), os.Link(filepath.Join(built, "gchat-hooks"), filepath.Join(version, "gchat-hooks")),
+			os.Symlink("../opt/v1/gchat-hooks", filepath.Join(bin, "gchat-hooks")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", called+" install --links --claude-version 2.1.329")
+		cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=" + bin + ":/usr/bin:/bin"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		settings, err := os.ReadFile(filepath.Join(home, ".claude", "settings.json"))
+		if err != nil || !bytes.Contains(settings, []byte(`"command": "`+bin+`/gchat-hooks"`)) || bytes.Contains(settings, []byte(version)) {
+			t.Errorf("%s: %v\n%s", called, err, settings)
+		}
+		if _, err := os.Lstat(filepath.Join(bin, "gchat-wait")); err != nil {
+			t.Errorf("%s: %v", called, err)
+		}
+		if names, err := os.ReadDir(version); err != nil || len(names) != 1 {
+			t.Errorf("%s: beside the target: %v, %v", called, names, err)
+		}
+		// By another of its names.
+		if got := asCalled(filepath.Join(bin, "gchat-wait"), filepath.Join(version, "gchat-hooks")); got != filepath.Join(bin, "gchat-hooks") {
+			t.Errorf("gchat-wait is of %s", got)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil || asCalled("gchat-stop-gate", self) != self || asCalled("", self) != self {
+		t.Errorf("a call that tells nothing: %v", err)
+	}
+}

@@ -1,0 +1,334 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat/space"
+)
+
+// TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
+// machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
+func TestLoad(t *testing.T) {
+	const workers, each = 20, 50
+	m := newMachine(t, 6000)
+	m.stumble = func(r *rand.Rand) fault {
+		return []fault{none, none, none, none, tooMany, tooMany, storedThenTooMany, broken, storedThenBroken, storedThenCut}[r.IntN(10)]
+	}
+	stop := make(chan struct{})
+	var killers sync.WaitGroup
+	killers.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(200+rand.IntN(1800)) * time.Millisecond):
+				if m.spared.Load() == 0 {
+					m.kill()
+				}
+			}
+		}
+	})
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for n := range each {
+				m.send(fmt.Sprintf("w%02d", w), fmt.Sprintf("w%02d m%02d", w, n))
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	killers.Wait()
+	m.flush()
+
+	var counts arrivals
+	counts.read(m.space)
+	t.Logf("%d messages from %d workers: %d arrived, %d missing, %d twice, %d out of order; %d requests, of which %d refused or broken, %d stored all the same; the machine killed %d times, %d processes; bursts of at most %d over the rate",
+		workers*each, workers, len(counts.times), workers*each-len(counts.times), counts.twice, counts.disorder,
+		m.posts.Load(), m.faults.Load(), m.hidden.Load(), m.kills.Load(), m.killed.Load(), m.burst())
+	if len(counts.times) != workers*each || counts.twice > 0 || counts.disorder > 0 {
+		t.Errorf("%d arrived, %d twice, %d out of order", len(counts.times), counts.twice, counts.disorder)
+	}
+	if m.kills.Load() == 0 || m.faults.Load() == 0 || m.hidden.Load() == 0 {
+		t.Error("the load was none: no kill, or no fault")
+	}
+	// The rate is one write per 10 ms here, with bursts of 10; a busy machine may deliver a few of them late, together.
+	if over := m.burst(); over > 2*10 {
+		t.Errorf("%d writes more than the rate at some moment, want at most 10 and what came late", over)
+	}
+}
+
+// TestLoadWithoutIDs is the same with a Chat that knows nothing of message ids: what may have arrived is looked for.
+func TestLoadWithoutIDs(t *testing.T) {
+	m := newMachine(t, 6000)
+	m.forgetIDs = true
+	m.stumble = func(r *rand.Rand) fault {
+		return []fault{none, none, none, storedThenTooMany, storedThenBroken, broken}[r.IntN(6)]
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for n := range 10 {
+				m.send(fmt.Sprintf("w%d", w), fmt.Sprintf("w%d m%d", w, n))
+			}
+		})
+	}
+	wg.Wait()
+	m.flush()
+	var counts arrivals
+	counts.read(m.space)
+	t.Logf("%d arrived, %d twice, %d out of order; %d stored and answered with an error", len(counts.times), counts.twice, counts.disorder, m.hidden.Load())
+	if len(counts.times) != 40 || counts.twice > 0 || counts.disorder > 0 || m.hidden.Load() == 0 {
+		t.Errorf("%d arrived, want 40", len(counts.times))
+	}
+}
+
+// arrivals is what the space holds, counted.
+type arrivals struct {
+	times           map[string]int
+	twice, disorder int
+}
+
+func (a *arrivals) read(s *space.Space) {
+	a.times = map[string]int{}
+	last := map[string]string{} // by thread
+	for _, m := range s.Messages() {
+		if a.times[m.Text]++; a.times[m.Text] > 1 {
+			a.twice++
+		}
+		if m.Text <= last[m.Thread.Name] {
+			a.disorder++
+		}
+		last[m.Thread.Name] = m.Text
+	}
+}
+
+// A fault is how Chat answers a post.
+type fault int
+
+const (
+	none fault = iota
+	tooMany
+	storedThenTooMany
+	broken
+	storedThenBroken
+	storedThenCut
+	malformed
+	forbidden
+	gone
+)
+
+// machine is one person's machine, and the Chat that it sends to.
+type machine struct {
+	testing.TB
+	dir, program string
+	env          []string
+	space        *space.Space
+	stumble      func(*rand.Rand) fault
+	forgetIDs    bool
+	hold         chan struct{} // nil, or what posts wait for: Chat hangs
+	perMinute    int
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	running map[*exec.Cmd]bool
+	at      []time.Time // of requests
+
+	spared                                       atomic.Int64 // workers whose message must get through now
+	posts, faults, hidden, kills, killed, served atomic.Int64
+}
+
+// builtProgram builds gchat-hooks, as the README says, once for all tests. It returns the folder that it is in.
+var builtProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gchat-send-test-")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(dir, "gchat-hooks"), "gchat-hooks")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func newMachine(t testing.TB, perMinute int) *machine {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	m := &machine{TB: t, dir: t.TempDir(), perMinute: perMinute, random: rand.New(rand.NewPCG(seed, 1)), running: map[*exec.Cmd]bool{}}
+	m.program = filepath.Join(m.dir, "gchat-send")
+	dir, err := builtProgram()
+	if err == nil {
+		err = os.Link(filepath.Join(dir, "gchat-hooks"), m.program) // a path of its own: by it kill knows its processes
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.space, err = space.Open(space.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(m.timed))
+	t.Cleanup(func() {
+		m.kill()
+		server.CloseClientConnections()
+		server.Close()
+		m.space.Close()
+	})
+	m.env = []string{
+		"HOME=" + m.dir, "XDG_STATE_HOME=" + filepath.Join(m.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + m.dir,
+		"GOOGLE_CHAT_WEBHOOK_URL=" + m.space.WebhookURL(server.URL), "GCHAT_WRITES_PER_MINUTE=" + strconv.Itoa(perMinute),
+	}
+	return m
+}
+
+func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
+	if m.forgetIDs {
+		q := r.URL.Query()
+		q.Del("messageId")
+		q.Del("requestId")
+		r.URL.RawQuery = q.Encode()
+	}
+	if r.Method != http.MethodPost {
+		m.space.Handler().ServeHTTP(w, r)
+		return
+	}
+	m.posts.Add(1)
+	if m.hold != nil {
+		<-m.hold
+	}
+	m.mu.Lock()
+	m.at = append(m.at, time.Now())
+	f := m.stumble(m.random)
+	m.mu.Unlock()
+	code := map[fault]int{tooMany: 429, storedThenTooMany: 429, broken: 500, storedThenBroken: 503, malformed: 400, forbidden: 403, gone: 404}[f]
+	if f == none {
+		m.space.Handler().ServeHTTP(w, r)
+		return
+	}
+	m.faults.Add(1)
+	if f == storedThenTooMany || f == storedThenBroken || f == storedThenCut {
+		rec := httptest.NewRecorder()
+		m.space.Handler().ServeHTTP(rec, r)
+		if rec.Code == http.StatusOK {
+			m.hidden.Add(1)
+		}
+	}
+	if f == storedThenCut {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"error":{"code":%d,"message":"not now","status":"UNAVAILABLE"}}`, code)
+}
+
+// send runs gchat-send until it ends by itself: a worker whose process was killed does what a person does, it sends again.
+// The same words count as one message for a minute. On a slow machine a worker may be killed for that long, so after half
+// of it the killing pauses.
+func (m *machine) send(session, text string) {
+	began, spared := time.Now(), false
+	defer func() {
+		if spared {
+			m.spared.Add(-1)
+		}
+	}()
+	for {
+		if !spared && time.Since(began) > 30*time.Second {
+			spared = true
+			m.spared.Add(1)
+		}
+		cmd := exec.Command(m.program, "--session", session, "--thread-key", session, text)
+		cmd.Env = m.env
+		err := m.run(cmd)
+		var exit *exec.ExitError
+		switch {
+		case errors.As(err, &exit) && exit.ExitCode() == exitNotDelivered, err == nil:
+			return
+		case errors.As(err, &exit) && exit.ExitCode() == -1: // killed
+		default:
+			m.Errorf("gchat-send: %v", err)
+			return
+		}
+	}
+}
+
+func (m *machine) run(cmd *exec.Cmd) error {
+	m.mu.Lock()
+	err := cmd.Start()
+	if err == nil {
+		m.running[cmd] = true
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		m.mu.Lock()
+		delete(m.running, cmd)
+		m.mu.Unlock()
+	}()
+	return cmd.Wait()
+}
+
+// kill ends every process of this machine, those in their own sessions too, as a power cut would.
+func (m *machine) kill() {
+	m.kills.Add(1)
+	m.mu.Lock()
+	for cmd := range m.running {
+		if cmd.Process.Kill() == nil {
+			m.killed.Add(1)
+		}
+	}
+	m.mu.Unlock()
+	procs, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range procs {
+		if exe, _ := os.Readlink(link); exe == m.program {
+			if pid, err := strconv.Atoi(strings.Split(link, "/")[2]); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				m.killed.Add(1)
+			}
+		}
+	}
+}
+
+// flush sends what is left, with nobody killing it.
+func (m *machine) flush(flags ...string) {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, m.program)
+	cmd.Args, cmd.Env = append([]string{"gchat-hooks", "flush", "--timeout", "150s"}, flags...), m.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		box := m.outbox()
+		waiting, _ := box.Waiting()
+		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.Dead()))
+	}
+}
+
+// burst is by how many writes the requests were ahead of the rate at most.
+func (m *machine) burst() (most int) {
+	every := time.Minute / time.Duration(m.perMinute)
+	slices.SortFunc(m.at, time.Time.Compare)
+	ahead, last := time.Duration(0), time.Time{}
+	for _, at := range m.at {
+		ahead = max(0, ahead-at.Sub(last)) + every
+		last = at
+		most = max(most, int(ahead/every))
+	}
+	return most
+}

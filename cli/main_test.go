@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+)
+
+// TestMain removes the program that the tests built.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := builtProgram(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// atTop goes to the folder with main.go for the rest of a test.
+func atTop(t *testing.T) {
+	t.Helper()
+	t.Chdir("..")
+}
+
+// TestCommands runs what a person types, as processes: each script in testdata is a small story. Those that send have a
+// space, and see what arrives in it.
+func TestCommands(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			dir, err := builtProgram()
+			if err != nil {
+				return err
+			}
+			bin := filepath.Join(e.WorkDir, ".bin")
+			if err := errors.Join(os.Mkdir(bin, 0o700), os.Link(filepath.Join(dir, "gchat-hooks"), filepath.Join(bin, "gchat-hooks"))); err != nil {
+				return err
+			}
+			for _, name := range []string{"gchat-send", "gchat-response-poller", "gchat-wait"} {
+				if err := os.Symlink("gchat-hooks", filepath.Join(bin, name)); err != nil {
+					return err
+				}
+			}
+			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
+			e.Setenv("TZ", "UTC")
+			if slices.Contains([]string{"send", "send-trouble", "poller", "deny", "wait", "verify", "answer", "status", "doctor", "setup"}, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
+				s, err := space.Open(space.Options{})
+				if err != nil {
+					return err
+				}
+				server := httptest.NewServer(s.Handler())
+				e.Defer(func() { server.Close(); s.Close() })
+				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
+				e.Setenv("SERVER", server.URL)
+				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
+				e.Values[spaceKey{}] = s
+			}
+			return os.Mkdir(e.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": arrived, "exits": exits, "bytes": writeBytes, "says": says, "asked-now": askedNow, "until": until},
+	})
+}
+
+type spaceKey struct{}
+
+// arrived N [REGEXP]: the space holds N messages, of which the last one matches.
+func arrived(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: arrived N [REGEXP]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ms := ts.Value(spaceKey{}).(*space.Space).Messages()
+	said := ""
+	for _, m := range ms {
+		said += fmt.Sprintf("%s: %q\n", m.Thread.Name, m.Text)
+	}
+	if len(ms) != want {
+		ts.Fatalf("%d messages arrived, want %d:\n%s", len(ms), want, said)
+	}
+	if len(args) > 1 && !regexp.MustCompile("(?s)"+args[1]).MatchString(ms[len(ms)-1].Text) {
+		ts.Fatalf("the last message does not match %s:\n%s", args[1], said)
+	}
+}
+
+// says TEXT: a person replies in the thread of the last message.
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value(spaceKey{}).(*space.Space)
+	ms := s.Messages()
+	if neg || len(args) != 1 || len(ms) == 0 {
+		ts.Fatalf("usage: says TEXT, with a message in the space")
+	}
+	_, err := s.Say(&chat.User{Name: space.Human, Type: "HUMAN"}, ms[len(ms)-1].Thread.Name, args[0])
+	ts.Check(err)
+}
+
+// asked-now FILE [AGE]: the question in the file was asked that long ago.
+func askedNow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: asked-now FILE [AGE]")
+	}
+	at := time.Now().UTC()
+	if len(args) > 1 {
+		age, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		at = at.Add(-age)
+	}
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "@NOW@", at.Format("2006-01-02T15:04:05.000000+00:00"))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// until FILE REGEXP: the file comes to match.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: until FILE REGEXP")
+	}
+	want := regexp.MustCompile(args[1])
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if want.Match(b) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], b)
+		}
+	}
+}
+
+// exits CODE PROGRAM ARGS…: the program ends with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s; stderr: %s", code, args[0], ts.ReadFile("stderr"))
+	}
+}
+
+// bytes FILE QUOTED [TIMES]: writes a file of bytes that a script cannot hold.
+func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: bytes FILE QUOTED [TIMES]")
+	}
+	text, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	times := 1
+	if len(args) > 2 {
+		times, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o600))
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+func (p Program) pollerCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "poller",
+		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable (default: of all projects)"},
+			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next when nobody answers (default: 10)"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
+			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
+		},
+		Action: func(c *cli.Context) error {
+			if s := c.String("poll-interval"); s != "" {
+				if _, err := state.ParseInterval(s); err != nil {
+					return usage(fmt.Errorf("--poll-interval: %w", err), "")
+				}
+			}
+			r := responsePoller{
+				self: p.self, env: os.Getenv, out: p.out, pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
+				dryRun: c.Bool("dry-run"), once: c.Bool("once"),
+			}
+			return r.run(c.Context)
+		},
+		Subcommands: serviceCommands(p.self, p.out),
+	}
+}
+
+// responsePoller is the daemon, as a command.
+type responsePoller struct {
+	self        string
+	env         state.Getenv
+	out         io.Writer
+	pendingDirs []string // none: $GCHAT_POLLER_PENDING_DIR, else those of all projects
+	interval    string   // "": as configured
+	dryRun      bool
+	once        bool
+}
+
+// withInterval puts the flag of a poll interval into the environment; "" is as it was.
+func withInterval(env state.Getenv, interval string) state.Getenv {
+	return func(name string) string {
+		if name == "GCHAT_POLLER_INTERVAL" && interval != "" {
+			return interval
+		}
+		return env(name)
+	}
+}
+
+func (r responsePoller) run(ctx context.Context) error {
+	env := withInterval(r.env, r.interval)
+	dirs := r.pendingDirs
+	if len(dirs) == 0 {
+		dirs = filepath.SplitList(env("GCHAT_POLLER_PENDING_DIR"))
+	}
+	for i, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("pending dir: %w", err)
+		}
+		dirs[i] = abs
+	}
+	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true, Stoppable: true}
+	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, r.self) }
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	d := &poller.Daemon{Poller: p, PendingDirs: dirs, DryRun: r.dryRun, Out: r.out, Hangup: hangup}
+	run := d.Run
+	if r.once {
+		run = d.RunOnce
+	}
+	err := run(ctx)
+	var cannot *poller.Misconfigured
+	if errors.As(err, &cannot) {
+		// Nothing would be better after a restart, and a service manager must not try for ever.
+		p.Log.Error().Str("error", p.Log.Clean(cannot.Error())).Str("hint", cannot.Hint()).Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", p.Log.Clean(cannot.Error()), cannot.Hint())
+		return nil
+	}
+	return err
+}

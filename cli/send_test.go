@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+// tell runs gchat-send and returns its exit code and what it wrote to stderr.
+func (m *machine) tell(args ...string) (code int, stderr string) {
+	m.Helper()
+	cmd := exec.Command(m.program, args...)
+	cmd.Env = m.env
+	_, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), string(exit.Stderr)
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+	return 0, ""
+}
+
+func (m *machine) outbox() state.Outbox {
+	return state.OutboxIn(filepath.Join(m.dir, "state", "gchat-hooks"))
+}
+
+func (m *machine) texts() (texts []string) {
+	for _, got := range m.space.Messages() {
+		texts = append(texts, got.Text)
+	}
+	return texts
+}
+
+// Whatever Chat answers, gchat-send says it, ends with 2, and the message is not lost.
+func TestSendWhenChatRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault fault
+		says  string
+		dead  bool
+	}{
+		{"malformed", malformed, "chat answered 400", true},
+		{"gone", gone, "chat answered 404", true},
+		{"forbidden", forbidden, "chat answered 403", false},
+		{"too many", tooMany, "chat answered 429", false},
+		{"broken", broken, "chat answered 500", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t, 60)
+			m.stumble = func(*rand.Rand) fault { return c.fault }
+			code, stderr := m.tell("--thread-key", "x", "words")
+			if code != exitNotDelivered || !strings.Contains(stderr, c.says) || !strings.Contains(stderr, "gchat-send: hint: ") {
+				t.Errorf("exit code %d: %s", code, stderr)
+			}
+			if strings.Contains(stderr, "token=") {
+				t.Errorf("a secret is shown: %s", stderr)
+			}
+			m.kill() // the flusher that it started
+			waiting, _ := m.outbox().Waiting()
+			if dead := m.outbox().Dead(); len(dead)+len(waiting) != 1 || (len(dead) == 1) != c.dead {
+				t.Errorf("%d dead, %d waiting", len(dead), len(waiting))
+			}
+			if code, stderr := m.tell("--no-queue", "now or never"); code != exitNotDelivered {
+				t.Errorf("--no-queue: exit code %d: %s", code, stderr)
+			}
+			m.kill()
+			m.stumble = func(*rand.Rand) fault { return none }
+			for i, kv := range m.env {
+				if strings.HasPrefix(kv, "GOOGLE_CHAT_WEBHOOK_URL=") {
+					m.env[i] = kv + "&prettyPrint=false" // else a refused webhook is left alone for a minute
+				}
+			}
+			m.flush("--dead")
+			if got := m.texts(); len(got) != 1 || got[0] != "words" {
+				t.Errorf("in the space: %q", got)
+			}
+		})
+	}
+}
+
+// Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is back.
+func TestSendWhileChatHangs(t *testing.T) {
+	m := newMachine(t, 6000)
+	hangs := make(chan struct{})
+	m.stumble = func(*rand.Rand) fault { return none }
+	m.hold = hangs
+	code, stderr := m.tell("--session", "s", "first")
+	if code != exitNotDelivered || !strings.Contains(stderr, "it stays in the outbox") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if code, stderr := m.tell("--session", "s", "second"); code != exitNotDelivered {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	close(hangs)
+	m.flush()
+	if got := m.texts(); len(got) != 2 || got[0] != "first" || got[1] != "second" {
+		t.Errorf("in the space: %q", got)
+	}
+}
+
+// A full disk is said, and neither half a message nor any of it is kept or sent. Without the disk it goes all the same.
+func TestSendOnAFullDisk(t *testing.T) {
+	m := newMachine(t, 6000)
+	m.stumble = func(*rand.Rand) fault { return none }
+	dir := m.outbox().Dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
+			t.Fatalf("mount: %v: %s", err, out)
+		}
+		t.Skipf("needs to mount a small disk: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		m.kill()
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	fill := filepath.Join(dir, "fill")
+	f, err := os.Create(fill)
+	for b := make([]byte, 4096); err == nil; _, err = f.Write(b) {
+	}
+	f.Close()
+	code, stderr := m.tell(strings.Repeat("words ", 5000))
+	if code != exitNotDelivered || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "--no-queue") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if waiting, bad := m.outbox().Waiting(); len(waiting)+len(bad)+len(m.texts()) > 0 {
+		t.Errorf("%d waiting, %v, in the space %q", len(waiting), bad, m.texts())
+	}
+	if code, stderr := m.tell("--no-queue", "short"); code != 0 {
+		t.Errorf("--no-queue: exit code %d: %s", code, stderr)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	if code, stderr := m.tell("and on"); code != 0 || len(m.texts()) != 2 {
+		t.Errorf("exit code %d: %s; in the space %q", code, stderr, m.texts())
+	}
+}

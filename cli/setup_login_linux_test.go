@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/state"
+)
+
+// cloud is a Google in front of a settler's space: it logs people in, and shows the space to nobody who is not.
+type cloud struct {
+	*settler
+	server  *httptest.Server
+	env     []string
+	access  atomic.Pointer[string] // the token that is good now
+	refused atomic.Int64
+}
+
+func newCloud(t *testing.T) *cloud {
+	g := &cloud{settler: newSettler(t)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /auth", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"4/0Acode"}, "state": {q.Get("state")}, "scope": {q.Get("scope")}}.Encode(), http.StatusFound)
+	})
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		token := "ya29.access"
+		g.access.Store(&token)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"1//0refresh","expires_in":3599,"token_type":"Bearer",
+			"scope":"https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly"}`, token)
+	})
+	mux.HandleFunc("POST /gateway", func(w http.ResponseWriter, r *http.Request) { // a company's own way into the space
+		webhook, _ := url.Parse(g.url)
+		q := r.URL.Query()
+		for k, v := range webhook.Query() {
+			q[k] = v
+		}
+		q.Del("secret")
+		to := r.Clone(r.Context())
+		to.URL.Path, to.URL.RawQuery = webhook.Path, q.Encode()
+		g.space.Handler().ServeHTTP(w, to)
+	})
+	api := http.NewServeMux()
+	api.HandleFunc("POST /v1/spaces/-/messages:search", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"results":[{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}]}`)
+	})
+	api.Handle("/", g.space.Handler())
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		if good := g.access.Load(); good == nil || r.Header.Get("Authorization") != "Bearer "+*good {
+			g.refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
+			return
+		}
+		r.Host = strings.TrimPrefix(g.settler.server, "http://")
+		api.ServeHTTP(w, r)
+	})
+	g.server = httptest.NewTLSServer(mux)
+	t.Cleanup(g.server.Close)
+	cert := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.env = []string{"HOME=" + g.home, "PATH=/usr/bin:/bin", "TERM=dumb", "SSL_CERT_FILE=" + cert, "GCHAT_API_ENDPOINT=" + g.server.URL}
+	return g
+}
+
+func (g *cloud) setup(args ...string) *ptyDialog {
+	return inTerminal(g.t, g.env, g.program, append([]string{"setup", "--no-browser", "--no-service"}, args...)...)
+}
+
+// clientFile is what the console offers for download.
+func (g *cloud) clientFile() string {
+	path := filepath.Join(g.t.TempDir(), "client_secret.json")
+	file := fmt.Sprintf(`{"installed":{"client_id":"1.apps.googleusercontent.com","auth_uri":%q,"token_uri":%q,"client_secret":"GOCSPX-s","redirect_uris":["http://localhost"]}}`,
+		g.server.URL+"/auth", g.server.URL+"/token")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// agrees opens the address that is shown, as the person's browser does, and says yes.
+func (g *cloud) agrees(x *ptyDialog) {
+	g.t.Helper()
+	address := x.expect(`https://127\.0\.0\.1:\d+/auth\?\S+`)
+	resp, err := g.server.Client().Get(address)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), "You are logged in") {
+		g.t.Fatalf("the browser ends on %s: %s", resp.Status, page)
+	}
+}
+
+// From nothing to a reply that was read, with a login: who logged in may answer, and needs no other word.
+func TestSetupLogsIn(t *testing.T) {
+	g := newCloud(t)
+	ann := &chat.User{Name: "users/7", Type: "HUMAN", DisplayName: "Ann"}
+	x := g.setup()
+	x.answer("Paste its URL here", g.url)
+	x.expect("ok    webhook")
+	x.answer("Path of that JSON file", "/no/such/file")
+	x.expect("That does not work")
+	x.answer("Path of that JSON file", g.clientFile())
+	g.agrees(x)
+	x.expect(`logged in: Ann <ann@example\.com> \(users/7\)`)
+	x.expect("ok    reading   replies can be read")
+	x.expect(`ok    people    may answer: users/7`)
+	x.expect(`Now you: reply "ok" in the thread`)
+	time.Sleep(50 * time.Millisecond)
+	g.says(ann, "ok")
+	x.expect(`ok    back      Ann \(users/7\) said "ok"`) // nobody has to vouch for Ann
+	x.answer(`Register the hooks`, "y")
+	x.answer(`Shall sessions also report`, "n")
+	x.expect("ok    doctor")
+	x.expect("Done.")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+	if g.refused.Load() > 0 {
+		t.Errorf("%d requests without the login's token", g.refused.Load())
+	}
+	for _, secret := range []string{"ya29.access", "1//0refresh", "GOCSPX-s", "4/0Acode", secretOf(g.url)} {
+		if strings.Contains(x.screen(), secret) {
+			t.Errorf("%s stands on the screen:\n%s", secret, x.screen())
+		}
+	}
+
+	x = g.setup() // nothing is asked again
+	x.expect("ok    reading   replies can be read")
+	x.expect("ok    hooks     registered")
+	x.expect("Done.")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+}
+
+// Who names a client gets its login, also where the space is on this machine and is read without one; and gets it once.
+func TestSetupLogsInWhereNoLoginIsNeeded(t *testing.T) {
+	g := newCloud(t)
+	g.env = slices.DeleteFunc(g.env, func(v string) bool { return strings.HasPrefix(v, "GCHAT_API_ENDPOINT=") })
+	args := []string{"--no-round-trip", "--no-hooks", "--allow", "users/7", "--client-id-file", g.clientFile()}
+	x := g.setup(args...)
+	x.answer("Paste its URL here", g.url)
+	g.agrees(x)
+	x.expect("logged in: ")
+	x.expect("who that is could not be found out: ") // the space on this machine does not tell
+	x.expect("ok    reading   replies can be read")
+	x.expect("Done.")
+	x.ends()
+	login, err := state.ReadLogin(filepath.Join(g.home, ".local/state/gchat-hooks/login.json"))
+	if err != nil || login.RefreshToken != "1//0refresh" {
+		t.Errorf("the login is not kept: %v, %+v", err, login)
+	}
+	x = g.setup(args...)
+	x.expect("ok    reading   replies can be read")
+	x.expect("Done.")
+	if x.ends(); strings.Contains(x.screen(), "logged in") {
+		t.Errorf("logged in again:\n%s", x.screen())
+	}
+}
+
+// A gateway's URL does not say where it posts. Who is logged in already picks the space from a list.
+func TestSetupPicksTheSpace(t *testing.T) {
+	g := newCloud(t)
+	x := inTerminal(t, g.env, g.program, "login", "--no-browser", "--client-id-file", g.clientFile())
+	g.agrees(x)
+	x.expect("the login is in")
+	x.ends()
+
+	x = g.setup("--no-round-trip", "--no-hooks")
+	x.answer("Paste its URL here", g.server.URL+"/gateway?secret=hidden")
+	x.expect(`1  .*\(spaces/local\)`)
+	x.answer("Its number or id", "1")
+	x.expect("ok    webhook   a test message is in .*spaces/local")
+	x.expect(`ok    people    may answer: users/7`)
+	x.expect("Done.")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+	var cfg struct {
+		Space string `json:"space_id"`
+	}
+	if err := json.Unmarshal([]byte(g.config()), &cfg); err != nil || cfg.Space != "spaces/local" {
+		t.Errorf("%v: the configuration is %s", err, g.config())
+	}
+	if n := len(g.space.Messages()); n != 1 {
+		t.Errorf("%d messages arrived", n)
+	}
+}
+
+// A login that Chat tells nobody's name of asks once: nothing tries again by itself.
+func TestLoginThatReachesNoChat(t *testing.T) {
+	g := newCloud(t)
+	env := append(g.env, "GCHAT_API_ENDPOINT=https://chat.invalid/")
+	x := inTerminal(t, env, g.program, "login", "--no-browser", "--client-id-file", g.clientFile())
+	g.agrees(x)
+	x.expect("who that is could not be found out")
+	x.expect("could not be reached: check the network")
+	if code := x.ends(); code != 0 || strings.Contains(x.screen(), "tried again") {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// settler is somebody who has nothing yet but a space.
+type settler struct {
+	t       *testing.T
+	home    string
+	program string
+	space   *space.Space
+	url     string // the webhook's
+	server  string
+}
+
+func newSettler(t *testing.T) *settler {
+	dir, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := space.Open(space.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(sp.Handler())
+	t.Cleanup(func() { server.Close(); sp.Close() })
+	return &settler{t: t, home: t.TempDir(), program: filepath.Join(dir, "gchat-hooks"), space: sp, url: sp.WebhookURL(server.URL), server: server.URL}
+}
+
+func (s *settler) setup(args ...string) *ptyDialog {
+	return inTerminal(s.t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}, s.program, append([]string{"setup"}, args...)...)
+}
+
+func (s *settler) config() string {
+	b, _ := os.ReadFile(filepath.Join(s.home, ".config/gchat-hooks/config.json"))
+	return string(b)
+}
+
+// says has somebody reply in the thread of the last message.
+func (s *settler) says(who *chat.User, text string) {
+	s.t.Helper()
+	ms := s.space.Messages()
+	if _, err := s.space.Say(who, ms[len(ms)-1].Thread.Name, text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// One conversation, with a slip, an interruption, and a stranger who is faster.
+func TestSetupIsOneConversation(t *testing.T) {
+	s := newSettler(t)
+	ann := &chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"}
+	eve := &chat.User{Name: "users/666", Type: "HUMAN", DisplayName: "Eve"}
+
+	x := s.setup()
+	x.answer("Paste its URL here", "https://chat.googleapis.com/v1/spac")
+	x.expect("That does not work: not a Chat webhook URL")
+	x.answer("Paste its URL here", "https://gateway.example/")
+	x.answer("does not say which space", "")
+	x.expect("That does not work: not a Chat webhook URL")
+	x.answer("Paste its URL here", s.url)
+	x.expect(`ok    webhook   a test message is in 127\.0\.0\.1:\d+/spaces/local`)
+	x.expect(`ok    reading`)
+	x.expect(`Now you: reply "ok" in the thread`)
+	x.typed("\x03") // the person has to go
+	if code := x.ends(); code == 0 {
+		t.Error("a setup that was stopped ended with 0")
+	}
+	x.expect("the same command goes on from there")
+	if n := len(s.space.Messages()); n != 2 {
+		t.Errorf("%d messages, want the test message and the one to reply to", n)
+	}
+	if strings.Contains(x.screen(), secretOf(s.url)) {
+		t.Errorf("the webhook's secret stands on the screen:\n%s", x.screen())
+	}
+
+	x = s.setup()
+	x.expect(`ok    webhook   127\.0\.0\.1`) // not asked again
+	x.expect(`Now you: reply "ok"`)
+	s.says(eve, "me, me")
+	x.answer(`Eve \(users/666\) replied\. Is that you`, "n")
+	x.expect(`Waiting for another reply in that thread; Ctrl-C stops, and --allow`)
+	time.Sleep(50 * time.Millisecond)
+	s.says(ann, "ok")
+	x.answer(`Ann \(users/111\) replied\. Is that you`, "y")
+	x.expect(`ok    people    may answer: users/111`)
+	x.expect(`ok    back      Ann \(users/111\) said "ok"`)
+	x.answer(`Register the hooks in Claude Code's settings\? \[Y/n\]`, "")
+	x.answer(`Shall sessions also report .* \[y/N\]`, "y")
+	x.expect(`ok    hooks`)
+	x.answer(`Keep the daemon running\?`, "")
+	x.expect("Done.")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if n := len(s.space.Messages()); n != 6 { // one more of ours, two replies, and the end
+		t.Errorf("%d messages, want 6", n)
+	}
+	var cfg struct {
+		URL   string   `json:"webhook_url"`
+		Users []string `json:"allowed_users"`
+	}
+	if err := json.Unmarshal([]byte(s.config()), &cfg); err != nil || cfg.URL != s.url || strings.Join(cfg.Users, " ") != "users/111" {
+		t.Errorf("%v: the configuration is %s", err, s.config())
+	}
+	if settings, _ := os.ReadFile(filepath.Join(s.home, ".claude/settings.json")); !strings.Contains(string(settings), "gchat-session-event") {
+		t.Errorf("the reporting hooks are not registered:\n%s", settings)
+	}
+
+	// What is done is not done again: nothing is posted.
+	x = s.setup("--no-service")
+	x.expect(`ok    people    may answer: users/111`)
+	x.expect(`ok    hooks     registered`)
+	x.expect("Done.")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if n := len(s.space.Messages()); n != 6 {
+		t.Errorf("%d messages after a setup with nothing to do", n)
+	}
+}
+
+// Who has the hooks already, as install.sh registers them, is still waited for when they come back.
+func TestSetupTriesWhatWasNotTried(t *testing.T) {
+	s := newSettler(t)
+	install := exec.Command(s.program, "install")
+	install.Env = []string{"HOME=" + s.home, "PATH=/usr/bin:/bin"}
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("install: %v\n%s", err, out)
+	}
+	x := s.setup("--no-service", "--allow", "users/111")
+	x.answer("Paste its URL here", s.url)
+	x.expect(`Now you: reply "ok" in the thread`)
+	x.typed("\x03")
+	x.ends()
+	x = s.setup("--no-service")
+	x.expect(`Now you: reply "ok" in the thread`)
+	s.says(&chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"}, "ok")
+	x.expect(`ok    hooks     registered`)
+	x.expect("Done.")
+	x.ends()
+	x = s.setup("--no-service")
+	x.expect(`ok    people.*\n.*ok    hooks`) // once is enough
+	x.expect("Done.")
+}
+
+// Without Google: setup serves the space itself, and goes on serving it.
+func TestSetupWithoutGoogle(t *testing.T) {
+	s := newSettler(t)
+	address := freeAddress(t)
+	x := s.setup("--no-round-trip", "--no-service", "--address", address)
+	x.answer("or type `space` to do without Google", "space")
+	x.expect(`ok    people    may answer: users/local-human`)
+	x.answer(`Register the hooks`, "n")
+	x.expect("later:  .*gchat-hooks install")
+	x.expect("The space runs here until you end it")
+	x.typed("\x03")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, x.screen())
+	}
+	if !strings.Contains(s.config(), "http://"+address+"/v1/spaces/local/messages") {
+		t.Errorf("the configuration is %s", s.config())
+	}
+}
+
+// A webhook of Google's, whose URL stands nowhere else, is given up only on purpose.
+func TestSetupAsksBeforeAWebhookIsLost(t *testing.T) {
+	s := newSettler(t)
+	path := filepath.Join(s.home, ".config/gchat-hooks/config.json")
+	google := `{"webhook_url": "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}`
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(google), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--space", "--no-round-trip", "--no-service", "--no-hooks", "--address", freeAddress(t)}
+	x := s.setup(args...)
+	x.answer(`Questions go to chat\.googleapis\.com/spaces/AAAA now\..*\[y/N\]`, "")
+	if x.ends() == 0 || s.config() != google {
+		t.Errorf("without a yes: %s\n%s", s.config(), x.screen())
+	}
+	x = s.setup(append(args, "--replace")...)
+	x.expect("ok    webhook   a test message is in 127")
+	x.expect("The space runs here until you end it")
+	x.typed("\x03")
+	if x.ends(); strings.Contains(s.config(), "googleapis") {
+		t.Errorf("the configuration is %s", s.config())
+	}
+}
+
+// A purge asks, and takes anything but a yes for a no. A daemon that somebody started is ended with it.
+func TestPurgeAsks(t *testing.T) {
+	s := newSettler(t)
+	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}
+	x := s.setup("--send-only", "--no-service", "--no-hooks")
+	x.answer("Paste its URL here", s.url)
+	x.expect("Done.")
+	x.ends()
+	daemon := exec.Command(s.program, "poller")
+	daemon.Env = env
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Wait() }()
+	t.Cleanup(func() { _ = daemon.Process.Kill() })
+	user := filepath.Join(s.home, ".local/state/gchat-hooks")
+	for end := time.Now().Add(20 * time.Second); !state.DaemonRuns(user) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+
+	for _, answer := range []string{"", "n"} {
+		x = inTerminal(t, env, s.program, "uninstall", "--purge")
+		x.expect(`daemon +pid \d+ is told to end`)
+		x.answer(`Remove all of it\? \[y/N\]`, answer)
+		x.expect("nothing was removed")
+		if x.ends(); s.config() == "" {
+			t.Fatalf("%q removed the configuration", answer)
+		}
+	}
+	x = inTerminal(t, env, s.program, "uninstall", "--purge")
+	x.answer(`Remove all of it\?`, "yes")
+	x.expect("gchat-hooks is gone")
+	if code := x.ends(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the daemon is still there")
+	}
+	if left, _ := os.ReadDir(s.home); len(left) > 0 {
+		t.Errorf("left in the home folder: %v", left)
+	}
+}
+
+// install.sh asks, too, where there is somebody to ask.
+func TestUninstallScriptAsksOnATerminal(t *testing.T) {
+	n := newNewcomer(t, "/usr/bin:/bin")
+	before := n.tree()
+	n.does("bash", installScript(t), "--binary", program(t), "--no-service")
+	x := inTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
+	x.answer(`Remove all of it\? \[y/N\]`, "n")
+	if x.ends(); n.tree() == before {
+		t.Error("a no removed all of it")
+	}
+	x = inTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
+	x.answer(`Remove all of it\? \[y/N\]`, "y")
+	if code := x.ends(); code != 0 || n.tree() != before {
+		t.Errorf("exit code %d; the home folder is\n%s", code, n.tree())
+	}
+}
+
+func secretOf(webhook string) string { return webhook[strings.Index(webhook, "token=")+len("token="):] }

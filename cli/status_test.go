@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/poller"
+	"gchat-hooks/state"
+)
+
+// machineOf is a person's machine with so many open questions, and the environment of its programs.
+func machineOf(t *testing.T, questions int) (program string, env []string, folder state.Questions) {
+	t.Helper()
+	built, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
+	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
+	for i := range questions {
+		ask(t, folder, i)
+	}
+	return filepath.Join(built, "gchat-hooks"), env, folder
+}
+
+func ask(t *testing.T, folder state.Questions, i int) *state.Question {
+	t.Helper()
+	id := fmt.Sprintf("%08x-0000", i)
+	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
+		return &state.Question{
+			QuestionID: id, ThreadKey: state.ThreadKey(id), SessionID: fmt.Sprint("s-", i), SessionName: "orch-" + fmt.Sprint(i), Mode: state.Native, AskedAt: time.Now().UTC(),
+			Status: state.Pending, MessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", Questions: []state.Prompt{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func run(t *testing.T, env []string, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// A thousand questions beside files that are none are shown, all of them, in a moment.
+func TestStatusOfAThousandQuestions(t *testing.T) {
+	program, env, folder := machineOf(t, 1000)
+	for name, content := range map[string]string{"broken-1.json": `{"question_id": nonsense}`, "number-1.json": "5", "empty-1.json": ""} {
+		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(folder.Dir, "pipe-1.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder.Dir, "folder-1.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	out := run(t, env, program, "status")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("that took %v", took)
+	}
+	if n := strings.Count(out, "\nquestion: ask-user-"); n != 1000 || !strings.HasPrefix(out, "questions: 1000 open\n") {
+		t.Errorf("%d questions are shown", n)
+	}
+	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
+		t.Errorf("%d files are said to be none, or a terminal would be moved:\n%s", n, out[len(out)-1500:])
+	}
+	var r statusReport
+	out = run(t, env, program, "status", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Questions) != 1000 || !strings.Contains(r.Questions[0].Question, "DB\u202e\u009b\U000e0041?") {
+		t.Errorf("%d questions: %v", len(r.Questions), err)
+	}
+	if strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
+		t.Errorf("a terminal would be moved:\n%q", out[:1500])
+	}
+	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != 1001 {
+		t.Errorf("listed: %s", list)
+	}
+	if words := run(t, env, program, "completion", "--words", "--", "gchat-hooks", "answer", "ask-user-0000"); strings.Count(words, "\n") != 1000 {
+		t.Errorf("completed: %s", words)
+	}
+}
+
+func TestStatusOnATerminal(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := &statusReport{
+		At: at,
+		Questions: []poller.OpenQuestion{
+			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadURL: "https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T", Waiter: poller.Waiter{Kind: poller.HookWaits, PID: 7}},
+			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: poller.Waiter{Kind: poller.NobodyIs}},
+		},
+		Errors: []poller.LogError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
+	}
+	screen := r.text(terminal{width: 60, height: 20}, "log")
+	for _, want := range []string{
+		"  ask-user-1a2b3c4d  3m old     orch           native  hook…\n", "  ask-s-1a2b3c4d     2h05m old  a-longer-name  deny    nobo…\n",
+		"      \"日本語の質問????", "\n      https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T\n", "      not posted: refused\n", "      hint: do x\n",
+	} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("no %q on\n%s", want, screen)
+		}
+	}
+	for line := range strings.Lines(screen) {
+		if line = strings.TrimSuffix(line, "\n"); inject.Width(line) > 60 && !strings.Contains(line, "https://") {
+			t.Errorf("%d columns: %s", inject.Width(line), line)
+		}
+	}
+	if strings.Contains(screen, "\x1b") {
+		t.Errorf("colour where none is wanted:\n%q", screen)
+	}
+	if coloured := r.text(terminal{width: 200, colour: true}, "log"); !strings.Contains(coloured, "\x1b[1mquestions:\x1b[0m 2 open\n") || !strings.Contains(coloured, "\x1b[33m  ask-s-1a2b3c4d") || !strings.Contains(coloured, "\x1b[31m  2026-") {
+		t.Errorf("no colour:\n%q", coloured)
+	}
+	if plain := r.text(terminal{}, "log"); !strings.Contains(plain, "\nquestion: ask-s-1a2b3c4d, 2h05m old, a-longer-name, deny, nobody waits, \"Which?\", not posted: refused\n") {
+		t.Errorf("piped:\n%s", plain)
+	}
+	for height := 2; height < 20; height++ {
+		rows := 0
+		for line := range strings.Lines(terminal{width: 60, height: height}.fit(screen)) {
+			rows += max(1, (inject.Width(strings.TrimSuffix(line, "\n"))+59)/60)
+		}
+		if rows > height {
+			t.Errorf("%d rows on a screen of %d", rows, height)
+		}
+	}
+}
+
+// --watch, piped, says what changed and nothing else; an interrupt is how it ends.
+func TestStatusWatchPiped(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", asJSON), func(t *testing.T) {
+			t.Parallel()
+			program, env, folder := machineOf(t, 1)
+			args := []string{"status", "--watch"}
+			if asJSON {
+				args = append(args, "--json")
+			}
+			cmd := exec.Command(program, args...)
+			cmd.Env = env
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := make(chan string, 100)
+			go func() {
+				defer close(lines)
+				for in := bufio.NewScanner(out); in.Scan(); {
+					lines <- in.Text()
+				}
+			}()
+			heard := func(during time.Duration) (all []string) {
+				for end := time.After(during); ; {
+					select {
+					case line, ok := <-lines:
+						if !ok {
+							return all
+						}
+						all = append(all, line)
+					case <-end:
+						return all
+					}
+				}
+			}
+			first := heard(3 * time.Second) // two looks
+			ask(t, folder, 1)
+			second := heard(3 * time.Second)
+			_ = cmd.Process.Signal(os.Interrupt)
+			rest := heard(5 * time.Second)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			one, two := strings.Join(first, "\n"), strings.Join(second, "\n")
+			if asJSON && (len(first) != 1 || len(second) != 1 || !json.Valid([]byte(one)) || strings.Count(two, `"question_id"`) != 2) {
+				t.Errorf("said %d and %d lines: %s\n%s", len(first), len(second), one, two)
+			}
+			if !asJSON && (strings.Count(one, "questions: 1 open") != 1 || strings.Count(two, "questions: 2 open") != 1 || strings.Contains(two, "1 open") || !strings.HasPrefix(two, "\n")) {
+				t.Errorf("said\n%s\nthen\n%s", one, two)
+			}
+			if len(rest) > 0 {
+				t.Errorf("and then %q", rest)
+			}
+		})
+	}
+}
+
+// What goes on and on ends when its reader does, also where there is nothing to print: `… | head -1`.
+func TestFollowingEndsWithItsReader(t *testing.T) {
+	for _, args := range [][]string{{"status", "--watch"}, {"status", "--watch", "--json"}, {"logs", "--follow"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			program, env, _ := machineOf(t, 1)
+			cmd := exec.Command(program, args...)
+			cmd.Env = env
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			out.Close()
+			defer time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// On a terminal it draws in place, follows the terminal's width, and leaves the screen as it was.
+func TestStatusWatchOnATerminal(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("needs tmux")
+	}
+	program, env, folder := machineOf(t, 3)
+	socket := filepath.Join(t.TempDir(), "tmux")
+	tmux := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	tmux("new-session", "-d", "-x", "70", "-y", "12", "PS1='$ ' sh")
+	t.Cleanup(func() { tmux("kill-server") })
+	screen := func() string { return tmux("capture-pane", "-p") }
+	until := func(what string, ok func(string) bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !ok(screen()); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("waited in vain for %s:\n%s", what, screen())
+			}
+		}
+	}
+	until("the shell", func(s string) bool { return strings.HasPrefix(s, "$") })
+	tmux("send-keys", "-l", "echo before; "+program+" status --watch; echo ended with $?")
+	tmux("send-keys", "Enter")
+	until("the questions", func(s string) bool {
+		return strings.HasPrefix(s, "questions: 3 open\n  ask-user-00000002  ") && strings.Contains(s, "more lines; Ctrl-C ends") && !strings.Contains(s, "before")
+	})
+	if coloured := tmux("capture-pane", "-p", "-e"); !strings.Contains(coloured, "\x1b[1mquestions:") {
+		t.Errorf("no colour: %q", coloured)
+	}
+	for _, q := range []int{3, 4} {
+		ask(t, folder, q)
+	}
+	until("the new ones in their place", func(s string) bool {
+		return strings.HasPrefix(s, "questions: 5 open\n") && strings.Count(s, "questions:") == 1
+	})
+	tmux("send-keys", "C-c")
+	until("the screen as it was", func(s string) bool {
+		return strings.Contains(s, "before") && strings.Contains(s, "ended with 0") && !strings.Contains(s, "questions:")
+	})
+	if flags := strings.TrimSpace(tmux("display-message", "-p", "#{cursor_flag} #{alternate_on}")); flags != "1 0" {
+		t.Errorf("cursor shown and alternate screen: %s, want 1 0", flags)
+	}
+	tmux("send-keys", "-l", "clear; NO_COLOR=1 "+program+" status")
+	tmux("send-keys", "Enter")
+	until("the plain screen", func(s string) bool { return strings.Contains(s, "daemon:") })
+	if coloured := tmux("capture-pane", "-p", "-e"); strings.Contains(coloured, "\x1b[3") {
+		t.Errorf("colour in spite of NO_COLOR: %q", coloured)
+	}
+}
