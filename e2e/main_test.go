@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,7 +20,42 @@ func TestMain(m *testing.M) {
 	if set := flag.Lookup("test.parallel"); set.Value.String() == set.DefValue {
 		_ = set.Value.Set("6") // most of a session's time is waiting; takeSeat limits what a machine has to bear
 	}
-	os.Exit(isolated(m))
+	code := isolated(m)
+	if os.Getenv(runVar) == "" && !testing.Verbose() {
+		tellMissing()
+	}
+	os.Exit(code)
+}
+
+// tellMissing names what tests of any package skip for on this machine. The go tool drops what a green test binary prints,
+// so the line goes to the go tool's own standard error, or to the person's terminal.
+func tellMissing() {
+	var missing []string
+	for _, program := range []string{"tmux", "chromium", "strace", "node", "python3", "jq", "curl", "bash"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	for version, at := range layout {
+		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", at.pkg, at.file)); err != nil {
+			missing = append(missing, "Claude Code "+version)
+		}
+	}
+	if noNamespace != "" {
+		missing = append(missing, "a network namespace")
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for _, path := range []string{fmt.Sprintf("/proc/%d/fd/2", os.Getppid()), "/dev/tty"} {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		fmt.Fprintf(f, "skipped tests that need: %s (go test -v ./... names each)\n", strings.Join(missing, ", "))
+		return
+	}
 }
 
 // noNamespace says why the tests do not run in a namespace of their own, ""

@@ -43,7 +43,7 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socket()}, args...)...)
-	cmd.WaitDelay = callTimeout / 10
+	cmd.WaitDelay = callTimeout
 	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that is on its way.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = withoutTmux(os.Environ())

@@ -59,15 +59,12 @@ func (w world) ran(force bool, session, action string, args ...string) (code int
 	if err == nil {
 		return 0, out.String()
 	}
-	var coded interface {
-		ExitCode() int
-		Hint() string
-	}
-	if !errors.As(err, &coded) || coded.Hint() == "" {
+	var coded *state.UserError
+	if !errors.As(err, &coded) || coded.Hint == "" {
 		w.t.Errorf("%s %s %q: no exit code or hint: %v", session, action, args, err)
 		return -1, err.Error()
 	}
-	return coded.ExitCode(), err.Error()
+	return coded.Code, err.Error()
 }
 
 // What is refused sends nothing; what is allowed sends these keys, and, as this program does nothing with them, reports
