@@ -17,9 +17,9 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"}, "a command may use every room"},
+	{"cli", []string{"cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"}, "a command may use every room"},
+	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
-	{"hooks/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
 	{"hooks/wake", []string{"hooks", "inject", "gchat", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},
@@ -79,7 +79,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "cli", "hooks", "hooks/migrate", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"} {
+	for _, room := range []string{".", "cli", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "inject", "state"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}

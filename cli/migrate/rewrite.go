@@ -1,0 +1,182 @@
+package migrate
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// rules are what a harness's text is searched for. They are compiled for a migration only: a hook of this program starts without.
+type rules struct {
+	mention, instruct, history, block, heading, title, row, spawn, call, argument, literal, label, order *regexp.Regexp
+}
+
+func newRules() *rules {
+	const (
+		escaped = `\\[\\"'nt/]` // what Python, JavaScript and JSON all know
+		quoted  = `(?:"""(?:"{0,2}(?:[^"\\]|` + escaped + `))*"""|'''(?:'{0,2}(?:[^'\\]|` + escaped + `))*'''` +
+			`|"(?:[^"\\\n]|` + escaped + `)*"|'(?:[^'\\\n]|` + escaped + `)*')`
+		argument = `["']?(recipient|to|content|message|summary)["']?\s*[=:]\s*(` + quoted + `(?:\s+` + quoted + `)*)` +
+			`|["']?type["']?\s*[=:]\s*["']message["']|(\.\.\.)`
+		aRelay = "[`*]*s3-communicator[`*]*(\\s*\\([^()|]*\\))?\\s*"
+		types  = `task_completion|progress_update|blocked_alert|heartbeat|session_start|session_end|error`
+		fence  = "|^[ \t>]*(?:[-*+] |\\d+[.)] )?MARK.*?^[ \t>]*MARK[ \t]*$"
+	)
+	re, fenced := regexp.MustCompile, func(mark string) string { return strings.ReplaceAll(fence, "MARK", mark) }
+	return &rules{
+		mention:  re(`(?i)\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3|three) persistent agents\b`),
+		instruct: re(`^\.claude/(agents|commands|output-styles|rules|skills)/.*\.md$|(^|/)(AGENTS|CLAUDE)\.md$`),
+		history:  re(`(?i)changelog|archive|\d{4}-\d{2}-\d{2}`),
+		block:    re(`(?ms)\A---$.*?^---$` + fenced("````") + fenced("```") + fenced("~~~")),
+		heading:  re(`^#{1,6}\s`),
+		title:    re(`(?i)^#{2,6}\s+((step )?[\d.]+:?\s+)?((spawn|launch|start)\s+)?` + aRelay + `$`),
+		row:      re(`(?i)^\s*\|\s*(\d+\s*\|\s*)?([\w ]+\()?` + aRelay + `\)?\s*\|`),
+		spawn:    re(`\b(Task|Agent|spawn\w*)\(`),
+		call:     re(`\bSendMessage\(\s*\{?\s*(?:` + argument + `)(?:\s*,\s*(?:` + argument + `))*\s*,?\s*\}?\s*\)`),
+		argument: re(argument),
+		literal:  re(quoted),
+		label:    re(`^(?i)\[?(` + types + `)(?:\]:?|:)\s+`), // as the relay's messages began: "TASK_COMPLETION: Epic 3 done"
+		// What told the relay to do something: gchat-send cannot do it.
+		order: re(`(?i)^\s*(please )?(poll|check|read|fetch|watch|stop|shut ?down|exit|resume|pause|restart|forward|relay)\b`),
+	}
+}
+
+// mentions says whether a line names the relay, or counts it among the agents.
+func (r *rules) mentions(line string) bool {
+	return r.mention.MatchString(strings.ReplaceAll(line, "_archived/"+relay, ""))
+}
+
+// rewrite gives a file's new text. It changes what instructs Claude.
+func (r *rules) rewrite(p, text string) string {
+	if !r.instruct.MatchString(p) || r.history.MatchString(p) || !r.mention.MatchString(text) {
+		return text
+	}
+	text = r.replaceCalls(r.drop(text))
+	if path.Dir(p) == ".claude/output-styles" && !strings.Contains(text, "GCHAT_RESPONSE") {
+		text = strings.TrimRight(text, "\n") + "\n\n" + styleText
+	}
+	return text
+}
+
+// prose gives the text's lines, empty where they are in a code block or above a skill's text.
+func (r *rules) prose(text string) []string {
+	plain := r.block.ReplaceAllStringFunc(text, func(b string) string { return strings.Repeat("\n", strings.Count(b, "\n")) })
+	return strings.SplitAfter(plain, "\n")
+}
+
+// drop takes the table rows and the sections away whose first cell, or whose heading, is the relay's name, unless they hold what
+// outlasts the relay: another agent's name or spawn, or a message.
+func (r *rules) drop(text string) string {
+	lines, prose := strings.SplitAfter(text, "\n"), r.prose(text)
+	var kept strings.Builder
+	for i := 0; i < len(lines); i++ {
+		if r.row.MatchString(prose[i]) && !otherAgent(prose[i]) {
+			continue
+		}
+		end := i + 1
+		for r.title.MatchString(prose[i]) && end < len(lines) && !r.heading.MatchString(prose[end]) {
+			end++
+		}
+		section := strings.Join(lines[i:end], "")
+		outlasts := otherAgent(strings.Join(prose[i:end], "")) || strings.Contains(section, "SendMessage")
+		if end > i+1 && !outlasts && len(r.spawn.FindAllString(section, 2)) < 2 {
+			i = end - 1
+			continue
+		}
+		kept.WriteString(lines[i])
+	}
+	return kept.String()
+}
+
+func otherAgent(s string) bool {
+	return strings.Contains(strings.NewReplacer(relay, "", "s3-live", "").Replace(strings.ToLower(s)), "s3-")
+}
+
+// replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
+func (r *rules) replaceCalls(text string) string {
+	var b strings.Builder
+	at, prose := 0, r.prose(text)
+	for _, m := range r.call.FindAllStringIndex(text, -1) {
+		before := text[strings.LastIndex(text[:m[0]], "\n")+1 : m[0]]
+		inCode := prose[strings.Count(text[:m[0]], "\n")] == "\n"
+		if words := r.sendCall(text[m[0]:m[1]]); words != "" && fits(words, before, inCode) {
+			b.WriteString(text[at:m[0]] + words)
+			at = m[1]
+		}
+	}
+	return b.String() + text[at:]
+}
+
+// fits says whether words can stand behind what is before them on their line: no string, code span or table may end early.
+func fits(words, before string, inCode bool) bool {
+	if inCode {
+		return strings.Trim(before, " \t#") == "" && !strings.Contains(words, `"""`) && !strings.Contains(words, "'''")
+	}
+	inSpan, inTable := strings.Count(before, "`")%2 == 1, strings.Contains(before, "|")
+	return !(inSpan && strings.Contains(words, "`") || inTable && strings.Contains(words, "|"))
+}
+
+// sendCall gives the call of gchat-send for one of SendMessage; "" where that is no plain message to the relay.
+func (r *rules) sendCall(call string) string {
+	args := map[string]string{}
+	for _, m := range r.argument.FindAllStringSubmatch(call, -1) {
+		for _, s := range r.literal.FindAllString(m[2], -1) {
+			quotes := 1
+			if strings.HasPrefix(s, `"""`) || strings.HasPrefix(s, "'''") {
+				quotes = 3
+			}
+			unescape := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\'`, `'`, `\n`, "\n", `\t`, "\t", `\/`, "/")
+			args[m[1]] += unescape.Replace(s[quotes : len(s)-quotes])
+		}
+		args[m[1]] += m[3] // "..." has no name
+	}
+	to, content, kind := args["recipient"]+args["to"], args["content"]+args["message"], "plain"
+	if m := r.label.FindStringSubmatch(content); m != nil {
+		kind, content = strings.ToLower(m[1]), content[len(m[0]):]
+	}
+	switch {
+	case to != relay || r.order.MatchString(content) || strings.HasPrefix(content, "-"): // gchat-send would read "-…" as a flag
+		return ""
+	case content == "" && args[""] == "...":
+		return `Bash("gchat-send ...")`
+	case content == "" || args[""] != "":
+		return ""
+	}
+	command := "gchat-send --type " + kind + " '" + strings.ReplaceAll(content, "'", `'\''`) + "'"
+	return `Bash("` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(command) + `")`
+}
+
+// checkerText is put beside the stop gate's checker that looks for the relay. A person has to let the gate call it.
+const checkerText = `"""What a stop gate asks once gchat-hooks reaches Google Chat, in place of: is s3-communicator there?"""
+
+import glob
+import os
+import time
+
+PERSISTENT_AGENTS = ("s3-heartbeat", "s3-validator", "s3-communicator")
+
+
+def any_persistent_agent(names):
+    """Any of them keeps the session's team alive. names are those of the team's members."""
+    return any(agent in names for agent in PERSISTENT_AGENTS)
+
+
+def asked_in_google_chat(max_age_minutes=30):
+    """A denied question counts as presented to the user: gchat-hooks has left, or touched, its marker lately."""
+    project = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
+    state = os.environ.get("GCHAT_STATE_DIR") or os.path.join(project, ".claude", "state")
+    markers = glob.glob(os.path.join(glob.escape(state), "gchat-forwarded-ask", "*.json"))
+    return any(time.time() - os.path.getmtime(m) < max_age_minutes * 60 for m in markers)
+`
+
+// styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.
+const styleText = `## When AskUserQuestion is denied
+
+A hook may put the question into Google Chat and deny the call ("Question forwarded to Google Chat (thread: …)").
+
+1. Do not ask again and do not spawn an agent to poll. Go on with work that needs no answer; when there is none, end the turn.
+2. The hook gchat-ask-user-rewake wakes this session with "GCHAT_RESPONSE: …". Take it as the user's own answer.
+3. "GCHAT_TIMEOUT: …" says that no reply came in time, and which option the policy chose, if any. Say what you assumed.
+4. Where neither came within the time that the denial names, run the gchat-wait command that it gives in the background.
+5. Any other denial comes from a person or a rule, and means what it says.
+`

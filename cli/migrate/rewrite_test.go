@@ -1,0 +1,131 @@
+package migrate
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gchat-hooks/gchat"
+)
+
+func TestCalls(t *testing.T) {
+	for name, tt := range map[string]struct{ src, want string }{
+		"in prose":              {`Say SendMessage(recipient="s3-communicator", content="A") then`, `Say Bash("gchat-send --type plain 'A'") then`},
+		"as an object":          {`SendMessage({to: 's3-communicator', "message": 'A'})`, `Bash("gchat-send --type plain 'A'")`},
+		"a pattern":             {`SendMessage(recipient="s3-communicator", ...)`, `Bash("gchat-send ...")`},
+		"labelled":              {`SendMessage(to="s3-communicator", message="BLOCKED_ALERT: keys")`, `Bash("gchat-send --type blocked_alert 'keys'")`},
+		"quotes":                {`SendMessage(to="s3-communicator", message="it's \"$x\" \\ ` + "`y`" + `")`, `Bash("gchat-send --type plain 'it'\\''s \"$x\" \\ ` + "`y`" + `'")`},
+		"lines":                 {"SendMessage(to=\"s3-communicator\",\n  message=\"\"\"a\n\"b\" c\"\"\")", `Bash("gchat-send --type plain 'a\n\"b\" c'")`},
+		"in a prompt":           {"```\nTask(prompt=\"\"\"\nSendMessage(to=\"s3-communicator\", message=\"A\")\"\"\")\n```", "```\nTask(prompt=\"\"\"\nBash(\"gchat-send --type plain 'A'\")\"\"\")\n```"},
+		"to another":            {`SendMessage(to="s3-heartbeat", message="A")`, ""},
+		"of another kind":       {`SendMessage(type="shutdown_request", to="s3-communicator", message="A")`, ""},
+		"with more":             {`SendMessage(to="s3-communicator", message="A", urgent="yes")`, ""},
+		"a variable":            {`SendMessage(to="s3-communicator", message=text)`, ""},
+		"a format string":       {`SendMessage(to="s3-communicator", message=f"{n} left")`, ""},
+		"an unknown escape":     {`SendMessage(to="s3-communicator", message="\u00e9")`, ""},
+		"an order":              {`SendMessage(to="s3-communicator", message="Poll GChat for replies")`, ""},
+		"like a flag":           {`SendMessage(to="s3-communicator", message="-x")`, ""},
+		"a labelled flag":       {`SendMessage(to="s3-communicator", message="ERROR: -x")`, ""},
+		"without content":       {`SendMessage(to="s3-communicator", message="")`, ""},
+		"open":                  {`SendMessage(to="s3-communicator", message="A`, ""},
+		"two strings in one":    {`SendMessage(to="s3-communicator", message="A""""B")`, ""},
+		"backtick in a span":    {"`SendMessage(to=\"s3-communicator\", message=\"`a`\")`", ""},
+		"bar in a table":        {`| a | SendMessage(to="s3-communicator", message="a|b") |`, ""},
+		"above a skill's text":  {"---\ndescription: SendMessage(to=\"s3-communicator\", message=\"A\")\n---\n", ""},
+		"within a quoted text":  {"```\nx = \"SendMessage(to='s3-communicator', message='A')\"\n```\n", ""},
+		"ends a quoted text":    {"```\nx = '''\nSendMessage(to=\"s3-communicator\", message=\"A's'\")'''\n```\n", ""},
+		"a list's code block":   {"- ```\n  x('SendMessage(to=\"s3-communicator\", message=\"A\")')\n  ```\n", ""},
+		"a block within blocks": {"````\n```\n````\nSendMessage(to=\"s3-communicator\", message=\"A\")", "````\n```\n````\nBash(\"gchat-send --type plain 'A'\")"},
+	} {
+		if tt.want == "" {
+			tt.want = tt.src
+		}
+		if got := newRules().replaceCalls(tt.src); got != tt.want {
+			t.Errorf("%s: %s\nbecomes %s\nwant    %s", name, tt.src, got, tt.want)
+		}
+	}
+}
+
+func TestDrop(t *testing.T) {
+	for name, tt := range map[string]struct{ src, want string }{
+		"a row":                    {"| Agent |\n|---|\n| **s3-communicator** (GChat) | x |\n| b |\n", "| Agent |\n|---|\n| b |\n"},
+		"a cost":                   {"| GChat relay (s3-communicator) | $1 |\n", "-"},
+		"a row about what happens": {"| s3-communicator silent | page the on-call |\n", ""},
+		"a row about another too":  {"| s3-communicator | tells s3-validator |\n", ""},
+		"a row in code":            {"```\n| s3-communicator |\n```\n", ""},
+		"a section":                {"# A\n## Step 2: Spawn `s3-communicator`\nx\n```sh\n# not a heading\n```\n## B\ny\n", "# A\n## B\ny\n"},
+		"the last section":         {"# A\n## s3-communicator\nx", "# A\n"},
+		"a section with others":    {"## s3-communicator\nAsk s3-validator.\n", ""},
+		"a section with messages":  {"## s3-communicator\nSendMessage(x)\n", ""},
+		"a section of two spawns":  {"## s3-communicator\n```\nTask(a)\nTask(b)\n```\n", ""},
+		"a section about more":     {"## s3-communicator and deployment rules\nNever on Fridays.\n", ""},
+		"a document":               {"# s3-communicator\nx\n", ""},
+	} {
+		switch tt.want {
+		case "":
+			tt.want = tt.src
+		case "-":
+			tt.want = ""
+		}
+		if got := newRules().drop(tt.src); got != tt.want {
+			t.Errorf("%s: %q becomes %q, want %q", name, tt.src, got, tt.want)
+		}
+	}
+}
+
+// The new checker is Python, and so is a code block whose calls were replaced. What the shell gets of a command is the message.
+func TestStillParses(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 here")
+	}
+	dir := t.TempDir()
+	put(t, dir, "persistent_agent_checker.py", checkerText)
+	put(t, dir, "gchat-forwarded-ask/q.json", "{}")
+	const asks = "from persistent_agent_checker import *; print(any_persistent_agent(['x', 's3-validator']), any_persistent_agent(['x']), asked_in_google_chat(), asked_in_google_chat(-1))"
+	cmd := exec.Command(python, "-B", "-c", asks)
+	cmd.Dir, cmd.Env = dir, append(cmd.Environ(), "GCHAT_STATE_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "True False True False\n" {
+		t.Errorf("the checker says %s (%v)", out, err)
+	}
+	for i, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(styleAfter, -1) {
+		put(t, dir, "block.py", m[1])
+		if out, err := exec.Command(python, "-m", "py_compile", filepath.Join(dir, "block.py")).CombinedOutput(); err != nil {
+			t.Errorf("block %d: %v %s", i, err, out)
+		}
+	}
+	message := "it's `a` \"$b\" $(c) \\ !\ttwo\nlines ''"
+	call := newRules().sendCall("SendMessage(to='s3-communicator', message='''it\\'s `a` \"$b\" $(c) \\\\ !\\ttwo\nlines \\'\\' ''')")
+	script := "import subprocess\ndef Bash(s): print(subprocess.run(['bash', '-c', 'gchat-send() { printf %s \"$3\"; }; ' + s], capture_output=True, text=True).stdout, end='')\n" + call
+	if out, err := exec.Command(python, "-c", script).CombinedOutput(); err != nil || strings.TrimSuffix(string(out), " ") != message {
+		t.Errorf("%s says %q (%v), want %q", call, out, err, message)
+	}
+	if out, err := exec.Command("bash", "-n", "-c", strings.Replace(call, "Bash(", "# Bash(", 1)).CombinedOutput(); err != nil {
+		t.Errorf("bash: %v %s", err, out)
+	}
+}
+
+// The types are those that gchat-send takes.
+func TestTypesAreKnown(t *testing.T) {
+	for _, kind := range gchat.ReportTypes() {
+		call := newRules().sendCall(`SendMessage(to="s3-communicator", message="` + strings.ToUpper(string(kind)) + `: x")`)
+		if kind != gchat.Plain && !strings.Contains(call, "--type "+string(kind)+" 'x'") {
+			t.Errorf("%s becomes %s", kind, call)
+		}
+	}
+}
+
+// Foreign bytes: a second time finds nothing more to change in a text that a first time changed.
+func FuzzRewrite(f *testing.F) {
+	f.Add(styleBefore)
+	f.Add("- ```\n| 1 | s3-communicator |\n~~~\n## s3-communicator\nSendMessage(to=\"s3-communicator\", message='''a''')")
+	r := newRules()
+	f.Fuzz(func(t *testing.T, src string) {
+		once := r.rewrite(".claude/output-styles/x.md", src)
+		if twice := r.rewrite(".claude/output-styles/x.md", once); strings.Count(src, "ommunicator") < 2 && twice != once {
+			t.Errorf("%q becomes %q, and then %q", src, once, twice)
+		}
+	})
+}
