@@ -9,7 +9,8 @@ import (
 // checkFolders looks whether state can be written where it is to be.
 func checkFolders(env Getenv) (found []Finding) {
 	if Home(env) == noHome {
-		return []Finding{{Level: LevelFail, What: "HOME is not set", Means: "there is no configuration and no state of yours, so questions stay in the terminal", Mend: "export HOME=~"}}
+		return []Finding{{Level: LevelFail, What: "HOME is not set", Mend: "export HOME=~",
+			Means: "there is no configuration and no state of yours, so questions stay in the terminal"}}
 	}
 	missingOnes := []string{}
 	for _, dir := range append(stateFolders(env), filepath.Dir(LogPath(env))) {

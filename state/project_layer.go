@@ -23,7 +23,7 @@ func (l *layer) leavePersonal(path, own string) {
 	}
 }
 
-var errNotOfProject = errors.New("credentials_file does not count: a project's webhook is read with a file in the project, so that nobody else's credentials read its space")
+var errNotOfProject = errors.New("credentials_file does not count: a project's webhook is read with a file in the project")
 
 // takeCredentials settles what replies are read with. A project may bring a webhook, with credentials of its own; the person's
 // are for the person's webhook, and for nothing that a project names. Those of the environment are for this very process.
