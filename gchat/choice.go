@@ -1,8 +1,10 @@
 package gchat
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"gchat-hooks/state"
@@ -30,10 +32,14 @@ func newChoices(p state.Prompt) *choices {
 }
 
 var (
-	otherPrefix = lazy(`(?i)^other[\s\pZ]*[:：]`)
-	otherInList = lazy(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
+	otherPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^other[\s\pZ]*[:：]`) })
+	otherInList = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
+	})
 	// A hyphen needs space around it ("2-3 days"), a colon after it ("1:30"). A newline is one too, see remark.
-	separator = lazy(`(?i)[\t\pZ]+-{1,3}[\s\pZ]+|[\t\pZ]+–[\s\pZ]+|[\t\pZ]*—[\s\pZ]*|[\t\pZ]*:[\s\pZ]+|[\t\pZ]*：[\s\pZ]*|[,，][\s\pZ]*but\b|\n`)
+	separator = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\t\pZ]+-{1,3}[\s\pZ]+|[\t\pZ]+–[\s\pZ]+|[\t\pZ]*—[\s\pZ]*|[\t\pZ]*:[\s\pZ]+|[\t\pZ]*：[\s\pZ]*|[,，][\s\pZ]*but\b|\n`)
+	})
 )
 
 // parse gives the answer that the text means. The text is clean and trimmed; the answer is empty only if the text is.
@@ -223,7 +229,7 @@ next:
 	return picked, exact
 }
 
-var and = lazy(`(?i)(?:^|[\s\pZ])and[\s\pZ]+`)
+var and = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(?:^|[\s\pZ])and[\s\pZ]+`) })
 
 // ands splits a piece of a list at "and", unless the word belongs to a label. An empty piece gives none.
 func (c *choices) ands(piece string) []string {

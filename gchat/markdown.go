@@ -4,184 +4,406 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
-	tables "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
+
+// maxMarkdown is how much text is read as Markdown, in bytes. goldmark looks from each bracket to its paragraph's end, and
+// compares each mark with all that are open: this much hostile text keeps it busy for a second.
+const maxMarkdown = 2 * MaxText
+
+// line is a line of a message. Code is a line of a code block, or one of its fences.
+type line struct {
+	text string
+	code bool
+}
 
 // markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
 // "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines. inline says that the text begins with words, not with a list
-// or another block.
+// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown. inline says
+// that the text begins with words, not with a list or another block.
 func markdown(source string) (lines []line, inline bool) {
-	if tooHard(source) {
-		return paragraphs(source), true
+	if strings.TrimSpace(source) == "" {
+		return nil, false
+	}
+	if len(source) > maxMarkdown {
+		return plain(source), true
 	}
 	defer func() {
 		if recover() != nil { // a fault in the parser must not cost a report
-			lines, inline = paragraphs(source), true
+			lines, inline = plain(source), true
 		}
 	}()
 	w := &walk{source: []byte(source)}
 	root := markdownParser().Parse(text.NewReader(w.source))
-	lines = trimBlank(w.blocks(root))
-	return lines, root.FirstChild() != nil && ast.IsParagraph(root.FirstChild())
+	w.blocks(root, "")
+	return w.lines, root.FirstChild() != nil && ast.IsParagraph(root.FirstChild())
 }
 
-// walk renders a tree of Markdown.
+func plain(source string) []line {
+	w := &walk{}
+	w.write("", strings.Trim(source, "\n"))
+	return w.lines
+}
+
+// markdownParser is CommonMark without HTML, which is text for us, and without link definitions, which would make a line
+// such as "[Done]: yes" vanish. goldmark's package extension has tables and strikethrough; its patterns would cost each
+// run of a hook half a millisecond.
+var markdownParser = sync.OnceValue(func() parser.Parser {
+	return parser.NewParser(
+		parser.WithBlockParsers(
+			util.Prioritized(parser.NewSetextHeadingParser(), 100),
+			util.Prioritized(parser.NewThematicBreakParser(), 200),
+			util.Prioritized(shallow{parser.NewListParser()}, 300),
+			util.Prioritized(parser.NewListItemParser(), 400),
+			util.Prioritized(parser.NewCodeBlockParser(), 500),
+			util.Prioritized(parser.NewATXHeadingParser(), 600),
+			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+			util.Prioritized(shallow{parser.NewBlockquoteParser()}, 800),
+			util.Prioritized(parser.NewParagraphParser(), 1000),
+		),
+		parser.WithInlineParsers(
+			util.Prioritized(parser.NewCodeSpanParser(), 100),
+			util.Prioritized(parser.NewLinkParser(), 200),
+			util.Prioritized(parser.NewAutoLinkParser(), 300),
+			util.Prioritized(parser.NewEmphasisParser(), 500),
+		),
+		parser.WithParagraphTransformers(util.Prioritized(tableFinder{}, 200)),
+	)
+})
+
+// shallow opens no list and no quote in more than deepest others: goldmark goes through all of them at each line, and a few
+// kilobytes of hostile text take it gigabytes.
+type shallow struct{ parser.BlockParser }
+
+func (s shallow) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	const deepest = 20 // a list counts twice, with its item
+	depth := 0
+	for n := parent; n != nil; n = n.Parent() {
+		depth++
+	}
+	if depth > deepest {
+		return nil, parser.NoChildren
+	}
+	return s.BlockParser.Open(parent, reader, pc)
+}
+
+// walk writes a tree of Markdown as lines.
 type walk struct {
 	source []byte
-	cell   bool // in a table, where "\|" is how a bar is written in code
+	lines  []line
+	marker string // begins the next line, which is the first of a list's item
 }
 
-// blocks renders the children of a node. Blank lines stand where the author left some, and between paragraphs.
-func (w *walk) blocks(parent ast.Node) (lines []line) {
+// blocks writes the children of a node, each of their lines behind margin.
+func (w *walk) blocks(parent ast.Node, margin string) {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		lines = w.below(lines, n, w.block(n))
+		w.blank(n, margin)
+		w.block(n, margin)
 	}
-	return lines
 }
 
-func (w *walk) below(lines []line, n ast.Node, block []line) []line {
-	if len(block) > 0 && len(lines) > 0 &&
-		(w.blankBefore(n) || ast.IsParagraph(n) && ast.IsParagraph(n.PreviousSibling())) {
-		lines = append(lines, line{})
+// blank writes a blank line where the author left some, and between paragraphs.
+func (w *walk) blank(n ast.Node, margin string) {
+	before := n.PreviousSibling()
+	if before == nil || !n.HasBlankPreviousLines() && !(ast.IsParagraph(n) && ast.IsParagraph(before)) {
+		return
 	}
-	return append(lines, block...)
+	if last := len(w.lines) - 1; last >= 0 && w.lines[last].text != strings.TrimRight(margin, " ") {
+		w.write(margin, "")
+	}
 }
 
-// blankBefore looks at the line before a block itself: the parser says that there is a blank one below each fence.
-func (w *walk) blankBefore(n ast.Node) bool {
-	if !n.HasBlankPreviousLines() || n.Pos() < 0 {
-		return n.HasBlankPreviousLines()
-	}
-	own := bytes.LastIndexByte(w.source[:n.Pos()], '\n')
-	if own < 0 {
-		return true
-	}
-	before := w.source[bytes.LastIndexByte(w.source[:own], '\n')+1 : own]
-	return len(bytes.Trim(before, " \t>")) == 0
-}
-
-func (w *walk) block(n ast.Node) []line {
+func (w *walk) block(n ast.Node, margin string) {
 	switch n := n.(type) {
-	case *ast.Paragraph:
-		return w.paragraph(n)
+	case *ast.Paragraph, *ast.TextBlock:
+		w.write(margin, w.indented(n, w.inlines(n, 0)))
 	case *ast.Heading:
-		return w.heading(n)
+		w.write(margin, marked(w.inlines(n, bold), "*"))
 	case *ast.ThematicBreak:
-		return []line{{text: strings.Repeat("─", 12)}}
+		w.write(margin, strings.Repeat("─", 12))
 	case *ast.CodeBlock:
-		return codeBlock(w.code(n))
+		w.code(string(n.Lines().Value(w.source)))
 	case *ast.FencedCodeBlock:
-		if lines := codeBlock(w.code(n)); lines != nil || n.Info == nil {
-			return lines
+		code := n.Lines().Value(w.source)
+		if len(code) == 0 && n.Info != nil { // "```ls -l" and nothing else
+			code = n.Info.Segment.Value(w.source)
 		}
-		return codeBlock(string(n.Info.Segment.Value(w.source))) // "```ls -l" and nothing else
+		w.code(string(code))
+	case *table:
+		w.code(columns(string(n.Lines().Value(w.source))))
 	case *ast.Blockquote:
-		return quoted(w.blocks(n))
+		w.blocks(n, margin+"> ")
 	case *ast.List:
-		return w.list(n)
-	case *tables.Table:
-		return w.table(n)
-	case *ast.TextBlock:
-		return split(w.inlines(n, 0))
+		w.list(n, margin)
 	}
-	return w.blocks(n)
 }
 
-func split(s string) (lines []line) {
-	for l := range strings.SplitSeq(s, "\n") {
-		lines = append(lines, line{text: strings.TrimRight(l, " \t")})
+func (w *walk) list(list *ast.List, margin string) {
+	number := list.Start
+	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
+		w.blank(item, margin)
+		w.flushMarker()
+		w.marker = margin + "* "
+		if list.IsOrdered() {
+			w.marker = fmt.Sprintf("%s%d%c ", margin, number, list.Marker)
+			number++
+		}
+		w.blocks(item, margin+"    ")
+		w.flushMarker()
 	}
-	return lines
 }
 
-// paragraph keeps the spaces before the lines of ordinary text, which Markdown ignores. In lists and quotes they are
+// indented puts the spaces before the lines of ordinary text back, which Markdown ignores. In lists and quotes they are
 // Markdown's own.
-func (w *walk) paragraph(n *ast.Paragraph) []line {
-	lines := split(w.inlines(n, 0))
+func (w *walk) indented(n ast.Node, text string) string {
+	lines := strings.Split(text, "\n")
 	if n.Parent().Kind() != ast.KindDocument || len(lines) != n.Lines().Len() {
-		return lines
+		return text
 	}
-	for i := range lines {
+	for i, l := range lines {
 		start := n.Lines().At(i).Start
-		margin := start
-		for margin > 0 && (w.source[margin-1] == ' ' || w.source[margin-1] == '\t') {
-			margin--
-		}
-		if margin == 0 || w.source[margin-1] == '\n' {
-			lines[i].text = string(w.source[margin:start]) + lines[i].text
+		before := w.source[bytes.LastIndexByte(w.source[:start], '\n')+1 : start]
+		if len(bytes.TrimLeft(before, " \t")) == 0 {
+			lines[i] = string(before) + l
 		}
 	}
-	return lines
+	return strings.Join(lines, "\n")
 }
 
-func (w *walk) heading(n *ast.Heading) []line {
-	title := w.inlines(n, bold)
-	if strings.TrimSpace(title) == "" {
-		return []line{{text: strings.Repeat("#", n.Level)}}
+// write adds the lines of text, each behind margin, the first one behind the marker where there is one.
+func (w *walk) write(margin, text string) {
+	for l := range strings.SplitSeq(text, "\n") {
+		if w.marker != "" {
+			l, w.marker = w.marker+l, ""
+		} else {
+			l = margin + l
+		}
+		w.lines = append(w.lines, line{text: strings.TrimRight(l, " \t")})
 	}
-	return split(marked(title, "*"))
 }
 
-// code gives the lines of a code block.
-func (w *walk) code(n ast.Node) string {
+// flushMarker writes the marker of an item that does not begin with text.
+func (w *walk) flushMarker() {
+	if w.marker != "" {
+		w.write("", "")
+	}
+}
+
+const fence = "```"
+
+// code adds code between fences, which the code cannot close. It stands at the margin: within its box, the sign of a
+// quote would be a character of the code. Blank code is no block.
+func (w *walk) code(code string) {
+	code = strings.TrimRight(code, "\n")
+	if strings.TrimSpace(code) == "" {
+		return
+	}
+	w.flushMarker()
+	w.lines = append(w.lines, line{fence, true})
+	for l := range strings.SplitSeq(strings.ReplaceAll(code, fence, "'''"), "\n") {
+		w.lines = append(w.lines, line{l, true})
+	}
+	w.lines = append(w.lines, line{fence, true})
+}
+
+// CodeBlock is Markdown that shows text as it stands: a fenced block, whose fence is longer than any in the text.
+func CodeBlock(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "\n" + text + "\n" + fence
+}
+
+// table is the lines of a table as they were written.
+type table struct{ ast.CodeBlock }
+
+// maxColumns is how many columns a table can have.
+const maxColumns = 32
+
+// tableFinder makes a table of the last lines of a paragraph: a header, a line such as "|---|:-:|", and rows.
+type tableFinder struct{}
+
+func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) {
+	lines := p.Lines()
+	for i := 1; i < lines.Len(); i++ {
+		header, bars := lines.At(i-1), lines.At(i)
+		if !bytes.Contains(header.Value(reader.Source()), []byte("|")) || !isTableBars(string(bars.Value(reader.Source()))) {
+			continue
+		}
+		t := &table{}
+		t.Lines().AppendAll(lines.Sliced(i-1, lines.Len()))
+		t.SetBlankPreviousLines(i == 1 && p.HasBlankPreviousLines())
+		p.Parent().InsertAfter(p.Parent(), p, t)
+		if i == 1 {
+			p.Parent().RemoveChild(p.Parent(), p)
+			return
+		}
+		lines.SetSliced(0, i-1)
+		last := lines.At(i - 2)
+		lines.Set(i-2, last.TrimRightSpace(reader.Source()))
+		return
+	}
+}
+
+// isTableBars says whether a line is the one below a table's header.
+func isTableBars(l string) bool {
+	bars := strings.Count(l, "|")
+	return bars > 0 && bars <= maxColumns && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
+}
+
+// columns lines a table's cells up. A row with more cells than the header keeps the rest in the last one.
+func columns(rows string) string {
 	var b strings.Builder
-	for i := range n.Lines().Len() {
-		segment := n.Lines().At(i)
-		b.Write(segment.Value(w.source))
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	most := maxColumns
+	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {
+		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(row)
+		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "|"), "|"), "|", most)
+		for j, cell := range cells {
+			cells[j] = strings.TrimSpace(cell)
+			if i == 1 {
+				cells[j] = strings.Repeat("-", len(cells[j]))
+			}
+		}
+		if i == 0 {
+			most = len(cells)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	_ = t.Flush() // into memory
+	return b.String()
+}
+
+// style is a set of what surrounds a piece of text already: bold in bold is no more than bold. Its bits are the levels of
+// Markdown's emphasis, 1 for italic.
+type style uint8
+
+const bold style = 2
+
+// inlines renders the children of a node.
+func (w *walk) inlines(parent ast.Node, in style) string {
+	var b strings.Builder
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Text:
+			b.WriteString(w.words(n))
+		case *ast.CodeSpan:
+			b.WriteString("`" + strings.ReplaceAll(strings.ReplaceAll(w.inlines(n, in), "\n", " "), "`", "'") + "`")
+		case *ast.Emphasis:
+			b.WriteString(w.emphasis(n, in, b.String()))
+		case *ast.Link:
+			b.WriteString(labelled(w.inlines(n, in), n.Destination))
+		case *ast.Image:
+			b.WriteString(labelled(w.inlines(n, in), n.Destination))
+		case *ast.AutoLink:
+			b.WriteString(literal(n.URL(w.source)))
+		}
 	}
 	return b.String()
 }
 
-// quoted puts the sign of a quote before each line. Code stays at the margin: within its box the sign would be a
-// character of the code.
-func quoted(lines []line) []line {
+func (w *walk) words(n *ast.Text) string {
+	value := n.Segment.Value(w.source)
+	if n.IsRaw() {
+		return string(value)
+	}
+	words := strings.ReplaceAll(literal(value), "~~", "~") // struck
+	if n.SoftLineBreak() || n.HardLineBreak() {
+		words += "\n"
+	}
+	return words
+}
+
+// emphasis puts Chat's marks around words. Chat shows them as characters inside a word, so there, and in a URL, the
+// author's own stay: "2*3*4" and "https://example.com/__init__.py" are no emphasis, although Markdown takes them for some.
+func (w *walk) emphasis(n *ast.Emphasis, in style, before string) string {
+	level := style(n.Level)
+	words := w.inlines(n, in|level)
+	if in&level != 0 || strings.TrimSpace(words) == "" {
+		return words
+	}
+	const longestURL = 300 // bytes back to its start
+	before = before[max(0, len(before)-longestURL):]
+	last, _ := utf8.DecodeLastRuneInString(before)
+	var next rune
+	if after, ok := n.NextSibling().(*ast.Text); ok {
+		next, _ = utf8.DecodeRune(after.Segment.Value(w.source))
+	}
+	if inWord(last) || inWord(next) || strings.Contains(before[strings.LastIndexAny(before, " \n")+1:], "://") {
+		wrote := strings.Repeat(string(rune(w.source[n.Pos()])), n.Level)
+		return wrote + words + wrote
+	}
+	if level == bold {
+		return marked(words, "*")
+	}
+	return marked(words, "_")
+}
+
+// inWord is true for what a word goes on with. Scripts without upper case mostly have no spaces either: there, words
+// cannot be told.
+func inWord(r rune) bool {
+	return unicode.IsLetter(r) && !unicode.Is(unicode.Lo, r) || unicode.IsNumber(r)
+}
+
+// marked puts a mark around each line, since Chat's do not reach over lines.
+func marked(text, mark string) string {
+	lines := strings.Split(text, "\n")
 	for i, l := range lines {
+		if l = strings.TrimSpace(l); l != "" {
+			lines[i] = mark + l + mark
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// labelled gives a link as its label and its target: Chat's "<url|label>" would let the label claim another target.
+func labelled(label string, destination []byte) string {
+	target := strings.TrimPrefix(strings.TrimSpace(literal(destination)), "mailto:")
+	switch {
+	case label == target, target == "":
+		return label
+	case label == "":
+		return target
+	}
+	return label + " (" + target + ")"
+}
+
+// literal gives text as the author means it, in one line: "\*" is an asterisk, "&lt;" a bracket. What comes out is foreign
+// still.
+func literal(b []byte) string {
+	b = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(b)))
+	return strings.ReplaceAll(dropInvisible(string(b)), "\n", " ")
+}
+
+// longLine is how many bytes of a line stay one line: a part of a message can begin with any of a line's words otherwise.
+const longLine = MaxText / 2
+
+// settle makes the message's text out of its lines: all that is foreign is neutral then.
+func settle(lines []line) string {
+	var out []string
+	for _, l := range lines {
+		text := fuse(l.text)
+		for !l.code && len(text) > longLine { // code is drawn as a box, where nothing passes for a message of ours
+			n := cutInLine(text, longLine)
+			out = append(out, noFence(disarm(text[:n])))
+			text = text[n:]
+		}
 		if !l.code {
-			lines[i].text = strings.TrimRight("> "+l.text, " ")
+			text = noFence(disarm(text))
 		}
+		out = append(out, text)
 	}
-	return lines
+	return shut(strings.TrimRight(strings.Join(out, "\n"), "\n"))
 }
 
-func (w *walk) list(n *ast.List) (lines []line) {
-	number := n.Start
-	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
-		marker := "* "
-		if n.IsOrdered() {
-			marker = fmt.Sprintf("%d%c ", number, n.Marker)
-			number++
-		}
-		lines = w.below(lines, item, w.item(item, marker))
-	}
-	return lines
-}
-
-// item renders a list's item. Its further lines stand under its first one; nested lists are 4 spaces in, as Chat wants
-// them.
-func (w *walk) item(n ast.Node, marker string) (lines []line) {
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		indent := strings.Repeat(" ", len(marker))
-		if c.Kind() == ast.KindList {
-			indent = "    "
-		}
-		block := w.block(c)
-		for i, l := range block {
-			switch {
-			case l.code || l.text == "":
-			case i == 0 && len(lines) == 0:
-				block[i].text = marker + l.text
-			default:
-				block[i].text = indent + l.text
-			}
-		}
-		lines = w.below(lines, c, block)
-	}
-	if len(lines) == 0 || lines[0].code || lines[0].text == "" {
-		lines = append([]line{{text: strings.TrimRight(marker, " ")}}, lines...)
-	}
-	return lines
-}
+// noFence makes apostrophes of three backticks, which would open or close a code block.
+func noFence(s string) string { return strings.ReplaceAll(s, fence, "'''") }

@@ -1,7 +1,9 @@
 package gchat
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -126,4 +128,219 @@ func normal(s string) string {
 		}
 		return low
 	}, Line(s))
+}
+
+// What a reader cannot see must not reach a message: hidden runes hide a mention from the checks here, smuggle words
+// past the reader to a model, or turn the direction of a line. Some of them belong to scripts and emoji, and stay where
+// these need them.
+
+const (
+	nonJoiner    = '\u200C' // ZWNJ, of Persian and Indic scripts
+	joiner       = '\u200D' // ZWJ, of emoji too
+	textSelector = '\uFE0E'
+	emoji        = '\uFE0F'
+)
+
+// visible drops what a reader cannot see, and gives every kind of line break as \n.
+func visible(s string) string {
+	if strings.ContainsRune(s, '\x1b') { // a program's colours
+		s = terminalControl().ReplaceAllString(s, "")
+	}
+	return fuse(dropInvisible(strings.ReplaceAll(s, "\r\n", "\n")))
+}
+
+// terminalControl are ECMA-48's control sequences and operating system commands.
+var terminalControl = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))")
+})
+
+func dropInvisible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= ' ' && r <= '~', r == '\n', r == '\t':
+			return r
+		case r == '\r', r == '\u2028', r == '\u2029':
+			return '\n'
+		case r == '\u2800': // Braille without a dot
+			return ' '
+		case isInvisible(r):
+			return -1
+		}
+		return r // invalid bytes come as U+FFFD
+	}, s)
+}
+
+func isInvisible(r rune) bool {
+	switch {
+	case r == nonJoiner, r == joiner, r == textSelector, r == emoji:
+		return false // fuse judges them by their neighbours
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
+		return false // Arabic signs below and around numbers are seen, although they are format characters
+	}
+	return unicode.IsControl(r) ||
+		unicode.Is(unicode.Cf, r) || // soft hyphen, bidi, zero width, tags
+		unicode.Is(unicode.Variation_Selector, r) || // VS1 to VS14 and VS17 to VS256: no phone shows a difference
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || // fillers, unassigned but ignorable
+		unicode.Is(unicode.Noncharacter_Code_Point, r) || // a program's own marks
+		r == '\U0001D159' // a note without a head
+}
+
+// fuse keeps joiners only between two runes that they can join, one at a time, and a variation selector only behind what
+// has variants. Elsewhere they are hidden letters.
+func fuse(s string) string {
+	if !strings.ContainsAny(s, "\u200C\u200D\uFE0E\uFE0F") {
+		return s
+	}
+	runes := []rune(s)
+	kept := runes[:0]
+	var last rune
+	for i, r := range runes {
+		switch r {
+		case nonJoiner, joiner:
+			if i+1 == len(runes) || !fuses(last) || !fuses(runes[i+1]) || isSelector(runes[i+1]) {
+				continue
+			}
+		case textSelector, emoji:
+			if isSelector(last) || !fuses(last) && !strings.ContainsRune("0123456789#*", last) { // keycaps are ASCII
+				continue
+			}
+		}
+		kept = append(kept, r)
+		last = r
+	}
+	return string(kept)
+}
+
+func isSelector(r rune) bool { return r == textSelector || r == emoji }
+
+func fuses(r rune) bool {
+	return r > '~' && r != nonJoiner && r != joiner && !unicode.IsSpace(r)
+}
+
+// ownPrefixes are the words in brackets that begin our messages. A reader trusts them, so no line of a report's foreign
+// text may begin with one of them, or with what looks like it.
+var ownPrefixes = [...]string{
+	"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Session]", "[Error]",
+	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]", "[Cancelled]",
+	"[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]", "[Wake]", "[Setup]",
+}
+
+// forgeries are the letters of ownPrefixes, as lettersOf gives them.
+var forgeries = sync.OnceValue(func() map[string]bool {
+	m := map[string]bool{}
+	for _, p := range ownPrefixes {
+		word, _ := lettersOf(p, len("["))
+		m[word] = true
+	}
+	return m
+})
+
+var threadKeyLetters = sync.OnceValue(func() string {
+	word, _ := lettersOf("thread key", 0)
+	return word
+})
+
+const longestForgery = len("askuserquestion")
+
+// disarm gives a line that begins like a message of ours round brackets, and one that begins like the line of a thread
+// key no colon.
+func disarm(line string) string {
+	first, at, after := nextShown(line, 0)
+	switch looksLike(first) {
+	case '[':
+		word, end := lettersOf(line, after)
+		last, lastAt, lastAfter := nextShown(line, end)
+		if looksLike(last) == ']' && forgeries()[word] {
+			return line[:at] + "(" + line[after:lastAt] + ")" + line[lastAfter:]
+		}
+	case 't':
+		word, end := lettersOf(line, at)
+		last, lastAt, lastAfter := nextShown(line, end)
+		if looksLike(last) == ':' && word == threadKeyLetters() {
+			return line[:lastAt] + " -" + line[lastAfter:]
+		}
+	}
+	return line
+}
+
+// lettersOf reads the letters from byte i on, as they look and without what stands between them, up to the first rune
+// that is none. It reads no more than the longest prefix has.
+func lettersOf(line string, i int) (word string, end int) {
+	var b strings.Builder
+	for b.Len() <= longestForgery {
+		r, _, after := nextShown(line, i)
+		c := looksLike(r)
+		if c < 'a' || c > 'z' {
+			break
+		}
+		if c == 'l' { // capital I, small l and 1 are one stroke in many fonts
+			c = 'i'
+		}
+		b.WriteByte(byte(c))
+		i = after
+	}
+	return b.String(), i
+}
+
+// nextShown is the first rune at byte i or later that tells one text from another: no space, no markup, no mark above or
+// below a letter. At the end of the line r is 0.
+func nextShown(line string, i int) (r rune, at, after int) {
+	for i < len(line) {
+		r, size := utf8.DecodeRuneInString(line[i:])
+		if !passedOver(r) {
+			return r, i, i + size
+		}
+		i += size
+	}
+	return 0, i, i
+}
+
+func passedOver(r rune) bool {
+	if r > ' ' && r <= '~' {
+		return strings.ContainsRune("*_~`>-", r)
+	}
+	return unicode.IsSpace(r) || unicode.In(r, unicode.M, unicode.Cf) || r == '•' || r == 0
+}
+
+// lookalikes are words of a plain character followed by what is drawn like it: Cyrillic, Greek, Armenian, small
+// capitals, other digits and brackets. Upper case stands where the upper case is alike.
+const lookalikes = `aаАαΑɑᴀᎪⲀ bВвΒβʙЬьᏴ cсСϲϹᴄⅽⅭҫⲤ dԁԀᴅⅾⅮɗժᎠ eеЕεΕєЄҽᴇℯℰⲈ fϝғꜰℱ gɡցԍɢℊԌ hһнНΗᴴʜℎℋℌⲎ ` +
+	`iіІιΙıɪ|ℐℑⅰⅠӀǀ∣│ⲒlІ1ӏʟⅼⅬℒℓ jјЈϳᴊ kкКκΚᴋⲔ mмМΜᴍⅿⅯℳⲘ nпΝηոɴпⲚ oоОοΟσօ0ᴏℴΘθөⲞ pрРρΡᴘⲢ qԛգ rгᴦʀᖇℛℜ ` +
+	`sѕЅꜱՏ tтТτΤᴛⲦ uυսᴜ vνѵᴠⅴⅤ wԝѡᴡԜω xхХχΧⅹⅩⲬ yуУγΥүʏҮⲨ zΖᴢⲌ ` +
+	`[［⁅〔【〚⟦⟬❲⦋⦍⦏﹝⎡⌈⌊「｢『〖〘⸢⸤⁽ ]］⁆〕】〛⟧⟭❳⦌⦎⦐﹞⎤⌉⌋」｣』〗〙⸣⸥⁾ :：﹕︓꞉∶ː˸ꓽ։׃`
+
+var plainLook = sync.OnceValue(func() map[rune]rune {
+	m := map[rune]rune{}
+	for _, word := range strings.Fields(lookalikes) {
+		plain, size := utf8.DecodeRuneInString(word)
+		for _, r := range word[size:] {
+			m[r] = plain
+		}
+	}
+	return m
+})
+
+// looksLike gives the small ASCII letter, bracket or colon that a rune can be taken for, or the rune itself.
+func looksLike(r rune) rune {
+	if r >= '！' && r <= '～' { // full width
+		r = r - '！' + '!'
+	}
+	switch {
+	case r >= 'A' && r <= 'Z':
+		return r - 'A' + 'a'
+	case r > ' ' && r <= '~' && r != '0' && r != '1' && r != '|':
+		return r
+	case r >= 0x1D400 && r <= 0x1D6A3: // mathematical alphabets, 26 capitals and 26 small letters each
+		return 'a' + (r-0x1D400)%26
+	case r >= 'Ⓐ' && r <= 'ⓩ': // in circles
+		return 'a' + (r-'Ⓐ')%26
+	case r >= 0x1F110 && r <= 0x1F189: // in parentheses, squares, dark circles and dark squares
+		if n := (r - 0x1F110) % 32; n < 26 {
+			return 'a' + n
+		}
+	}
+	if plain, ok := plainLook()[r]; ok {
+		return plain
+	}
+	return r
 }

@@ -1,12 +1,16 @@
 package gchat
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
-var numberForm = lazy(`^(?i:option[\s]*)?#?\s*(?:\(\s*(\d+)\s*\)|(\d+)[.)]?)$`)
+var numberForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:option[\s]*)?#?\s*(?:\(\s*(\d+)\s*\)|(\d+)[.)]?)$`)
+})
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". Out of an
 // int's range it gives -1. Bare is a number without any decoration.

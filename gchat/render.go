@@ -3,6 +3,8 @@ package gchat
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,18 +14,13 @@ import (
 // MaxText is the longest text of a message that Chat takes, in bytes.
 const MaxText = 32000
 
-// QuestionText is the message that puts a question to the people of a space: as a model worded it, where that keeps the
-// question, else in our own layout. It is the same for the same question, whenever it is asked for. Claude's words are
-// neutralised, and shortened where the message would be longer than MaxText; how to reply and the thread key always stand
-// at its end.
+// QuestionText is the message that puts a question to the people of a space: its header, its text or a model's wording of
+// that, its options and how to reply. It is the same for the same question, whenever it is asked for. Claude's words are
+// neutralised, as are the model's, and shortened where the message would be longer than MaxText; how to reply and the
+// thread key always stand at its end.
 func QuestionText(q *state.Question) string {
-	if q.Formatted != "" { // it may have been edited since it was checked
-		if text, err := wordedText(q); err == nil {
-			return text
-		}
-	}
 	return fit(func(d *draft) {
-		d.questionHead(q)
+		d.add("[AskUserQuestion] Session: ", d.line(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)), "\n")
 		one := len(q.Questions) == 1
 		d.each(q.Questions, func(i int, p state.Prompt) {
 			if i > 0 {
@@ -37,24 +34,20 @@ func QuestionText(q *state.Question) string {
 				options = "Options (choose one or more):"
 			}
 			d.add("\n")
-			d.lines(head, d.block(p.Question))
+			text := p.Question
+			if i < len(q.Wording) && !blank(q.Wording[i]) {
+				text = q.Wording[i]
+			}
+			d.lines(head, d.block(text))
 			d.options(options, p.Options)
 		})
 		d.add("\n")
 		if d.cut {
 			d.add("(Cut to fit: the whole question is in the terminal.)\n")
 		}
-		d.questionTail(q)
+		d.add(howToReply(q.Questions, d.prompts), "\n")
+		d.add(strings.TrimSpace("Thread key: " + Line(head(q.ThreadKey, 256))))
 	})
-}
-
-func (d *draft) questionHead(q *state.Question) {
-	d.add("[AskUserQuestion] Session: ", d.line(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)), "\n")
-}
-
-func (d *draft) questionTail(q *state.Question) {
-	d.add(howToReply(q.Questions, d.prompts), "\n")
-	d.add(strings.TrimSpace("Thread key: " + Line(head(q.ThreadKey, 256))))
 }
 
 func howToReply(prompts []state.Prompt, shown int) string {
@@ -142,6 +135,127 @@ func CancelledText(sessionName string, prompts []state.Prompt, why string) strin
 			d.add("\n", why)
 		}
 	})
+}
+
+// TimedOutText says in the thread that nobody replied in time, what comes of it, and what the timeout policy chose in the
+// person's place, where the person had not answered. Both are by index into prompts.
+func TimedOutText(sessionName string, prompts []state.Prompt, chosen []state.Answer, given map[int]state.Answer, what string) string {
+	return fit(func(d *draft) {
+		d.add("[Timeout] ", d.line(sessionName), "\n")
+		if len(prompts) > 0 {
+			d.add("\n")
+		}
+		d.each(prompts, func(i int, p state.Prompt) {
+			d.lines("Question: " + d.block(p.Question))
+			shown := func(labels []string) string {
+				var all []string
+				for _, l := range labels {
+					all = append(all, closed(d.line(l)))
+				}
+				return strings.Join(all, ", ")
+			}
+			if a := given[i]; !a.Empty() {
+				d.lines("Your answer: " + shown(strings.Split(a.Value(), "\n")))
+			} else if i < len(chosen) && len(chosen[i].Labels) > 0 {
+				d.lines("Chosen by the timeout policy, not by you: " + shown(chosen[i].Labels))
+			}
+		})
+		d.add("\n", d.block(what))
+	})
+}
+
+// draft is a message being written under limits, which keep the work on hostile input as small as the message.
+type draft struct {
+	strings.Builder
+	field   int  // bytes of a header, question, label or description
+	choices int  // options of a question
+	prompts int  // questions
+	cut     bool // something did not fit the limits
+}
+
+// fit writes the message with ever lower limits until Chat takes it: first the fields get shorter, then there are
+// fewer options, then fewer questions.
+func fit(write func(*draft)) string {
+	field, choices, prompts := MaxText, math.MaxInt, math.MaxInt
+	for {
+		d := &draft{field: field, choices: choices, prompts: prompts}
+		write(d)
+		switch {
+		case d.Len() <= MaxText:
+			return strings.TrimRight(d.String(), "\n")
+		case field > 16:
+			field /= 2
+		case choices > 1:
+			choices = min(choices, 1024) / 2
+		case prompts > 1:
+			prompts = min(prompts, 128) / 2
+		default:
+			return Cut(d.String(), MaxText)
+		}
+	}
+}
+
+// full says that this draft is lost already.
+func (d *draft) full() bool { return d.Len() > MaxText }
+
+func (d *draft) add(parts ...string) {
+	for _, p := range parts {
+		d.WriteString(p)
+	}
+}
+
+// lines writes each text that is not empty on its own line.
+func (d *draft) lines(texts ...string) {
+	for _, t := range texts {
+		if t != "" {
+			d.add(t, "\n")
+		}
+	}
+}
+
+func (d *draft) line(s string) string  { return d.short(s, Line) }
+func (d *draft) block(s string) string { return d.short(s, Block) }
+
+// short neutralises last, because a cut can leave a fence open.
+func (d *draft) short(s string, neutral func(string) string) string {
+	if len(s) <= d.field {
+		return neutral(s)
+	}
+	d.cut = true
+	return neutral(head(s, d.field) + "…")
+}
+
+func (d *draft) each(prompts []state.Prompt, write func(int, state.Prompt)) {
+	for i, p := range prompts {
+		if i == d.prompts {
+			d.cut = true
+			d.add("\n… and ", strconv.Itoa(len(prompts)-i), " more questions\n")
+		}
+		if i >= d.prompts || d.full() {
+			return
+		}
+		write(i, p)
+	}
+}
+
+func (d *draft) options(title string, options []state.Option) {
+	if len(options) > 0 {
+		d.add("\n", title, "\n")
+	}
+	for i, o := range options {
+		if i == d.choices {
+			d.cut = true
+			d.add("… and ", strconv.Itoa(len(options)-i), " more options\n")
+		}
+		if i >= d.choices || d.full() {
+			return
+		}
+		text := d.line(o.Label)
+		if about := d.line(o.Description); about != "" {
+			text = strings.TrimSpace(text + " — " + about)
+		}
+		d.lines(strings.TrimSpace(fmt.Sprintf("%d. %s", i+1, text)))
+	}
 }
 
 // Cut shortens text to at most max bytes, at a rune border, and says so at its end.

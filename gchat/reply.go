@@ -2,8 +2,10 @@ package gchat
 
 import (
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -74,8 +76,12 @@ func (r *reply) parse(question int, piece string) state.Answer {
 }
 
 var (
-	qLine   = lazy(`^[\s\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９]{1,9})[\t\pZ]*([:：.)）=–—-])`)
-	qInLine = lazy(`[\s\pZ,;，；]+([QqＱｑ][\t\pZ]*[0-9０-９]{1,9}[\t\pZ]*[:：=])`)
+	qLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[\s\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９]{1,9})[\t\pZ]*([:：.)）=–—-])`)
+	})
+	qInLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[\s\pZ,;，；]+([QqＱｑ][\t\pZ]*[0-9０-９]{1,9}[\t\pZ]*[:：=])`)
+	})
 )
 
 // named reads "Q1: 2" lines. What stands before the first of them is a remark on the first answer. It is not ok when
@@ -253,7 +259,7 @@ func (r *reply) lines(text string) (lines []string) {
 	return rests
 }
 
-var listItem = lazy(`^\s*(\d+)[.):][\s\pZ]+(.+)$`)
+var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(\d+)[.):][\s\pZ]+(.+)$`) })
 
 // commas reads "2, 1" as the numbers of single-selects in order.
 func (r *reply) commas(text string) []string {

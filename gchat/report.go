@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -73,7 +74,7 @@ const longestField = 1000
 // foreign in it is neutral. A plain report that says nothing has no text.
 func (r Report) Texts() []string {
 	header, distance, text := r.pieces()
-	return splitBelow(header, distance, text, MaxText)
+	return split(header, distance, text, MaxText)
 }
 
 // Whole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
@@ -149,4 +150,16 @@ func (r Report) lines() []line {
 		lines = append([]line{{text: actionRequired}}, lines...)
 	}
 	return lines
+}
+
+// Together makes one text of several that waited.
+func Together(texts []string) string { return strings.Join(texts, "\n\n") }
+
+// Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
+func Digest(texts []string, messages int) []string {
+	header := fmt.Sprintf("[Digest] %d messages", messages)
+	if messages == 1 {
+		header = "[Digest] 1 message"
+	}
+	return split(header, "\n\n", Together(texts), MaxText)
 }

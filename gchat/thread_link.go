@@ -2,10 +2,14 @@ package gchat
 
 import (
 	"net"
+	"regexp"
 	"strings"
+	"sync"
 )
 
-var threadParts = lazy(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
+var threadParts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
+})
 
 // ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
 // it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this

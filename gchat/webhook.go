@@ -12,7 +12,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -32,7 +34,9 @@ type Webhook struct {
 	url *url.URL
 }
 
-var webhookPath = lazy(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
+var webhookPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
+})
 
 // ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
 // https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
@@ -126,13 +130,14 @@ type Posted struct {
 	ServerTime time.Time // the server's clock; zero when it did not say
 }
 
-var (
-	messageName = lazy(`^spaces/[^/]+/messages/[^/]+$`)
-	threadName  = lazy(`^spaces/[^/]+/threads/[^/]+$`)
-)
-
 // IsThreadName says whether a text has the form spaces/S/threads/T.
-func IsThreadName(s string) bool { return threadName().MatchString(s) }
+func IsThreadName(s string) bool { return isName(s, "threads") }
+
+// isName says whether a text has the form spaces/S/KIND/X.
+func isName(s, kind string) bool {
+	parts := strings.Split(s, "/")
+	return len(parts) == 4 && parts[0] == "spaces" && parts[1] != "" && parts[2] == kind && parts[3] != ""
+}
 
 // noRedirects is shared: a process posts to one host, mostly once. HTTP/2 would only cost it time.
 var noRedirects = &http.Client{
@@ -203,11 +208,11 @@ func readPosted(resp *http.Response, body []byte, space string) (Posted, error) 
 			Name string `json:"name"`
 		} `json:"thread"`
 	}
-	if json.Unmarshal(body, &m) != nil || !messageName().MatchString(m.Name) || !strings.HasPrefix(m.Name, space+"/") {
+	if json.Unmarshal(body, &m) != nil || !isName(m.Name, "messages") || !strings.HasPrefix(m.Name, space+"/") {
 		return Posted{}, ErrNonsense
 	}
 	p := Posted{Name: m.Name}
-	if threadName().MatchString(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
+	if IsThreadName(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
 		p.ThreadName = m.Thread.Name
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {

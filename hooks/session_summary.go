@@ -153,17 +153,12 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// formatting is how many questions a model worded in the session, and what that cost as far as it is known.
+// formatting is how many questions a model was paid for to reword, and what that cost.
 func formatting(l *state.Ledger) string {
-	n, cost := l.FormattingQuestions, ""
-	switch {
-	case n <= l.FormattingUnpriced:
-	case l.FormattingUnpriced > 0:
-		cost = fmt.Sprintf("at least $%.4f", l.FormattingUSD)
-	default:
-		cost = fmt.Sprintf("$%.4f", l.FormattingUSD)
+	if l.FormattingQuestions == 0 {
+		return ""
 	}
-	return strings.Join(nonEmpty(counted(n, "question"), cost), ", ")
+	return fmt.Sprintf("%s, $%.4f", counted(l.FormattingQuestions, "question"), l.FormattingUSD)
 }
 
 func counted(n int, what string) string {

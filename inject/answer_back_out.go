@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -194,7 +196,9 @@ func notesText(s Screen) string {
 }
 
 // strayText is what the input box shows for a text that was pasted into it.
-var strayPaste = lazy(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+var strayPaste = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+})
 
 // takeStray looks for a moment whether the last key or text stands alone in the input box: then the dialog had closed
 // before it came. It is taken back when the box holds exactly that. The moment ends when the conversation shows that the

@@ -3,7 +3,9 @@ package inject
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 // record is what Claude Code writes into the conversation when a dialog has closed.
@@ -12,7 +14,7 @@ type record struct {
 	words    string // "·question→answer·question→answer", without white space; "" for none
 }
 
-var recordEnd = lazy(`\n(─|\s*(\n|$))`)
+var recordEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n(─|\s*(\n|$))`) })
 
 // lastRecord finds the last one: "● Answered Claude's questions:" (2.1.329), "● User answered Claude's questions:", and
 // with "eclined to answer" when the dialog was cancelled.

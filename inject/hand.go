@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -186,7 +188,9 @@ func (h *hand) ended(r Result, err error) Outcome {
 	return h.out
 }
 
-var styles = lazy(`\x1b(\[[0-9;:]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\))`)
+var styles = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b(\[[0-9;:]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\))`)
+})
 
 // readable is the end of a capture as a person reads it.
 func readable(raw string) string {

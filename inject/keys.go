@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -93,7 +95,7 @@ func mustBeClean(text string) error {
 }
 
 // plainName is a program's name that no format of tmux takes for syntax.
-var plainName = lazy(`^[A-Za-z0-9_.-]+$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]+$`) })
 
 // otherFront is a format that says so when another program than Front has the keyboard.
 func (s Server) otherFront() string {

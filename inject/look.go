@@ -3,11 +3,13 @@ package inject
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-var styled = lazy(`\x1b\[[0-9;:]*m`)
+var styled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[[0-9;:]*m`) })
 
 // Sight is what a pane showed at one moment.
 type Sight struct {

@@ -2,7 +2,9 @@ package inject
 
 import (
 	"context"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -48,7 +50,9 @@ func (d *driver) typeAnswer(ctx context.Context, s Screen, text string) error {
 }
 
 // collapsed is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
-var collapsed = lazy(`^\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+var collapsed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+})
 
 // holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
 // is too small for the rest.

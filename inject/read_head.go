@@ -1,12 +1,14 @@
 package inject
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
-	chipPattern = lazy(`^ ([☐☒✔]) (\S.*)$`)
-	tabsPattern = lazy(`^← .* →$|^←  ?[☐☒✔].*$`)
+	chipPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ([☐☒✔]) (\S.*)$`) })
+	tabsPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^← .* →$|^←  ?[☐☒✔].*$`) })
 )
 
 // readHead reads what is above the rows: a rule, the tabs or the chip, and the question. Where the pane is too small,

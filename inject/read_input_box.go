@@ -1,7 +1,9 @@
 package inject
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 )
 
 // The lines below the input box: the mode, hints and notices of Claude Code, or the person's own status line, of which
@@ -12,7 +14,9 @@ const (
 	listLines   = 40
 )
 
-var interrupt = lazy(`esc to interrupt|esc to inter…|\besc to…`)
+var interrupt = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`esc to interrupt|esc to inter…|\besc to…`)
+})
 
 // readInputBox reads the box between two rules that a person types instructions into. It is the last thing on the
 // screen, but for status lines.

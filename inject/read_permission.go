@@ -1,12 +1,21 @@
 package inject
 
+import (
+	"regexp"
+	"sync"
+)
+
 // permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
 // only the question's end may be on the screen.
-var permissionQuestions = lazy(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|` +
-	`Claude has written up a plan and is ready to execute\. Would you like to proceed\?$|ready to code\?`)
+var permissionQuestions = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|` +
+		`Claude has written up a plan and is ready to execute\. Would you like to proceed\?$|ready to code\?`)
+})
 
 // permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
-var permissionHint = lazy(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+var permissionHint = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+})
 
 // permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
 func permissionFoot(lines []line) bool {

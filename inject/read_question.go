@@ -1,12 +1,19 @@
 package inject
 
+import (
+	"regexp"
+	"sync"
+)
+
 var (
 	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What is between the two ends depends
 	// on the version, the question and the row, e.g. "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
-	hint = lazy(`^Enter to select · (\S.* · )?Esc to cancel$`)
+	hint = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^Enter to select · (\S.* · )?Esc to cancel$`)
+	})
 
 	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
-	hiddenAbove = lazy(`^ ↑ \d+ more lines?$`)
+	hiddenAbove = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ↑ \d+ more lines?$`) })
 
 	chatLabel = "Chat about this"
 )

@@ -1,8 +1,10 @@
 package inject
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -14,7 +16,7 @@ type start struct {
 	grey   ink // how the number is drawn, and with it what is said about a label
 }
 
-var rowNumber = lazy(`^(\d{1,2})\.( |$)?`)
+var rowNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2})\.( |$)?`) })
 
 // rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
 // another behind the number, but where a text is longer than a line 2.1.45 gives up the first, or both, and 2.1.197 the
@@ -66,7 +68,7 @@ type rowLines struct {
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
-var tickPattern = lazy(`^\[([ ✔])\]( |$)?`)
+var tickPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[([ ✔])\]( |$)?`) })
 
 // splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next

@@ -1,18 +1,20 @@
 package inject
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
 	// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to
 	// interrupt" all the while, and 2.1.45 has "·" and "*" among the spinner's faces.
-	spinner = lazy(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
+	spinner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`) })
 
 	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
-	shellPrompt = lazy(`(^|[^0-9])[$#%>❯➜λ»]$`)
+	shellPrompt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^0-9])[$#%>❯➜λ»]$`) })
 
-	transcript = lazy(`^ *Showing detailed transcript`)
+	transcript = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *Showing detailed transcript`) })
 )
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen

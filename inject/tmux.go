@@ -5,14 +5,16 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
 // tmuxTimeout bounds one call of tmux: a stopped server must not hold a hook.
 const tmuxTimeout = 300 * time.Millisecond
 
-var paneID = lazy(`^%[0-9]+$`)
+var paneID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^%[0-9]+$`) })
 
 // SessionOf names the tmux session that a pane (%N, from $TMUX_PANE) is in. server is $TMUX: the socket's path before
 // the first comma. Panes are addressed by id: a name can be another session's tomorrow.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func modelAt(t *testing.T, status int, body string) string {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		json.NewEncoder(w).Encode(map[string]any{
-			"id": "m", "type": "message", "role": "assistant", "model": state.DefaultHaikuModel, "stop_reason": "end_turn",
+			"id": "m", "type": "message", "role": "assistant", "model": "claude-haiku-4-5-20251001", "stop_reason": "end_turn",
 			"content": []any{map[string]any{"type": "text", "text": body}}, "usage": map[string]any{"input_tokens": 400, "output_tokens": 100},
 		})
 	}))
@@ -38,10 +39,10 @@ func TestQuestionIsWordedByTheModel(t *testing.T) {
 		want         string
 		cost         bool
 	}{
-		"worded":         {200, "Time to *pick* a database.\n\n1. SQLite – a file\n2. Postgres – a server", "haiku", "Time to *pick* a database.", true},
-		"an option lost": {200, "Pick one.\n\n1. SQLite – a file", "haiku", "Which DB?", true},
+		"worded":         {200, `["Time to *pick* a database."]`, "haiku", "Time to *pick* a database.", true},
+		"no wording":     {200, "Pick one.", "haiku", "Which DB?", true},
 		"no model":       {529, "", "haiku", "Which DB?", false},
-		"not wanted":     {200, "Time to *pick* a database.\n\n1. SQLite – a file\n2. Postgres – a server", "", "Which DB?", false},
+		"not configured": {200, `["Time to *pick* a database."]`, "", "Which DB?", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chat, err := space.Open(space.Options{})
@@ -71,11 +72,15 @@ func TestQuestionIsWordedByTheModel(t *testing.T) {
 			if len(ms) != 1 || !strings.Contains(ms[0].Text, c.want) || !strings.Contains(ms[0].Text, "2. Postgres") || !strings.HasSuffix(ms[0].Text, "Thread key: ask-user-01234567") {
 				t.Errorf("posted %q", fmt.Sprint(ms[0].Text))
 			}
+			logged, _ := os.ReadFile(filepath.Join(dir, ".claude", "logs", "gchat-hooks.log"))
+			if strings.Contains(string(logged), `"usd":0.0009`) != c.cost || strings.Contains(string(logged), "sk-secret") {
+				t.Errorf("log: %s", logged)
+			}
 			l, err := state.LedgersIn(state.UserState(getenv)).Load("s")
 			if (err == nil) != c.cost {
 				t.Errorf("ledger: %+v, %v", l, err)
-			} else if c.cost && (len(l.Formatting) != 1 || l.Formatting[0].USD == nil || *l.Formatting[0].USD != 0.0009) {
-				t.Errorf("cost: %+v", l.Formatting)
+			} else if c.cost && (l.FormattingQuestions != 1 || l.FormattingUSD != 0.0009) {
+				t.Errorf("cost: %+v", l)
 			}
 		})
 	}

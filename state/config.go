@@ -21,7 +21,6 @@ const (
 	DefaultDigestEvery  = time.Hour
 	DefaultWrites       = 60 // a minute: Google Chat's quota for a space, shared by all its apps
 	DefaultReplyTimeout = 30 * time.Minute
-	DefaultHaikuModel   = "claude-haiku-4-5-20251001"
 )
 
 // Config is what a person set, from the first of these that says it: the environment, .claude/gchat-hooks.json in the
@@ -45,10 +44,8 @@ type Config struct {
 	WritesPerMinute int           // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 	DigestEvery     time.Duration // GCHAT_DIGEST_EVERY, digest_every
 
-	Format              string // GCHAT_FORMAT, format: "haiku", else ""
-	HaikuModel          string // GCHAT_HAIKU_MODEL, haiku_model
-	AnthropicKey        string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
-	AnthropicKeyCommand string // anthropic_api_key_command: prints the key
+	Format       string // GCHAT_FORMAT, format: "haiku", else ""
+	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
 	Reports       map[string]ReportRule        // reports: by kind
 	Notifications map[string]NotificationRoute // notifications: by Claude Code's notification type
@@ -148,7 +145,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
 		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
 	}
-	c.takeFormat(get, layers)
+	c.takeFormat(get)
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
 	c.HookTimeout = c.duration("hook_timeout", get("GCHAT_HOOK_TIMEOUT"), DefaultHookTimeout)
 	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
@@ -183,7 +180,7 @@ func readSmall(path string) ([]byte, error) {
 }
 
 // takeFormat reads how questions are formatted.
-func (c *Config) takeFormat(get func(string) string, layers []layer) {
+func (c *Config) takeFormat(get func(string) string) {
 	switch c.Format = strings.ToLower(get("GCHAT_FORMAT")); c.Format {
 	case "", "haiku":
 	case "builtin", "built-in", "off":
@@ -192,17 +189,7 @@ func (c *Config) takeFormat(get func(string) string, layers []layer) {
 		c.Problems = append(c.Problems, fmt.Errorf("format is %q: it takes haiku or builtin", c.Format))
 		c.Format = ""
 	}
-	if c.HaikuModel = get("GCHAT_HAIKU_MODEL"); c.HaikuModel == "" {
-		c.HaikuModel = DefaultHaikuModel
-	}
-	for _, l := range layers { // the key or a command for it, whichever stands higher
-		if c.AnthropicKey, c.AnthropicKeyCommand = l.value["ANTHROPIC_API_KEY"], l.value["anthropic_api_key_command"]; c.AnthropicKey+c.AnthropicKeyCommand != "" {
-			break
-		}
-	}
-	if c.AnthropicKey != "" {
-		c.AnthropicKeyCommand = ""
-	}
+	c.AnthropicKey = get("ANTHROPIC_API_KEY")
 }
 
 // list reads comma-separated words.
@@ -255,18 +242,6 @@ func (c *Config) Webhook(ctx context.Context) (string, error) {
 		return "", errors.Join(append([]error{ErrNoWebhook}, c.Problems...)...)
 	}
 	return c.WebhookURL, nil
-}
-
-// APIKey is the Anthropic key, from the configuration or from the command that prints it; "" where there is neither.
-func (c *Config) APIKey(ctx context.Context) (string, error) {
-	if c.AnthropicKey == "" && c.AnthropicKeyCommand != "" {
-		out, err := printed(ctx, c.AnthropicKeyCommand)
-		if err != nil {
-			return "", fmt.Errorf("run anthropic_api_key_command: %w", err)
-		}
-		c.AnthropicKey = out
-	}
-	return c.AnthropicKey, nil
 }
 
 // printed is what a command for a secret prints, within 10 s.

@@ -93,9 +93,7 @@ var settings = []Setting{
 
 	{Group: modelGroup, Variable: "GCHAT_FORMAT", Member: "format", Default: "builtin", Example: `"haiku"`,
 		Meaning: "`builtin`, or `haiku`: see [A model's wording](modes.md#a-models-wording)"},
-	{Group: modelGroup, Variable: "GCHAT_HAIKU_MODEL", Member: "haiku_model", Default: DefaultHaikuModel, Example: `"claude-haiku-4-5"`, Meaning: "the model"},
 	{Group: modelGroup, Variable: "ANTHROPIC_API_KEY", Member: "anthropic_api_key", Example: `"sk-ant-KEY"`, Meaning: "the key for it; a secret"},
-	{Group: modelGroup, Member: "anthropic_api_key_command", Personal: true, Example: `"pass show anthropic"`, Meaning: "a command that prints the key, as `webhook_url_command`"},
 
 	{Group: envGroup, Variable: "GCHAT_CONFIG", Default: "~/.config/gchat-hooks/config.json", Meaning: "the person's configuration file"},
 	{Group: envGroup, Variable: "GCHAT_STATE_DIR", Default: ".claude/state", Meaning: "where a project's questions are kept; without it, in the project"},

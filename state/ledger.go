@@ -46,10 +46,8 @@ type Ledger struct {
 	Reason         string    `json:"reason,omitempty"`
 	AtGate         bool      `json:"at_gate,omitempty"` // no end: the stop gate let it stop, and it may go on
 
-	Formatting          []FormattingCost `json:"formatting,omitempty"`           // the last questions that a model worded
-	FormattingUSD       float64          `json:"formatting_usd,omitempty"`       // of all of them whose price is known
-	FormattingQuestions int              `json:"formatting_questions,omitempty"` // all of them
-	FormattingUnpriced  int              `json:"formatting_unpriced,omitempty"`  // those whose price is not known
+	FormattingQuestions int     `json:"formatting_questions,omitempty"` // how many a model was paid for to reword
+	FormattingUSD       float64 `json:"formatting_usd,omitempty"`
 
 	Path string `json:"-"` // where it is on disk
 

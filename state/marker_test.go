@@ -105,7 +105,7 @@ func TestFindMarkerWhileItIsWritten(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 300 {
-			q.Formatted = strings.Repeat("x", i*200)
+			q.SessionName = strings.Repeat("x", i*200)
 			b, _ := json.Marshal(q)
 			if err := replaceFile(path, b); err != nil {
 				t.Error(err)

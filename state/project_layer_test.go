@@ -14,21 +14,21 @@ const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&t
 func TestWhatAProjectMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
 		".claude/gchat-hooks.json": `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
-			"api_endpoint": "https://theirs.example/", "anthropic_api_key_command": "theirs", "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
+			"api_endpoint": "https://theirs.example/", "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
 		".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL": "` + theirHook + `", "webhook_url_command": "theirs",
 			"GCHAT_ALLOWED_USERS": "users/666", "GCHAT_API_ENDPOINT": "https://theirs.example/", "GCHAT_ASK_MODE": "hold"}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.write("~/.config/gchat-hooks/config.json", `{"api_endpoint": "https://mine.example/", "anthropic_api_key_command": "mine"}`)
+			p.write("~/.config/gchat-hooks/config.json", `{"api_endpoint": "https://mine.example/"}`)
 			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
 			c := LoadConfig(p.getenv, p.proj)
 			if c.WebhookURL != theirHook || c.AskMode != Hold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
 				t.Errorf("the project's own choice does not count: %+v", c)
 			}
-			if c.WebhookCommand != "" || c.AnthropicKeyCommand != "mine" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
-				t.Errorf("command %q, key command %q, endpoint %q, people %q", c.WebhookCommand, c.AnthropicKeyCommand, c.APIEndpoint, c.AllowedUsers)
+			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
+				t.Errorf("command %q, endpoint %q, people %q", c.WebhookCommand, c.APIEndpoint, c.AllowedUsers)
 			}
 			if len(c.Problems) < 2 || !strings.Contains(c.Problems[0].Error(), "does not count in a project") {
 				t.Errorf("problems: %v", c.Problems)

@@ -156,8 +156,8 @@ type Question struct {
 	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Replies         []Reply           `json:"replies,omitempty"`
-	Formatted       string            `json:"formatted,omitempty"`        // the body of the message where a model worded it
-	FormatTried     bool              `json:"format_tried,omitempty"`     // a model worded it of no use
+	Wording         []string          `json:"wording,omitempty"`          // of the Questions' texts, where a model worded them
+	FormatTried     bool              `json:"format_tried,omitempty"`     // a model was asked for a wording, and gave none of use
 	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
 	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
 	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)

@@ -4,7 +4,9 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 
 	"google.golang.org/api/chat/v1"
 )
@@ -120,7 +122,9 @@ func (s *Space) getSpace(*http.Request) (any, error) {
 }
 
 // spaceTypes is the filter of spaces.list: space types, with OR between them.
-var spaceTypes = lazy(`^(space_type|spaceType) = "[A-Z_]+"( OR (space_type|spaceType) = "[A-Z_]+")*$`)
+var spaceTypes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(space_type|spaceType) = "[A-Z_]+"( OR (space_type|spaceType) = "[A-Z_]+")*$`)
+})
 
 func (s *Space) listSpaces(r *http.Request) (any, error) {
 	filter := r.URL.Query().Get("filter")

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 
 	"google.golang.org/api/chat/v1"
 )
@@ -60,7 +62,7 @@ func servePageFile(name, kind string) http.HandlerFunc {
 	}
 }
 
-var clientIDForm = lazy(`^[A-Za-z0-9-]{1,64}$`)
+var clientIDForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
 
 // postFromPage takes what a person typed or tapped. A cross-origin page cannot
 // send it: a browser asks before it sends JSON elsewhere, and says where the

@@ -3,7 +3,9 @@ package space
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -36,8 +38,8 @@ const (
 )
 
 var (
-	threadForm = lazy(`^spaces/[^/]+/threads/[^/]+$`)
-	clientForm = lazy(`^client-[a-z0-9-]{1,56}$`)
+	threadForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`) })
+	clientForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`) })
 )
 
 // post puts a message into the space. It is on disk when post returns. A request
