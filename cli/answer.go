@@ -73,7 +73,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	case errors.As(err, &not):
 		hint := ""
 		if by := cmp.Or(after.AnsweredByName, after.AnsweredBy); not.Verdict == state.Late && by != "" && after.ResolvedBy != "terminal" {
-			hint = "it was answered by " + oneLine(by)
+			hint = "it was answered by " + state.OneLine(by)
 		}
 		if not.Verdict == state.Kept {
 			hint = "what was said is kept: answer the rest with another gchat-hooks answer"
@@ -84,13 +84,13 @@ func (a answer) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return failed(err, "gchat-hooks status", exitNotUsed)
 	}
-	fmt.Fprintf(a.out, "answered: %s, session %s\n", oneLine(after.ThreadKey), oneLine(cmp.Or(after.SessionName, after.SessionID)))
+	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(after.ThreadKey), state.OneLine(cmp.Or(after.SessionName, after.SessionID)))
 	for _, prompt := range after.Questions {
-		said := oneLine(after.Answers[prompt.Question])
+		said := state.OneLine(after.Answers[prompt.Question])
 		if note := after.Notes[prompt.Question]; note != "" {
-			said += " (note: " + oneLine(note) + ")"
+			said += " (note: " + state.OneLine(note) + ")"
 		}
-		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(oneLine(prompt.Question), mostWords), said)
+		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
 	}
 	fmt.Fprintln(a.out, deliveredBy(waiter, after))
 	return nil
@@ -140,7 +140,7 @@ func (a answer) list(qs []*state.Question) error {
 	}
 	var b strings.Builder
 	for _, q := range qs {
-		fmt.Fprintf(&b, "%s, %s old, session %s\n", oneLine(cmp.Or(q.ThreadKey, q.QuestionID)), ago(time.Since(q.AskedAt)), oneLine(cmp.Or(q.SessionName, q.SessionID)))
+		fmt.Fprintf(&b, "%s, %s old, session %s\n", state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID)), ago(time.Since(q.AskedAt)), state.OneLine(cmp.Or(q.SessionName, q.SessionID)))
 		for i, prompt := range q.Questions {
 			number, several := "", ""
 			if len(q.Questions) > 1 {
@@ -149,13 +149,13 @@ func (a answer) list(qs []*state.Question) error {
 			if prompt.MultiSelect {
 				several = " (one or more)"
 			}
-			fmt.Fprintf(&b, "  %s%s%s\n", number, oneLine(prompt.Question), several)
+			fmt.Fprintf(&b, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
 			for n, o := range prompt.Options {
-				fmt.Fprintf(&b, "    %d. %s\n", n+1, oneLine(o.Label))
+				fmt.Fprintf(&b, "    %d. %s\n", n+1, state.OneLine(o.Label))
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nanswer one: gchat-hooks answer %s TEXT\n", oneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
+	fmt.Fprintf(&b, "\nanswer one: gchat-hooks answer %s TEXT\n", state.OneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
 	_, err := io.WriteString(a.out, b.String())
 	return err
 }

@@ -83,7 +83,7 @@ var files = []candidate{{word: ":files"}}
 // word is the name that the program was called by.
 func (c completion) print(words []string) error {
 	for _, one := range c.complete(words) {
-		if _, err := fmt.Fprintf(c.out, "%s\t%s\n", one.word, oneLine(one.about)); err != nil {
+		if _, err := fmt.Fprintf(c.out, "%s\t%s\n", one.word, state.OneLine(one.about)); err != nil {
 			return err
 		}
 	}
@@ -188,12 +188,12 @@ func (c completion) values(command, flag string, n int) []candidate {
 		return c.openQuestions()
 	case "wait question-id", "wait thread-key", "wait first-of":
 		return c.openQuestions()
-	case "wait marker", "verify report", "space data", "poller pending-dir", "poller install pending-dir":
+	case "wait marker", "verify report", "space data", "poller pending-dir":
 		return files
 	case "send type":
 		return words("task_completion", "progress_update", "blocked_alert", "heartbeat", "session_start", "session_end", "error", "plain")
 	case "logs level":
-		return words(poller.LogLevels()...)
+		return words(logLevels...)
 	case "logs session":
 		return c.sessions()
 	case "completion":
@@ -230,14 +230,14 @@ func (c completion) openQuestions() (cs []candidate) {
 		if key == "" {
 			key = q.QuestionID
 		}
-		if key != oneLine(key) {
+		if key != state.OneLine(key) {
 			continue // no name that a shell could take
 		}
 		about := q.SessionName
 		if len(q.Questions) > 0 {
 			about += ": " + q.Questions[0].Question
 		}
-		cs = append(cs, candidate{key, gchat.Cut(oneLine(about), 100)})
+		cs = append(cs, candidate{key, gchat.Cut(state.OneLine(about), 100)})
 	}
 	return cs
 }
@@ -252,7 +252,7 @@ func (c completion) sessions() (cs []candidate) {
 		names[q.SessionName] = q.ProjectDir
 	}
 	for name, dir := range names {
-		if name != "" && name == oneLine(name) {
+		if name != "" && name == state.OneLine(name) {
 			cs = append(cs, candidate{name, dir})
 		}
 	}

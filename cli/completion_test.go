@@ -54,16 +54,15 @@ printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line)
 		return strings.Split(strings.TrimSpace(string(out)), "\n")
 	}
 	for line, want := range map[string]string{
-		`gchat-hooks stat`:                              "status",
-		`gchat-hooks answer ''`:                         "ask-user-00000001 ask-user-00000000",
-		`gchat-hooks answer ask-user-00000000 ''`:       "",
-		`gchat-wait --question-id ask`:                  "ask-user-00000001 ask-user-00000000",
-		`gchat-hooks wait --first-of ask-user-1 ask`:    "ask-user-00000001 ask-user-00000000",
-		`gchat-hooks logs --level = er`:                 "error",
-		`gchat-hooks logs --session '$(to'`:             `\$\(touch\ pwned\)\ \"x\'`,
-		`gchat-send --type blo`:                         "blocked_alert",
-		`gchat-hooks completion ''`:                     "bash zsh fish",
-		`gchat-hooks poller install --pending-dir any/`: "",
+		`gchat-hooks stat`:                           "status",
+		`gchat-hooks answer ''`:                      "ask-user-00000001 ask-user-00000000",
+		`gchat-hooks answer ask-user-00000000 ''`:    "",
+		`gchat-wait --question-id ask`:               "ask-user-00000001 ask-user-00000000",
+		`gchat-hooks wait --first-of ask-user-1 ask`: "ask-user-00000001 ask-user-00000000",
+		`gchat-hooks logs --level = er`:              "error",
+		`gchat-hooks logs --session '$(to'`:          `\$\(touch\ pwned\)\ \"x\'`,
+		`gchat-send --type blo`:                      "blocked_alert",
+		`gchat-hooks completion ''`:                  "bash zsh fish",
 	} {
 		if got := strings.Join(press(line), " "); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)

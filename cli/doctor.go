@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -121,7 +120,7 @@ func (d doctor) look(ctx context.Context, project string) []state.Finding {
 			mend(f)
 		}
 		for _, s := range []*string{&f.What, &f.Means, &f.Mend, &f.Fixed} {
-			*s = gchat.Cut(printable(p.Log.Clean(*s)), longest) // not cut before: half a secret is not known again
+			*s = gchat.Cut(state.OneLine(p.Log.Clean(*s)), longest) // not cut before: half a secret is not known again
 		}
 	}
 	slices.SortStableFunc(found, func(a, b state.Finding) int { return cmp.Compare(room(a.ID), room(b.ID)) })
@@ -255,15 +254,4 @@ func (d doctor) paint(l state.Level) string {
 		return word
 	}
 	return "\x1b[" + colours[l] + "m" + word + "\x1b[0m"
-}
-
-// printable is text in one line that no terminal obeys: paths, and words of Chat, come from elsewhere.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return ' '
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
 }

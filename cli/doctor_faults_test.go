@@ -376,7 +376,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(err)
 			p.Cleanup(seat.Leave)
 			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-time.Hour)))
-		}, "daemon.runs", warn, "Last poll 36", "poller logs", ""},
+		}, "daemon.runs", warn, "Last poll 36", "poller install", ""},
 		{"a daemon whose program was replaced", func(p *patient) {
 			sleep, err := os.ReadFile("/bin/sleep")
 			if _, proc := os.Readlink("/proc/self/exe"); err != nil || proc != nil {

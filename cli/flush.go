@@ -112,8 +112,8 @@ func (f flush) forget() error {
 	g := newGatherer(f.env)
 	for _, m := range gone {
 		l := g.letter(m)
-		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n", oneLine(cmp.Or(l.Kind, "message")), oneLine(cmp.Or(m.SessionID, "(none)")),
-			ago(time.Since(m.CreatedAt)), oneLine(l.Text), oneLine(l.Error))
+		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n", state.OneLine(cmp.Or(l.Kind, "message")), state.OneLine(cmp.Or(m.SessionID, "(none)")),
+			ago(time.Since(m.CreatedAt)), state.OneLine(l.Text), state.OneLine(l.Error))
 	}
 	if err != nil {
 		return fmt.Errorf("dead messages: %w", err)

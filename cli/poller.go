@@ -9,10 +9,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -38,7 +40,34 @@ func (p Program) pollerCommand() *cli.Command {
 			}
 			return r.run(c.Context)
 		},
-		Subcommands: serviceCommands(p.self, p.out),
+		Subcommands: []*cli.Command{
+			{Name: "install", Usage: "have the system start the daemon, now and at each login", Action: func(c *cli.Context) error {
+				return p.service().Install(c.Context)
+			}},
+			{Name: "uninstall", Usage: "stop the daemon and remove its service", Action: func(c *cli.Context) error {
+				return p.service().Uninstall(c.Context)
+			}},
+			{Name: "status", Usage: "say whether the service is installed and running", Action: func(c *cli.Context) error {
+				return p.service().Status(c.Context, time.Now())
+			}},
+		},
+	}
+}
+
+func (p Program) service() *service.Service { return service.New(os.Getenv, p.self, p.out) }
+
+func (p Program) healthCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "health",
+		Usage: "say whether the daemon polls: 0 it does, 1 too long ago, 2 never (also as health-check.sh)",
+		Action: func(*cli.Context) error { // monitors read the line on stdout
+			line, code := service.Health(os.Getenv, time.Now())
+			fmt.Fprintln(p.out, line)
+			if code != service.Healthy {
+				return silent(errors.New(line), code)
+			}
+			return nil
+		},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -158,8 +159,7 @@ func (s *setup) registered(ctx context.Context) error {
 
 // served offers the service. Without a terminal nobody gets one unasked, and who did not want it is not asked again.
 func (s *setup) served(ctx context.Context) error {
-	service := &poller.Service{Env: s.env, Self: s.self}
-	if _, ok := service.Installed(); ok && s.service == nil {
+	if _, ok := service.New(s.env, s.self, s.out).Installed(); ok && s.service == nil {
 		s.done("service", "installed")
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *setup) served(ctx context.Context) error {
 	if err := s.unmark(noService); err != nil {
 		return err
 	}
-	err = runService(ctx, "install", serviceOptions{}, s.kept, s.self, s.self, s.out)
+	err = service.New(s.kept, s.self, s.out).Install(ctx)
 	if err != nil && s.service == nil {
 		fmt.Fprintf(s.out, "%v\n", err) // it was an offer
 		return nil

@@ -68,7 +68,7 @@ func (s status) print(r *statusReport, indent string) error {
 	if err := e.Encode(r); err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.out, poller.PrintableJSON(b.String()))
+	_, err := io.WriteString(s.out, state.PrintableJSON(b.String()))
 	return err
 }
 
@@ -162,7 +162,7 @@ const mostItems = 50
 
 func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 	say := func(how tone, key, format string, args ...any) {
-		rows = append(rows, statusRow{key: key, cells: []string{oneLine(fmt.Sprintf(format, args...))}, how: how})
+		rows = append(rows, statusRow{key: key, cells: []string{state.OneLine(fmt.Sprintf(format, args...))}, how: how})
 	}
 	if len(r.Questions) == 0 {
 		say(head, "questions", "none open")
@@ -186,7 +186,7 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 			say(calm, "", "  … and %d more: gchat-hooks status --json", len(r.Sessions)-i)
 			break
 		}
-		cells := []string{oneLine(s.Name), "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", oneLine(s.ProjectDir)}
+		cells := []string{state.OneLine(s.Name), "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", state.OneLine(s.ProjectDir)}
 		rows = append(rows, statusRow{key: "session", item: true, cells: cells})
 	}
 	if o := r.Outbox; o.ToSend > 0 {
@@ -195,7 +195,7 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "outbox", "nothing to be sent")
 	}
 	for _, chat := range slices.Sorted(maps.Keys(r.Outbox.Chats)) {
-		say(calm, "  to "+oneLine(chat), "%d", r.Outbox.Chats[chat])
+		say(calm, "  to "+state.OneLine(chat), "%d", r.Outbox.Chats[chat])
 	}
 	if r.Outbox.Held > 0 {
 		say(head, "held back", "%d, until %s; gchat-hooks flush --held sends them now", r.Outbox.Held, r.Outbox.HeldUntil.Local().Format("Mon 15:04"))
@@ -233,7 +233,7 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "wake messages", "%d to be handed over, the oldest since %s; gchat-hooks wake tries them now", w.Waiting, local(w.Oldest))
 	}
 	for _, w := range r.WakeMessages.Tried {
-		say(warn, "  to "+oneLine(w.AgentID), "%s, tried %d times: %s", w.Trigger, w.Tries, w.Error)
+		say(warn, "  to "+state.OneLine(w.AgentID), "%s, tried %d times: %s", w.Trigger, w.Tries, w.Error)
 	}
 	for _, w := range r.WakeMessages.Dead {
 		say(bad, "dead", "%s %s to %s: %s", local(w.CreatedAt), w.Trigger, w.AgentID, w.Error)
@@ -257,12 +257,12 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "errors", "the last of a day; gchat-hooks logs shows %s", logPath)
 	}
 	for _, e := range r.Errors {
-		row := statusRow{key: "error", item: true, cells: []string{local(e.Time), oneLine(e.Job), oneLine(e.Message)}, how: bad}
+		row := statusRow{key: "error", item: true, cells: []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}, how: bad}
 		if e.Cause != "" {
-			row.below = append(row.below, oneLine(e.Cause))
+			row.below = append(row.below, state.OneLine(e.Cause))
 		}
 		if e.Hint != "" {
-			row.below = append(row.below, "hint: "+oneLine(e.Hint))
+			row.below = append(row.below, "hint: "+state.OneLine(e.Hint))
 		}
 		rows = append(rows, row)
 	}
@@ -274,14 +274,14 @@ const mostWords = 200
 
 func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
 	row := statusRow{key: "question", item: true, link: q.ThreadURL, cells: []string{
-		oneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", oneLine(q.SessionName), string(q.Mode), waits(q.Waiter),
+		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), string(q.Mode), waits(q.Waiter),
 	}}
 	if q.Status == state.Answered {
-		row.cells[len(row.cells)-1] = "answered by " + oneLine(cmp.Or(q.AnsweredBy, "somebody")) + ", on its way to Claude"
+		row.cells[len(row.cells)-1] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "somebody")) + ", on its way to Claude"
 	} else if q.Waiter.Kind == poller.NobodyIs {
 		row.how = warn
 	}
-	words := fmt.Sprintf("%q", gchat.Cut(oneLine(q.Question), mostWords))
+	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
 	if q.Questions > 1 {
 		words += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
@@ -291,11 +291,11 @@ func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
 	}
 	switch {
 	case q.PostError != "":
-		row.below, row.how = append(row.below, "not posted: "+oneLine(q.PostError)), warn
+		row.below, row.how = append(row.below, "not posted: "+state.OneLine(q.PostError)), warn
 	case !q.Posted:
 		row.below = append(row.below, "not posted yet")
 	case q.ThreadURL == "" && q.ThreadName != "":
-		row.below = append(row.below, "posted in "+oneLine(q.ThreadName))
+		row.below = append(row.below, "posted in "+state.OneLine(q.ThreadName))
 	}
 	return row
 }

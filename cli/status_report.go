@@ -21,7 +21,7 @@ type statusReport struct {
 	WakeMessages  wakeStatus            `json:"wake_messages"` // for OpenClaw agents
 	SetAside      []string              `json:"set_aside"`     // files that do not parse
 	Configuration []string              `json:"configuration"` // what is wrong in it
-	Errors        []poller.LogError     `json:"errors"`        // the last ones of a day, the oldest first
+	Errors        []logError            `json:"errors"`        // the last ones of a day, the oldest first
 }
 
 // sessionStatus is a session whose end no hook told.
@@ -121,7 +121,7 @@ func (g *gatherer) gather() *statusReport {
 	for _, secret := range []string{cfg.WebhookURL, cfg.AnthropicKey, g.env("GOOGLE_CHAT_WEBHOOK_URL")} {
 		g.redact.Hide(secret)
 	}
-	r := &statusReport{At: g.at.UTC().Truncate(time.Second), SetAside: []string{}, Configuration: []string{}, Sessions: []sessionStatus{}, Errors: []poller.LogError{}}
+	r := &statusReport{At: g.at.UTC().Truncate(time.Second), SetAside: []string{}, Configuration: []string{}, Sessions: []sessionStatus{}, Errors: []logError{}}
 	var broken []error
 	r.Questions, broken = g.poller.OpenQuestions(&g.look)
 	perSession := map[string]int{}
@@ -150,7 +150,7 @@ func (g *gatherer) gather() *statusReport {
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, g.redact.Clean(err.Error()))
 	}
-	for _, e := range poller.LastErrors(g.env, mostErrors, g.at.Add(-recent)) {
+	for _, e := range lastErrors(g.env, mostErrors, g.at.Add(-recent)) {
 		g.clean(&e.Job, &e.Message, &e.Cause, &e.Hint)
 		r.Errors = append(r.Errors, e)
 	}

@@ -108,7 +108,7 @@ func TestStatusOnATerminal(t *testing.T) {
 			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadURL: "https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T", Waiter: poller.Waiter{Kind: poller.HookWaits, PID: 7}},
 			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: poller.Waiter{Kind: poller.NobodyIs}},
 		},
-		Errors: []poller.LogError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
+		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}
 	screen := r.text(terminal{width: 60, height: 20}, "log")
 	for _, want := range []string{

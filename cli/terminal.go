@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/inject"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -72,6 +71,3 @@ func (t terminal) cut(s string) string {
 func padded(s string, columns int) string {
 	return s + strings.Repeat(" ", max(0, columns-inject.Width(s)))
 }
-
-// oneLine is foreign text in one line that does nothing to a terminal.
-func oneLine(s string) string { return strings.Join(strings.Fields(poller.Printable(s)), " ") }

@@ -19,7 +19,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -432,9 +432,9 @@ func mayBeOurs(file settings.File) bool {
 
 // lookRunning finds the service, and a daemon that was started by hand.
 func (p *purge) lookRunning() {
-	service := &poller.Service{Env: p.env, Self: p.self, UID: os.Getuid()}
-	if path, ok := service.Installed(); ok {
-		p.add(part{name: "service", what: []string{path}, gone: service.Uninstall})
+	daemon := service.New(p.env, p.self, io.Discard)
+	if path, ok := daemon.Installed(); ok {
+		p.add(part{name: "service", what: []string{path}, gone: daemon.Uninstall})
 	}
 	user := state.UserState(p.env)
 	if pid := state.DaemonPID(user); pid > 1 && state.DaemonRuns(user) {

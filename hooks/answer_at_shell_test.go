@@ -253,7 +253,7 @@ func TestAnswerAtShellWithTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := w.shell("1a2b", "2"); code != 2 || !strings.Contains(stderr, "gchat-hooks poller start") {
+	if code, _, stderr := w.shell("1a2b", "2"); code != 2 || !strings.Contains(stderr, "gchat-hooks poller install") {
 		t.Errorf("without a daemon, answer ended with %d: %s", code, stderr)
 	}
 	cmd := exec.Command(program, "poller", "--dry-run", "--poll-interval", "60", "--pending-dir", filepath.Dir(q.Path))

@@ -32,11 +32,7 @@ func (d *driver) unseen(s Screen, what string) error {
 }
 
 func (d *driver) command(words string) string {
-	session := d.session
-	if strings.ContainsAny(session, " '\"$`\\") {
-		session = "'" + strings.ReplaceAll(session, "'", `'\''`) + "'"
-	}
-	return "menu-driver " + session + " " + words
+	return "menu-driver " + state.ShellQuoted(d.session) + " " + words
 }
 
 // coded gives errors of tmux and of the process table their exit code.

@@ -123,7 +123,7 @@ func (p *Poller) outcome(q *state.Question, name string) error {
 // nobodyDelivers says what is missing for an answer to reach Claude.
 func nobodyDelivers(q *state.Question) string {
 	if typable(q) {
-		return "[Not used] Nobody waits for a reply to this question: answer it in the terminal, or start the daemon, which types it (`gchat-hooks poller start`)."
+		return "[Not used] Nobody waits for a reply to this question: answer it in the terminal, or start the daemon, which types it (`gchat-hooks poller install`)."
 	}
 	return "[Not used] Nobody waits for a reply to this question: answer it in the terminal."
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -71,7 +72,7 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 	}
 	t.running.Store(true)
 	d.typing.Add(1)
-	state.SignWaiter(q, serviceName) // typing takes its time
+	state.SignWaiter(q, service.Name) // typing takes its time
 	held := lock
 	lock = nil // the task's now
 	// A signal does not cut what is being typed: half an answer is worse than a late end.

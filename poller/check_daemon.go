@@ -3,11 +3,13 @@ package poller
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -17,9 +19,9 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 	if !state.DaemonRuns(own, l.user()) {
 		mend, last := "gchat-hooks poller install", ""
 		if l.serviceThere() {
-			mend = "gchat-hooks poller start; why it ended: gchat-hooks poller logs"
+			mend = "gchat-hooks poller install starts it; why it ended: gchat-hooks logs"
 		}
-		if line, code := Health(l.Env, l.now()); code == healthStale {
+		if line, code := service.Health(l.Env, l.now()); code == service.Stale {
 			last = "; gchat-hooks health says: " + l.plain(line)
 		}
 		switch toType := l.toType(); {
@@ -33,9 +35,10 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 		}
 		return state.Fine("none runs: hooks do its work, except typing into tmux")
 	}
-	line, code := Health(l.Env, l.now())
-	if code != healthOK {
-		return []state.Finding{{Level: state.LevelWarn, What: line, Means: "replies may not be read", Mend: "gchat-hooks poller logs; then gchat-hooks poller stop and start"}}
+	line, code := service.Health(l.Env, l.now())
+	if code != service.Healthy {
+		return []state.Finding{{Level: state.LevelWarn, What: line, Means: "replies may not be read",
+			Mend: "gchat-hooks logs; then gchat-hooks poller install, which starts it anew"}}
 	}
 	pid := state.DaemonPID(own)
 	if pid == 0 {
@@ -45,7 +48,7 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 	if program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); strings.HasSuffix(program, " (deleted)") {
 		mend := fmt.Sprintf("kill %d, and start it again as it was started", pid)
 		if l.serviceThere() {
-			mend = "gchat-hooks poller stop && gchat-hooks poller start"
+			mend = "gchat-hooks poller install"
 		}
 		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, strings.TrimSuffix(program, " (deleted)")),
 			Means: "it does what the older version did", Mend: mend}}
@@ -70,8 +73,8 @@ func Types(cfg *state.Config) bool {
 }
 
 func (l *look) serviceThere() bool {
-	_, err := os.Stat((&Service{Env: l.Env}).file())
-	return err == nil
+	_, ok := service.New(l.Env, "", io.Discard).Installed()
+	return ok
 }
 
 // checkInbox says what keeps replies from being read, and whether somebody reads just now.

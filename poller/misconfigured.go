@@ -51,8 +51,8 @@ func (d *Daemon) check() error {
 		broken = append(broken, cfg.Problems...)
 	}
 	if len(broken) > 0 {
-		return &Misconfigured{broken[0], "mend it, then start the daemon again: gchat-hooks poller start"}
+		return &Misconfigured{broken[0], "mend it, then start the daemon again: gchat-hooks poller install"}
 	}
 	return &Misconfigured{fmt.Errorf("no webhook and no space are configured"),
-		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; then start the daemon again: gchat-hooks poller start"}
+		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; then start the daemon again: gchat-hooks poller install"}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -145,7 +146,7 @@ func (p *Poller) WaiterOf(q *state.Question) Waiter {
 			kind = RewakeWaits
 		case "gchat-wait":
 			kind = ScriptWaits
-		case serviceName:
+		case service.Name:
 			kind = DaemonWaits
 		}
 		return Waiter{kind, pid, name}
@@ -157,7 +158,7 @@ func (p *Poller) WaiterOf(q *state.Question) Waiter {
 				pid = cmp.Or(pid, state.DaemonPID(dir))
 			}
 		}
-		return Waiter{DaemonWaits, pid, serviceName}
+		return Waiter{DaemonWaits, pid, service.Name}
 	}
 	return Waiter{Kind: NobodyIs}
 }

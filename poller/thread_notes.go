@@ -125,7 +125,7 @@ func closedWhy(q *state.Question) string {
 // unwaitedText says that nobody reads the replies to a question.
 func unwaitedText(q *state.Question) string {
 	if q.Mode == state.Inject {
-		return "[Not read] The daemon that types the answer does not run: start it with `gchat-hooks poller start`, or answer in the terminal."
+		return "[Not read] The daemon that types the answer does not run: start it with `gchat-hooks poller install`, or answer in the terminal."
 	}
 	return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
 }

@@ -3,7 +3,11 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // VerifyReport is what a run of the correlation check found. It is written to a file as JSON.
@@ -69,7 +73,8 @@ func (r *VerifyReport) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, append(b, '\n'), 0o600); err != nil {
+	_ = os.Chmod(path, 0o600) // renameio keeps the permissions of an older file
+	if err := renameio.WriteFile(path, append(b, '\n'), 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -36,7 +36,7 @@ func Checks(env Getenv, now func() time.Time) []Check {
 func checkConfig(env Getenv) (fs []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
 	for _, err := range cfg.Problems {
-		f := Finding{Level: LevelWarn, What: oneLine(err.Error()), Means: "the value is not used", Mend: "mend the value in the configuration; docs/configuration.md lists what each takes"}
+		f := Finding{Level: LevelWarn, What: OneLine(err.Error()), Means: "the value is not used", Mend: "mend the value in the configuration; docs/configuration.md lists what each takes"}
 		if path, broken := brokenFile(err); broken {
 			f.Level, f.Means, f.Mend = LevelFail, "neither this file nor those that rank below it are used", "mend the JSON in "+path
 		}
@@ -62,7 +62,7 @@ func brokenFile(err error) (path string, ok bool) {
 func checkWaiting(env Getenv, now time.Time) (fs []Finding) {
 	box := OutboxIn(UserState(env))
 	for _, p := range box.Pauses() {
-		fs = append(fs, Finding{Level: LevelFail, What: fmt.Sprintf("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), oneLine(p.Why)),
+		fs = append(fs, Finding{Level: LevelFail, What: fmt.Sprintf("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), OneLine(p.Why)),
 			Means: "questions and reports of its projects wait", Mend: "mend the webhook (see chat.webhook), then gchat-hooks flush"})
 	}
 	waiting, _ := box.Waiting()
@@ -73,7 +73,7 @@ func checkWaiting(env Getenv, now time.Time) (fs []Finding) {
 		}
 		if n++; now.Sub(m.CreatedAt) > waitsLong {
 			if late++; why == "" && m.LastError != "" {
-				why = ", " + oneLine(m.LastError)
+				why = ", " + OneLine(m.LastError)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func checkDead(env Getenv) []Finding {
 	if len(dead) == 0 {
 		return Fine("no message was refused for good")
 	}
-	return []Finding{{Level: LevelWarn, What: fmt.Sprintf("messages that were refused for good: %d, the last one: %s", len(dead), oneLine(dead[len(dead)-1].LastError)),
+	return []Finding{{Level: LevelWarn, What: fmt.Sprintf("messages that were refused for good: %d, the last one: %s", len(dead), OneLine(dead[len(dead)-1].LastError)),
 		Means: "they never came into the space", Mend: "gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"}}
 }
 
@@ -148,7 +148,7 @@ func checkDamaged(env Getenv) (fs []Finding) {
 		}
 		for _, path := range found {
 			fs = append(fs, Finding{Level: LevelWarn, What: "a state file does not parse: " + path, Means: "what it held is out of use: a question, or what waited",
-				Mend: "look whether you need it, then: rm " + quoted(path)})
+				Mend: "look whether you need it, then: rm " + ShellQuoted(path)})
 		}
 	}
 	if len(fs) == 0 {

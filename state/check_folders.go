@@ -24,7 +24,7 @@ func checkFolders(env Getenv) (found []Finding) {
 			}
 			if err != nil {
 				found = append(found, Finding{Level: LevelFail, What: "nothing can be written to " + dir + ": " + reason(err), Means: "questions cannot be kept, so they stay in the terminal",
-					Mend: "see who owns it and whether the disk is full (ls -ld " + quoted(dir) + "; df " + quoted(dir) + "), or set GCHAT_STATE_DIR"})
+					Mend: "see who owns it and whether the disk is full (ls -ld " + ShellQuoted(dir) + "; df " + ShellQuoted(dir) + "), or set GCHAT_STATE_DIR"})
 			}
 		case err == nil:
 			found = append(found, notAFolder(dir))
@@ -35,7 +35,7 @@ func checkFolders(env Getenv) (found []Finding) {
 				missingOnes = append(missingOnes, dir)
 			}
 		default:
-			found = append(found, Finding{Level: LevelFail, What: "cannot look at " + dir + ": " + reason(err), Means: "questions cannot be kept", Mend: "see who owns its folders: ls -ld " + quoted(filepath.Dir(dir))})
+			found = append(found, Finding{Level: LevelFail, What: "cannot look at " + dir + ": " + reason(err), Means: "questions cannot be kept", Mend: "see who owns its folders: ls -ld " + ShellQuoted(filepath.Dir(dir))})
 		}
 	}
 	if len(found) > 0 {
@@ -56,7 +56,7 @@ func checkFolders(env Getenv) (found []Finding) {
 
 func notAFolder(path string) Finding {
 	return Finding{Level: LevelFail, What: path + " is a file where a folder has to be", Means: "questions cannot be kept, so they stay in the terminal",
-		Mend: "mv " + quoted(path) + " " + quoted(path+".old")}
+		Mend: "mv " + ShellQuoted(path) + " " + ShellQuoted(path+".old")}
 }
 
 // nearest is the closest of a path's parents that exists.

@@ -24,7 +24,7 @@ func checkLog(ctx context.Context, env Getenv) []Finding {
 		f.Close()
 		if ctx.Err() == nil && r.finds(b) {
 			return []Finding{{Level: LevelFail, What: "the log holds a secret: " + path, Means: "whoever gets the log can post as you; please report it as a bug",
-				Mend: "rm " + quoted(path) + ", and make a new webhook or key"}}
+				Mend: "rm " + ShellQuoted(path) + ", and make a new webhook or key"}}
 		}
 	}
 	return Fine("the log holds no secret")

@@ -31,7 +31,7 @@ func checkMembers(env Getenv) (fs []Finding) {
 		}
 		slices.Sort(odd)
 		if len(odd) > 0 {
-			fs = append(fs, Finding{Level: LevelWarn, What: fmt.Sprintf("%s has what nothing reads: %s", path, oneLine(strings.Join(odd, ", "))),
+			fs = append(fs, Finding{Level: LevelWarn, What: fmt.Sprintf("%s has what nothing reads: %s", path, OneLine(strings.Join(odd, ", "))),
 				Means: "it sets nothing", Mend: "correct the name in " + path + ", or take it out; docs/configuration.md has all names"})
 		}
 	}

@@ -61,10 +61,10 @@ func checkPrivate(env Getenv) (found []Finding) {
 }
 
 func tooOpen(path, what, means string) Finding {
-	f := Finding{Level: LevelFail, What: what, Means: means, Mend: "chmod 600 " + quoted(path)}
+	f := Finding{Level: LevelFail, What: what, Means: means, Mend: "chmod 600 " + ShellQuoted(path)}
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() { // what a link leads to may be shared on purpose
 		f.Mend += ", or " + doctorFix
-		f.Fix = func() (string, error) { return "chmod 600 " + quoted(path), os.Chmod(path, 0o600) }
+		f.Fix = func() (string, error) { return "chmod 600 " + ShellQuoted(path), os.Chmod(path, 0o600) }
 	}
 	return f
 }

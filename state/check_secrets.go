@@ -30,7 +30,7 @@ func checkSecretPlaces(ctx context.Context, env Getenv) (found []Finding) {
 				Mend: "make a new one (the old one stays in the history), put it into ~/.config/gchat-hooks/config.json, and take it out of " + name})
 		case untracked:
 			found = append(found, Finding{Level: LevelWarn, What: what + " stands in " + path + ", which git does not ignore", Means: "the next `git add .` publishes it",
-				Mend: "put it into ~/.config/gchat-hooks/config.json, or: echo " + name + " >> " + quoted(filepath.Join(project, ".gitignore"))})
+				Mend: "put it into ~/.config/gchat-hooks/config.json, or: echo " + name + " >> " + ShellQuoted(filepath.Join(project, ".gitignore"))})
 		}
 	}
 	own := []string{ConfigFile(env), LoginFile(env)}
@@ -45,7 +45,7 @@ func checkSecretPlaces(ctx context.Context, env Getenv) (found []Finding) {
 		real, err := filepath.EvalSymlinks(path) // git keeps a link, and not what it leads to
 		if what := secretIn(b[:min(len(b), secretMax)]); what != "" && err == nil && inGit(ctx, real) == tracked {
 			found = append(found, Finding{Level: LevelFail, What: what + " stands in " + real + ", which git tracks", Means: "everybody who gets the repository can use it",
-				Mend: "git -C " + quoted(filepath.Dir(real)) + " rm --cached " + quoted(filepath.Base(real)) + ", then make a new one: the old one stays in the history"})
+				Mend: "git -C " + ShellQuoted(filepath.Dir(real)) + " rm --cached " + ShellQuoted(filepath.Base(real)) + ", then make a new one: the old one stays in the history"})
 		}
 	}
 	settings := filepath.Join(claudeDir(env), "settings.json")

@@ -40,19 +40,19 @@ func checkWritable(env Getenv) (found []Finding) {
 		if err != nil || !info.IsDir() || granted(info)&0o022 == 0 {
 			continue
 		}
-		f := Finding{Level: LevelFail, What: "other users of this machine can write to " + path, Means: "they can answer in your name", Mend: "chmod go-w " + quoted(path)}
+		f := Finding{Level: LevelFail, What: "other users of this machine can write to " + path, Means: "they can answer in your name", Mend: "chmod go-w " + ShellQuoted(path)}
 		if path == ConfigDir(env) {
 			f.Means = "they can say where questions go, and who answers them"
 		}
 		if link, err := os.Lstat(path); err == nil && link.IsDir() { // what a link leads to may be shared on purpose
 			f.Mend += ", or " + doctorFix
-			f.Fix = func() (string, error) { return "chmod go-w " + quoted(path), closeFolder(path) }
+			f.Fix = func() (string, error) { return "chmod go-w " + ShellQuoted(path), closeFolder(path) }
 		}
 		found = append(found, f)
 	}
 	for _, path := range []string{claudeDir(env), filepath.Join(claudeDir(env), "settings.json")} {
 		if WritableByOthers(path) {
-			found = append(found, Finding{Level: LevelWarn, What: "other users of this machine can write to " + path, Means: "they can register hooks, which run as you", Mend: "chmod go-w " + quoted(path)})
+			found = append(found, Finding{Level: LevelWarn, What: "other users of this machine can write to " + path, Means: "they can register hooks, which run as you", Mend: "chmod go-w " + ShellQuoted(path)})
 		}
 	}
 	return found

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"gchat-hooks/state"
@@ -133,15 +132,5 @@ func (h *harness) write(c change) error {
 }
 
 func (h *harness) see(where, what string) {
-	h.looks = append(h.looks, fmt.Sprintf("%s: %.100s", printable(where), printable(strings.TrimSpace(what))))
-}
-
-// printable keeps names and words of foreign files from steering the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
+	h.looks = append(h.looks, fmt.Sprintf("%s: %.100s", state.OneLine(where), state.OneLine(strings.TrimSpace(what))))
 }

@@ -59,7 +59,7 @@ func (h *harness) show(out io.Writer) {
 	for _, c := range h.changes {
 		d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
 		for line := range strings.Lines(string(d)) {
-			fmt.Fprintln(out, printable(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(out, state.Printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
@@ -67,14 +67,14 @@ func (h *harness) show(out io.Writer) {
 
 // apply makes sure of a way back, then changes the harness.
 func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) error {
-	back := "run `git restore . && git clean -fd .claude` in " + printable(h.dir) + ", before anything else is changed there"
+	back := "run `git restore . && git clean -fd .claude` in " + state.OneLine(h.dir) + ", before anything else is changed there"
 	if copyFirst {
 		to, err := h.copy(ctx)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "copied the harness to", printable(to))
-		back = fmt.Sprintf("put %s in the place of %s", printable(to), printable(h.dir))
+		fmt.Fprintln(out, "copied the harness to", state.OneLine(to))
+		back = fmt.Sprintf("put %s in the place of %s", state.OneLine(to), state.OneLine(h.dir))
 	} else if err := h.inGit(ctx); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) erro
 	}
 	for i := 0; i < len(h.changes) && err == nil; i++ {
 		err = h.write(h.changes[i])
-		fmt.Fprintln(out, "write", printable(h.changes[i].path))
+		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
 	}
 	fmt.Fprintf(out, "To take it back, %s.\nRunning sessions keep their old instructions: start new ones.\n", back)
 	return err

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"gchat-hooks/state"
 )
 
 // actions are what menu-driver can do in a session.
@@ -44,7 +46,7 @@ func (s sight) called() string {
 func actionLines(session string) string {
 	var lines []string
 	for _, a := range actions {
-		lines = append(lines, "menu-driver.sh "+quoted(session)+" "+a)
+		lines = append(lines, "menu-driver.sh "+state.ShellQuoted(session)+" "+a)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -72,14 +74,4 @@ func cutEnd(s string, chars int) string {
 		}
 	}
 	return s
-}
-
-// quoted is a session's name as one word of a shell.
-func quoted(name string) string {
-	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.%+,@/", r)) {
-			return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-		}
-	}
-	return name
 }

@@ -1,0 +1,266 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+var update = flag.Bool("update", false, "write the golden service files anew")
+
+// person is a home with a service to be, what was said to its owner, and what launchctl, systemctl and the like were asked.
+type person struct {
+	*Service
+	env   map[string]string
+	said  bytes.Buffer
+	asked []string
+}
+
+// newPerson has answer play the system's programs.
+func newPerson(t *testing.T, goos string, answer func(command string) (string, error)) *person {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("PATH", "")
+	t.Setenv("HOME", home)
+	p := &person{env: map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}}
+	env := func(name string) string { return p.env[name] }
+	p.Service = &Service{Env: env, GOOS: goos, UID: 501, Out: &p.said, Self: "/opt/bin/gchat-hooks"}
+	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
+		command := strings.Join(append([]string{name}, args...), " ")
+		p.asked = append(p.asked, command)
+		out, err := answer(command)
+		return []byte(out), err
+	}
+	return p
+}
+
+// did are the commands since the last call that change something.
+func (p *person) did() []string {
+	asked := p.asked
+	p.asked = nil
+	return slices.DeleteFunc(asked, func(c string) bool {
+		return strings.HasPrefix(c, "launchctl print ") || strings.HasPrefix(c, "systemctl --user show ")
+	})
+}
+
+// hear is what was said since the last call.
+func (p *person) hear() string {
+	defer p.said.Reset()
+	return p.said.String()
+}
+
+// file is the path of the service's file, and what it holds.
+func (p *person) file(t *testing.T) (path, text string) {
+	t.Helper()
+	path, _ = p.Installed()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, string(b)
+}
+
+// exit is how a program ended.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e exit) ExitCode() int { return int(e) }
+
+func hintOf(err error) string {
+	var told *state.UserError
+	if !errors.As(err, &told) {
+		return ""
+	}
+	return told.Hint
+}
+
+func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runDaemon has a daemon run that no service started.
+func runDaemon(t *testing.T, p *person) {
+	t.Helper()
+	seat, err := state.TakeDaemonSeat([]string{state.UserState(p.Env)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(seat.Leave)
+}
+
+// awkward is a service with everything in its paths that a file format could stumble over; usual is as most people have it.
+func awkward() *Service {
+	env := map[string]string{
+		"HOME": "/home/zoë & <co>", "XDG_STATE_HOME": "/home/zoë & <co>/state 100%", "XDG_CONFIG_HOME": "relative",
+		"GCHAT_CONFIG": `/home/zoë & <co>/"my" $HOME\config;#.json`, "TMUX_TMPDIR": "/home/zoë & <co>/it's",
+		"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
+	}
+	return &Service{Env: func(name string) string { return env[name] }, Self: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
+}
+
+func usual() *Service {
+	env := map[string]string{"HOME": "/home/ann"}
+	return &Service{Env: func(name string) string { return env[name] }, Self: "/home/ann/bin/gchat-hooks"}
+}
+
+func TestServiceFilesAreGolden(t *testing.T) {
+	t.Setenv("PATH", "")
+	for name, s := range map[string]*Service{"awkward": awkward(), "usual": usual()} {
+		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
+			got := sup.contents(s.carried())
+			path := filepath.Join("testdata", name+"."+suffix)
+			if *update {
+				mustWrite(t, path, got, 0o644)
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s is not as it was (-update writes it anew):\n%s", path, got)
+			}
+			if strings.Contains(got, "SECRET") || strings.Contains(got, "relative") {
+				t.Errorf("%s holds a secret, or a path that leads elsewhere", path)
+			}
+		}
+	}
+}
+
+// Python's reader of property lists finds in the agent's file what went in.
+func TestServicePlistIsOne(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 to read it with")
+	}
+	s := awkward()
+	cmd := exec.Command(python, "-c", "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
+	cmd.Stdin = strings.NewReader(launchd{s}.contents([]string{"PATH=/bin", "A=<b>=&"}))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got any
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	home := s.Env("HOME")
+	want := map[string]any{
+		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.Self, "poller"}, "RunAtLoad": true,
+		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
+		"LimitLoadToSessionType": []any{"Aqua", "Background"}, "StandardErrorPath": home + "/.claude/logs/gchat-response-poller.err",
+		"EnvironmentVariables": map[string]any{"PATH": "/bin", "A": "<b>=&"}, "WorkingDirectory": home,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// systemd itself reads the units, of programs under awkward paths.
+func TestServiceUnitPassesSystemd(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze")
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	args := []string{"--user", "--man=no", "verify"}
+	for i, name := range []string{"plain", "two words", "100%h", "$HOME ${X}", "ü & <é>", "a;b # c"} {
+		program := filepath.Join(t.TempDir(), name, "gchat-hooks")
+		mustWrite(t, program, "#!/bin/sh\n", 0o755)
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.service", Name, i))
+		mustWrite(t, path, systemd{&Service{Self: program}}.contents([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
+		args = append(args, path)
+	}
+	out, err := exec.Command(analyze, args...).CombinedOutput()
+	if strings.Contains(string(out), "Failed to initialize manager") {
+		t.Skipf("systemd-analyze does not work here: %s", out)
+	}
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestServicePathBeginsWithThePersonsTmux(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	mustWrite(t, filepath.Join(dir, "tmux"), "", 0o755)
+	mustWrite(t, filepath.Join(other, "tmux"), "", 0o644) // not a program
+	t.Setenv("PATH", other+":"+dir)
+	if got := usual().carried()[0]; got != "PATH="+dir+":/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" {
+		t.Error(got)
+	}
+}
+
+func TestServiceIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*person)
+		err    string
+		hint   string
+	}{
+		"with sudo":               {func(p *person) { p.UID, p.env["SUDO_USER"] = 0, "ann" }, "sudo makes it root's", "without sudo"},
+		"of a program of go run":  {func(p *person) { p.Self = "/tmp/go-build12/b001/exe/gchat-hooks" }, "go run", "go build"},
+		"a line break in a path":  {func(p *person) { p.Self = "/bin/a\nExecStart=b" }, "control characters", ""},
+		"without a home":          {func(p *person) { p.env["HOME"] = "" }, "HOME is not set", ""},
+		"an escape in a variable": {func(p *person) { p.env["GCHAT_CONFIG"] = "/x\x1b" }, "control characters", ""},
+	} {
+		p := newPerson(t, "linux", func(string) (string, error) { return "LoadState=not-found\nResult=success\n", nil })
+		c.change(p)
+		err := p.Install(t.Context())
+		if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(hintOf(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hintOf(err))
+		}
+		if path, there := p.Installed(); there || len(p.did()) > 0 {
+			t.Errorf("%s: wrote %s", name, path)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		project, user string // what the files hold; "" for none
+		interval      string
+		line          string
+		code          int
+	}{
+		"just now":            {"2026-11-21T11:59:56Z\n", "", "", "OK: Last poll 4s ago (threshold: 20s)", 0},
+		"with a fraction":     {"2026-11-21T17:29:56.000001+05:30", "", "", "OK: Last poll 3s ago (threshold: 20s)", 0},
+		"at the threshold":    {"2026-11-21T11:59:40Z", "", "", "OK: Last poll 20s ago (threshold: 20s)", 0},
+		"behind it":           {"2026-11-21T11:59:39Z", "", "", "WARN: Last poll 21s ago (threshold: 20s) — daemon may be stuck", 1},
+		"a slower daemon":     {"2026-11-21T11:58:30Z", "", "60", "OK: Last poll 90s ago (threshold: 120s)", 0},
+		"a faster daemon":     {"2026-11-21T12:00:00Z", "", "0.25", "OK: Last poll 0s ago (threshold: 0.5s)", 0},
+		"the clock set back":  {"2026-11-21T13:00:00Z", "", "", "WARN: Last poll 3600s ago (threshold: 20s) — daemon may be stuck", 1},
+		"the project's first": {"2026-11-21T11:59:55Z", "2026-11-21T11:00:00Z", "", "OK: Last poll 5s ago (threshold: 20s)", 0},
+		"the user's only":     {"", "2026-11-21T11:59:57Z", "", "OK: Last poll 3s ago (threshold: 20s)", 0},
+		"never":               {"", "", "", "WARN: Health file not found — daemon may not have run yet", 2},
+		"not a time":          {"yesterday", "", "", "WARN: Health file not found — daemon may not have run yet", 2},
+	} {
+		home := t.TempDir()
+		env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home, "GCHAT_POLLER_INTERVAL": c.interval}
+		env["GCHAT_STATE_DIR"] = filepath.Join(home, "p")
+		for dir, text := range map[string]string{"p": c.project, ".local/state/gchat-hooks": c.user} {
+			if text != "" {
+				mustWrite(t, filepath.Join(home, dir, state.LastPollFile), text, 0o600)
+			}
+		}
+		if line, code := Health(func(n string) string { return env[n] }, noon); line != c.line || code != c.code {
+			t.Errorf("%s: %d, %s", name, code, line)
+		}
+	}
+}

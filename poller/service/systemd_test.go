@@ -1,0 +1,170 @@
+package service
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// fakeSystemd answers as a person's systemd does.
+type fakeSystemd struct {
+	p      *person
+	runs   bool
+	ends   bool   // with 0, as soon as it is started
+	result string // how the unit ended; "" for success
+	fails  string // this verb
+	bus    string // why no manager can be reached
+}
+
+func newSystemd(t *testing.T) (*fakeSystemd, *person) {
+	f := &fakeSystemd{}
+	f.p = newPerson(t, "linux", f.systemctl)
+	return f, f.p
+}
+
+func (f *fakeSystemd) systemctl(command string) (string, error) {
+	w := strings.Fields(command)
+	if f.bus != "" && w[2] != "disable" { // that one works without a manager
+		return f.bus + "\n", exit(1)
+	}
+	if w[2] == f.fails {
+		return "Job failed\n", exit(1)
+	}
+	switch _, there := f.p.Installed(); w[2] {
+	case "show":
+		switch {
+		case !there:
+			return "MainPID=0\nResult=success\nExecMainStatus=0\nLoadState=not-found\n", nil
+		case f.result != "":
+			return "MainPID=0\nResult=" + f.result + "\nExecMainStatus=1\nLoadState=loaded\n", nil
+		case f.runs:
+			return "MainPID=4242\nResult=success\nExecMainStatus=0\nLoadState=loaded\n", nil
+		}
+		return "MainPID=0\nResult=success\nExecMainStatus=0\nLoadState=loaded\n", nil
+	case "restart":
+		f.runs = !f.ends
+	case "stop":
+		f.runs = false
+	case "reset-failed":
+		return "Failed to reset failed state of unit: Unit gchat-response-poller.service not loaded.\n", exit(1)
+	}
+	return "", nil
+}
+
+func TestServiceOnSystemd(t *testing.T) {
+	f, p := newSystemd(t)
+	path := filepath.Join(p.env["HOME"], ".config/systemd/user/gchat-response-poller.service")
+	if err := p.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const unit = " gchat-response-poller.service"
+	ctl := func(verbs ...string) (commands []string) {
+		for _, v := range verbs {
+			commands = append(commands, "systemctl --user "+v)
+		}
+		return commands
+	}
+	if did := p.did(); !slices.Equal(did, ctl("daemon-reload", "enable "+path, "reset-failed"+unit, "restart"+unit)) {
+		t.Errorf("installed by %q", did)
+	}
+	want := "installed; it takes its settings from " + p.env["HOME"] + "/.config/gchat-hooks/config.json, not from this shell\n" +
+		"service:   running (pid 4242), from " + path + "\n" +
+		"health:    WARN: Health file not found — daemon may not have run yet\n" +
+		"log:       " + p.env["HOME"] + "/.claude/logs/gchat-hooks.log\n"
+	if said := p.hear(); said != want {
+		t.Errorf("said %s", said)
+	}
+
+	// What a person changed is kept, every time.
+	for _, kept := range []string{path + ".bak", path + ".bak-2"} {
+		_, was := p.file(t)
+		changed := strings.Replace(was, "RestartSec=20", "RestartSec=5\n# "+kept, 1)
+		mustWrite(t, path, changed, 0o600)
+		os.Chmod(path, 0o666)
+		if err := p.Install(t.Context()); err != nil || !strings.Contains(p.hear(), "kept as "+kept+"\n") {
+			t.Errorf("install over a changed file: %v", err)
+		}
+		b, _ := os.ReadFile(kept)
+		info, err := os.Stat(path)
+		if _, now := p.file(t); string(b) != changed || now != was || err != nil || info.Mode() != 0o644 {
+			t.Errorf("kept %q, installed %q, %v", b, now, info)
+		}
+	}
+
+	log := state.LogPath(p.Env)
+	mustWrite(t, log, "x", 0o600)
+	p.did()
+	if err := p.Uninstall(t.Context()); err != nil || p.hear() != "removed "+path+"; state and logs stay\n" {
+		t.Errorf("uninstall: %v", err)
+	}
+	if did := p.did(); !slices.Equal(did, ctl("stop"+unit, "disable"+unit, "daemon-reload", "reset-failed"+unit)) || f.runs {
+		t.Errorf("uninstalled by %q", did)
+	}
+	if _, there := p.Installed(); there {
+		t.Error("the unit is still there")
+	}
+	if _, err := os.Stat(log); err != nil {
+		t.Error("uninstall removed the log")
+	}
+	if err := p.Uninstall(t.Context()); err != nil || p.hear() != "not installed: nothing to remove\n" {
+		t.Errorf("uninstall of nothing: %v", err)
+	}
+}
+
+func TestServiceSystemdTroubles(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*fakeSystemd)
+		err    string
+		hint   string
+		says   string
+	}{
+		"a start that fails":    {func(f *fakeSystemd) { f.fails = "restart" }, "Job failed", "journalctl ", ""},
+		"it ends with an error": {func(f *fakeSystemd) { f.result = "exit-code" }, "", "", "not running: exit-code, exit code 1; "},
+		"it ends with 0":        {func(f *fakeSystemd) { f.ends = true }, "", "", "not running: gchat-hooks logs says why"},
+		"another daemon runs":   {func(f *fakeSystemd) { runDaemon(t, f.p) }, "", "", "another one runs (pid "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, p := newSystemd(t)
+			synctest.Test(t, func(t *testing.T) {
+				c.before(f)
+				err := p.Install(t.Context())
+				if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+					t.Errorf("error %v", err)
+				}
+				if said := p.hear(); !strings.HasPrefix(hintOf(err), c.hint) || !strings.Contains(said, c.says) {
+					t.Errorf("hint %q, said %s", hintOf(err), said)
+				}
+			})
+		})
+	}
+}
+
+// In a container, in WSL 1 and in a shell of su there is a systemctl, and no manager that it could talk to.
+func TestServiceWithoutSystemd(t *testing.T) {
+	f, p := newSystemd(t)
+	f.bus = "Failed to connect to bus: No medium found"
+	err := p.Install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), f.bus) || !strings.Contains(hintOf(err), "@reboot in a crontab") {
+		t.Errorf("got %v, hint %q", err, hintOf(err))
+	}
+	path, there := p.Installed()
+	if there {
+		t.Error("a file that nothing reads was written")
+	}
+	if err := p.Status(t.Context(), time.Now()); err != nil || !strings.HasPrefix(p.hear(), "service:   no service can be ") {
+		t.Errorf("status: %v", err)
+	}
+	mustWrite(t, path, "[Unit]\n", 0o644) // of an install of better days
+	if err := p.Uninstall(t.Context()); err != nil || !strings.Contains(p.hear(), "cannot be stopped") {
+		t.Errorf("uninstall: %v", err)
+	}
+	if _, there := p.Installed(); there || !slices.Contains(p.did(), "systemctl --user disable gchat-response-poller.service") {
+		t.Error("uninstall left the unit, or what leads to it")
+	}
+}
