@@ -150,8 +150,10 @@ func (l logs) names() map[string]bool {
 	}
 	p := &poller.Poller{Env: l.env, Log: state.NewLog(l.env, "logs")}
 	for _, q := range p.AllQuestions() {
-		if q.SessionName == l.session || q.SessionID == l.session || q.TmuxSession == l.session {
-			names[q.SessionID], names[q.SessionName], names[q.QuestionID] = true, true, true
+		if q.SessionName == l.session || q.SessionID == l.session || q.ClaudeSessionID == l.session || q.TmuxSession == l.session {
+			for _, name := range []string{q.SessionID, q.ClaudeSessionID, q.SessionName, q.QuestionID} {
+				names[name] = true
+			}
 		}
 	}
 	delete(names, "")

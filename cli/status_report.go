@@ -127,7 +127,7 @@ func (g *gatherer) gather() *statusReport {
 	perSession := map[string]int{}
 	for i := range r.Questions {
 		q := &r.Questions[i]
-		perSession[q.SessionID]++
+		perSession[q.ClaudeID]++
 		g.clean(&q.Question, &q.PostError, &q.SessionName, &q.ProjectDir, &q.AnsweredBy, &q.QuestionID, &q.ThreadKey)
 	}
 	running, more := state.LedgersIn(state.UserState(g.env)).Running()

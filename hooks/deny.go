@@ -58,7 +58,7 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.QuestionID = state.MarkerID(e.SessionID, uuid.NewString())
+	fresh.QuestionID = state.MarkerID(fresh.SessionID, uuid.NewString())
 	fresh.ThreadKey = fresh.QuestionID
 	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
 	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut

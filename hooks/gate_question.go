@@ -89,8 +89,10 @@ func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
 			answered = m.Written
 		}
 		return within(now, m.AskedAt, recently) || within(now, answered, recently), nil
+	case state.Cancelled, state.Abandoned, state.Expired:
+		return false, nil
 	}
-	return false, nil
+	return within(now, m.Written, recently), nil // another program's word
 }
 
 // within says whether then is less than so long ago, or just ahead.

@@ -103,8 +103,7 @@ func TestGateRemovesNothingElse(t *testing.T) {
 	if n := len(w.left()); n != 8 {
 		t.Errorf("left: %v", w.left())
 	}
-	// The link is as young as this test: it was looked at for what it proves.
-	if n := strings.Count(w.log(), "marker passed over"); n != 6 {
+	if n := strings.Count(w.log(), "marker passed over"); n != 5 { // of those that are old
 		t.Errorf("%d lines in the log: %s", n, w.log())
 	}
 }

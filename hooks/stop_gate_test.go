@@ -133,6 +133,60 @@ func TestGateMarkers(t *testing.T) {
 	}
 }
 
+// What another program's marker does not say, or says in a word that we do not know, its file's time says.
+func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
+	for name, kv := range map[string][]any{
+		"no asked_at":                   {"asked_at", nil},
+		"no asked_at, but forwarded_at": {"asked_at", nil, "forwarded_at", "2026-02-21T10:30:00.123456+00:00"},
+		"asked_at is no time":           {"asked_at", "just now"},
+		"no asked_at, answered":         {"asked_at", nil, "status", "answered", "answer", "2"},
+		"a status of its own":           {"status", "auth_failed"},
+		"a status of its own, no time":  {"status", "forwarded", "asked_at", nil},
+		"no status":                     {"status", nil},
+		"closed in a word of its own":   {"status", "resolved", "closed_as", "pondered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
+				w := gateWorld(t)
+				w.env["CLAUDE_SESSION_ID"] = "system3-main"
+				path := w.marker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
+				age(t, path, written)
+				if v := w.stop(); (v.Decision == "block") != block {
+					t.Errorf("written %s ago: said %+v", written, v)
+				}
+			}
+		})
+	}
+}
+
+// The finer word of a closed marker counts. Of two sessions that are called the same, each has its own markers.
+func TestGateMarkersOfThisVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		claude string
+		status state.Status
+		block  bool
+	}{
+		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1", state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
+		"of the other session": {"sess-2", state.Pending, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := gateWorld(t)
+			w.env["CLAUDE_SESSION_ID"] = "system3-main"
+			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude, AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
+			b, err := json.Marshal(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, w.markerPath(q.QuestionID), string(b))
+			if v := w.stop(); (v.Decision == "block") != c.block {
+				t.Errorf("said %+v", v)
+			}
+		})
+	}
+}
+
 // A marker may lie in the person's own state, and be called in another way.
 func TestGateMarkersElsewhere(t *testing.T) {
 	t.Parallel()

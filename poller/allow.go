@@ -8,7 +8,7 @@ import (
 
 // Local is the sender of a reply that was put into user-input-queue/ by hand: whoever can write there owns the session. Chat's
 // API cannot say it: gchat.Message has no sender that is not users/ID.
-const Local = "local"
+const Local = state.Local
 
 // allowed decides who may answer: the senders that the project's configuration names. It fails closed: with nobody named,
 // nobody may.

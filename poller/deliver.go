@@ -170,7 +170,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	var born time.Time
 	for _, m := range ms {
 		if m.Name == q.MessageName {
-			born = m.CreateTime
+			born = m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
 		}
 	}
 	seen := *q

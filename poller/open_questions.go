@@ -16,6 +16,7 @@ type OpenQuestion struct {
 	QuestionID  string       `json:"question_id"`
 	ThreadKey   string       `json:"thread_key"`
 	SessionID   string       `json:"session_id"`
+	ClaudeID    string       `json:"claude_session_id"`
 	SessionName string       `json:"session_name"`
 	ProjectDir  string       `json:"project_dir,omitempty"`
 	AskedAt     time.Time    `json:"asked_at"`
@@ -102,7 +103,7 @@ func (p *Poller) allQuestions(l *Look) (qs []*state.Question, bad []error) {
 
 func (p *Poller) describe(q *state.Question) OpenQuestion {
 	o := OpenQuestion{
-		QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
+		QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID, ClaudeID: q.ClaudeSession(),
 		SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir, AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions),
 		Mode: cmp.Or(q.Mode, state.Inject), Status: q.Status, Posted: posted(q), ThreadName: q.ThreadName,
 		AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: p.WaiterOf(q),

@@ -36,7 +36,9 @@ func (p *Poller) PickQuestion(by string) (*state.Question, error) {
 	qs, bad := p.allQuestions(&Look{})
 	for _, means := range []func(*state.Question) bool{
 		func(q *state.Question) bool { return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName },
-		func(q *state.Question) bool { return by == q.SessionName || by == q.SessionID },
+		func(q *state.Question) bool {
+			return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
+		},
 		func(q *state.Question) bool { return idBegins(q.QuestionID, by) || idBegins(q.ThreadKey, by) },
 	} {
 		var open []*state.Question

@@ -205,7 +205,7 @@ func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question
 	p.Log.Error().Str("question", q.QuestionID).Str("session", q.SessionName).Str("error", why).Str("hint", hint).
 		Msg("question not posted; it stays in the terminal")
 	if gchat.Permanent(cause) || errors.Is(err, ErrUnconfigured) {
-		_ = state.AddNotice(p.user(), q.SessionID, "gchat-hooks: a question could not be posted to Google Chat: "+why+". Hint: "+hint+".")
+		_ = state.AddNotice(p.user(), q.ClaudeSession(), "gchat-hooks: a question could not be posted to Google Chat: "+why+". Hint: "+hint+".")
 	}
 	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.PostError = why; return nil })
 	if uerr != nil {

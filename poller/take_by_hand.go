@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
-// put one when Chat is out of reach. Renaming it decides which of several waiters has it; it goes when the reply is in
+// put one when Chat is out of reach. The session's id may also be Claude Code's own, or as the question's file is named after it. Renaming it decides which of several waiters has it; it goes when the reply is in
 // the question's file.
 //
 // A file that was there before the question was asked was meant for another one, and so may one be that only names a session
@@ -23,7 +24,7 @@ func (p *Poller) takeByHand(q *state.Question) (soon bool) {
 	folder := filepath.Join(stateDirOf(q), "user-input-queue")
 	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
 	b, err := state.ReadPlain(mine, maxByHand) // of an earlier waiter of this question, that was killed
-	for _, name := range []string{q.SessionID, q.SessionName} {
+	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
 		if err == nil || name == "" || filepath.Base(name) != name {
 			continue
 		}
@@ -70,13 +71,14 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 	if written.Before(q.AskedAt.Add(-justBefore)) {
 		return "it is older than the question"
 	}
-	if name == q.SessionID {
+	if name == q.ClaudeSession() {
 		return ""
 	}
 	qs, _ := (&state.Scan{LeaveAlone: true}).Questions([]string{stateDirOf(q)})
 	for _, other := range qs {
-		if other.SessionID != q.SessionID && other.SessionName == name && other.Answerable() && p.now().Sub(other.AskedAt) < state.MaxAge && !Gone(other) {
-			return "another session of that name asks, too: name the file after the session's id, or use `gchat-hooks answer`"
+		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
+		if called && other.ClaudeSession() != q.ClaudeSession() && other.Answerable() && p.now().Sub(other.AskedAt) < state.MaxAge && !Gone(other) {
+			return "another session of that name asks, too: name the file after its claude_session_id, or use `gchat-hooks answer`"
 		}
 	}
 	return ""

@@ -12,7 +12,7 @@ import (
 func note(q *state.Question, about, text string) *state.Outgoing {
 	return &state.Outgoing{
 		MessageID: messageID("note", q.QuestionID, about), Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey,
-		Parts: []string{text}, ProjectDir: q.ProjectDir, SessionID: q.SessionID, Kind: noteKind, Urgent: true,
+		Parts: []string{text}, ProjectDir: q.ProjectDir, SessionID: q.ClaudeSession(), Kind: noteKind, Urgent: true,
 	}
 }
 
@@ -46,7 +46,7 @@ func (p *Poller) Close(path string, to state.Status, by string, also func(*state
 		p.put(closingNote(q)) // before the file says "closed": after a crash in between it is put again, with the same id
 		ended = true
 		if !q.MessageSent && q.PostError != "" {
-			_ = state.AddNotice(p.user(), q.SessionID, "gchat-hooks: a question could not be posted to Google Chat: "+q.PostError+".")
+			_ = state.AddNotice(p.user(), q.ClaudeSession(), "gchat-hooks: a question could not be posted to Google Chat: "+q.PostError+".")
 		}
 		return nil
 	})

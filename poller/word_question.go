@@ -37,10 +37,10 @@ func (p *Poller) noteCost(q *state.Question, w gchat.Wording) {
 	usd := w.USD()
 	p.Log.Info().Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
 		Int64("output_tokens", w.OutputTokens).Float64("usd", usd).Msg("a model was asked for a wording")
-	err := state.LedgersIn(p.user()).Update(q.SessionID, func(l *state.Ledger, known bool) error {
+	err := state.LedgersIn(p.user()).Update(q.ClaudeSession(), func(l *state.Ledger, known bool) error {
 		if !known {
 			*l = state.Ledger{
-				SessionID: q.SessionID, SessionName: q.SessionName, ProjectDir: q.ProjectDir, CWD: q.CWD,
+				SessionID: q.ClaudeSession(), SessionName: q.SessionName, ProjectDir: q.ProjectDir, CWD: q.CWD,
 				StartedAt: q.AskedAt, LastSeen: q.AskedAt, Source: state.Unknown,
 			}
 		}

@@ -1,10 +1,10 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -15,9 +15,9 @@ const MarkerSlack = 2 * time.Minute
 // thousand of them, and has a few milliseconds.
 type Proof struct {
 	QuestionID string
-	SessionID  string // Claude Code's; of other programs also the session's name
+	SessionID  string // Claude Code's own; without a claude_session_id what the file calls the session
 	ThreadKey  string // of Old only
-	Status     Status
+	Status     Status // also one that this version does not know
 	AskedAt    time.Time
 	ResolvedAt time.Time // zero where it does not say
 	Written    time.Time // when its file was last written
@@ -27,12 +27,14 @@ type Proof struct {
 
 // markerText is a marker as it stands in its file.
 type markerText struct {
-	QuestionID string  `json:"question_id"`
-	SessionID  string  `json:"session_id"`
-	ThreadKey  string  `json:"gchat_thread_key"`
-	Status     Status  `json:"status"`
-	AskedAt    string  `json:"asked_at"`
-	ResolvedAt *string `json:"resolved_at"`
+	QuestionID    string  `json:"question_id"`
+	SessionID     string  `json:"session_id"`
+	ClaudeSession string  `json:"claude_session_id"`
+	ThreadKey     string  `json:"gchat_thread_key"`
+	Status        Status  `json:"status"`
+	ClosedAs      Status  `json:"closed_as"`
+	AskedAt       string  `json:"asked_at"`
+	ResolvedAt    *string `json:"resolved_at"`
 }
 
 // set takes a member's value as it stands in the file, and reports whether it could without a parser.
@@ -42,10 +44,16 @@ func (m *markerText) set(key, value []byte) (ok bool) {
 		m.QuestionID, ok = plainString(value)
 	case "session_id":
 		m.SessionID, ok = plainString(value)
+	case "claude_session_id":
+		m.ClaudeSession, ok = plainString(value)
 	case "status":
 		var text string
 		text, ok = plainString(value)
 		m.Status = Status(text)
+	case "closed_as":
+		var text string
+		text, ok = plainString(value)
+		m.ClosedAs = Status(text)
 	case "asked_at":
 		m.AskedAt, ok = plainString(value)
 	case "resolved_at":
@@ -70,16 +78,16 @@ func parseMarker(b []byte, written time.Time, thoroughly bool) (*Proof, error) {
 			return nil, err
 		}
 	}
-	m := &Proof{QuestionID: in.QuestionID, SessionID: in.SessionID, ThreadKey: in.ThreadKey, Status: in.Status, Written: written}
+	m := &Proof{QuestionID: in.QuestionID, SessionID: cmp.Or(in.ClaudeSession, in.SessionID), ThreadKey: in.ThreadKey, Status: in.Status, Written: written}
 	if m.QuestionID == "" || m.SessionID == "" {
 		return nil, errors.New("question_id or session_id is missing")
 	}
-	if m.Status != Pending && !slices.Contains(next[Pending], m.Status) {
-		return nil, fmt.Errorf("status %q means nothing to this version", m.Status)
+	if word := in.ClosedAs; word != "" && closedAs[word] == m.Status {
+		m.Status = word
 	}
 	var err error
-	if m.AskedAt, err = timeNear(in.AskedAt, written); err != nil {
-		return nil, fmt.Errorf("asked_at: %w", err)
+	if m.AskedAt, err = timeNear(in.AskedAt, written); err != nil { // another program's, which does not say
+		m.AskedAt = written
 	}
 	if in.ResolvedAt != nil && *in.ResolvedAt != "" {
 		if m.ResolvedAt, err = timeNear(*in.ResolvedAt, written); err != nil {

@@ -15,10 +15,11 @@ import (
 )
 
 // Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves
-// what is wanted. What is no marker, or none that this version understands, is passed over and returned in bad, and so is
-// what proves has an error about. Several goroutines may call proves at once.
+// what is wanted. What is no marker, or none that this version understands, is passed over, and returned in bad where it is named
+// after one of the sessions; so is what proves has an error about. All files are read: a session that was resumed under
+// another name has markers of the former one. Several goroutines may call proves at once.
 func (f *MarkerFolder) Find(sessions []string, since time.Time, proves func(*Proof) (bool, error)) (found bool, bad []error) {
-	files := f.files(f.ofSessions(sessions), func(file markerFile) bool { return !file.written.Before(since) })
+	files := f.files(f.names, func(file markerFile) bool { return !file.written.Before(since) })
 	slices.SortFunc(files, func(a, b markerFile) int { return b.written.Compare(a.written) })
 	var mu sync.Mutex
 	together(len(files), func(i int, buf []byte) bool {
@@ -26,12 +27,20 @@ func (f *MarkerFolder) Find(sessions []string, since time.Time, proves func(*Pro
 		mu.Lock()
 		defer mu.Unlock()
 		found = found || ok
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && namedAfter(files[i].name, sessions) {
 			bad = append(bad, err)
 		}
 		return !ok
 	})
 	return found, bad
+}
+
+// namedAfter says whether a marker is named after one of these sessions, as this version names them.
+func namedAfter(name string, sessions []string) bool {
+	return slices.ContainsFunc(sessions, func(id string) bool {
+		begins := "ask-" + safeName(id) + "-"
+		return strings.HasPrefix(name, begins) && len(name) == len(begins)+len("01234567.json")
+	})
 }
 
 // proves asks about a marker twice: as it is read quickly, and what then counts as it is read thoroughly.
@@ -110,6 +119,9 @@ func (f *MarkerFolder) Old(now time.Time, most int) (old []*Proof, bad []error) 
 		}
 		if err == nil && (m.QuestionID+".json" != file.name || !strings.HasPrefix(m.QuestionID, "ask-") || m.ThreadKey == "") {
 			err = errors.New("it is not ours")
+		}
+		if err == nil && m.Status != Pending && !slices.Contains(next[Pending], m.Status) {
+			err = fmt.Errorf("status %q means nothing to this version", m.Status)
 		}
 		if err == nil && now.Sub(m.AskedAt) <= MaxAge {
 			err = errors.New("it says that it is younger than its file")

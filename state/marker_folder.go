@@ -106,26 +106,3 @@ func (f *MarkerFolder) read(file markerFile, buf []byte) ([]byte, error) {
 	}
 	return nil, errors.New("it grows")
 }
-
-// ofSessions are the names that may be of one of these sessions. A marker whose name says that it is another session's is
-// not among them; one with a name of another form is.
-func (f *MarkerFolder) ofSessions(sessions []string) (names []string) {
-	var theirs []string
-	for _, id := range sessions {
-		theirs = append(theirs, id, safeName(id))
-	}
-	for _, name := range f.names {
-		if !f.in.markers() {
-			if slices.ContainsFunc(theirs, func(id string) bool { return strings.HasPrefix(name, id+"-") }) {
-				names = append(names, name)
-			}
-			continue
-		}
-		rest, ask := strings.CutPrefix(strings.TrimSuffix(name, ".json"), "ask-")
-		i := len(rest) - len("-01234567")
-		if !ask || i < 1 || rest[i] != '-' || strings.Trim(rest[i+1:], "0123456789abcdef") != "" || slices.Contains(theirs, rest[:i]) {
-			names = append(names, name)
-		}
-	}
-	return names
-}

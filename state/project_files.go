@@ -23,6 +23,11 @@ func OwnFiles(projectState string) (files, folders []string) {
 		}
 		folders = append(folders, locks, in)
 	}
+	if ignore := filepath.Join(projectState, gitignore); isFile(ignore) {
+		if b, err := os.ReadFile(ignore); err == nil && string(b) == ignoreAll {
+			files = append(files, ignore)
+		}
+	}
 	for _, name := range []string{pidFile, LastPollFile, daemonLock} {
 		if path := filepath.Join(projectState, name); isFile(path) {
 			files = append(files, path)
@@ -33,6 +38,20 @@ func OwnFiles(projectState string) (files, folders []string) {
 		folders = append(folders, filepath.Dir(projectState))
 	}
 	return files, folders
+}
+
+const (
+	gitignore = ".gitignore"
+	ignoreAll = "*\n"
+)
+
+// keepOutOfGit gives a project's state folder a .gitignore of its own: questions and answers do not belong into a commit. One that
+// stands there stays as it is. A folder that cannot be written says so when a question is recorded.
+func keepOutOfGit(projectState string) {
+	path := filepath.Join(projectState, gitignore)
+	if _, err := os.Lstat(path); missing(err) {
+		_ = createFile(path, []byte(ignoreAll))
+	}
 }
 
 // wroteQuestion says whether a question's file is ours.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,6 +95,10 @@ const (
 	Ignored Verdict = "ignored" // older than the question, or without text
 )
 
+// Local is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and
+// whoever can write there owns the session.
+const Local = "local"
+
 // Reply is a message of a person in the question's thread. MessageName is its Chat resource name and is used once.
 type Reply struct {
 	MessageName string    `json:"message_name"`
@@ -120,7 +125,7 @@ type Typing struct {
 // format that other programs read; the second is ours. Fields that this version does not know survive a rewrite.
 type Question struct {
 	QuestionID         string     `json:"question_id"` // UUID; in deny mode the thread key
-	SessionID          string     `json:"session_id"`  // Claude Code's
+	SessionID          string     `json:"session_id"`  // what stop gates compare with: see SessionID
 	TmuxSession        string     `json:"tmux_session"`
 	AskedAt            time.Time  `json:"asked_at"` // this machine's clock, UTC
 	ThreadKey          string     `json:"gchat_thread_key"`
@@ -135,6 +140,7 @@ type Question struct {
 	InjectionAttempted bool       `json:"injection_attempted"`
 	InjectionSucceeded *bool      `json:"injection_succeeded"`
 
+	ClaudeSessionID string            `json:"claude_session_id,omitempty"` // Claude Code's own; see ClaudeSession
 	Mode            Mode              `json:"mode"`
 	ProjectDir      string            `json:"project_dir,omitempty"`
 	CWD             string            `json:"cwd,omitempty"`
@@ -181,6 +187,19 @@ type Question struct {
 
 // ThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
 func ThreadKey(questionID string) string { return "ask-user-" + questionID[:8] }
+
+// SessionID is what a session is called in the files of its questions: $CLAUDE_SESSION_ID, which launch scripts set and
+// stop gates compare with, else Claude Code's own id. Two sessions may be called the same.
+func SessionID(env Getenv, claudeSessionID string) string {
+	return cmp.Or(env("CLAUDE_SESSION_ID"), claudeSessionID)
+}
+
+// ClaudeSession is Claude Code's own id of the session that asked. Files of earlier versions and of other programs have only
+// a session_id.
+func (q *Question) ClaudeSession() string { return cmp.Or(q.ClaudeSessionID, q.SessionID) }
+
+// SessionFileName is the session_id as the names of files have it.
+func (q *Question) SessionFileName() string { return safeName(q.SessionID) }
 
 // MarkerID is the id of a question in deny mode, and the key of its thread: it names the session, since people and other
 // programs look for it by that.

@@ -46,19 +46,20 @@ func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == D
 
 func (s Questions) lockPath(name string) string { return filepath.Join(s.Dir, ".locks", name) }
 
-// Record looks at the session's questions and writes a new one, as one step that no other process can come between:
-// decide gets those that stand there, newest first, and returns the question to use: one of them, a new one (without
+// Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
+// can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new one (without
 // Path, it is written), or nil.
-func (s Questions) Record(sessionID string, decide func(open []*Question) *Question) (*Question, error) {
+func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
 	if err := mkdir(s.Dir); err != nil {
 		return nil, err
 	}
+	keepOutOfGit(filepath.Dir(s.Dir))
 	l, err := lockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
 	}
 	defer l.Unlock()
-	have, _, err := s.OfSession(sessionID)
+	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err
 	}
@@ -98,24 +99,34 @@ func (s Questions) create(q *Question) error {
 	return nil
 }
 
-// OfSession reads the questions of a session, newest first. Files that do not parse are moved aside and returned as
-// *Corrupt errors beside the others.
-func (s Questions) OfSession(sessionID string) (qs []*Question, bad []error, err error) {
-	names, err := s.names()
+// OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are moved aside
+// and returned as *Corrupt errors beside the others.
+//
+// A file's name may be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of
+// several names: so each file that mentions the id is read.
+func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
+	folder, err := s.OpenMarkers()
 	if err != nil {
 		return nil, nil, err
 	}
-	prefix := safeName(sessionID) + "-"
+	defer folder.Close()
+	id, err := json.Marshal(claudeSession)
+	if err != nil {
+		return nil, nil, err
+	}
+	prefix := safeName(claudeSession) + "-"
 	if s.markers() {
 		prefix = "ask-" + prefix
 	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) {
+	buf := make([]byte, 16<<10)
+	for _, file := range folder.files(folder.names, func(f markerFile) bool { return f.regular }) {
+		b, rerr := folder.read(file, buf)
+		if !strings.HasPrefix(file.name, prefix) && (rerr != nil || !bytes.Contains(b, id)) {
 			continue
 		}
-		q, err := LoadQuestion(filepath.Join(s.Dir, name))
+		q, err := LoadQuestion(filepath.Join(s.Dir, file.name))
 		switch {
-		case err == nil && q.SessionID == sessionID && s.serves(q): // another id may begin the same
+		case err == nil && q.ClaudeSession() == claudeSession && s.serves(q):
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
@@ -191,7 +202,11 @@ func loadQuestion(path string, setAside func(string, error) *Corrupt) (*Question
 	if q.QuestionID == "" || q.Status == "" {
 		return nil, setAside(path, errors.New("question_id or status is missing"))
 	}
-	q.Path = path
+	if q.Path = path; q.AskedAt.IsZero() { // another program's
+		if q.AskedAt, err = timeNear(q.rawText("forwarded_at"), info.ModTime()); err != nil {
+			q.AskedAt = info.ModTime().UTC()
+		}
+	}
 	return q, nil
 }
 

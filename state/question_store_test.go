@@ -135,7 +135,11 @@ func TestCompareAndSwapHasOneWinner(t *testing.T) {
 	var wins, wg = make(chan int, 50), sync.WaitGroup{}
 	for i := range 50 {
 		wg.Go(func() {
-			_, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Answered, asked) })
+			_, err := UpdateQuestion(q.Path, func(q *Question) error {
+				response := "A"
+				q.Response = &response
+				return q.Move(Answered, asked)
+			})
 			if err == nil {
 				wins <- i
 			} else if !errors.Is(err, ErrTransition) {
@@ -271,7 +275,8 @@ func TestScanSeesChanges(t *testing.T) {
 	var scan Scan
 	for _, status := range []Status{Pending, Answered, Resolved} {
 		if status != Pending {
-			if _, err := UpdateQuestion(q.Path, func(q *Question) error { return q.Move(status, asked) }); err != nil {
+			response := "A"
+			if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Response = &response; return q.Move(status, asked) }); err != nil {
 				t.Fatal(err)
 			}
 		}
