@@ -28,14 +28,14 @@ func main() {
 // `gchat-hooks NAME`.
 func hookName(args []string) (name string, ok bool) {
 	known := func(name string) bool { return hooks.Known(name) || wake.Known(name) }
-	if name = filepath.Base(args[0]); known(name) {
+	if name = hooks.JobName(filepath.Base(args[0])); known(name) {
 		return name, true
 	}
 	if len(args) > 2 && args[1] == "hook" && args[2] != "--help" && args[2] != "-h" {
-		return args[2], true
+		return hooks.JobName(args[2]), true
 	}
-	if len(args) > 1 && known(args[1]) {
-		return args[1], true
+	if len(args) > 1 && known(hooks.JobName(args[1])) {
+		return hooks.JobName(args[1]), true
 	}
 	return "", false
 }

@@ -256,13 +256,16 @@ var calledAs = map[string]string{
 	"health-check.sh": "health",
 }
 
+// commandCalled is the command that a name stands for; "" for none.
+func commandCalled(name string) string { return cmp.Or(calledAs[name], calledAs[hooks.JobName(name)]) }
+
 // arguments are the command line as the library wants it: the command first, its flags before its words.
 func arguments(args []string, app *cli.App) []string {
 	rest := args[1:]
-	if name, ok := calledAs[filepath.Base(args[0])]; ok {
+	if name := commandCalled(filepath.Base(args[0])); name != "" {
 		rest = append([]string{name}, rest...)
-	} else if len(rest) > 0 && calledAs[rest[0]] != "" {
-		rest = append([]string{calledAs[rest[0]]}, rest[1:]...)
+	} else if len(rest) > 0 && commandCalled(rest[0]) != "" {
+		rest = append([]string{commandCalled(rest[0])}, rest[1:]...)
 	}
 	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
 		c := app.Command(rest[0])

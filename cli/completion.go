@@ -94,12 +94,12 @@ func (c completion) complete(words []string) []candidate {
 	if len(words) < 2 {
 		return nil
 	}
-	name, current := calledAs[filepath.Base(words[0])], words[len(words)-1]
+	name, current := commandCalled(filepath.Base(words[0])), words[len(words)-1]
 	words = words[1 : len(words)-1]
 	if name != "" {
 		words = append([]string{name}, words...)
-	} else if len(words) > 0 && calledAs[words[0]] != "" {
-		words = append([]string{calledAs[words[0]]}, words[1:]...)
+	} else if len(words) > 0 && commandCalled(words[0]) != "" {
+		words = append([]string{commandCalled(words[0])}, words[1:]...)
 	}
 	at, path, given := c.root, "", 0
 	var open *flagWords // whose value stands next

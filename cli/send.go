@@ -34,6 +34,7 @@ func (p Program) sendCommand() *cli.Command {
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
+			&cli.StringFlag{Name: "webhook", Usage: "`URL` to send to, instead of the configured one; other users of this machine can see a command line"},
 			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
 			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the session, in the header; its messages share a thread (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
@@ -46,6 +47,11 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
+			if url := c.String("webhook"); url != "" { // also for the process that sends what is left in the outbox
+				if err := os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url); err != nil {
+					return usage(errors.New("--webhook takes a URL"), "gchat-send --help")
+				}
+			}
 			s := send{
 				self: p.self, env: os.Getenv, in: p.in, out: p.out, errOut: p.errOut, kind: c.String("type"), title: c.String("title"),
 				threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
@@ -85,6 +91,9 @@ const (
 	exitNoWebhook    = 1
 	exitNotDelivered = 2
 )
+
+// olderTypes are the types that callers of earlier scripts give.
+var olderTypes = map[string]string{"message": string(gchat.Plain), "progress": string(gchat.ProgressUpdate)}
 
 func (s *send) run(ctx context.Context, args []string) error {
 	report, err := s.report(ctx, args)
@@ -145,7 +154,7 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 		}
 		text = strings.TrimRight(string(b), "\n")
 	}
-	t := gchat.ReportType(s.kind)
+	t := gchat.ReportType(cmp.Or(olderTypes[s.kind], s.kind))
 	var all []string
 	for _, t := range gchat.ReportTypes() {
 		all = append(all, string(t))

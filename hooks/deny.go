@@ -134,7 +134,7 @@ func (h *Hook) denial(q *state.Question) string {
 // waitCommand is how Claude waits for the reply itself.
 func (h *Hook) waitCommand(id string) string {
 	self := h.Self
-	if base := filepath.Base(self); self == "" || base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook")) {
+	if base := JobName(filepath.Base(self)); self == "" || base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook")) {
 		return "gchat-wait --question-id " + id // a copy under a hook's name would run as that
 	}
 	if strings.ContainsFunc(self, func(r rune) bool {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -60,6 +61,12 @@ var jobs = map[string]func(*Hook, context.Context, *Event) error{
 
 // Names are the hooks' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(jobs)) }
+
+// JobName is the job that a name stands for: scripts that did it before were called so with .sh or .py at the end, and
+// settings and other scripts still name them.
+func JobName(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".sh"), ".py")
+}
 
 // Known says whether name is a hook's.
 func Known(name string) bool { return jobs[name] != nil }
