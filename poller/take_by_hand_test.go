@@ -26,6 +26,8 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 		"of days ago, by name":              {"main", -72 * time.Hour, nil, false},
 		"two of that name ask":              {"main", time.Minute, &state.Question{SessionName: "main", TmuxSession: "other"}, false},
 		"two of that name ask, by id":       {"s-orch-0", time.Minute, &state.Question{SessionName: "main", TmuxSession: "other"}, true},
+		"two ask in whose files that id is": {"epic4", time.Minute, &state.Question{SessionName: "main", TmuxSession: "other", ClaudeSessionID: "c-2"}, false},
+		"one of them by Claude Code's id":   {"c-1", time.Minute, &state.Question{SessionName: "main", TmuxSession: "other", ClaudeSessionID: "c-2"}, true},
 		"one session asks twice":            {"main", time.Minute, &state.Question{SessionName: "main", TmuxSession: "orch"}, true},
 		"another name asks":                 {"main", time.Minute, &state.Question{SessionName: "side", TmuxSession: "other"}, true},
 		"the other's Claude Code is gone":   {"main", time.Minute, &state.Question{SessionName: "main", TmuxSession: "other", ClaudePID: 1 << 30}, true},
@@ -34,7 +36,14 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			q := d.asked(state.Question{SessionName: "main", TmuxSession: "orch"})
-			if o := c.other; o != nil {
+			if o := c.other; o != nil && o.ClaudeSessionID != "" { // a launch script calls both the same
+				for id, one := range map[string]*state.Question{"c-1": q, "c-2": d.asked(*o)} {
+					if _, err := state.UpdateQuestion(one.Path, func(q *state.Question) error { q.SessionID, q.ClaudeSessionID = "epic4", id; return nil }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				q = d.load(q)
+			} else if o != nil {
 				answered := len(o.Answers) > 0
 				if o = d.asked(*o); strings.HasPrefix(o.SessionID, "s-orch") {
 					if _, err := state.UpdateQuestion(o.Path, func(o *state.Question) error { o.SessionID = q.SessionID; return nil }); err != nil {

@@ -216,10 +216,10 @@ func (q *Question) MarshalJSON() ([]byte, error) {
 		write(name, b)
 	}
 	for _, name := range slices.Sorted(maps.Keys(foreign)) {
-		known[name] = true
 		if foreign[name] == nil {
 			continue
 		}
+		known[name] = true
 		b, err := marshalMember(foreign[name])
 		if err != nil {
 			return nil, err

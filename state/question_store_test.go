@@ -287,7 +287,79 @@ func TestScanSeesChanges(t *testing.T) {
 	}
 }
 
+// A closed marker has a word that stop gates know, and is read back as what it was.
+func TestClosedMarkersSayWhatGatesKnow(t *testing.T) {
+	for _, c := range []struct {
+		mode     Mode
+		status   Status
+		word, as string
+	}{
+		{Deny, Pending, "pending", ""}, {Deny, Resolved, "resolved", ""}, {Deny, TimedOut, "timeout", ""},
+		{Deny, Cancelled, "resolved", "cancelled"}, {Deny, Abandoned, "timeout", "abandoned"}, {Deny, Expired, "timeout", "expired"},
+		{Native, Cancelled, "cancelled", ""}, {Inject, Abandoned, "abandoned", ""},
+	} {
+		q := question("s")
+		q.Mode, q.Status = c.mode, c.status
+		b, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Status string `json:"status"`
+			As     string `json:"closed_as"`
+		}
+		var again Question
+		if err := errors.Join(json.Unmarshal(b, &file), json.Unmarshal(b, &again)); err != nil || file.Status != c.word || file.As != c.as || again.Status != c.status {
+			t.Errorf("%s, %s: %s closed as %q, read as %s, %v", c.mode, c.status, file.Status, file.As, again.Status, err)
+		}
+	}
+}
+
+// Times have three digits and a zone in numbers, wherever they stand: Python before 3.11 reads no others.
+func TestTimesAreForPython(t *testing.T) {
+	q, at := question("s"), asked.Add(456789*time.Nanosecond)
+	q.ThreadName, q.AskedAt, q.PostedAt, q.ResolvedAt, q.TimesOutAt, q.SessionEnded, q.DeliveredAt = "spaces/S/threads/T", at, &at, &at, &at, &at, &at
+	q.Replies, q.Typing = []Reply{{CreateTime: at}}, &Typing{At: at}
+	b, err := json.Marshal(q)
+	if n := strings.Count(string(b), `"2026-02-21T10:30:00.123+00:00"`); err != nil || n != 9 || strings.Count(string(b), "2026-02-21T") != n || !strings.Contains(string(b), `"thread_name":"spaces/S/threads/T"`) {
+		t.Errorf("%d times: %s, %v", n, b, err)
+	}
+	if len(b) != len(strings.ReplaceAll(string(b), "00:00Z", "")) {
+		t.Errorf("a Z: %s", b)
+	}
+}
+
+// What another program says is the answer is a reply that waits to be judged, once; without one the question still waits.
+func TestForeignAnswerIsAReply(t *testing.T) {
+	for name, c := range map[string]struct{ members, want string }{
+		"a number as text": {`"answer":"2","answered_by":"Ann","answered_at":"2026-02-21T10:31:00.5+00:00"`, "2"},
+		"a number":         {`"answer":2`, "2"},
+		"words":            {`"answer":"Q1: 2\nother: no","response":null`, "Q1: 2\nother: no"},
+		"empty":            {`"answer":""`, ""},
+		"blank":            {`"answer":" \n"`, ""},
+		"null":             {`"answer":null`, ""},
+		"none":             {`"x":1`, ""},
+		"a list":           {`"answer":["2"]`, ""},
+	} {
+		path := filepath.Join(t.TempDir(), "q.json")
+		if err := os.WriteFile(path, []byte(`{"question_id":"x","session_id":"s","status":"answered",`+c.members+`,"thread_name":"spaces/S/threads/T","forwarded_at":"2026-02-21T10:30:00.123456+00:00"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // as it was written, and as we wrote it
+			q, err := UpdateQuestion(path, func(q *Question) error { q.Denied = true; return nil })
+			if err != nil || q.Status != Pending || len(q.Replies) != min(len(c.want), 1) || q.ThreadName != "spaces/S/threads/T" || !q.AskedAt.Truncate(time.Millisecond).Equal(asked) {
+				t.Fatalf("%s: %+v, %v", name, q, err)
+			}
+			if c.want != "" && (q.Replies[0].Text != c.want || q.Replies[0].Sender != Local || q.Replies[0].Verdict != Unread || q.AnsweredBy != "") {
+				t.Errorf("%s: %+v", name, q.Replies[0])
+			}
+		}
+	}
+}
+
 func FuzzQuestionFile(f *testing.F) {
+	f.Add([]byte(`{"question_id":"x","status":"answered","answer":2,"answered_by":"Ann","forwarded_at":"nonsense","thread_name":7,"closed_as":"cancelled"}`))
+	f.Add([]byte(`{"question_id":"x","status":"resolved","closed_as":"cancelled","mode":"deny"}`))
 	f.Add([]byte(`{"question_id":"x","status":"pending","replies":[{"verdict":"used"}],"partial":{"0":{"text":"a"}}}`))
 	f.Add([]byte(`{"question_id":"x","status":"pending","asked_at":"nonsense"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
