@@ -40,6 +40,9 @@ func (p *Poller) Await(ctx context.Context, q *state.Question, w Waiting) (*stat
 	}
 	ends := func(q *state.Question) bool { return w.Over != nil && w.Over(q) }
 	path := q.Path
+	if now, err := p.look(ctx, path, !w.Held); err == nil && !waits(now) {
+		return now, nil // what is there already needs no space that can be read
+	}
 	q, err := p.watch(ctx, q, watching{
 		begin: func(ctx context.Context) bool {
 			p.tellRead(ctx, q)

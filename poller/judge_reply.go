@@ -61,6 +61,9 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 	case r.Sender != Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return nil
+	case takenByAnother(q, r):
+		r.Verdict = state.Ignored
+		return nil
 	case strings.TrimSpace(text) == "":
 		r.Verdict = state.Ignored
 		if r.Sender == Local || !allowed(cfg, r) || !q.Answerable() {
@@ -91,6 +94,15 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("reply not claimed")
 	}
 	return nil
+}
+
+// takenByAnother says whether another program has found this message in the thread and written it into the question's file: the
+// person said it once.
+func takenByAnother(q *state.Question, r *state.Reply) bool {
+	at := r.CreateTime.Truncate(time.Millisecond)
+	return r.Sender != Local && slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
+		return other.Sender == Local && other.CreateTime.Truncate(time.Millisecond).Equal(at)
+	})
 }
 
 // claim makes a reply the question's answer. Answers are keyed by the raw question text.

@@ -82,3 +82,30 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	replies("users/2", "users/4")
 	verdicts(state.Refused, state.Used)
 }
+
+// A poll script of another program took the message out of the thread first: the person is not told that they said it twice.
+func TestMessageThatAnotherProgramTook(t *testing.T) {
+	d := newDesk(t)
+	q := d.asked(state.Question{Mode: state.Native, MessageSent: true})
+	at := d.clock.Add(time.Minute + 123456*time.Microsecond)
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.Replies = []state.Reply{{MessageName: "local/1", Sender: Local, DisplayName: "Ann", Text: "2", CreateTime: at}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := d.Judge(q.Path); err != nil || q.Status != state.Answered {
+		t.Fatalf("%s, %v", q.Status, err)
+	}
+	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.Replies = append(q.Replies, state.Reply{MessageName: "spaces/S/messages/1", Sender: "users/1", Text: "2", CreateTime: at},
+			state.Reply{MessageName: "spaces/S/messages/2", Sender: "users/1", Text: "2", CreateTime: at.Add(time.Second)})
+		return nil
+	})
+	if err == nil {
+		after, err = d.Judge(q.Path)
+	}
+	if err != nil || after.Replies[1].Verdict != state.Ignored || after.Replies[2].Verdict == state.Ignored {
+		t.Errorf("%+v, %v", after.Replies, err)
+	}
+}

@@ -76,7 +76,7 @@ func (q *Question) inFile() (Status, map[string]any) {
 
 // readForeign takes over what the file says in other programs' words.
 func (q *Question) readForeign() {
-	q.ThreadName = cmp.Or(q.ThreadName, q.rawText("thread_name"))
+	q.ThreadKey, q.ThreadName = cmp.Or(q.ThreadKey, q.rawText("thread_key")), cmp.Or(q.ThreadName, q.rawText("thread_name"))
 	if word := Status(q.rawText("closed_as")); word != "" && closedAs[word] == q.Status {
 		q.Status = word
 	}
