@@ -34,7 +34,9 @@ func (p Program) sendCommand() *cli.Command {
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
-			&cli.StringFlag{Name: "webhook", Usage: "`URL` to send to, instead of the configured one; other users of this machine can see a command line"},
+			&cli.StringFlag{
+				Name: "webhook", Usage: "`URL` to send to, instead of the configured one; other users of this machine can see a command line",
+			},
 			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
 			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the session, in the header; its messages share a thread (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},

@@ -212,8 +212,10 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	id := uuid.New().String()
 	asker := h.asker(e)
 	return &state.Question{
-		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: asker.Name, TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane, TmuxSocket: asker.TmuxSocket,
-		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart, AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
+		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: asker.Name,
+		TmuxSession: asker.TmuxSession, TmuxPane: asker.TmuxPane, TmuxSocket: asker.TmuxSocket,
+		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart,
+		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
 		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: e.agentID(),
 	}, nil

@@ -13,8 +13,8 @@ import (
 )
 
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt, where a person or a script can
-// put one when Chat is out of reach. The session's id may also be Claude Code's own, or as the question's file is named after it. Renaming it decides which of several waiters has it; it goes when the reply is in
-// the question's file.
+// put one when Chat is out of reach. The id may also be Claude Code's own, or as the question's file has it in its name.
+// Renaming the file decides which of several waiters has it; it goes when the reply is in the question's file.
 //
 // A file that was there before the question was asked was meant for another one, and so may one be that only names a session
 // where two are called so and ask: they are left, which the log says once.
@@ -77,7 +77,8 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 	qs, _ := (&state.Scan{LeaveAlone: true}).Questions([]string{stateDirOf(q)})
 	for _, other := range qs {
 		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
-		if called && other.ClaudeSession() != q.ClaudeSession() && other.Answerable() && p.now().Sub(other.AskedAt) < state.MaxAge && !Gone(other) {
+		if called && other.ClaudeSession() != q.ClaudeSession() && other.Answerable() &&
+			p.now().Sub(other.AskedAt) < state.MaxAge && !Gone(other) {
 			return "another session of that name asks, too: name the file after its claude_session_id, or use `gchat-hooks answer`"
 		}
 	}

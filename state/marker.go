@@ -78,7 +78,10 @@ func parseMarker(b []byte, written time.Time, thoroughly bool) (*Proof, error) {
 			return nil, err
 		}
 	}
-	m := &Proof{QuestionID: in.QuestionID, SessionID: cmp.Or(in.ClaudeSession, in.SessionID), ThreadKey: in.ThreadKey, Status: in.Status, Written: written}
+	m := &Proof{
+		QuestionID: in.QuestionID, SessionID: cmp.Or(in.ClaudeSession, in.SessionID), ThreadKey: in.ThreadKey,
+		Status: in.Status, Written: written,
+	}
 	if m.QuestionID == "" || m.SessionID == "" {
 		return nil, errors.New("question_id or session_id is missing")
 	}

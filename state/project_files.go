@@ -45,8 +45,8 @@ const (
 	ignoreAll = "*\n"
 )
 
-// keepOutOfGit gives a project's state folder a .gitignore of its own: questions and answers do not belong into a commit. One that
-// stands there stays as it is. A folder that cannot be written says so when a question is recorded.
+// keepOutOfGit gives a project's state folder a .gitignore of its own: questions and answers do not belong into a commit.
+// One that stands there stays as it is. Where it cannot be written, neither can the question, which says so.
 func keepOutOfGit(projectState string) {
 	path := filepath.Join(projectState, gitignore)
 	if _, err := os.Lstat(path); missing(err) {

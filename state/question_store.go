@@ -47,8 +47,8 @@ func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == D
 func (s Questions) lockPath(name string) string { return filepath.Join(s.Dir, ".locks", name) }
 
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
-// can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new one (without
-// Path, it is written), or nil.
+// can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
+// one (without Path, it is written), or nil.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
 	if err := mkdir(s.Dir); err != nil {
 		return nil, err
