@@ -3,34 +3,58 @@ package gchat
 import (
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
 
+// People answer on a phone, tired. This is what their replies may say:
+//
+//	2, #2, 2), option 2         the option with that number
+//	Rolling deployment, roll    a label, or a clear beginning of one
+//	1,3 or auth and search      several of them, where several may be chosen
+//	2 - but keep the footer     a number, a list or a whole label, and a remark on it
+//	other: 2                    the person's own words, to the end of the reply
+//	Q2: 1                       the answer to one of several questions; each may stand on its line
+//	2 ⏎ 1,3 or 2; 1,3           answers in order, where each of them is one of the above
+//
+// Anything else is the person's own words for the first question that is open, uncut: Claude understands words, while a
+// choice that is read into them would be acted upon.
+
+// NoOption is a number that none of a question's options has. Question is an index.
+type NoOption struct{ Question, Number int }
+
 // ParseReply adds to the partial answers what a person's reply says, by index into questions. Missing are the indexes
-// that have no answer yet, in order. Partial stays as it is.
-func ParseReply(text string, questions []state.Prompt, partial map[int]state.Answer) (answers map[int]state.Answer, missing []int) {
+// that have no answer yet, in order. Partial stays as it is. Where an answer is a number without an option, none says so,
+// and the answer holds that number as the person's own words.
+func ParseReply(text string, questions []state.Prompt, partial map[int]state.Answer) (answers map[int]state.Answer, missing []int, none *NoOption) {
 	answers = maps.Clone(partial)
 	if answers == nil {
 		answers = map[int]state.Answer{}
 	}
-	if text = strings.TrimSpace(CleanReply(text)); !blank(text) {
-		r := &reply{open: unanswered(questions, partial)}
-		for _, p := range questions {
-			r.questions = append(r.questions, newChoices(p))
+	r := &reply{text: strings.TrimSpace(CleanReply(text)), open: unanswered(questions, partial)}
+	if blank(r.text) {
+		return answers, r.open, nil
+	}
+	for _, p := range questions {
+		r.questions = append(r.questions, newChoices(p))
+	}
+	for _, part := range r.parts() {
+		a, number := r.questions[part.question].answer(part.text)
+		if a.Empty() {
+			continue
 		}
-		for i, a := range r.read(text) {
-			if !a.Empty() {
-				answers[i] = a
-			}
+		a.Notes = strings.TrimSpace(a.Notes + "\n" + part.remark)
+		answers[part.question] = a
+		if number != nil && none == nil {
+			none = &NoOption{part.question, *number}
 		}
 	}
-	return answers, unanswered(questions, answers)
+	return answers, unanswered(questions, answers), none
 }
 
 func unanswered(questions []state.Prompt, answers map[int]state.Answer) (missing []int) {
@@ -42,239 +66,327 @@ func unanswered(questions []state.Prompt, answers map[int]state.Answer) (missing
 	return missing
 }
 
-// reply reads one message. Open are the questions that had no answer before it.
+// reply is one message. Open are the questions that had no answer before it.
 type reply struct {
+	text      string
 	questions []*choices
 	open      []int
 }
 
-func (r *reply) read(text string) map[int]state.Answer {
-	whole := len(r.open) > 0 && r.questions[r.open[0]].exactly(text) >= 0 // a label may look like any form below
-	if !whole {
-		if answers, ok := r.named(text); ok {
-			return answers
-		}
-		if to, pieces := r.inOrder(text); pieces != nil {
-			answers := map[int]state.Answer{}
-			for i, piece := range pieces {
-				answers[to[i]] = r.parse(to[i], piece)
-			}
-			return answers
-		}
-	}
-	if len(r.open) == 0 {
-		return nil
-	}
-	return map[int]state.Answer{r.open[0]: r.parse(r.open[0], text)}
+// part is the text of a reply that belongs to one question.
+type part struct {
+	question     int
+	text, remark string
 }
 
-func (r *reply) parse(question int, piece string) state.Answer {
-	if piece = strings.TrimSpace(piece); blank(piece) {
-		return state.Answer{}
+// parts says which text of the reply belongs to which question.
+func (r *reply) parts() []part {
+	var whole []part
+	if len(r.open) > 0 {
+		whole = []part{{question: r.open[0], text: r.text}}
+		if r.questions[r.open[0]].label(r.text) > 0 || otherPrefix().MatchString(r.text) { // a label may look like any form below
+			return whole
+		}
 	}
-	return r.questions[question].parse(piece)
+	if named := r.named(); named != nil {
+		return named
+	}
+	if lines := r.inOrder(lineBreak()); lines != nil {
+		return lines
+	}
+	if answers := r.inOrder(semicolon()); answers != nil {
+		return answers
+	}
+	return whole
+}
+
+// questionMark is "Q2:" with what phones make of it. A full stop or a hyphen needs a space behind it: "Q1-2 next year"
+// and "Q1.5" are words. The first group is empty at the start of a line, and missing inside one.
+var questionMark = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
+})
+
+// named cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends only where a choice stands before the
+// next: in "Q1: see what I said on Q2: never" the second Q is part of the words. What stands before the first Q is a
+// remark on the first answer. It returns nil when the reply names no question, and when it says nothing but names.
+func (r *reply) named() (parts []part) {
+	from, intro := 0, ""
+	for _, m := range questionMark().FindAllStringSubmatchIndex(r.text, 64) {
+		n, _ := strconv.Atoi(plainDigits(r.text[m[4]:m[5]]))
+		if n < 1 || n > len(r.questions) {
+			continue
+		}
+		last := len(parts) - 1
+		before := strings.TrimSpace(r.text[from:m[0]])
+		if inLine := m[2] < 0; inLine && (last < 0 || r.questions[parts[last].question].pick(before, true) == nil) {
+			continue
+		}
+		if last < 0 {
+			intro = before
+		} else {
+			parts[last].text = before
+		}
+		from = m[1]
+		parts = append(parts, part{question: n - 1, text: strings.TrimSpace(r.text[from:])})
+	}
+	first := slices.IndexFunc(parts, func(p part) bool { return !blank(p.text) })
+	if first >= 0 {
+		parts[first].remark = intro
+		return parts
+	}
+	if intro == "" && len(r.questions) > 1 {
+		return parts // the message's own lines for the answers, sent back empty
+	}
+	return nil
 }
 
 var (
-	qLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[\s\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９]{1,9})[\t\pZ]*([:：.)）=–—-])`)
-	})
-	qInLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`[\s\pZ,;，；]+([QqＱｑ][\t\pZ]*[0-9０-９]{1,9}[\t\pZ]*[:：=])`)
-	})
+	lineBreak = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n`) })
+	semicolon = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[;；]`) })
 )
 
-// named reads "Q1: 2" lines. What stands before the first of them is a remark on the first answer. It is not ok when
-// there is no such line, or when words would be lost because none of the lines says anything.
-func (r *reply) named(text string) (answers map[int]state.Answer, ok bool) {
-	var intro []string
-	said := map[int][]string{} // lines by question; a later Q line replaces an earlier one
-	var order []int
-	at := -1
-	for line := range strings.SplitSeq(text, "\n") {
-		for {
-			i, rest, isQ := r.qLine(line)
-			if isQ {
-				at = i
-				order = append(order, i)
-				said[i] = nil
-				line = rest
-			}
-			next := r.nextInLine(at, isQ, line)
-			if next < 0 {
-				break
-			}
-			said[at] = append(said[at], strings.TrimRight(line[:next], ",;，； \t"))
-			line = strings.TrimLeft(line[next:], ",;，； \t\u00a0\u3000")
+// inOrder cuts the reply into answers for all questions, or for those that are open, in their order: a line for each, or
+// so many with semicolons between them. `other:` takes everything that follows. It returns nil unless each piece is a
+// choice or `other:`.
+func (r *reply) inOrder(separator *regexp.Regexp) (parts []part) {
+	var texts []string
+	for rest := r.text; rest != ""; {
+		text, after := rest, ""
+		if at := separator.FindStringIndex(rest); at != nil && !otherPrefix().MatchString(rest) {
+			text, after = rest[:at[0]], rest[at[1]:]
 		}
-		if at < 0 {
-			intro = append(intro, line)
-		} else {
-			said[at] = append(said[at], line)
+		texts, rest = append(texts, strings.TrimSpace(text)), strings.TrimSpace(after)
+		if len(texts) > len(r.questions) {
+			return nil
 		}
 	}
-	if at < 0 {
-		return nil, false
+	all := len(texts) == len(r.questions)
+	if len(texts) < 2 || !all && (len(texts) > len(r.open) || separator == lineBreak() && len(texts) < len(r.open)) {
+		return nil
 	}
-	answers = map[int]state.Answer{}
-	first := -1
-	for _, i := range order {
-		if _, done := answers[i]; done {
-			continue
+	for i, text := range texts {
+		question := i
+		if !all {
+			question = r.open[i]
 		}
-		if a := r.parse(i, strings.Join(said[i], "\n")); !a.Empty() {
-			answers[i] = a
-			if first < 0 {
-				first = i
-			}
+		if picked, _ := r.questions[question].choice(text); picked == nil && !otherPrefix().MatchString(text) {
+			return nil
 		}
+		parts = append(parts, part{question: question, text: text})
 	}
-	remark := strings.TrimSpace(strings.Join(intro, "\n"))
-	if blank(remark) {
-		return answers, first >= 0 || len(r.questions) > 1
-	}
-	if first < 0 {
-		return nil, false
-	}
-	a := answers[first]
-	a.Notes = strings.TrimPrefix(a.Notes+"\n"+remark, "\n")
-	answers[first] = a
-	return answers, true
+	return parts
 }
 
-// qLine splits "Q2: text". A number that sits tight behind "." or "-" must be a choice: "Q1-2 next year" and "Q3-Q4"
-// are words.
-func (r *reply) qLine(line string) (question int, rest string, ok bool) {
-	if !strings.ContainsAny(line, "QqＱｑ") { // cheaper than the expression, for a megabyte of lines
-		return 0, "", false
+// choices reads the answer to one question.
+type choices struct {
+	state.Prompt
+	labels  []string // as they are compared
+	longest int      // bytes; no choice is written longer than that
+}
+
+func newChoices(p state.Prompt) *choices {
+	c := &choices{Prompt: p, longest: 256}
+	for _, o := range p.Options {
+		c.labels = append(c.labels, normal(o.Label))
+		c.longest += 2*len(o.Label) + 16
 	}
-	m := qLine().FindStringSubmatchIndex(line)
-	if m == nil {
-		return 0, "", false
+	return c
+}
+
+var (
+	otherPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^other[\s\pZ]*[:：]`) })
+	otherInList = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
+	})
+	// A hyphen needs space around it ("2-3 days"). Phones make longer dashes of two.
+	remarkDash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`) })
+)
+
+// answer is what the text says. It is empty only if the text is. None is a number in it without an option: the text then
+// counts as the person's own words.
+func (c *choices) answer(text string) (a state.Answer, none *int) {
+	if blank(text) {
+		return state.Answer{}, nil
 	}
-	n, _ := strconv.Atoi(plainDigits(line[m[2]:m[3]]))
-	if n < 1 || n > len(r.questions) {
-		return 0, "", false
+	picked, a := c.choice(text)
+	for _, n := range picked {
+		if !c.has(n) {
+			return state.Answer{Text: text}, &n
+		}
 	}
-	sep, rest := line[m[4]:m[5]], line[m[1]:]
-	if sep == "." || sep == "-" || sep == "–" || sep == "—" {
-		if startsWithDigit(rest) || strings.HasPrefix(rest, "Q") || strings.HasPrefix(rest, "q") {
-			if picked, _ := r.questions[n-1].pick(rest); picked == nil {
-				return 0, "", false
+	if picked != nil {
+		a.Labels = c.chosen(picked)
+		return a, nil
+	}
+	if at := otherPrefix().FindStringIndex(text); at != nil && !blank(text[at[1]:]) {
+		text = strings.TrimSpace(text[at[1]:])
+	}
+	return state.Answer{Text: text}, nil
+}
+
+// choice reads the numbers of the options that the text chooses, with the own words or the remark behind them. It returns
+// nil when the text is no choice. Of several dashes the last with a choice before it counts, since labels have dashes too.
+func (c *choices) choice(text string) (picked []int, a state.Answer) {
+	if picked := c.pick(text, true); picked != nil {
+		return picked, a
+	}
+	if at := otherInList().FindStringIndex(head(text, c.longest)); at != nil && c.MultiSelect {
+		if picked := c.pick(text[:at[0]], true); picked != nil {
+			return picked, state.Answer{Text: strings.TrimSpace(text[at[1]:])}
+		}
+	}
+	dashes := remarkDash().FindAllStringIndex(head(text, c.longest), 32)
+	for _, at := range slices.Backward(dashes) {
+		if picked := c.pick(text[:at[0]], false); picked != nil {
+			return picked, state.Answer{Notes: strings.TrimSpace(text[at[1]:])}
+		}
+	}
+	return nil, a
+}
+
+// pick reads the whole text as one option or, where several may be chosen, as a list of them.
+func (c *choices) pick(text string, beginnings bool) []int {
+	text = strings.TrimSpace(text)
+	if len(c.Options) == 0 || text == "" || len(text) > c.longest {
+		return nil
+	}
+	if n := c.one(text, beginnings); n >= 0 {
+		return []int{n}
+	}
+	if !c.MultiSelect {
+		return nil
+	}
+	return c.list(text, beginnings)
+}
+
+var listSeparator = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
+})
+
+// list reads "1,3", "1 3" and "auth, search and 2". Each time it takes the longest start of the text that is one option:
+// labels contain commas and "and" as well.
+func (c *choices) list(text string, beginnings bool) (picked []int) {
+next:
+	for text != "" {
+		ends := listSeparator().FindAllStringIndex(text, 16)
+		if len(ends) < 16 {
+			ends = append(ends, []int{len(text), len(text)})
+		}
+		for _, end := range slices.Backward(ends) {
+			if n := c.one(text[:end[0]], beginnings); n >= 0 {
+				picked, text = append(picked, n), text[end[1]:]
+				continue next
 			}
 		}
+		return nil
 	}
-	return n - 1, rest, true
+	return picked
 }
 
-// nextInLine finds the next question in "Q1: 2, Q2: 1", or gives -1. Only a plain choice ends there: in "Q1: see what
-// I said on Q2: never" the second Q is part of the words.
-func (r *reply) nextInLine(question int, isQ bool, line string) int {
-	if !isQ {
-		return -1
+// one gives the number of the one option that the text names, counted from 1, or -1. A number needs no option: "9" is 9.
+func (c *choices) one(text string, beginnings bool) int {
+	n, bare := number(text)
+	if bare && c.has(n) {
+		return n
 	}
-	m := qInLine().FindStringSubmatchIndex(line)
-	if m == nil {
-		return -1
+	if l := c.label(text); l > 0 {
+		return l
 	}
-	if _, _, ok := r.qLine(line[m[2]:]); !ok {
-		return -1
-	}
-	if picked, _ := r.questions[question].pick(line[:m[0]]); picked == nil {
-		return -1
-	}
-	return m[0]
-}
-
-// inOrder splits a reply to several questions that names none of them: "1; 2,3; other: …", a line for each, or "2, 1".
-// It gives no pieces when the reply is about one question only.
-func (r *reply) inOrder(text string) (to []int, pieces []string) {
-	if len(r.questions) < 2 {
-		return nil, nil
-	}
-	byLine := r.lines(text)
-	to, pieces = r.semicolons(text)
-	switch {
-	case byLine != nil && (pieces == nil || r.clear(r.open, byLine) >= r.clear(to, pieces)):
-		return r.open, byLine
-	case pieces != nil:
-		return to, pieces
-	}
-	return r.open, r.commas(text)
-}
-
-// clear counts the pieces that are certainly an answer to their question. It decides between two ways to split.
-func (r *reply) clear(to []int, pieces []string) (n int) {
-	for i, piece := range pieces {
-		piece = strings.TrimSpace(piece)
-		if len(r.parse(to[i], piece).Labels) > 0 || otherPrefix().MatchString(piece) {
-			n++
-		}
+	if n < 0 && beginnings {
+		return c.beginning(text)
 	}
 	return n
 }
 
-func (r *reply) semicolons(text string) (to []int, pieces []string) {
-	pieces = strings.Split(strings.ReplaceAll(text, "；", ";"), ";")
-	for {
-		n := len(pieces)
+// has says whether there is an option that people call n.
+func (c *choices) has(n int) bool { return n >= 1 && n <= len(c.labels) && c.labels[n-1] != "" }
+
+// label gives the number of the first option with that label, or 0.
+func (c *choices) label(text string) int {
+	if len(text) > c.longest {
+		return 0
+	}
+	if text = normal(text); text == "" {
+		return 0
+	}
+	return slices.Index(c.labels, text) + 1
+}
+
+// leastBeginning is how many letters a clear beginning has: "do", "go" and "no" choose no Docker, Google or Node.js.
+const leastBeginning = 4
+
+// saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire".
+var saidAlone = strings.Fields("SURE OKAY YEAH NOPE FINE GOOD GREAT RIGHT COOL NICE THANKS NONE BOTH STOP WAIT WELL WHAT THIS THAT MAYBE")
+
+// beginning gives the number of the only label that begins with the text, or -1.
+func (c *choices) beginning(text string) int {
+	text = normal(text)
+	letters := 0
+	for _, r := range text {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			letters++
+		}
+	}
+	if letters < leastBeginning || slices.Contains(saidAlone, text) {
+		return -1
+	}
+	found := -1
+	for i, label := range c.labels {
 		switch {
-		case n < 2:
-			return nil, nil
-		case n == len(r.questions), n < len(r.questions) && len(r.open) == len(r.questions):
-			for i := range n {
-				to = append(to, i)
-			}
-			return to, pieces
-		case n == len(r.open):
-			return r.open, pieces
-		case !blank(pieces[n-1]):
-			return nil, nil
+		case !strings.HasPrefix(label, text):
+		case found < 0:
+			found = i + 1
+		case c.labels[found-1] != label:
+			return -1
 		}
-		pieces = pieces[:n-1] // "1; 2;" says as much as "1; 2"
 	}
+	return found
 }
 
-// lines gives one line for each open question, without their numbers if they are a numbered list of choices.
-func (r *reply) lines(text string) (lines []string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		if !blank(line) {
-			lines = append(lines, line)
+// chosen gives the labels of the options with those numbers, each once, in the options' order.
+func (c *choices) chosen(numbers []int) (labels []string) {
+	numbers = slices.Clone(numbers)
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		if l := c.Options[n-1].Label; !slices.Contains(labels, l) {
+			labels = append(labels, l)
 		}
 	}
-	if len(lines) != len(r.open) || len(lines) < 2 {
-		return nil
-	}
-	var rests []string
-	for i, line := range lines {
-		m := listItem().FindStringSubmatch(line)
-		if m == nil || m[1] != strconv.Itoa(r.open[i]+1) {
-			return lines
-		}
-		if picked, _ := r.questions[r.open[i]].pick(m[2]); picked == nil {
-			return lines
-		}
-		rests = append(rests, m[2])
-	}
-	return rests
+	return labels
 }
 
-var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(\d+)[.):][\s\pZ]+(.+)$`) })
+var numberForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`) })
 
-// commas reads "2, 1" as the numbers of single-selects in order.
-func (r *reply) commas(text string) []string {
-	pieces := strings.Split(strings.NewReplacer("，", ",", "、", ",").Replace(text), ",")
-	if len(pieces) != len(r.open) || len(pieces) < 2 {
-		return nil
+// number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
+// anything else. Bare is a number without any decoration.
+func number(text string) (n int, bare bool) {
+	if len(text) > 200 {
+		return -1, false
 	}
-	for i, piece := range pieces {
-		c := r.questions[r.open[i]]
-		n, _, _ := number(piece)
-		if _, ok := c.byNumber(n); !ok || c.MultiSelect {
-			return nil
+	text = strings.TrimSpace(plainDigits(text))
+	m := numberForm().FindStringSubmatch(text)
+	if m == nil {
+		return -1, false
+	}
+	n, _ = strconv.Atoi(m[1])
+	return n, text == m[1]
+}
+
+// plainDigits gives full-width ASCII as ASCII and ends a keycap emoji with a space: "1️⃣3️⃣" is two numbers.
+func plainDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '！' && r <= '～':
+			return r - '！' + '!'
+		case r == '。':
+			return '.'
+		case r == '\uFE0F':
+			return -1
+		case r == '\u20E3', unicode.Is(unicode.Zs, r):
+			return ' '
 		}
-	}
-	return pieces
+		return r
+	}, s)
 }
 
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
@@ -294,17 +406,34 @@ func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string
 	return "single_select"
 }
 
-func startsWithDigit(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return unicode.IsDigit(r)
+// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
+// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
+// Remarks are not in the value.
+func Decompose(p state.Prompt, value string) state.Answer {
+	var numbers []int
+	for value != "" {
+		best, rest := 0, ""
+		for i, o := range p.Options {
+			after, ok := cutLabel(value, o.Label)
+			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
+			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+				best, rest = i+1, after
+			}
+		}
+		if best == 0 {
+			break
+		}
+		numbers, value = append(numbers, best), rest
+	}
+	return state.Answer{Labels: newChoices(p).chosen(numbers), Text: value}
 }
 
-func endsInDigit(s string) bool {
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return unicode.IsDigit(r)
-}
-
-func startsWithLetter(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return unicode.IsLetter(r)
+// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
+func cutLabel(value, label string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(value, label)
+	if !ok || label == "" || rest == "" {
+		return "", ok && label != ""
+	}
+	rest, ok = strings.CutPrefix(rest, ", ")
+	return rest, ok && rest != ""
 }

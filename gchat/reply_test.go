@@ -83,12 +83,21 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"label with much space", deploy, " Rolling \n deployment", chose(rolling)},
 		{"label with a phone's dash", deploy, "Blue–green deployment", chose(blue)},
 		{"beginning", deploy, "blue", chose(blue)},
-		{"beginning, one letter", deploy, "c", chose("Canary")},
+		{"beginning with spaces, capital", deploy, " Roll  ", chose(rolling)},
+		{"beginning, one letter", deploy, "c", said("c")},
+		{"do is not Docker", prompt(false, "Docker", "Podman"), "do", said("do")},
+		{"do is not Do nothing", prompt(false, "Do nothing", "Retry"), "Do", said("Do")},
+		{"do is Do", prompt(false, "Do", "Don't"), "do", chose("Do")},
+		{"go is not Go back", prompt(false, "Go back", "Stay"), "Go", said("Go")},
+		{"sure is not Surefire", prompt(false, "Surefire", "Jest"), "Sure", said("Sure")},
+		{"sure is not Sure, later", prompt(false, "Sure, later", "No"), "sure", said("sure")},
+		{"sure is Sure", prompt(false, "Sure", "No"), "sure", chose("Sure")},
 		{"ambiguous beginning", prompt(false, "Redis", "Redpanda"), "red", said("red")},
 		{"label that begins another", prompt(false, "Redis cluster", "Redis"), "redis", chose("Redis")},
 		{"equal labels by label", prompt(false, "Yes", "YES"), "yes", chose("Yes")},
 		{"equal labels by number", prompt(false, "Yes", "YES"), "2", chose("YES")},
-		{"beginning of equal labels", prompt(false, "Yes", "YES"), "ye", chose("Yes")},
+		{"beginning of equal labels", prompt(false, "Yes", "YES"), "ye", said("ye")},
+		{"clear beginning of equal labels", prompt(false, "Later", "LATER"), "late", chose("Later")},
 		{"typographic apostrophe", prompt(false, "Don't", "Do"), "don’t", chose("Don't")},
 		{"straight quotes", prompt(false, "Say “hi”", "Leave"), `say "hi"`, chose("Say “hi”")},
 		{"Greek sigma folds", prompt(false, "ΟΔΟΣ", "x"), "οδος", chose("ΟΔΟΣ")},
@@ -102,40 +111,34 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"label looks like a remark", prompt(false, "Slow", "1 - fast"), "1 - fast", chose("1 - fast")},
 		{"label looks like a Q line", prompt(false, "Q1: January", "Q2: April"), "Q1: January", chose("Q1: January")},
 		{"no is not Node.js", prompt(false, "Node.js", "Deno"), "no", said("no")},
-		{"no is No, later", prompt(false, "No, later", "Yes"), "no", chose("No, later")},
+		{"no is not No, later", prompt(false, "No, later", "Yes"), "no", said("no")},
 		{"punctuation is no beginning", prompt(false, "?", "(recommended) x"), "(", said("(")},
 		{"beginning that is too long", deploy, "Canary release", said("Canary release")},
 		{"empty label cannot be chosen", prompt(false, "", "x"), "1", said("1")},
 		// remarks
 		{"remark behind a hyphen", deploy, "2 - but keep the footer", noted("but keep the footer", rolling)},
 		{"remark behind an em dash", deploy, "2 — but keep it", noted("but keep it", rolling)},
-		{"remark behind a tight em dash", deploy, "2—but keep it", noted("but keep it", rolling)},
 		{"remark behind an en dash", deploy, "2 – but keep it", noted("but keep it", rolling)},
 		{"remark behind two hyphens", deploy, "2 -- keep it", noted("keep it", rolling)},
-		{"remark behind a colon", deploy, "2: keep it", noted("keep it", rolling)},
-		{"remark behind a full-width colon", deploy, "2：保留页脚", noted("保留页脚", rolling)},
-		{"remark with but", deploy, "2, but keep it", noted("but keep it", rolling)},
-		{"butter is no but", deploy, "2, butter", said("2, butter")},
-		{"remark on the next lines", deploy, "2\nbut keep\n\n  the footer", noted("but keep\n\n  the footer", rolling)},
-		{"remark as a list", deploy, "2\r\n- a\r\n- b", noted("- a\n- b", rolling)},
 		{"remark of several lines", deploy, "2 - a\n$HOME \"x\"", noted("a\n$HOME \"x\"", rolling)},
 		{"remark with separators", deploy, "2 - a - b: c", noted("a - b: c", rolling)},
 		{"remark behind a keycap", deploy, "2️⃣ - go", noted("go", rolling)},
-		{"remark behind a label", deploy, "Canary: 5 percent", noted("5 percent", "Canary")},
-		{"remark behind a beginning", deploy, "blue - but keep it", noted("but keep it", blue)},
+		{"remark behind a label", deploy, "Canary - 5 percent", noted("5 percent", "Canary")},
+		{"remark behind a beginning", deploy, "blue - but keep it", said("blue - but keep it")},
+		{"hyphen of another label", prompt(false, "Blue - green", "Red"), "blue - red", said("blue - red")},
+		{"words behind a tight dash", deploy, "2—but keep it", said("2—but keep it")},
+		{"words behind a colon", deploy, "2: keep it", said("2: keep it")},
+		{"words behind a comma", deploy, "2, but keep it", said("2, but keep it")},
+		{"words on the next line", deploy, "2\nbut keep it", said("2\nbut keep it")},
+		{"words as a list", deploy, "2\r\n- a\r\n- b", said("2\n- a\n- b")},
 		{"remark behind a label with a hyphen", prompt(false, "Blue", "Blue - green"), "blue - green - now", noted("now", "Blue - green")},
-		{"remark with the label's own hyphen", prompt(false, "Blue - green", "Red"), "blue - red", said("blue - red")},
-		{"remark below a label", deploy, "canary\nfive percent", noted("five percent", "Canary")},
-		{"a line is no beginning", prompt(false, "In place", "New"), "I\nwould not", said("I\nwould not")},
-		{"remark behind a number out of range", deploy, "7 - but", said("7 - but")},
-		{"remark behind Other", prompt(false, "A", "Other"), "2: use canary", noted("use canary", "Other")},
 		// own words
 		{"other", deploy, "other: canary", said("canary")},
 		{"Other", deploy, "Other: 2", said("2")},
 		{"other with full-width colon", deploy, "other：２", said("２")},
 		{"other without words", deploy, "other:", said("other:")},
+		{"other takes everything", deploy, "other: a; b\nQ1: 2\n", said("a; b\nQ1: 2")},
 		{"label that begins with other", prompt(false, "Other: mine", "B"), "other: mine", chose("Other: mine")},
-		{"label that begins with other, not meant", prompt(false, "Other: mine", "B"), "other: yours", said("other: yours")},
 		{"shell", deploy, `$HOME "x" {a} \n`, said(`$HOME "x" {a} \n`)},
 		{"several lines", deploy, "first\r\n  second\n\nthird ", said("first\n  second\n\nthird")},
 		{"CJK", deploy, "请用金丝雀", said("请用金丝雀")},
@@ -164,7 +167,8 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"list with zero", features, "0,1", said("0,1")},
 		{"list that ends in and", features, "1 and", said("1 and")},
 		{"list of labels", features, "search, AUTH", chose("Auth", "Search")},
-		{"list of beginnings", features, "au, dark", chose("Auth", "Dark mode")},
+		{"list with beginnings", features, "auth, dark", chose("Auth", "Dark mode")},
+		{"list with too short beginnings", features, "au, da", said("au, da")},
 		{"list of labels with and", features, "auth and search", chose("Auth", "Search")},
 		{"list of labels with comma and and", features, "auth, search, and dark", chose("Auth", "Search", "Dark mode")},
 		{"list of numbers and labels", features, "1, dark mode", chose("Auth", "Dark mode")},
@@ -181,15 +185,14 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"list and other in a single-select", deploy, "1, other: x", said("1, other: x")},
 		{"other inside words", features, "I want the other: 2", said("I want the other: 2")},
 		{"list with a remark", features, "1,3 - but later", noted("but later", "Auth", "Dark mode")},
-		{"list with but", features, "1,3, but later", noted("but later", "Auth", "Dark mode")},
-		{"labels with a remark", features, "auth, search: soon", noted("soon", "Auth", "Search")},
-		{"list with a remark below", features, "1,3\nbut later", noted("but later", "Auth", "Dark mode")},
+		{"labels with a remark", features, "auth, search - soon", noted("soon", "Auth", "Search")},
+		{"list with words below", features, "1,3\nbut later", said("1,3\nbut later")},
 		{"equal labels in a list", prompt(true, "A", "A", "B"), "1,2,3", chose("A", "B")},
 		{"words in a multi-select", features, "2 weeks", said("2 weeks")},
 		// Q lines
 		{"Q line", deploy, "Q1: 2", chose(rolling)},
 		{"Q line, words", deploy, "q 1) 2 weeks", said("2 weeks")},
-		{"Q line, several lines", deploy, "Q1: 2\nbut keep it", noted("but keep it", rolling)},
+		{"Q line, several lines", deploy, "Q1: 2 - a\nbut keep it", noted("a\nbut keep it", rolling)},
 		{"Q line behind words", deploy, "hello\nQ1: 2", noted("hello", rolling)},
 		{"Q line behind words, with remark", deploy, "hello\nQ1: 2 - now", noted("now\nhello", rolling)},
 		{"Q line out of range", deploy, "Q2: 1", said("Q2: 1")},
@@ -198,7 +201,7 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"quarter of a year", deploy, "Q1-26 release", said("Q1-26 release")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, missing := ParseReply(tt.text, []state.Prompt{tt.p}, nil)
+			got, missing, _ := ParseReply(tt.text, []state.Prompt{tt.p}, nil)
 			if !reflect.DeepEqual(got, map[int]state.Answer{0: tt.want}) {
 				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
 			}
@@ -229,9 +232,10 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 		{"Q lines", three, nil, "Q1: 2\nQ2: 1,3\nQ3: call it foo", answers{0: chose(rolling), 1: chose("Auth", "Dark mode"), 2: said("call it foo")}, nil},
 		{"Q lines, their separators", three, nil, "q1. 2\nQ 2 = search\nQ3 - foo", answers{0: chose(rolling), 1: chose("Search"), 2: said("foo")}, nil},
 		{"Q lines, full-width", two, nil, "Ｑ１：２\nQ2)1", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"Q lines, tight", two, nil, "Q1:2\nQ2-1", answers{0: chose(rolling), 1: chose(blue)}, nil},
+		{"Q lines, tight", two, nil, "Q1:2\nQ2:1", answers{0: chose(rolling), 1: chose(blue)}, nil},
+		{"Q lines with words of several lines", two, nil, "Q1: first\nsecond\nQ2: 2\nbut now", answers{0: said("first\nsecond"), 1: said("2\nbut now")}, nil},
+		{"Q lines with a remark", two, nil, "Q1: 2 - fast\nQ2: other: 2", answers{0: noted("fast", rolling), 1: said("2")}, nil},
 		{"Q lines in disorder", two, nil, "Q2: 1\nQ1: 2", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"Q lines of several lines", two, nil, "Q1: first\nsecond\nQ2: 2\nbut now", answers{0: said("first\nsecond"), 1: noted("but now", rolling)}, nil},
 		{"one Q line", two, nil, "Q2: 1", answers{1: chose(blue)}, []int{0}},
 		{"Q line twice", two, nil, "Q2: 1\nQ2: 2", answers{1: chose(rolling)}, []int{0}},
 		{"Q line overrides", two, answers{0: chose(blue), 1: said("x")}, "Q1: 2", answers{0: chose(rolling), 1: said("x")}, nil},
@@ -244,31 +248,36 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 		{"Q lines in one line, spaces", two, nil, "q1: 2 q2: 1", answers{0: chose(rolling), 1: chose(blue)}, nil},
 		{"Q inside words", two, nil, "Q1: as I said on Q2: never", answers{0: said("as I said on Q2: never")}, []int{1}},
 		{"quarter is words", two, nil, "Q1-2 next year", answers{0: said("Q1-2 next year")}, []int{1}},
-		{"semicolons", three, nil, "1; 2,3; other: foo; bar", answers{0: said("1; 2,3; other: foo; bar")}, []int{1, 2}},
+		{"Q lines with a semicolon", two, nil, "Q1: 2; Q2: 1", answers{0: chose(rolling), 1: chose(blue)}, nil},
+		{"words of several lines", two, nil, "Postgres\nyes we talked about it", answers{0: said("Postgres\nyes we talked about it")}, []int{1}},
+		{"words of as many lines, the first a choice", two, nil, "Canary\nyes we talked about it", answers{0: said("Canary\nyes we talked about it")}, []int{1}},
+		{"words with a semicolon", two, nil, "use A; it is better", answers{0: said("use A; it is better")}, []int{1}},
+		{"words with a semicolon, the first a choice", two, nil, "2; it is better", answers{0: said("2; it is better")}, []int{1}},
+		{"words with a semicolon in lines", two, nil, "use A; it is better\nuse B", answers{0: said("use A; it is better\nuse B")}, []int{1}},
+		{"words for the next", two, answers{0: chose(blue)}, "a; b\nc", answers{0: chose(blue), 1: said("a; b\nc")}, nil},
+		{"semicolons, then other", three, nil, "1; 2,3; other: foo; bar\nbaz", answers{0: chose(blue), 1: chose("Search", "Dark mode"), 2: said("foo; bar\nbaz")}, nil},
+		{"semicolons, other first", two, nil, "other: a; 2", answers{0: said("a; 2")}, []int{1}},
+		{"semicolons, labels and remarks", two, nil, "canary - now; roll", answers{0: noted("now", "Canary"), 1: chose(rolling)}, nil},
+		{"semicolons, an empty piece", three, nil, "1;;2", answers{0: said("1;;2")}, []int{1, 2}},
+		{"semicolons, too many", two, nil, "1; 2; 1", answers{0: said("1; 2; 1")}, []int{1}},
+		{"semicolons for the missing", three, answers{1: chose("Auth")}, "2; other: foo", answers{0: chose(rolling), 1: chose("Auth"), 2: said("foo")}, nil},
+		{"semicolons for all again", mixed, answers{0: chose(blue)}, "2;1", answers{0: chose(rolling), 1: chose("Auth")}, nil},
+		{"lines", mixed, nil, "2\n\nauth, search\n", answers{0: chose(rolling), 1: chose("Auth", "Search")}, nil},
+		{"lines, phone", mixed, nil, "２。 \n #1 ", answers{0: chose(rolling), 1: chose("Auth")}, nil},
+		{"lines with remarks", two, nil, "1 - fast\n2 - cheap", answers{0: noted("fast", blue), 1: noted("cheap", rolling)}, nil},
+		{"lines, then other", two, nil, "2\nother: a\n\nb; c", answers{0: chose(rolling), 1: said("a\n\nb; c")}, nil},
+		{"lines for the missing", three, answers{2: said("x")}, "2\n1", answers{0: chose(rolling), 1: chose("Auth"), 2: said("x")}, nil},
+		{"lines, too few", three, nil, "2\n1", answers{0: said("2\n1")}, []int{1, 2}},
+		{"numbered lines are words", two, nil, "1. migrate\n2. test", answers{0: said("1. migrate\n2. test")}, []int{1}},
+		{"list for a single-select", two, nil, "2, 1", answers{0: said("2, 1")}, []int{1}},
 		{"semicolons that fit", three, nil, "1; 2,3; other: foo", answers{0: chose(blue), 1: chose("Search", "Dark mode"), 2: said("foo")}, nil},
 		{"semicolons, full-width", two, nil, "1；2", answers{0: chose(blue), 1: chose(rolling)}, nil},
-		{"semicolons, an empty piece", three, nil, "1;;foo", answers{0: chose(blue), 2: said("foo")}, []int{1}},
 		{"semicolons, fewer", three, nil, "1; 2", answers{0: chose(blue), 1: chose("Search")}, []int{2}},
 		{"semicolons, one too many but empty", two, nil, "1; 2;", answers{0: chose(blue), 1: chose(rolling)}, nil},
-		{"semicolons for the missing", three, answers{1: chose("Auth")}, "2; foo", answers{0: chose(rolling), 1: chose("Auth"), 2: said("foo")}, nil},
-		{"semicolons for all again", three, answers{0: chose(blue)}, "2;1;x", answers{0: chose(rolling), 1: chose("Auth"), 2: said("x")}, nil},
 		{"semicolons that fit nothing", three, answers{0: chose(blue)}, "1;3;4;2", answers{0: chose(blue), 1: chose("Auth", "Search", "Dark mode", "Export, CSV")}, []int{2}},
-		{"only semicolons", two, nil, ";", answers{}, []int{0, 1}},
 		{"semicolons over a line end", two, nil, "1; other: a\nb", answers{0: chose(blue), 1: said("a\nb")}, nil},
-		{"lines with a semicolon in words", two, nil, "use A; it is better\nuse B", answers{0: said("use A; it is better"), 1: said("use B")}, nil},
 		{"lines with a semicolon list", []state.Prompt{features, deploy}, nil, "1;3\n2", answers{0: chose("Auth", "Dark mode"), 1: chose(rolling)}, nil},
 		{"label with a semicolon", []state.Prompt{prompt(false, "a; b", "c"), deploy}, nil, "A; b", answers{0: chose("a; b")}, []int{1}},
-		{"lines", three, nil, "2\n\nauth, search\nfoo", answers{0: chose(rolling), 1: chose("Auth", "Search"), 2: said("foo")}, nil},
-		{"lines for the missing", three, answers{1: chose("Auth")}, "2\nfoo", answers{0: chose(rolling), 1: chose("Auth"), 2: said("foo")}, nil},
-		{"lines that do not fit", three, nil, "2\nbut keep it", answers{0: noted("but keep it", rolling)}, []int{1, 2}},
-		{"numbered lines", two, nil, "1. 2\n2. 1", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"numbered lines with colons", two, nil, "1: 2\n2: 1", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"lines with remarks", two, nil, "1: fast\n2: cheap", answers{0: noted("fast", blue), 1: noted("cheap", rolling)}, nil},
-		{"numbers in order", two, nil, "2, 1", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"numbers in order, phone", two, nil, "２、1.", answers{0: chose(rolling), 1: chose(blue)}, nil},
-		{"numbers out of range", two, nil, "2, 7", answers{0: said("2, 7")}, []int{1}},
-		{"numbers, too many", two, nil, "2, 1, 1", answers{0: said("2, 1, 1")}, []int{1}},
-		{"numbers with a multi-select", mixed, nil, "2, 1", answers{0: said("2, 1")}, []int{1}},
 		{"numbers for a missing multi-select", mixed, answers{0: chose(blue)}, "2, 1", answers{0: chose(blue), 1: chose("Auth", "Search")}, nil},
 		{"bare", three, nil, "2", answers{0: chose(rolling)}, []int{1, 2}},
 		{"bare, next", three, answers{0: chose(blue)}, "1,2", answers{0: chose(blue), 1: chose("Auth", "Search")}, []int{2}},
@@ -278,7 +287,7 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := maps.Clone(tt.partial)
-			got, missing := ParseReply(tt.text, tt.questions, tt.partial)
+			got, missing, _ := ParseReply(tt.text, tt.questions, tt.partial)
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("reply %q = %+v, want %+v", tt.text, got, tt.want)
 			}
@@ -287,6 +296,42 @@ func TestParseReplyToSeveralQuestions(t *testing.T) {
 			}
 			if !reflect.DeepEqual(before, tt.partial) {
 				t.Errorf("partial became %+v", tt.partial)
+			}
+		})
+	}
+}
+
+// A number without an option counts as words, and is told apart from them.
+func TestParseReplyFindsNoOption(t *testing.T) {
+	one, several := []state.Prompt{deploy}, []state.Prompt{deploy, features}
+	for _, tt := range []struct {
+		name      string
+		questions []state.Prompt
+		text      string
+		want      *NoOption
+	}{
+		{"in range", one, "3", nil},
+		{"out of range", one, "9", &NoOption{0, 9}},
+		{"decorated", one, "#４.", &NoOption{0, 4}},
+		{"zero", one, "0", &NoOption{0, 0}},
+		{"with a remark", one, "9 - please", &NoOption{0, 9}},
+		{"a label of that number", []state.Prompt{prompt(false, "9", "10")}, "9", nil},
+		{"without options", []state.Prompt{free}, "9", nil},
+		{"meant", one, "other: 9", nil},
+		{"words", one, "9 lives", nil},
+		{"list for one choice", one, "1,9", nil},
+		{"in a list", []state.Prompt{features}, "1, 9", &NoOption{0, 9}},
+		{"in a Q line", several, "Q2: 9", &NoOption{1, 9}},
+		{"in the second line", several, "1\n9", &NoOption{1, 9}},
+		{"behind a semicolon", several, "1; auth, 7", &NoOption{1, 7}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			answers, _, got := ParseReply(tt.text, tt.questions, nil)
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("reply %q: %+v, want %+v", tt.text, got, tt.want)
+			}
+			if got != nil && len(answers[got.Question].Labels) > 0 {
+				t.Errorf("reply %q chose %+v", tt.text, answers[got.Question])
 			}
 		})
 	}
@@ -387,7 +432,7 @@ func FuzzParseReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := prompt(multi, one, two, "Auth")
-		one1, missing := ParseReply(text, []state.Prompt{p}, nil)
+		one1, missing, _ := ParseReply(text, []state.Prompt{p}, nil)
 		if said := !blank(CleanReply(text)); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
 			t.Errorf("reply %q = %+v, missing %v", text, one1, missing)
 		}
@@ -397,7 +442,7 @@ func FuzzParseReply(f *testing.F) {
 		questions := []state.Prompt{p, deploy, free}
 		partial := map[int]state.Answer{1: chose("Canary")}
 		for _, before := range []map[int]state.Answer{nil, partial} {
-			got, missing := ParseReply(text, questions, before)
+			got, missing, _ := ParseReply(text, questions, before)
 			for i, a := range got {
 				for _, l := range a.Labels {
 					if !slices.ContainsFunc(questions[i].Options, func(o state.Option) bool { return o.Label == l }) {

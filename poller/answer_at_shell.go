@@ -110,12 +110,15 @@ func (p *Poller) outcome(q *state.Question, name string) error {
 	case r.Verdict == state.Used:
 		return nil
 	case r.Verdict == state.Kept:
-		_, missing := gchat.ParseReply("", q.Questions, q.Partial)
+		_, missing, _ := gchat.ParseReply("", q.Questions, q.Partial)
 		return &NotUsed{missingText(missing), state.Kept}
 	case r.Verdict == state.Late:
 		return &NotUsed{lateText(q), state.Late}
 	case r.Verdict == state.Unread:
 		return errors.New("the reply is written down, and was not looked at yet")
+	}
+	if _, _, none := gchat.ParseReply(r.Text, q.Questions, q.Partial); none != nil {
+		return &NotUsed{noOptionText(q, none), r.Verdict}
 	}
 	return &NotUsed{"[Not used] There is nothing in it that could be an answer.", r.Verdict}
 }

@@ -80,7 +80,14 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 		}
 		return note(q, "late", lateText(q))
 	}
-	answers, missing := gchat.ParseReply(text, q.Questions, q.Partial)
+	answers, missing, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	if none != nil && !askedBack(q) {
+		r.Verdict = state.AskedBack
+		if fromShell(r) {
+			return nil
+		}
+		return note(q, "no option", noOptionText(q, none))
+	}
 	if len(missing) > 0 {
 		r.Verdict, q.Partial = state.Kept, answers
 		said := missingText(missing)
@@ -103,6 +110,12 @@ func takenByAnother(q *state.Question, r *state.Reply) bool {
 	return r.Sender != Local && slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
 		return other.Sender == Local && other.CreateTime.Truncate(time.Millisecond).Equal(at)
 	})
+}
+
+// askedBack says whether a reply with a number that no option has was asked back. It happens once for a question: a second
+// such number is taken as the person's own words.
+func askedBack(q *state.Question) bool {
+	return slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Verdict == state.AskedBack })
 }
 
 // claim makes a reply the question's answer. Answers are keyed by the raw question text.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
@@ -107,5 +108,59 @@ func TestMessageThatAnotherProgramTook(t *testing.T) {
 	}
 	if err != nil || after.Replies[1].Verdict != state.Ignored || after.Replies[2].Verdict == state.Ignored {
 		t.Errorf("%+v, %v", after.Replies, err)
+	}
+}
+
+// A number that no option has is asked back once for a question. A second such number is what the person means.
+func TestNumberWithoutOptionIsAskedBackOnce(t *testing.T) {
+	d := newDesk(t)
+	config := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
+	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte(`{"allowed_users":["users/1"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := d.asked(state.Question{Mode: state.Native})
+	reply := func(name, text string) *state.Question {
+		t.Helper()
+		after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreateTime: d.clock})
+			return nil
+		})
+		if err == nil {
+			after, err = d.Judge(q.Path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after
+	}
+	said := "[Not used] There is no option 9. Reply 1 or 2, or `other: 9`."
+	if after := reply("first", "9"); after.Status != state.Pending || after.Replies[0].Verdict != state.AskedBack {
+		t.Errorf("the first: %s, %q", after.Status, after.Replies[0].Verdict)
+	}
+	if got := d.notes(); len(got) != 1 || got[0] != said {
+		t.Errorf("the thread is told %q, want %q", got, said)
+	}
+	if after := reply("second", "8"); after.Status != state.Answered || after.Answers["Which?"] != "8" {
+		t.Errorf("the second: %s, %q", after.Status, after.Answers)
+	}
+	if got := d.notes(); len(got) != 1 {
+		t.Errorf("the thread is told %q", got)
+	}
+}
+
+func TestNoOptionText(t *testing.T) {
+	options := func(n int) state.Prompt { return state.Prompt{Options: make([]state.Option, n)} }
+	for want, prompts := range map[string][]state.Prompt{
+		"[Not used] There is no option 9. Reply 1, or `other: 9`.":                                {options(1)},
+		"[Not used] There is no option 9. Reply 1 or 2, or `other: 9`.":                           {options(2)},
+		"[Not used] There is no option 9. Reply 1 to 4, or `other: 9`.":                           {options(4)},
+		"[Not used] Q2 has no option 9. Reply again, with 1 to 3 for Q2, or with `Q2: other: 9`.": {options(2), options(3)},
+	} {
+		if got := noOptionText(&state.Question{Questions: prompts}, &gchat.NoOption{Question: len(prompts) - 1, Number: 9}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -160,6 +160,22 @@ func lateText(q *state.Question) string {
 	return "[Not used] This question is closed. " + closedWhy(q)
 }
 
+// noOptionText answers a reply whose number no option has.
+func noOptionText(q *state.Question, none *gchat.NoOption) string {
+	numbers := "1"
+	switch n := len(q.Questions[none.Question].Options); {
+	case n == 2:
+		numbers = "1 or 2"
+	case n > 2:
+		numbers = fmt.Sprintf("1 to %d", n)
+	}
+	if len(q.Questions) == 1 {
+		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
+	}
+	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
+		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+}
+
 // missingText says which of several questions still want an answer.
 func missingText(missing []int) string {
 	var qs []string

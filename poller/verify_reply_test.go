@@ -31,7 +31,7 @@ func TestVerifyReadsAPersonsReply(t *testing.T) {
 		{" option 3 ", "Right", "single_select"},
 		{"left", "Left", "single_select"},
 		{"1 - but why?", "Left", "single_select"},
-		{"9", "9", "custom_text"},
+		{"other: 9", "9", "custom_text"},
 		{"none, \x1b[31mthanks", "none, [31mthanks", "custom_text"},
 	} {
 		t.Run(c.text, func(t *testing.T) {

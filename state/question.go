@@ -87,12 +87,13 @@ func (a Answer) Empty() bool { return len(a.Labels) == 0 && a.Text == "" }
 type Verdict string
 
 const (
-	Unread  Verdict = ""        // written down by the inbox, not looked at yet
-	Used    Verdict = "used"    // became the answer
-	Kept    Verdict = "kept"    // answered some of several questions
-	Refused Verdict = "refused" // its sender may not answer
-	Late    Verdict = "late"    // the question was answered or closed already
-	Ignored Verdict = "ignored" // older than the question, or without text
+	Unread    Verdict = ""           // written down by the inbox, not looked at yet
+	Used      Verdict = "used"       // became the answer
+	Kept      Verdict = "kept"       // answered some of several questions
+	Refused   Verdict = "refused"    // its sender may not answer
+	AskedBack Verdict = "asked_back" // named an option that there is not
+	Late      Verdict = "late"       // the question was answered or closed already
+	Ignored   Verdict = "ignored"    // older than the question, or without text
 )
 
 // Local is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and
