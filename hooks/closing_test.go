@@ -75,7 +75,7 @@ func TestClosedWhileItsMessageIsOnItsWay(t *testing.T) {
 }
 
 // The waiting hook is killed while Chat is down. Claude Code's dialog is still open, so the flusher has to post for it,
-// and to say that nobody reads there.
+// and its thread hears nothing that may not be true: a hook could still come.
 func TestFlusherPostsForAHookThatWasKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,12 +90,67 @@ func TestFlusherPostsForAHookThatWasKilled(t *testing.T) {
 	<-p.done
 	w.trace.set(nil)
 	w.thread(1)
-	if got := w.awaitMessage("[Not read]"); !strings.Contains(got, "No hook waits") {
-		t.Errorf("the thread says %q, want that no hook waits", got)
-	}
 	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
 		t.Errorf("posted %d times, want 1", n)
 	}
+	w.asked(15 * time.Second) // so that the flusher ends
+}
+
+// asked moves a question's asking back by so long: what waits for time to pass sees it passed.
+func (w *world) asked(ago time.Duration) {
+	w.Helper()
+	if _, err := state.UpdateQuestion(w.question().Path, func(q *state.Question) error {
+		q.AskedAt = q.AskedAt.Add(-ago)
+		return nil
+	}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// On a slow machine the PermissionRequest hook comes long after PreToolUse. It takes over, and its thread does not hear of it.
+func TestHookThatComesLate(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond, 8 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.run(forward, recorded(t, "single-03-PreToolUse"))
+			w.asked(after)
+			if after > 5*time.Second {
+				w.thread(1) // posted for want of a hook
+			}
+			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.until("the hook", func() bool { return state.HasWaiter(w.question()) })
+			w.say(ann, w.thread(1), "2")
+			if out := p.end(); !strings.Contains(out, `"answers"`) {
+				t.Errorf("the hook printed %q", out)
+			}
+			w.run(answered, recorded(t, "single-05-PostToolUse"))
+			w.awaitMessage("[Answered]")
+			w.endFlusher()
+			if n := len(w.messages("")); n != 3 { // with the reply
+				t.Errorf("%d messages, want the question, the reply and what was answered", n)
+			}
+		})
+	}
+}
+
+// The PermissionRequest hook is not registered: the question is posted all the same, and after a while its thread is told
+// where it can be answered.
+func TestHookThatNeverComes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run(forward, recorded(t, "single-03-PreToolUse"))
+	w.asked(6 * time.Second)
+	w.thread(1)
+	if n := len(w.messages("")); n != 1 {
+		t.Errorf("%d messages, want the question alone", n)
+	}
+	w.asked(10 * time.Second)
+	if got := w.awaitMessage("[Not read]"); !strings.Contains(got, "No hook waits") {
+		t.Errorf("the thread says %q, want that no hook waits", got)
+	}
+	w.endFlusher()
 }
 
 // unheard answers a waiting hook whose stdout nobody reads any more, and returns when it has ended.

@@ -345,7 +345,7 @@ func TestTheDaemonPostsWhereTheProjectSays(t *testing.T) {
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.MessageSent, q.Chat, q.Space = false, "", ""; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.post(t.Context(), q.Path, false, true) // nobody listens there
+	_, err := d.Post(t.Context(), q.Path, false) // nobody listens there
 	if got := d.load(q); err == nil || got.Chat != "127.0.0.1:9/spaces/PROJECTS" {
 		t.Errorf("posted to %q, %v", got.Chat, err)
 	}

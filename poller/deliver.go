@@ -176,7 +176,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	seen := *q
 	seen.Replies = slices.Clone(q.Replies) // of a scan, which others share
 	revised := slices.ContainsFunc(ms, func(m gchat.Message) bool { return revise(&seen, m) })
-	orphans := q.Unread() && (over(q) || in.unheard(q))
+	orphans := q.Unread() && (over(q) || in.unheard(q) && !in.now().Before(q.AskedAt.Add(graceForReply)))
 	if len(fresh) == 0 && !orphans && !revised && (born.IsZero() || q.PostedAt != nil && q.PostedAt.Equal(born)) {
 		return nil
 	}
@@ -212,9 +212,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	case after.Mode == state.Deny && !state.HasWaiter(after):
 		in.tellKept(after)
 	case in.unheard(after):
-		if err := in.tellUnheard(after); err != nil {
-			return err
-		}
+		in.tellUnheard(after)
 	default:
 		return nil
 	}

@@ -18,7 +18,10 @@ import (
 
 const (
 	// graceForHook is how long a question waits for its PermissionRequest hook to post it before the flusher does.
-	graceForHook = 2 * time.Second
+	graceForHook = 5 * time.Second
+	// graceForReply is how long after its asking a thread hears nothing of it that no hook waits: on a slow machine the
+	// PermissionRequest hook comes seconds after the flusher posted, and takes over.
+	graceForReply = 15 * time.Second
 	// FlushPatience is how long a detached flusher keeps trying in vain. After it, the next hook starts another.
 	FlushPatience = time.Hour
 )
@@ -127,6 +130,7 @@ func (p *Poller) Left() bool { return !p.outbox().Empty() }
 func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan struct{}) (left Left) {
 	scan := &state.Scan{}
 	failures, notBefore := map[string]int{}, map[string]time.Time{}
+	alone := map[string]bool{} // paths of the questions that were posted here, for want of a hook
 	until, busyFor, swept := p.now().Add(patience), busy, p.now()
 	for {
 		select {
@@ -161,7 +165,9 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 				next = sooner(next, p.now().Add(time.Second))
 				continue
 			}
-			if _, err := p.post(ctx, q.Path, false, p.daemonWaits(q)); err != nil {
+			if _, err := p.Post(ctx, q.Path, false); err == nil {
+				alone[q.Path], next = true, sooner(next, p.now())
+			} else {
 				pause := waitOf(err)
 				if pause == 0 {
 					failures[q.Path]++
@@ -169,6 +175,11 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 				}
 				notBefore[q.Path] = p.now().Add(pause)
 				next = sooner(next, p.now().Add(time.Second))
+			}
+		}
+		for _, q := range all {
+			if patience > 0 && alone[q.Path] && p.unheard(q) {
+				next = sooner(next, p.tellUnheard(q))
 			}
 		}
 		if patience > 0 && p.now().Sub(swept).Abs() >= time.Minute { // also while something waits that cannot be sent

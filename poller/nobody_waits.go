@@ -7,13 +7,10 @@ import (
 	"gchat-hooks/state"
 )
 
-// graceForWaiter is how long after its asking a question may be without a waiter: its hook is just starting.
-const graceForWaiter = 2 * time.Second
-
 // NobodyWaits tells the thread of a question in deny mode, once, that nothing reads the replies to it, unless something does;
 // the caller has the outbox sent.
 func (p *Poller) NobodyWaits(q *state.Question) error {
-	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForWaiter || state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
+	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForHook || state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
 		return nil
 	}
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
@@ -27,23 +24,28 @@ func (p *Poller) NobodyWaits(q *state.Question) error {
 	return err
 }
 
-// unheard says whether a reply to a question whose dialog is open reaches nobody: its hook was killed, and its thread does not
-// know.
+// unheard says whether a reply to a posted question reaches nobody, and its thread does not know: its hook was killed, or
+// none came.
 func (p *Poller) unheard(q *state.Question) bool {
-	return q.Status == state.Pending && (q.Mode == state.Native || q.Mode == state.Hold) && !q.Unwaited && !p.waitsOrSoon(q) && !Gone(q)
+	return q.MessageSent && q.Status == state.Pending && q.Mode != state.Deny && !q.Unwaited && !p.waitsOrSoon(q) && !Gone(q)
 }
 
-// tellUnheard tells who replied so, once.
-func (p *Poller) tellUnheard(q *state.Question) error {
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+// tellUnheard tells the thread of such a question so, once graceForReply has passed. It returns when to come again.
+func (p *Poller) tellUnheard(q *state.Question) (again time.Time) {
+	if at := q.AskedAt.Add(graceForReply); p.now().Before(at) {
+		return sooner(at, p.now().Add(lookAround)) // a hook may come
+	}
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		if !p.unheard(q) {
 			return state.ErrUnchanged
 		}
 		q.Unwaited = true
 		p.put(note(q, "gave up", unwaitedText(q))) // a hook that ends by itself says the same
 		return nil
-	})
-	return err
+	}); err != nil {
+		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("thread not told that nobody waits")
+	}
+	return p.now().Add(time.Second)
 }
 
 // tellRead takes back what a thread was told while nobody waited for a reply.

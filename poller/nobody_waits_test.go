@@ -21,6 +21,8 @@ func TestReplyThatNobodyWaitsForIsNotSilent(t *testing.T) {
 		"killed":         {state.Native, time.Minute, false, []string{said}},
 		"killed in hold": {state.Hold, time.Minute, false, []string{said}},
 		"starting":       {state.Native, time.Second, false, nil},
+		"starting, 3 s":  {state.Native, 3 * time.Second, false, nil},
+		"starting, 8 s":  {state.Native, 8 * time.Second, false, nil},
 		"waiting":        {state.Native, time.Minute, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,13 +27,8 @@ const linger = 2 * time.Second
 
 // Post puts a question into its space, once, whoever calls it how often. The message id is derived from the question,
 // so that a try after a lost answer, or after kill -9 between the answer and our writing it down, cannot post twice.
-// own says that the session's own hook calls and waits for the reply; without a reader the thread is told.
+// own says that the session's own hook calls.
 func (p *Poller) Post(ctx context.Context, path string, own bool) (*state.Question, error) {
-	return p.post(ctx, path, own, own)
-}
-
-// post is Post with a reader that may be another process.
-func (p *Poller) post(ctx context.Context, path string, own, read bool) (*state.Question, error) {
 	q, err := state.LoadQuestion(path)
 	if err != nil || posted(q) {
 		return q, err
@@ -101,20 +96,15 @@ func (p *Poller) post(ctx context.Context, path string, own, read bool) (*state.
 	quota.Worked(hook.ID(), q.ProjectDir, p.now())
 	q, err = state.UpdateQuestion(path, func(q *state.Question) error {
 		q.MessageSent, q.MessageName, q.ThreadName = true, done.Name, done.ThreadName
-		q.PostError, q.Unwaited = "", !read
+		q.PostError = ""
 		if t := done.ServerTime; !t.IsZero() && q.PostedAt == nil {
 			q.PostedAt = &t
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-	case q.Closed():
+	if err == nil && q.Closed() {
 		// It was closed in the terminal while it was on its way: the thread must not look open.
 		p.put(closingNote(q))
-		p.Send(ctx)
-	case !read:
-		p.put(note(q, "unwaited", unwaitedText(q)))
 		p.Send(ctx)
 	}
 	return q, err

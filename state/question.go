@@ -159,7 +159,7 @@ type Question struct {
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
 	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived, whatever we heard
-	Unwaited        bool              `json:"unwaited,omitempty"`     // posted while no hook waited for a reply
+	Unwaited        bool              `json:"unwaited,omitempty"`     // its thread was told that no process waits for a reply
 	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
 	Replies         []Reply           `json:"replies,omitempty"`
