@@ -48,7 +48,7 @@ func (g page) rowDiffers(r Row) string {
 	switch {
 	case g.act.prompt.MultiSelect && (field || r.Kind == OptionRow) && r.Ticked != g.ticks[r.Number]:
 		return fmt.Sprintf("%q was changed in the terminal", cutText(r.Label, 40))
-	case field && !shows(r, g.text):
+	case field && !Same(r.Text, g.text):
 		return "somebody typed into it in the terminal"
 	case r.Cursor && g.cursor == 0 && field, r.Cursor && g.cursor != 0 && r.Number != g.cursor, !r.Cursor && g.cursor != 0 && r.Number == g.cursor && r.Kind != SubmitRow:
 		return "its cursor was moved in the terminal"
@@ -66,14 +66,6 @@ func (g page) noted(s Screen) bool {
 
 func emptyNotes(shown string) bool {
 	return shown == "" || strings.HasPrefix(shown, "press n") || strings.HasPrefix(shown, "Add notes on this")
-}
-
-// shows says whether the field for own words holds text. Of a long one only a part is on the screen.
-func shows(r Row, text string) bool {
-	if Same(r.Text, text) {
-		return true
-	}
-	return r.Cut && r.Text != "" && text != "" && strings.Contains(squeeze(text), strings.TrimSuffix(squeeze(r.Text), "…"))
 }
 
 // asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the

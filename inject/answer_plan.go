@@ -112,10 +112,9 @@ func dashed(text, remark string) string {
 // field is the number of the row for own words.
 func (a act) field() int { return len(a.prompt.Options) + 1 }
 
-// typed is the text as it goes into a field. 2.1.329 takes a backslash before Enter for "the text goes on", and to 2.1.45 a
-// single digit in the empty field is a choice.
+// typed is the text as it goes into a field. 2.1.329 takes a backslash before Enter for "the text goes on".
 func typed(text string) string {
-	if strings.HasSuffix(text, `\`) || len(text) == 1 && digit(text[0]) {
+	if strings.HasSuffix(text, `\`) {
 		return text + " "
 	}
 	return text
@@ -124,11 +123,5 @@ func typed(text string) string {
 // firstPart is the little of a text that is typed to see whether it arrives where it should.
 func firstPart(text string) (first, rest string) {
 	_, n := utf8.DecodeRuneInString(text)
-	if digit(text[0]) {
-		_, m := utf8.DecodeRuneInString(text[n:])
-		n += m
-	}
 	return text[:n], text[n:]
 }
-
-func digit(b byte) bool { return b >= '0' && b <= '9' }

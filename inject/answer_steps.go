@@ -137,7 +137,7 @@ func (h *hand) fillWords(ctx context.Context) error {
 	return h.leave(ctx, key(KeyEnter))
 }
 
-// fillMany: own words first, for 2.1.45 takes them into the answer only when a row is ticked after they were typed
+// fillMany: own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed
 // and the cursor has left them; then the ticks by their numbers, which leave the cursor where it is; then the next page.
 func (h *hand) fillMany(ctx context.Context) error {
 	a := h.page.act
@@ -170,7 +170,7 @@ func (h *hand) fillField(ctx context.Context) error {
 	if len(a.numbers) > 0 {
 		return nil
 	}
-	// Nothing will be ticked after it: 2.1.45 needs the field's own tick set again.
+	// Nothing will be ticked after it: 2.1.197 needs the field's own tick set again.
 	if err := h.tick(ctx, a.field(), false); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (h *hand) fillNotes(ctx context.Context) error {
 }
 
 // write types a text into the field that has the keys: one character, and when that stands there the rest in one piece,
-// pasted, for so a line break is no Enter on all three versions.
+// pasted, for so a line break is no Enter.
 func (h *hand) write(ctx context.Context, text string) error {
 	first, rest := firstPart(typed(text))
 	if err := h.writePart(ctx, first); err != nil {

@@ -82,7 +82,7 @@ func TestHostileScreens(t *testing.T) {
 		"a shell with a fancy prompt":    {"~/x main ✗\n❯ ", Unknown, "shell"},
 		"a shell between rules":          {ruleLine + "\n❯ \n" + ruleLine + "\n~/x $ ", Unknown, "shell"},
 		"a shell with an indent":         {ruleLine + "\n❯ \n" + ruleLine + "\n  ? for shortcuts\n  user@host $", Unknown, "shell"},
-		"killed, 2.1.45":                 {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
+		"killed below the box":           {screenOf(box) + "Killed\nclaude exited: 137\n# ", Unknown, "shell"},
 		"killed, later versions":         {ruleLine + "\n❯ Killed\nclaude exited: 137" + ruleLine[:90] + "\n# ? for shortcuts", Unknown, ""},
 		"vim on a saved screen":          {screenOf(good) + "~\n~\n\"x\" 15L, 500B", Unknown, ""},
 		"less on a saved screen":         {screenOf(good) + ":", Unknown, ""},
@@ -145,7 +145,7 @@ func TestHostileScreens(t *testing.T) {
 
 // One recorded dialog after another with one line of it taken away: what is still a question has all its rows in order.
 func TestDialogsWithALineMissing(t *testing.T) {
-	for _, name := range []string{"2.1.45/multi-02-open", "2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it", "2.1.45/single-06-type-ship-it"} {
+	for _, name := range []string{"2.1.197/multi-02-open", "2.1.329/multi-02-open", "2.1.329/single-06-type-ship-it"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "screens", name+".ansi"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,7 @@
 package inject
 
-// listTop is where the rows begin: below a blank line. But 2.1.45 has blank lines in the list too, below a label of
-// several lines, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
+// listTop is where the rows begin: below a blank line. But there can be blank lines in the list too, of a text that a person
+// types, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
 // a question can hold numbered lines.
 func listTop(lines []line, multi bool) int {
 	top := runTop(lines, len(lines))

@@ -45,7 +45,7 @@ func (d *driver) typeAnswer(ctx context.Context, s Screen, text string) error {
 	}
 	return d.expect(ctx, effect, "typed the text", func(now Screen) bool {
 		at := now.cursor()
-		return at.Kind == OtherRow && (Same(at.Text, text) || at.Cut && Begins(at.Text, text))
+		return at.Kind == OtherRow && Same(at.Text, text)
 	})
 }
 
@@ -97,33 +97,17 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 			return d.refuse("not idle at an empty input box; the screen shows %s", shown(s))
 		}
 	}
-	isCleared := func() error { return d.awaitCleared(ctx, clearing) }
-	if err := d.surely(ctx, "/clear", isCleared); err != nil {
-		return err
-	}
-	if command == "/clear" { // what comes next would be typed into what it clears
-		return d.surely(ctx, command, isCleared)
-	}
-	return d.surely(ctx, command, func() error { return d.taken(ctx, command) })
-}
-
-// surely sends a text into the empty input box, and does so again where Claude Code lost it.
-func (d *driver) surely(ctx context.Context, text string, arrived func() error) error {
-	for try := 1; ; try++ {
-		err := d.pasteAndSend(ctx, text)
-		if err == nil {
-			err = arrived()
-		}
-		if err == nil || try == 3 || !d.lost(ctx, text) {
+	for _, text := range []string{"/clear", command} {
+		if err := d.pasteAndSend(ctx, text); err != nil {
 			return err
 		}
-		if err := d.press(ctx, KeyBackSpace); err != nil {
-			return err
-		}
-		if err := d.expect(ctx, effect, "took the line break out", func(now Screen) bool { return now.Kind == Prompt }); err != nil {
-			return err
+		if text == "/clear" { // what comes next would be typed into what it clears
+			if err := d.awaitCleared(ctx, clearing); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // pasteAndSend puts a text into the empty input box and presses Enter on it.
@@ -137,25 +121,8 @@ func (d *driver) pasteAndSend(ctx context.Context, text string) error {
 	return d.send(ctx)
 }
 
-// lost says that 2.1.45, which on a busy machine draws its input box anew a good while after a turn or a "/clear", has lost
-// the text in it and made a line break of its Enter: nothing was sent, and the line break is all that is left. A "/clear"
-// does no harm when it is sent twice; for any other text the cleared conversation must show that it did not arrive.
-func (d *driver) lost(ctx context.Context, text string) bool {
-	s, err := d.look(ctx)
-	return err == nil && !d.Force && s.Kind == Draft && s.Draft == "\n" && (text == "/clear" || d.cleared(ctx))
-}
-
-// taken waits until the conversation holds more than its "/clear". 2.1.45 can draw its input box anew so long after that, on
-// a busy machine, that it loses a text and its Enter: the box is empty then too. Commands may leave nothing to be seen.
-func (d *driver) taken(ctx context.Context, text string) error {
-	if d.Force || strings.HasPrefix(text, "/") {
-		return nil
-	}
-	return d.expect(ctx, effect, "sent the text", func(now Screen) bool { return now.Busy || now.Kind != Prompt && now.Kind != Draft || !d.cleared(ctx) })
-}
-
-// awaitCleared waits until the conversation is cleared and stays so for a moment: 2.1.45 is idle for some 60 ms before it
-// clears, and a command typed then would be cleared too.
+// awaitCleared waits until the conversation is cleared and stays so for a moment: Claude Code can be idle for some 60 ms
+// before it clears, and a command typed then would be cleared too.
 func (d *driver) awaitCleared(ctx context.Context, patience time.Duration) error {
 	var since time.Time
 	return d.expect(ctx, patience, "sent /clear", func(now Screen) bool {
@@ -171,7 +138,7 @@ func (d *driver) awaitCleared(ctx context.Context, patience time.Duration) error
 }
 
 // cleared says whether "/clear" is all that the conversation on the screen consists of, between the banner and the input
-// box: so 2.1.45 and 2.1.329 draw it.
+// box.
 func (d *driver) cleared(ctx context.Context) bool {
 	capture, err := d.Server.Capture(ctx, d.pane.ID)
 	if err != nil {

@@ -23,7 +23,7 @@ func (p process) hasKeyboard() bool {
 	return p.terminal != "" && p.foreground > 0 && p.group == p.foreground && !p.dead
 }
 
-// isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js of 2.1.45 has node call
+// isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
 // itself so, after its first second), or, as macOS names a program by the file behind a link, by its version; then it is
 // argv[0] that says claude. args is asked only where the name leaves it open.
 func (p process) isClaude(args func(pid int) []string) bool {

@@ -46,7 +46,7 @@ func readInputBox(lines []line) (Screen, bool) {
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
 		return unknown("a shell"), true
-	case strings.Contains(squeeze(joined(below)), "searchprompts:"): // 2.1.45 and 2.1.197, ctrl+r
+	case strings.Contains(squeeze(joined(below)), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
 	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below)}

@@ -12,7 +12,7 @@ var emptyField = map[string]bool{"Type something.": true, "Type something": true
 // readList reads a list without previews; it says what is wrong with one that is not as it should be.
 func (s *Screen) readList(d dialog, firstBelow int) string {
 	end := len(d.above)
-	for end > 0 && d.above[end-1].blank() { // 2.1.45 leaves one where a typed text wraps
+	for end > 0 && d.above[end-1].blank() { // of a text that a person types
 		end--
 	}
 	if end == 0 {
@@ -93,7 +93,7 @@ func (r rowLines) field(multi bool) (Row, bool) {
 		lines[0] = lines[0].from(utf8.RuneCountInString(r.tick))
 	}
 	text := joined(lines)
-	row.Label, row.Description, row.Cut = text, "", strings.HasSuffix(text, "…") // 2.1.45 cuts what is typed at the line's end
+	row.Label, row.Description, row.Cut = text, "", false
 	if !r.coloured() {
 		if !emptyField[text] {
 			row.Text = text

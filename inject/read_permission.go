@@ -61,8 +61,10 @@ func readPermission(lines []line) (Screen, bool) {
 func cursorBlock(lines []line) (first, last, mark int) {
 	cursor := len(lines) - 1
 	for ; cursor >= 0 && len(lines)-cursor < 30; cursor-- {
-		if l := lines[cursor]; l.at(l.indent()) == "❯" && inRow(lines[:cursor+1], l.indent()) {
-			break
+		if l := lines[cursor]; l.at(l.indent()) == "❯" {
+			if _, ok := rowStart(l, l.indent()); ok {
+				break
+			}
 		}
 	}
 	if cursor < 0 || len(lines)-cursor >= 30 {
@@ -81,14 +83,4 @@ func cursorBlock(lines []line) (first, last, mark int) {
 		}
 	}
 	return first, last, mark
-}
-
-// inRow says whether the last line is part of a row, of which 2.1.45 marks the second line when the label wraps.
-func inRow(lines []line, mark int) bool {
-	for i := len(lines) - 1; i >= max(0, len(lines)-4); i-- {
-		if _, ok := rowStart(lines[i], mark); ok {
-			return true
-		}
-	}
-	return false
 }

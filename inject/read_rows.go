@@ -19,8 +19,8 @@ type start struct {
 var rowNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2})\.( |$)?`) })
 
 // rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
-// another behind the number, but where a text is longer than a line 2.1.45 gives up the first, or both, and 2.1.197 the
-// second: "❯1. Donaudampfschiff…", " 5.ship it, but …", "❯ 1.Lock the table …".
+// another behind the number, but where a text is longer than a line either may be given up: " 2. Top bar with …" beside a
+// preview, "❯ 1.Lock the table …" (2.1.197, 2.1.329).
 func rowStart(l line, mark int) (start, bool) {
 	s := start{mark: l.at(mark)}
 	if l.indent() < mark || s.mark != "❯" && s.mark != "↑" && s.mark != "↓" && s.mark != " " {
@@ -49,7 +49,7 @@ func (s start) greyer(l line) bool {
 
 func (s start) coloured() bool { return s.grey.fg != "" || s.grey.dim }
 
-// listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.45 and 2.1.197 begin descriptions
+// listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.197 begins descriptions
 // where rows begin in those, so a line there is a row only with a tick box, and with one that is not grey.
 func listRow(l line, mark int, multi bool) (start, bool) {
 	s, ok := rowStart(l, mark)
@@ -88,10 +88,7 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 			continue
 		}
 		last := &rows[len(rows)-1]
-		if l.at(mark) == "❯" && last.mark == " " {
-			// 2.1.45 draws the mark below the line of a text that it cut: " 5. ship it, but …", "❯".
-			last.mark, l = "❯", l.from(mark+1)
-		} else if !l.blank() && l.indent() < mark+2 || !multi && !l.blank() && l.indent() < mark+3 {
+		if !l.blank() && l.indent() < mark+2 || !multi && !l.blank() && l.indent() < mark+3 {
 			return nil, nil, false
 		}
 		last.lines = append(last.lines, l)

@@ -8,7 +8,7 @@ import (
 
 var (
 	// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to
-	// interrupt" all the while, and 2.1.45 has "·" and "*" among the spinner's faces.
+	// interrupt" all the while.
 	spinner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`) })
 
 	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
@@ -18,7 +18,7 @@ var (
 )
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
-// counts, and only if all of it is as the measured versions (2.1.45, 2.1.197, 2.1.329) draw it: a dialog further up is a
+// counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a
 // quotation, or what a program left behind that has ended.
 //
 // A capture without styles (-e left out) is read too. Then a suggestion in the input box is taken for a draft, and a

@@ -64,7 +64,7 @@ type Row struct {
 	Ticked      bool
 	Cursor      bool   // ❯ stands here
 	Text        string // OtherRow: what was typed into it, which is drawn in place of its label
-	Cut         bool   // the label, or what was typed, ends in "…", as it does where 2.1.45 has no room for it
+	Cut         bool   // the label ends in "…"
 }
 
 // Reviewed is one line of the review page.

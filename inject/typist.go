@@ -61,7 +61,7 @@ type Typist struct {
 
 const (
 	// settle: 2.1.329 ignores keys in the first 100 to 150 ms of every page that it draws, so that a dialog does not
-	// swallow what a person was typing; 2.1.45 takes them at once.
+	// swallow what a person was typing.
 	settle      = 160 * time.Millisecond
 	keyPatience = 2500 * time.Millisecond
 	quiet       = 3 * time.Second

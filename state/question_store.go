@@ -253,11 +253,11 @@ func UpdateQuestion(path string, f func(*Question) error) (*Question, error) {
 
 // LockWaiter makes the caller the one process that waits for this question's answer; ErrLocked when there is one.
 func LockWaiter(q *Question) (l *Lock, err error) {
-	for range 25 {
+	for range 3 {
 		if l, err = TryLock(waiterPath(q)); !errors.Is(err, ErrLocked) {
 			break
 		}
-		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant, and the daemon while it looks at the question
+		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
 	}
 	if err == nil {
 		signWaiter(q, "") // what an earlier waiter signed goes
