@@ -201,8 +201,7 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 		}
 	}
 	for text, a := range response.Annotations {
-		// 2.1.45 notes a free text beside itself.
-		if a.Notes != "" && a.Notes != answers[text] {
+		if a.Notes != "" {
 			notes[text] = gchat.CleanReply(a.Notes)
 		}
 	}

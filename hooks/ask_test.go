@@ -377,7 +377,7 @@ func TestModes(t *testing.T) {
 		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+single+`":"Canary"}`) {
 			t.Errorf("printed %s", out)
 		}
-		// 2.1.45 opens the dialog all the same, and asks here.
+		// A dialog that is opened all the same asks here.
 		if got := w.answers(w.run(forward, recorded(t, "single-04-PermissionRequest")))[single]; got != "Canary" {
 			t.Errorf("PermissionRequest after hold: %q", got)
 		}

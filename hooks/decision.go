@@ -7,8 +7,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// annotation is what Claude Code's dialog notes beside an answer; it passes both on to Claude (from 2.1.45 on; preview
-// from 2.1.197 on).
+// annotation is what Claude Code's dialog notes beside an answer; it passes both on to Claude.
 type annotation struct {
 	Preview string `json:"preview,omitempty"`
 	Notes   string `json:"notes,omitempty"`

@@ -3,8 +3,6 @@ package hooks
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 
@@ -90,30 +88,8 @@ func (h *Hook) toldIn(path string, q *state.Question) (there, known bool) {
 	if err != nil {
 		return false, false
 	}
-	there = bytes.Contains(b, []byte(endOf(q))) || spokeSince(b, *q.DeliveredAt)
+	there = bytes.Contains(b, []byte(endOf(q)))
 	return there, there || from == 0
-}
-
-// spokeSince says whether a Claude whose transcript keeps no context of prompts (2.1.45; 2.1.197 keeps it) went on after a
-// time: it does not after a prompt that was blocked, so what came with the prompt reached it.
-func spokeSince(transcript []byte, at time.Time) bool {
-	for line := range bytes.Lines(transcript) {
-		var e struct {
-			entry
-			Version string `json:"version"`
-		}
-		if !bytes.Contains(line, []byte(`"assistant"`)) || json.Unmarshal(line, &e) != nil || e.Type != "assistant" || e.IsSidechain {
-			continue
-		}
-		var major, minor, patch int
-		if n, _ := fmt.Sscanf(e.Version, "%d.%d.%d", &major, &minor, &patch); n < 3 || major > 2 || major == 2 && (minor > 1 || minor == 1 && patch >= 197) {
-			continue
-		}
-		if t, err := time.Parse(time.RFC3339, string(e.Timestamp)); err == nil && t.After(at) {
-			return true
-		}
-	}
-	return false
 }
 
 // textOf is what a session is woken with, of a question that is over.

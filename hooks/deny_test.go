@@ -383,7 +383,7 @@ func crosswise(w *world, run int) {
 	}
 }
 
-// Where no hook waits (2.1.45 has none that could), the thread says so, and hears when a script does.
+// Where no hook waits, the thread says so, and hears when a script does.
 func TestThreadHearsThatNothingReadsIt(t *testing.T) {
 	t.Parallel()
 	w := denying(t)

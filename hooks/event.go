@@ -42,9 +42,6 @@ func (e *Event) Read(v any) error {
 	return nil
 }
 
-// Raw is the event as it came.
-func (e *Event) Raw() []byte { return e.raw }
-
 // agentID is the subagent whose event this is; "" for the session's own.
 func (e *Event) agentID() string {
 	var in struct {

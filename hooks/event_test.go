@@ -28,7 +28,7 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 
 // The three events of one call carry the same questions in different company: one hash ties them together.
 func TestInputHashTiesOneCallTogether(t *testing.T) {
-	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for _, call := range []string{"single", "multi"} {
 			hashes := map[string]bool{}
 			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
@@ -50,7 +50,7 @@ func TestInputHashTiesOneCallTogether(t *testing.T) {
 func TestAnswersOfEveryVersion(t *testing.T) {
 	const deploy, features = "Which deployment approach should we use?", "Which features do you want to enable?"
 	for file, want := range map[string]map[string]string{
-		"2.1.45/single-05-PostToolUse.json": {deploy: "ship|it"}, "2.1.329/single-05-PostToolUse.json": {deploy: "ship|it"},
+		"2.1.329/single-05-PostToolUse.json": {deploy: "ship|it"},
 		"2.1.329/timing-06-PostToolUse.json": {deploy: "Rolling deployment"},
 		"2.1.329/two-questions-free-text-04-PostToolUse.json": {
 			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},

@@ -63,7 +63,6 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 		}
 	}
 	for name, event := range map[string][]byte{
-		"2.1.45":            with(t, recordedOf(t, "2.1.45", "single-06-Stop"), "session_id", "sess-1"),
 		"no flag":           with(t, w.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
 		"odd other members": w.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
 	} {

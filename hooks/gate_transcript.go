@@ -7,13 +7,13 @@ import (
 )
 
 // refusedByPerson begins the result of a call that the person turned down in its dialog, with Esc or with "chat about this"
-// (2.1.45 to 2.1.329). A hook that denies a call leaves its own words there, before which newer versions put theirs.
+// (2.1.197, 2.1.329). A hook that denies a call leaves its own words there, before which newer versions put theirs.
 const refusedByPerson = "The user doesn't want to proceed with this tool use."
 
 // promptEntry is a line of a transcript as far as it tells a prompt of the person from one that Claude Code makes up.
 type promptEntry struct {
 	Origin struct {
-		Kind string `json:"kind"` // human, task-notification (from 2.1.197 on)
+		Kind string `json:"kind"` // human, task-notification
 	} `json:"origin"`
 	Summary bool `json:"isCompactSummary"` // of the conversation before a compaction
 	Message struct {
@@ -27,11 +27,9 @@ func askedInTurn(tail []byte) bool {
 	lines := bytes.Split(tail, []byte("\n"))
 	begin := turnBegin(lines)
 	asked := map[string]bool{}
-	// 2.1.45 sometimes writes a call before the prompt that it follows; its result, after the prompt, tells.
-	for i := max(0, begin-outOfPlace); i < len(lines); i++ {
-		line := lines[i]
+	for _, line := range lines[begin:] {
 		isCall := bytes.Contains(line, []byte(`"`+askTool+`"`))
-		isResult := i >= begin && len(asked) > 0 && bytes.Contains(line, []byte(`"tool_result"`))
+		isResult := len(asked) > 0 && bytes.Contains(line, []byte(`"tool_result"`))
 		if !isCall && !isResult { // most lines need no parser
 			continue
 		}

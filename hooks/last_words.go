@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -27,9 +26,9 @@ type Said struct {
 	Earlier bool   // a prompt of the person's follows: they are words of an earlier turn
 }
 
-// LastWords is the last that Claude said in a transcript. However long that is, only its end is read. subagent says that the
-// transcript is a subagent's own, all of whose lines are marked as such. Errors are those of opening and reading.
-func LastWords(path string, subagent bool) (Said, error) {
+// LastWords is the last that Claude said in a transcript. However long that is, only its end is read. Errors are
+// those of opening and reading.
+func LastWords(path string) (Said, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil { // a person may keep them on another disk
 		path = to
 	}
@@ -48,16 +47,18 @@ func LastWords(path string, subagent bool) (Said, error) {
 		if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
 			_, tail, _ = bytes.Cut(tail, []byte("\n"))
 		}
-		s := speech{subagent: subagent}
+		s := speech{}
 		if s.readBack(tail) || begin == 0 || long >= lastWordsBytes || len(s.texts) > 0 && long >= restBytes {
 			return Said{strings.Join(s.texts, "\n"), string(s.entry), s.lasts, s.earlier && len(s.texts) > 0}, nil
 		}
 	}
 }
 
+// mostLines is how far apart the lines of one message can be: results stand between them.
+const mostLines = 20
+
 // speech is a message of Claude's, gathered from a transcript's end.
 type speech struct {
-	subagent bool
 	message  words // its id
 	entry    words // the uuid of its last line with a text
 	texts    []string
@@ -70,7 +71,7 @@ type speech struct {
 // readBack goes through the lines from the last to the first, and says whether the message was found whole. Its lines can
 // have results between them, but stand close together.
 func (s *speech) readBack(tail []byte) (done bool) {
-	for len(tail) > 0 && s.before < outOfPlace {
+	for len(tail) > 0 && s.before < mostLines {
 		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
 		tail = tail[:max(0, len(tail)-len(line)-1)]
 		if len(s.texts) > 0 {
@@ -83,7 +84,7 @@ func (s *speech) readBack(tail []byte) (done bool) {
 		}
 		e, blocks, ok := readEntry(line)
 		switch {
-		case !ok || e.IsMeta || e.IsSidechain && !s.subagent:
+		case !ok || e.IsMeta || e.IsSidechain:
 		case e.Type == "assistant":
 			if done = s.add(e, blocks); done {
 				return true
@@ -93,16 +94,13 @@ func (s *speech) readBack(tail []byte) (done bool) {
 			if !ok || strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-") || strings.HasPrefix(prompt, "<bash-") { // a slash command, or one for the shell
 				continue
 			}
-			if len(s.texts) == 0 && !s.earlier {
-				s.readMisplaced(e.UUID, tail)
-			}
 			if len(s.texts) > 0 {
 				return true
 			}
 			s.earlier, s.followed, s.message = true, true, ""
 		}
 	}
-	return s.before >= outOfPlace
+	return s.before >= mostLines
 }
 
 // add takes a line of the message along; done says that the line is of the one before it.
@@ -122,31 +120,6 @@ func (s *speech) add(e entry, blocks []block) (done bool) {
 	s.followed = true
 	s.message, s.texts = e.Message.ID, append(texts, s.texts...)
 	return false
-}
-
-// readMisplaced looks for what Claude said to a prompt before the prompt itself, where 2.1.45 sometimes writes it.
-func (s *speech) readMisplaced(prompt words, before []byte) {
-	if prompt == "" {
-		return
-	}
-	after := map[words]bool{prompt: true}
-	lines := bytes.Split(bytes.TrimSpace(before), []byte("\n"))
-	var found []entry
-	var said [][]block
-	for _, line := range lines[max(0, len(lines)-outOfPlace):] {
-		e, blocks, ok := readEntry(line)
-		if !ok || !after[e.Parent] {
-			continue
-		}
-		if after[e.UUID] = true; e.Type == "assistant" && !e.IsMeta && (s.subagent || !e.IsSidechain) {
-			found, said = append(found, e), append(said, blocks)
-		}
-	}
-	for i, e := range slices.Backward(found) {
-		if s.add(e, said[i]) {
-			return
-		}
-	}
 }
 
 // promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude

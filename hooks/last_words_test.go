@@ -66,12 +66,11 @@ func TestLastWords(t *testing.T) {
 		"behind a line without end":        {[]string{strings.Repeat("z", 3<<20), says("m2", text("two"))}, "two"},
 		"commands for the shell":           {[]string{prompt, says("m1", text("done")), shell}, "done"},
 		"a summary":                        {[]string{prompt, says("m1", text("done")), summary}, "done"},
-		"a prompt behind its answer":       {[]string{says("m0", text("older")), says("m1", text("done")), prompt}, "done"},
 		"not what followed another":        {[]string{strings.Replace(says("m0", text("older")), `"u1"`, `"u0"`, 1), prompt}, ""},
 		"escaped and wide":                 {[]string{prompt, says("m1", `{"type":"text","text":"a\u00e9\n\"ü\" 🙂"}`)}, "aé\n\"ü\" 🙂"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said, err := LastWords(transcriptOf(t, c.lines...), false)
+			said, err := LastWords(transcriptOf(t, c.lines...))
 			got := said.Text
 			if said.Earlier {
 				got = ""
@@ -85,34 +84,30 @@ func TestLastWords(t *testing.T) {
 		lines []string
 		last  bool
 	}{
-		"nothing":              {nil, false},
-		"words":                {[]string{prompt, says("m1", text("done"))}, true},
-		"words and remarks":    {[]string{prompt, says("m1", text("done")), system, note}, true},
-		"a call":               {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
-		"a call's result":      {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
-		"thoughts":             {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
-		"a prompt":             {[]string{says("m0", text("old")), typed}, false},
-		"a prompt out of line": {[]string{says("m1", text("done")), prompt}, true},
-		"a subagent's call":    {[]string{prompt, says("m1", text("done")), side}, true},
+		"nothing":           {nil, false},
+		"words":             {[]string{prompt, says("m1", text("done"))}, true},
+		"words and remarks": {[]string{prompt, says("m1", text("done")), system, note}, true},
+		"a call":            {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
+		"a call's result":   {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
+		"thoughts":          {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
+		"a prompt":          {[]string{says("m0", text("old")), typed}, false},
+		"a subagent's call": {[]string{prompt, says("m1", text("done")), side}, true},
 	} {
-		if said, err := LastWords(transcriptOf(t, c.lines...), false); err != nil || said.Last != c.last {
+		if said, err := LastWords(transcriptOf(t, c.lines...)); err != nil || said.Last != c.last {
 			t.Errorf("%s: last %v, %v", name, said.Last, err)
 		}
 	}
-	if said, err := LastWords(transcriptOf(t, side), true); err != nil || said.Text != "a subagent" {
-		t.Errorf("a subagent's own transcript: %+v, %v", said, err)
-	}
-	if said, err := LastWords(transcriptOf(t, prompt, says("m1", text("old")), typed, says("m2", call)), false); err != nil || said.Text != "old" || !said.Earlier || said.Last || said.Entry != "a-m1" {
+	if said, err := LastWords(transcriptOf(t, prompt, says("m1", text("old")), typed, says("m2", call))); err != nil || said.Text != "old" || !said.Earlier || said.Last || said.Entry != "a-m1" {
 		t.Errorf("words of an earlier turn: %+v, %v", said, err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(transcriptOf(t, prompt, says("m1", text("done"))), link); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := LastWords(link, false); err != nil || said.Text != "done" {
+	if said, err := LastWords(link); err != nil || said.Text != "done" {
 		t.Errorf("by a link: %+v, %v", said, err)
 	}
-	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl"), false); !os.IsNotExist(err) {
+	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -73,10 +73,8 @@ func readNotice(e *Event) (n notice, err error) {
 		Transcript   words           `json:"transcript_path"`
 		Agent        words           `json:"agent_type"`
 		LastWords    words           `json:"last_assistant_message"`
-		// where 2.1.45, which does not tell the last words, has them
-		AgentTranscript words `json:"agent_transcript_path"`
-		Error           words `json:"error"`
-		Details         words `json:"error_details"`
+		Error        words           `json:"error"`
+		Details      words           `json:"error_details"`
 	}
 	if err := e.Read(&in); err != nil {
 		return n, err
@@ -99,11 +97,10 @@ func readNotice(e *Event) (n notice, err error) {
 			}
 		}
 	case "SubagentStop":
-		// 2.1.45 has helpers of its own after every turn; they have neither type nor words.
-		if in.Agent == "" && last == "" {
+		if in.Agent == "" && last == "" { // a helper of Claude Code's own
 			return n, nil
 		}
-		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last, transcript: string(in.AgentTranscript)}
+		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last}
 	case "StopFailure":
 		what := cmp.Or(shorten(string(in.Details), shownBytes, shownLines), last)
 		n = notice{kind: "error", body: strings.Join(nonEmpty(string(in.Error), what), ": ")}
@@ -202,15 +199,6 @@ func (h *Hook) asks(e *Event) bool {
 func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
-		if n.body == "" && n.transcript != "" {
-			said, err := LastWords(n.transcript, true)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				h.log.Error().Err(err).Msg("transcript not read; the message does not say what the subagent said")
-			}
-			if !said.Earlier {
-				n.body = shorten(said.Text, shownBytes, shownLines)
-			}
-		}
 		if n.agent != "" {
 			return n.agent + " completed task", n.body
 		}

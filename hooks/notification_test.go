@@ -12,16 +12,6 @@ import (
 
 const notify, sessionHook = "gchat-notification-dispatch", "gchat-session-event"
 
-// recordedOf is a payload that some version of Claude Code sent, with some members set.
-func recordedOf(t testing.TB, version, name string, kv ...any) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", version, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return with(t, b, kv...)
-}
-
 // with sets members of a JSON object; nil takes one away.
 func with(t testing.TB, b []byte, kv ...any) []byte {
 	t.Helper()
@@ -145,10 +135,9 @@ func TestNotificationRoutes(t *testing.T) {
 		"subagent": {stop(), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
 		"subagent with much to say": {stop("last_assistant_message", strings.Repeat("line\n", 20)), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\n" + strings.Repeat("line\n", 7) + "line…"},
-		"subagent without words":  {stop("last_assistant_message", nil), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
-		"subagent without a type": {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
-		"2.1.45's own helper":     {recordedOf(t, "2.1.45", "multi-07-SubagentStop"), "", ""},
-		"2.1.45's own helper too": {recordedOf(t, "2.1.45", "single-07-SubagentStop"), "", ""},
+		"subagent without words":   {stop("last_assistant_message", nil), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
+		"subagent without a type":  {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
+		"Claude Code's own helper": {stop("agent_type", "", "last_assistant_message", nil), "", ""},
 
 		"failure": {failure("error", "rate_limit", "error_details", "429 Too Many Requests"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},

@@ -148,42 +148,10 @@ func pendingIn(tail []byte) (calls []toolCall) {
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			if len(calls) == 0 {
-				calls = callsAfter(e.UUID, tail, done)
-			}
 			break
 		}
 	}
 	calls = calls[:min(3, len(calls))]
 	slices.Reverse(calls)
-	return calls
-}
-
-// outOfPlace is how many lines before a prompt can be of what follows it.
-const outOfPlace = 20
-
-// callsAfter are the calls that follow a prompt although they stand before it, the last first: 2.1.45 sometimes writes
-// the prompt after what Claude said to it.
-func callsAfter(prompt words, before []byte, done map[string]bool) (calls []toolCall) {
-	if prompt == "" {
-		return nil
-	}
-	after := map[words]bool{prompt: true}
-	lines := bytes.Split(bytes.TrimSpace(before), []byte("\n"))
-	for _, line := range lines[max(0, len(lines)-outOfPlace):] {
-		e, blocks, ok := readEntry(line)
-		if !ok || !after[e.Parent] {
-			continue
-		}
-		after[e.UUID] = true
-		for _, b := range blocks {
-			switch {
-			case e.Type == "user" && b.Type == "tool_result":
-				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
-			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
-				calls = slices.Insert(calls, 0, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
-			}
-		}
-	}
 	return calls
 }

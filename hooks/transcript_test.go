@@ -60,9 +60,6 @@ func TestPendingCalls(t *testing.T) {
 	}
 	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
 	said := func(text string) string { return entryLine(t, "user", now, text) }
-	out := func(uuid, parent, line string) string { // of its place
-		return strings.Replace(line, `"uuid":"u"`, `"uuid":"`+uuid+`","parentUuid":"`+parent+`"`, 1)
-	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"nothing":               {"", ""},
 		"one":                   {said("go") + bash("1"), "Bash:1"},
@@ -78,11 +75,6 @@ func TestPendingCalls(t *testing.T) {
 			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
 			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`, "B:2 C:3"},
 		"the person spoke last":      {bash("1") + said("stop"), ""},
-		"the prompt is written last": {out("a", "p", bash("1")) + out("p", "", said("go")), "Bash:1"},
-		"two lines before its prompt": {out("a", "p", assistantLine(t, now, map[string]any{"type": "text", "text": "Now."})) +
-			out("b", "a", bash("1")) + out("p", "", said("go")), "Bash:1"},
-		"the prompt last, and done":  {out("a", "p", bash("1")) + out("b", "a", done("1")) + out("p", "", said("go")), ""},
-		"another prompt's":           {out("a", "x", bash("1")) + out("p", "", said("go")), ""},
 		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
 		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
 		"members of other types":     {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
@@ -104,7 +96,7 @@ func TestPendingCalls(t *testing.T) {
 
 // In the recorded transcripts the question waits in one and is answered in the other.
 func TestPendingCallsOfEveryVersion(t *testing.T) {
-	for _, version := range []string{"2.1.45", "2.1.197", "2.1.329"} {
+	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for file, want := range map[string]int{"single.jsonl": 0, "two-questions.jsonl": 1} {
 			path, _ := filepath.Abs(filepath.Join("testdata", version, "transcripts", file))
 			calls, err := pendingCalls(path)

@@ -115,11 +115,7 @@ func (f *fire) tell(ctx context.Context) error {
 	f.sight.keep(f.agent.paneLines)
 	var said spoken
 	if f.trigger.name != askTrigger {
-		if said = f.lastWords(); said.lags && f.mayBeLate() {
-			return f.tellLater()
-		} else if said.lags {
-			said = f.awaitWords()
-		}
+		said = f.lastWords()
 	}
 	c, put, err := f.prepare(ctx, said)
 	switch {

@@ -2,8 +2,6 @@ package wake
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,61 +223,16 @@ func TestTrimmedWords(t *testing.T) {
 	}
 }
 
-// lagging is a session of an old version, whose transcript lags behind its events. write writes what Claude said in a turn.
-func lagging(t *testing.T) (w *world, turn func(string), stop []byte, write func(string)) {
-	w = newWorld(t, "warden-main", "echo ready; exec cat")
-	w.shows("ready")
-	transcript := w.path("home/.claude/projects/-tmp-project/t.jsonl") // neither the file nor its folders are there at first
-	w.must(os.MkdirAll(w.path("home/.claude"), 0o700))
-	turns := 0
-	write = func(text string) {
-		turns++
-		w.must(os.MkdirAll(filepath.Dir(transcript), 0o700))
-		f, err := os.OpenFile(transcript, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		w.must(err)
-		_, err = fmt.Fprintf(f, `{"type":"user","uuid":"u%[1]d","message":{"content":"go"}}`+"\n"+`{"type":"assistant","uuid":"a%[1]d","message":{"id":"m%[1]d","content":[{"type":"text","text":%[2]q}]}}`+"\n", turns, text)
-		w.must(errors.Join(err, f.Close()))
-	}
-	turn = func(prompt string) {
-		w.tmux("send-keys", "-t", w.pane, "-l", prompt)
-		w.tmux("send-keys", "-t", w.pane, "Enter")
-		w.shows(prompt + "\n" + prompt)
-	}
-	stop = []byte(`{"hook_event_name":"Stop","session_id":"x","cwd":"/","permission_mode":"default","stop_hook_active":false,"transcript_path":"` + transcript + `"}`)
-	return w, turn, stop, write
-}
-
-// The words of the turn before are not told again, the same words in another turn are, and Claude Code does not wait.
-func TestLaggingTranscript(t *testing.T) {
-	w, turn, stop, write := lagging(t)
-	turns := []string{"first", "second", "second"}
-	for i, words := range turns {
-		turn(fmt.Sprint("prompt ", i))
-		w.run("stop-hook", stop) // had it waited for the words, they would never come
-		write(words)
-		if got := section(w.heard(i + 1)[i].message(), "CONTENT"); got != words {
-			t.Errorf("told %q, want %q", got, words)
-		}
-	}
-	w.idle()
-	w.fire("stop-hook", stop) // the same event once more: nothing is to be waited for
-	turn("a prompt that Claude has no words for")
-	w.fire("stop-hook", stop)
-	if m := w.waiting(); len(m) != 1 || !strings.Contains(section(m[0].Message, "CONTENT"), "no words for") {
-		t.Errorf("told %+v", m)
-	}
-}
-
 // Words of an earlier turn that no message has carried are better than none.
 func TestWordsOfAnEarlierTurn(t *testing.T) {
-	w, _, stop, write := lagging(t)
-	write("before the prompt")
-	transcript := w.path("home/.claude/projects/-tmp-project/t.jsonl")
-	f, err := os.OpenFile(transcript, os.O_APPEND|os.O_WRONLY, 0)
-	w.must(err)
-	_, err = f.WriteString(`{"type":"user","uuid":"u9","message":{"content":"and then?"}}` + "\n")
-	w.must(errors.Join(err, f.Close()))
-	w.fire("stop-hook", stop)
+	w := newWorld(t, "warden-main", quiet)
+	w.shows("ready")
+	transcript := w.path("project/t.jsonl")
+	w.must(os.WriteFile(transcript, []byte(`{"type":"user","uuid":"u1","message":{"content":"go"}}
+{"type":"assistant","uuid":"a1","message":{"id":"m1","content":[{"type":"text","text":"before the prompt"}]}}
+{"type":"user","uuid":"u9","message":{"content":"and then?"}}
+`), 0o600))
+	w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript))
 	if m := w.waiting(); len(m) != 1 || section(m[0].Message, "CONTENT") != "before the prompt" {
 		t.Errorf("told %+v", m)
 	}

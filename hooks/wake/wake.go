@@ -63,7 +63,6 @@ type news struct {
 	LastWords  json.RawMessage `json:"last_assistant_message"` // from 2.1.197 on
 	Transcript json.RawMessage `json:"transcript_path"`
 	Kind       json.RawMessage `json:"notification_type"`
-	Mode       json.RawMessage `json:"permission_mode"`
 }
 
 // text is a member's value where it is text.
