@@ -357,8 +357,7 @@ func (d *demo) awaitStop(ctx context.Context, file string) {
 	}
 }
 
-// hookSettings are the entries of Claude Code's settings.json that answer questions. All their events are known to
-// 2.1.45, which refuses a file with one that it does not know.
+// hookSettings are the entries of Claude Code's settings.json that answer questions.
 func hookSettings(self string) map[string][]any {
 	entry := func(name, matcher string, timeout int) []any {
 		e := map[string]any{"hooks": []any{map[string]any{

@@ -236,22 +236,27 @@ func (i install) program() (string, error) {
 	return path, nil
 }
 
-// oldestClaude is the version whose hooks all newer ones take.
-var oldestClaude = settings.Version{2, 1, 45}
-
-// version is that of the Claude Code that will read the settings.
+// version is that of the Claude Code that will read the settings. One that is too old is an error.
 func (i install) version(ctx context.Context) (v settings.Version, known bool, err error) {
+	if v, known, err = i.askVersion(ctx); err == nil {
+		err = v.Supported()
+	}
+	return v, known, err
+}
+
+func (i install) askVersion(ctx context.Context) (v settings.Version, known bool, err error) {
 	if i.claude != "" {
 		if v, known = settings.ParseVersion(i.claude); !known {
 			err = usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
 		}
 		return v, known, err
 	}
-	if i.scope == settings.Project {
-		return oldestClaude, true, nil // others read it, too
-	}
-	if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
-		return oldestClaude, false, nil
+	v, err = settings.AskVersion(ctx, i.env, 20*time.Second)
+	switch project := i.scope == settings.Project; {
+	case err != nil:
+		return settings.Oldest, project, nil
+	case project && v.Supported() == nil:
+		return settings.Oldest, true, nil // others read it, too
 	}
 	return v, true, nil
 }
@@ -394,6 +399,9 @@ func (i install) place(ctx context.Context, program string) error {
 	if _, err := i.hooks(); err != nil {
 		return usage(err, "gchat-hooks install --help")
 	}
+	if _, _, err := i.version(ctx); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(program); err == nil && !isGchatHooks(ctx, program) {
 		return failed(fmt.Errorf("%s is there and not a gchat-hooks of ours, so it stays", program), "move it away, or take another --prefix", exitFailed)
 	}
@@ -425,7 +433,7 @@ func (i install) noteMade(ctx context.Context, made state.Made) error {
 	if err != nil {
 		return err
 	}
-	entries, _, err := settings.Program{Path: "/gchat-hooks", Claude: oldestClaude}.Entries(hooks) // it is not asked yet which one is here
+	entries, _, err := settings.Program{Path: "/gchat-hooks", Claude: settings.Oldest}.Entries(hooks) // it is not asked yet which one is here
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,11 @@ import (
 // A claude may be a wrapper that does much besides.
 func TestAskVersion(t *testing.T) {
 	for _, test := range []struct{ name, script, err string }{
-		{"as it is", "echo '2.1.45 (Claude Code)'", ""},
-		{"a child of it holds the pipe", "sleep 5 & echo '2.1.45 (Claude Code)'", ""},
+		{"as it is", "echo '2.1.197 (Claude Code)'", ""},
+		{"a child of it holds the pipe", "sleep 5 & echo '2.1.197 (Claude Code)'", ""},
 		{"it fails", "echo 'node 18.0.0 is too old'; exit 1", "exit status 1"},
 		{"no version", "echo hello", "prints no version"},
-		{"without end", "exec yes 2.1.45", "claude --version: "},
+		{"without end", "exec yes 2.1.197", "claude --version: "},
 		{"never", "exec sleep 60", "did not end within"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAskVersion(t *testing.T) {
 			}
 			v, err := AskVersion(t.Context(), func(string) string { return home }, wait)
 			switch {
-			case test.err == "" && (err != nil || v != Version{2, 1, 45}):
+			case test.err == "" && (err != nil || v != Version{2, 1, 197}):
 				t.Errorf("%v, %v", v, err)
 			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 				t.Errorf("%v, %v, want %s", v, err, test.err)

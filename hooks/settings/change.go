@@ -25,7 +25,7 @@ type Change struct {
 func (c *Change) Nothing() bool { return (c.Old == nil) == (c.New == nil) && bytes.Equal(c.Old, c.New) }
 
 // NotJSON says whether Claude Code will skip the file, hooks and all: it has comments or trailing commas, which Claude Code
-// does not take (2.1.45 and 2.1.329). They were there before.
+// does not take (2.1.329). They were there before.
 func (c *Change) NotJSON() bool {
 	b := noBOM(c.New)
 	return len(bytes.TrimSpace(b)) > 0 && !json.Valid(b)

@@ -5,26 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// The versions of Claude Code that this program was tried with, the oldest and the newest.
-var (
-	testedFrom = oldest
-	testedTo   = Version{2, 1, 329}
-)
-
-// lenient is when a settings file with an unknown event stopped being skipped as a whole (Claude Code's changelog).
-var lenient = Version{2, 1, 101}
-
-// lateEvents are those that 2.1.45 was seen not to know, and those that came later still.
-var lateEvents = []string{"CwdChanged", "Elicitation", "ElicitationResult", "PermissionDenied", "PostCompact", "PostToolBatch", "StopFailure", "TaskCreated",
-	"PreModelSwitch", "PostModelSwitch"}
+// testedTo is the newest Claude Code that this program was tried with.
+var testedTo = Version{2, 1, 329}
 
 // installs is the command that registers the hooks.
 const installs = "gchat-hooks install"
@@ -74,36 +62,24 @@ func (a *audit) checkVersion(ctx context.Context) []state.Finding {
 	f := state.Finding{Level: state.LevelWarn, Means: "it may ask, answer or draw in ways that were not tried"}
 	switch {
 	case errors.Is(err, errNoClaude):
-		f.What, f.Means, f.Mend = err.Error(), "its version is not known; hooks are checked as for the oldest, "+testedFrom.String(), "install Claude Code, or put it on PATH"
+		f.What, f.Means, f.Mend = err.Error(), "its version is not known; hooks are checked as for the oldest, "+Oldest.String(), "install Claude Code, or put it on PATH"
 	case err != nil:
 		f.What, f.Mend = err.Error(), "run claude --version by hand"
-	case !v.atLeast(testedFrom):
-		f.What, f.Mend = "Claude Code "+v.String()+" is older than "+testedFrom.String()+", the oldest that was tried", "claude update"
+	case v.Supported() != nil:
+		f = state.Finding{Level: state.LevelFail, What: v.Supported().Error(), Means: "it may skip its whole settings file, hooks and all", Mend: "claude update"}
 	case v != testedTo && v.atLeast(testedTo):
 		f.What, f.Mend = "Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"
 	default:
-		return state.Fine("Claude Code " + v.String() + ", within " + testedFrom.String() + " … " + testedTo.String())
+		return state.Fine("Claude Code " + v.String() + ", within " + Oldest.String() + " … " + testedTo.String())
 	}
 	return []state.Finding{f}
 }
 
 // checkSettings finds the files that Claude Code skips, hooks and all.
-func (a *audit) checkSettings(ctx context.Context) (fs []state.Finding) {
-	v, verr := a.claude(ctx)
+func (a *audit) checkSettings(context.Context) (fs []state.Finding) {
 	for _, s := range a.sources() {
 		if s.broken != nil {
 			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " cannot be read: " + s.broken.Error(), Means: "Claude Code skips the whole file, hooks and all", Mend: "mend its JSON: $EDITOR " + shellQuote(s.path)})
-			continue
-		}
-		var unknown []string
-		for _, h := range s.hooks {
-			if verr == nil && slices.Contains(lateEvents, h.Event) && !slices.Contains(unknown, h.Event) && !v.atLeast(lenient) && (since[h.Event] == Version{} || !v.atLeast(since[h.Event])) {
-				unknown = append(unknown, h.Event)
-			}
-		}
-		if len(unknown) > 0 {
-			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " names events that Claude Code " + v.String() + " does not know: " + strings.Join(unknown, ", "),
-				Means: "it skips the whole file, hooks and all", Mend: "claude update, or take them out; " + installs + " writes only what this version knows"})
 		}
 	}
 	if len(fs) == 0 {

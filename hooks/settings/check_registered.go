@@ -31,12 +31,11 @@ func (a *audit) asks(mode state.Mode) bool {
 }
 
 // checkHooks looks for the hooks without which questions do not get into the space, or answers not back.
-func (a *audit) checkHooks(ctx context.Context) []state.Finding {
+func (a *audit) checkHooks(context.Context) []state.Finding {
 	all := a.own()
 	if len(all) == 0 {
 		return []state.Finding{{Level: state.LevelFail, What: "no hook of ours is registered in Claude Code's settings", Means: "no question is asked in Chat", Mend: installs}}
 	}
-	v, _ := a.claude(ctx)
 	want, _ := Hooks("answer")
 	var vital, rest, files []string
 	for _, h := range want {
@@ -44,7 +43,7 @@ func (a *audit) checkHooks(ctx context.Context) []state.Finding {
 			return r.Event == h.Event && r.name == h.Name && (h.Matcher == "" || matches(r.Matcher, h.Matcher))
 		})
 		switch {
-		case has || !v.atLeast(since[h.Event]) || slices.Contains(lateEvents, h.Event) && !v.atLeast(lenient):
+		case has:
 		case h.Name == "gchat-ask-user-forward" && (h.Event == "PreToolUse" || a.asks(state.Native)):
 			vital = append(vital, h.Event)
 		default:

@@ -6,31 +6,34 @@ import (
 	"strconv"
 )
 
-// A Version is Claude Code's. The zero one is unknown, and taken for the oldest that was looked at.
+// A Version is Claude Code's. The zero one is unknown, and taken for Oldest.
 type Version [3]int
 
-var (
-	oldest = Version{2, 1, 45}
+// Oldest is the oldest Claude Code that is supported: an older one skips a settings file that names an event which it does
+// not know, hooks and all (Claude Code's changelog).
+var Oldest = Version{2, 1, 101}
 
-	// execForm is when hooks got "args": the program is started without a shell (Claude Code's changelog). 2.1.45 takes no
-	// notice of them, and would start the program with no words at all.
+var (
+	// execForm is when hooks got "args": the program is started without a shell (Claude Code's changelog). An older version
+	// takes no notice of them, and would start the program with no words at all.
 	execForm = Version{2, 1, 139}
 
-	// asyncRewake is the oldest version on which it was measured; 2.1.45 does not know it and runs such a hook in the
+	// asyncRewake is the oldest version on which it was measured. One that does not know it runs such a hook in the
 	// foreground, for as long as the person takes.
 	asyncRewake = Version{2, 1, 197}
 )
 
-// since is when the events came that our hooks use; those of before 2.1 have no version here. 2.1.45 skips a settings file
-// that names an event it does not know, hooks and all; from 2.1.101 on only that event is passed over.
-var since = map[string]Version{
-	"PreToolUse": {}, "PostToolUse": {}, "Notification": {}, "UserPromptSubmit": {}, "SessionStart": {}, "SessionEnd": {}, "Stop": {},
-	"SubagentStop": {}, "PreCompact": {}, "PermissionRequest": {2, 0, 45}, "StopFailure": {2, 1, 78},
+// Supported is nil, or the error that says that the version is too old.
+func (v Version) Supported() error {
+	if v.atLeast(Oldest) {
+		return nil
+	}
+	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
 }
 
 func (v Version) atLeast(min Version) bool {
 	if v == (Version{}) {
-		v = oldest
+		v = Oldest
 	}
 	return slices.Compare(v[:], min[:]) >= 0
 }

@@ -29,7 +29,7 @@ var bom = []byte("\xef\xbb\xbf")
 func noBOM(file []byte) []byte { return bytes.TrimPrefix(file, bom) }
 
 // A document is a settings file whose every byte is known: bytes gives back what was parsed. Besides JSON it takes
-// comments and trailing commas. Claude Code itself does not (2.1.45 and 2.1.329 skip such a file), but a person who
+// comments and trailing commas. Claude Code itself does not (2.1.329 skips such a file), but a person who
 // mends that later must find every comment where it was.
 type document struct {
 	file    []byte // as it was given

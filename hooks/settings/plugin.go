@@ -4,8 +4,7 @@ package settings
 // for all systems.
 const pluginPath = `PATH="$PATH:$HOME/bin:$HOME/go/bin" ` + program
 
-// Plugin is hooks.json of the plugin of these presets, for Claude Code 2.1.78 and newer: an older one does not know all of its
-// events. Its hooks are a shell's lines, which all of those take; what would hold an older one up (asyncRewake) is left out.
+// Plugin is hooks.json of the plugin of these presets. Its hooks are a shell's lines, which every supported Claude Code takes; what would hold an older one up (asyncRewake) is left out.
 func Plugin(presets ...string) ([]byte, error) {
 	hooks, err := Hooks(presets...)
 	if err != nil {

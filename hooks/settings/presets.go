@@ -131,12 +131,8 @@ func (p Program) Entries(hooks []Hook) (entries []Entry, left []LeftOut, err err
 		return nil, nil, fmt.Errorf("the program is called %s; hooks are known again by the name %s", path.Base(p.Path), program)
 	}
 	for _, h := range hooks {
-		from := since[h.Event]
-		if h.Rewake {
-			from = asyncRewake
-		}
-		if !p.Claude.atLeast(from) {
-			left = append(left, LeftOut{h, "needs Claude Code " + from.String()})
+		if h.Rewake && !p.Claude.atLeast(asyncRewake) {
+			left = append(left, LeftOut{h, "needs Claude Code " + asyncRewake.String()})
 			continue
 		}
 		e := Entry{Event: h.Event, Matcher: h.Matcher, Timeout: h.Timeout, AsyncRewake: h.Rewake}

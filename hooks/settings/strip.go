@@ -122,7 +122,7 @@ func isOurs(handler *hujson.Object) bool {
 			}
 		}
 	}
-	// 2.1.45 does not know exec form and hands the command to a shell: whichever way it is read, it is ours.
+	// A Claude Code that does not know exec form hands the command to a shell: whichever way it is read, it is ours.
 	return ours(command, args) || args != nil && ours(command, nil)
 }
 
