@@ -33,7 +33,7 @@ type bridge struct {
 	env  []string // what leads to the space
 }
 
-// all are the events that the README has a person register, all known to 2.1.45.
+// all are the events that the README has a person register.
 var all = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"}
 
 // connect starts a session that asks through the embedded space; cfg.Hooks is filled for the given events.

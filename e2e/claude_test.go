@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// Versions the tests are run on: the newest, one from the middle, and the
-// oldest whose questions a hook can answer.
+// Versions the tests are run on.
 const (
 	newest = "2.1.329"
-	middle = "2.1.197"
-	oldest = "2.1.45"
+	older  = "2.1.197"
 )
+
+var both = []string{newest, older}
 
 // claude is an installed Claude Code.
 type claude struct {
@@ -25,15 +25,10 @@ type claude struct {
 	Argv    []string // what to run, without arguments of ours
 }
 
-// where a version lies in its folder, and the package it comes from. Newer
-// packages are the program itself, older ones are run with node.
-var layout = map[string]struct{ pkg, file string }{
-	newest: {"@anthropic-ai/claude-code-linux-x64", "claude"},
-	middle: {"@anthropic-ai/claude-code-linux-x64", "claude"},
-	oldest: {"@anthropic-ai/claude-code", "cli.js"},
-}
+// claudePackage is where the program comes from: DIR/VERSION/node_modules/PACKAGE/claude.
+const claudePackage = "@anthropic-ai/claude-code-linux-x64"
 
-// findClaude returns an installed version, DIR/VERSION/node_modules/PACKAGE, or
+// findClaude returns an installed version, or
 // skips the test with the command that installs it.
 func findClaude(t *testing.T, version string) claude {
 	t.Helper()
@@ -41,28 +36,16 @@ func findClaude(t *testing.T, version string) claude {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		skip(t, "tmux is not installed")
 	}
-	at, ok := layout[version]
-	if !ok {
-		t.Fatalf("no layout for Claude Code %s", version)
-	}
-	native := filepath.Ext(at.file) != ".js"
-	if native && runtime.GOARCH != "amd64" {
+	if runtime.GOARCH != "amd64" {
 		skip(t, "Claude Code "+version+": only the x64 package is known to these tests")
 	}
 	dir := filepath.Join(claudeDir(), version)
-	file := filepath.Join(dir, "node_modules", filepath.FromSlash(at.pkg), at.file)
+	file := filepath.Join(dir, "node_modules", filepath.FromSlash(claudePackage), "claude")
 	if _, err := os.Stat(file); err != nil {
 		skip(t, fmt.Sprintf("Claude Code %s is not installed; to install it: npm install --ignore-scripts --prefix %s %s@%s",
-			version, strconv.Quote(dir), at.pkg, version))
+			version, strconv.Quote(dir), claudePackage, version))
 	}
-	if native {
-		return claude{version, []string{file}}
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		skip(t, "Claude Code "+version+" needs node, which is not installed")
-	}
-	return claude{version, []string{node, file}}
+	return claude{version, []string{file}}
 }
 
 // eachClaude runs a test on several versions side by side, and beside other tests: most of a session's time is waiting.

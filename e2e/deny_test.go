@@ -34,9 +34,8 @@ func denying(t *testing.T, c claude, cfg config) *bridge {
 }
 
 var (
-	goOn  = turn{say("I go on meanwhile.")}
-	acts  = turn{say("Acting on it.")}
-	newer = []string{newest, middle}
+	goOn = turn{say("I go on meanwhile.")}
+	acts = turn{say("Acting on it.")}
 )
 
 // denied checks that the model's n-th call was denied, with what it needs to know.
@@ -49,7 +48,7 @@ func (b *bridge) denied(n int) {
 }
 
 func TestDeniedSessionGoesOnAndIsWokenByTheReply(t *testing.T) {
-	eachClaude(t, newer, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", "Thread key: ask-")
@@ -67,7 +66,7 @@ func TestDeniedSessionGoesOnAndIsWokenByTheReply(t *testing.T) {
 }
 
 func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
-	eachClaude(t, newer, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
 		b.Prompt("go ahead")
 		b.await("[AskUserQuestion]")
@@ -77,9 +76,9 @@ func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
 	})
 }
 
-// 2.1.45 has no hook that could wake it; there gchat-wait brings the reply.
+// Without a hook that could wake the session, gchat-wait brings the reply.
 func TestDeniedQuestionsReplyIsWaitedFor(t *testing.T) {
-	eachClaude(t, []string{oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
 		h := asking(t, all...)
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn}, Hooks: h})
 		b.Prompt("go ahead")
@@ -218,7 +217,7 @@ func TestRepliesReachTheSessionThatAsked(t *testing.T) {
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestResumedSessionGetsTheReply(t *testing.T) {
-	eachClaude(t, newer, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")
@@ -244,11 +243,7 @@ func TestResumedSessionGetsTheReply(t *testing.T) {
 // Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode.
 func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		h := meanwhile(t)
-		if c.Version == oldest {
-			h = asking(t, all...)
-		}
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Hooks: h})
+		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.gate.shut()
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)

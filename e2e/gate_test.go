@@ -7,11 +7,8 @@ import (
 
 // A guarded session that wants to stop is sent back to ask; its question, which waits in the space, then lets it stop.
 func TestGuardedSessionAsksBeforeItStops(t *testing.T) {
-	eachClaude(t, every, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		h := meanwhile(t)
-		if c.Version == oldest {
-			h = asking(t, all...)
-		}
 		h["Stop"] = append(h["Stop"], hook{Command: built(t) + " hook gchat-stop-gate", Timeout: 10})
 		b := denying(t, c, config{Hooks: h, Script: []turn{{say("All is done.")}, {ask(deploy)}, goOn, acts}, Env: []string{"CLAUDE_SESSION_ID=s3-live-1"}})
 		b.Prompt("go ahead")
@@ -22,9 +19,6 @@ func TestGuardedSessionAsksBeforeItStops(t *testing.T) {
 		b.await("[Session End] s3-live-1", "Reason: stopped; the session is still open")
 		if strings.Contains(b.Screen(), "Acting on it.") {
 			t.Error("sent back twice")
-		}
-		if c.Version == oldest {
-			return
 		}
 		b.reply(q, "3")
 		b.API.WaitText(t, `="Canary"`)

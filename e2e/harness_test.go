@@ -39,7 +39,7 @@ func TestHarnessReachesOnlyLoopback(t *testing.T) {
 }
 
 func TestHarnessAnswersInTheTerminal(t *testing.T) {
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := start(t, c, config{Script: []turn{
 			{say("I need to ask you something."), ask(deploy)},
 			{say("Rolling it is.")},
@@ -57,7 +57,7 @@ func TestHarnessAnswersInTheTerminal(t *testing.T) {
 }
 
 func TestHarnessAnswersFromAHook(t *testing.T) {
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
 		answers := filepath.Join(t.TempDir(), "answers.json")
 		h := rec.On("SessionStart", "PreToolUse", "PostToolUse", "Stop")
@@ -110,7 +110,7 @@ func TestHarnessLeavesNothing(t *testing.T) {
 	}
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
 				rec := newRecorder(t)
 				never := filepath.Join(t.TempDir(), "never")
 				var s *session
@@ -130,7 +130,7 @@ func TestHarnessLeavesNothing(t *testing.T) {
 				rec.Wait(t, "PermissionRequest")
 				s.WaitScreen(firstOption)
 				end(s)
-				if name == "esc" && c.Version != oldest { // which sends SIGKILL
+				if name == "esc" {
 					rec.WaitFor(t, "of a hook that was stopped", func(e event) bool { return e.Stopped })
 				}
 			})

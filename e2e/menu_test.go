@@ -71,7 +71,7 @@ func newMenuDriver(t *testing.T, c claude, script ...turn) menuDriver {
 func TestMenuDriverAnswers(t *testing.T) {
 	features := question{Question: "Which features?", Header: "Features", MultiSelect: true,
 		Options: []option{{Label: "Auth", Description: "Log in."}, {Label: "Search", Description: "Find."}, {Label: "Export", Description: "Take out."}}}
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c,
 			turn{ask(deploy)}, turn{ask(deployNext)}, turn{ask(features)}, turn{ask(features)}, turn{ask(deploy, features)}, turn{ask(deploy)}, thanks)
 		m.refuses("no dialog is open", "choose", "1")
@@ -141,7 +141,7 @@ func TestMenuDriverAnswers(t *testing.T) {
 }
 
 func TestMenuDriverChoosesAmongPreviews(t *testing.T) {
-	eachClaude(t, []string{newest, middle}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{ask(question{Question: "Which layout?", Header: "Layout", Options: []option{
 			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}})}, thanks)
 		m.Prompt("go ahead")
@@ -153,7 +153,7 @@ func TestMenuDriverChoosesAmongPreviews(t *testing.T) {
 
 // A pane that nobody is attached to may be too small for a dialog: then the rows are looked for.
 func TestMenuDriverInASmallPane(t *testing.T) {
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{ask(deploy)}, turn{ask(deployNext)}, thanks)
 		m.command("resize-window", "-t", "=claude:", "-x", "60", "-y", "15")
 		m.Prompt("go ahead")
@@ -172,7 +172,7 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 	bash := func(command string) turn {
 		return turn{call("Bash", map[string]string{"command": command, "description": "Test"})}
 	}
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"), bash("touch four; until test -e never; do sleep 1; done"), thanks)
 		m.Prompt("go ahead")
 		m.WaitScreen("Do you want to")
@@ -196,7 +196,7 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 }
 
 func TestMenuDriverClearsThenSends(t *testing.T) {
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{say("The first conversation.")}, turn{say("The second one.")}, turn{say("The third.")}, turn{say("The fourth.")})
 		m.Prompt("remember the heron")
 		m.WaitScreen("The first conversation.")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// reporting are the hooks of reports, as far as a version knows their events.
-func reporting(t testing.TB, c claude) hooks {
+// reporting are the hooks of reports.
+func reporting(t testing.TB) hooks {
 	exe := built(t)
 	h := hooks{}
 	add := func(name string, events ...string) {
@@ -21,31 +21,20 @@ func reporting(t testing.TB, c claude) hooks {
 		}
 	}
 	add("gchat-session-event", "SessionStart", "Stop", "SessionEnd")
-	add("gchat-notification-dispatch", "Notification", "SubagentStop")
-	if c.Version != oldest { // which starts no hook at all when it meets an event that it does not know
-		add("gchat-notification-dispatch", "StopFailure")
-	}
+	add("gchat-notification-dispatch", "Notification", "SubagentStop", "StopFailure")
 	return h
 }
 
 // subagent is a call of the tool that starts one.
-func subagent(c claude, says string) block {
-	input := map[string]any{"description": "help", "prompt": dictation + says, "subagent_type": "general-purpose"}
-	if c.Version == oldest {
-		return call("Task", input)
-	}
-	input["run_in_background"] = false
+func subagent(says string) block {
+	input := map[string]any{"description": "help", "prompt": dictation + says, "subagent_type": "general-purpose", "run_in_background": false}
 	return call("Agent", input)
 }
 
-// helped is a turn with a subagent. Newer versions run it in the background: the model is told that it was begun, pauses,
-// and hears of its end as of a message.
-func helped(c claude, says string) []turn {
-	script := []turn{{say("I will have help."), subagent(c, says)}}
-	if c.Version != oldest {
-		script = append(script, turn{say("I wait for it.")})
-	}
-	return script
+// helped is a turn with a subagent, which runs in the background: the model is told that it was begun, pauses, and hears of
+// its end as of a message.
+func helped(says string) []turn {
+	return []turn{{say("I will have help."), subagent(says)}, {say("I wait for it.")}}
 }
 
 // repository makes the project a git repository with one commit, and says that the start of a session is to be told.
@@ -69,8 +58,8 @@ func git(t *testing.T, dir string, args ...string) {
 func TestASessionReports(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := bridged(t, c, config{
-			Hooks: reporting(t, c), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: repository(t),
-			Script: append(helped(c, "The *sub* work."), turn{say("The **work** is done. <users/all>")}),
+			Hooks: reporting(t), Env: []string{"CLAUDE_SESSION_ID=orch-epic4"}, Prepare: repository(t),
+			Script: append(helped("The *sub* work."), turn{say("The **work** is done. <users/all>")}),
 		})
 		begun := b.await("[Session Start] orch-epic4 | ", "main")
 		b.Prompt("go ahead")
@@ -93,7 +82,7 @@ func TestASessionReports(t *testing.T) {
 func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := bridged(t, c, config{
-			Hooks:  reporting(t, c),
+			Hooks:  reporting(t),
 			Script: []turn{{say("Now the folder."), call("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanks},
 		})
 		b.Prompt("go ahead")
@@ -106,7 +95,7 @@ func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
 		h := asking(t, all...)
-		for event, entries := range reporting(t, c) {
+		for event, entries := range reporting(t) {
 			h[event] = append(h[event], entries...)
 		}
 		h["Notification"] = append(h["Notification"], rec.On("Notification")["Notification"]...)
@@ -130,7 +119,7 @@ func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
 // While Chat hangs a session goes on to its end. What it reported arrives when Chat is back, once and in order.
 func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		b := bridged(t, c, config{Hooks: reporting(t, c), Prepare: repository(t), Script: twentyEvents(c)})
+		b := bridged(t, c, config{Hooks: reporting(t), Prepare: repository(t), Script: twentyEvents()})
 		b.gate.shut()
 		b.Prompt("go ahead")
 		b.WaitScreen("All twenty are done.")
@@ -143,11 +132,6 @@ func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 		}
 		b.gate.open()
 		b.await("[Session End]", "Turns: ")
-		if c.Version == oldest {
-			// It tells no last words, and their transcript is mostly a moment late: twenty equal messages are said once.
-			b.await("[Subagent Done] claude\ngeneral-purpose completed task")
-			return
-		}
 		for n := range 20 {
 			if got := strings.Count(b.texts(), fmt.Sprintf("general-purpose completed task\nsub %02d is done", n)); got != 1 {
 				t.Errorf("subagent %d is reported %d times", n, got)
@@ -157,9 +141,9 @@ func TestAHangingChatHoldsNobodyUp(t *testing.T) {
 }
 
 // twentyEvents is a turn with twenty hook events, one after another.
-func twentyEvents(c claude) (script []turn) {
+func twentyEvents() (script []turn) {
 	for n := range 20 {
-		script = append(script, turn{subagent(c, fmt.Sprintf("sub %02d is done", n))})
+		script = append(script, turn{subagent(fmt.Sprintf("sub %02d is done", n))})
 	}
 	return append(script, turn{say("All twenty are done.")})
 }
@@ -181,7 +165,7 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 	}
 	for _, version := range both {
 		c := findClaude(t, version) // one version after the other: side by side they would slow each other down
-		nothing := reporting(t, c)
+		nothing := reporting(t)
 		for event := range nothing {
 			nothing[event] = []hook{{Command: "cat >/dev/null", Timeout: 10}} // a hook has to take its event
 		}
@@ -189,7 +173,7 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 		for range 7 {
 			none = append(none, turnTime(t, c, nil))
 			idle = append(idle, turnTime(t, c, nothing))
-			ours = append(ours, turnTime(t, c, reporting(t, c)))
+			ours = append(ours, turnTime(t, c, reporting(t)))
 		}
 		n, i, o := median(none), median(idle), median(ours)
 		t.Logf("%s: a turn of 20 events takes %v without hooks, %v with hooks that do nothing, %v with ours: %v an event more than nothing", version,
@@ -199,7 +183,7 @@ func TestTwentyEventsWhileChatHangs(t *testing.T) {
 
 func turnTime(t *testing.T, c claude, h hooks) (took time.Duration) {
 	t.Run("turn", func(t *testing.T) {
-		b := bridged(t, c, config{Hooks: h, Script: twentyEvents(c)})
+		b := bridged(t, c, config{Hooks: h, Script: twentyEvents()})
 		b.gate.shut()
 		b.Prompt("go ahead")
 		b.WaitScreen("All twenty are done.")

@@ -108,7 +108,7 @@ func (s *session) environ(extra []string) []string {
 		"HOME=" + s.Home, "TMPDIR=" + s.tmux.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "LANG=C.UTF-8", "TERM=screen-256color",
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
-		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // else 2.1.45 asks for one with all tools, which takes a turn of the script
+		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
 		"GORACE=atexit_sleep_ms=0",                   // a recording hook built with -race would linger for a second
 		runVar + "=" + os.Getenv(runVar), sessionVar + "=" + s.mark,
 	}

@@ -15,7 +15,7 @@ type hook struct {
 	Matcher     string // "" matches everything
 	Command     string // run by a shell
 	Timeout     int    // seconds, 0 leaves Claude Code's default
-	AsyncRewake bool   // 2.1.45 does not know it and runs such a hook in the foreground
+	AsyncRewake bool
 }
 
 // MarshalJSON writes Claude Code's own form, a matcher with a list of commands.

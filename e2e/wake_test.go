@@ -120,7 +120,7 @@ func (s supervised) act(message, action string, more ...string) {
 
 func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
-	eachClaude(t, every, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := supervise(t, c, "{}", false, turn{say("The first words.")}, turn{say("Let me look."), call("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{say(words)})
 		s.Prompt("go ahead")
 		if m := s.told("response_complete"); !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
@@ -175,7 +175,7 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 
 // A permission dialog: the agent sees what Claude wants to run.
 func TestSupervisorSeesAPermissionDialog(t *testing.T) {
-	eachClaude(t, []string{newest, oldest}, func(t *testing.T, c claude) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := supervise(t, c, "{}", false, turn{call("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanks)
 		s.Prompt("go ahead")
 		m := s.told("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
