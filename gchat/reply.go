@@ -31,7 +31,9 @@ type NoOption struct{ Question, Number int }
 // ParseReply adds to the partial answers what a person's reply says, by index into questions. Missing are the indexes
 // that have no answer yet, in order. Partial stays as it is. Where an answer is a number without an option, none says so,
 // and the answer holds that number as the person's own words.
-func ParseReply(text string, questions []state.Prompt, partial map[int]state.Answer) (answers map[int]state.Answer, missing []int, none *NoOption) {
+func ParseReply(
+	text string, questions []state.Prompt, partial map[int]state.Answer,
+) (answers map[int]state.Answer, missing []int, none *NoOption) {
 	answers = maps.Clone(partial)
 	if answers == nil {
 		answers = map[int]state.Answer{}
@@ -316,7 +318,7 @@ func (c *choices) label(text string) int {
 const leastBeginning = 4
 
 // saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire".
-var saidAlone = strings.Fields("SURE OKAY YEAH NOPE FINE GOOD GREAT RIGHT COOL NICE THANKS NONE BOTH STOP WAIT WELL WHAT THIS THAT MAYBE")
+var saidAlone = strings.Fields("BOTH COOL FINE GOOD GREAT MAYBE NICE NONE NOPE OKAY RIGHT STOP SURE THANKS THAT THIS WAIT WELL WHAT YEAH")
 
 // beginning gives the number of the only label that begins with the text, or -1.
 func (c *choices) beginning(text string) int {
