@@ -36,8 +36,8 @@ func tellMissing() {
 			missing = append(missing, program)
 		}
 	}
-	for version, at := range layout {
-		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", at.pkg, at.file)); err != nil {
+	for _, version := range both {
+		if _, err := os.Stat(filepath.Join(claudeDir(), version, "node_modules", claudePackage, "claude")); err != nil {
 			missing = append(missing, "Claude Code "+version)
 		}
 	}
