@@ -115,7 +115,10 @@ func (d *driver) pasteAndSend(ctx context.Context, text string) error {
 	if err := d.Server.Paste(ctx, d.pane.ID, text); err != nil {
 		return err
 	}
-	if err := d.expect(ctx, effect, "pasted the text", func(now Screen) bool { return now.Kind == Draft && holds(now.Draft, text) }); err != nil {
+	pasted := func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
+		return (now.Kind == Draft || now.Kind == Unknown && strings.HasPrefix(text, "/")) && holds(now.Draft, text)
+	}
+	if err := d.expect(ctx, effect, "pasted the text", pasted); err != nil {
 		return err
 	}
 	return d.send(ctx)

@@ -41,7 +41,9 @@ func readInputBox(lines []line) (Screen, bool) {
 	below := lines[bottom+1:]
 	switch {
 	case listed && (strings.HasPrefix(text, "/") || strings.Contains(text, "@")) && !shellPrompt().MatchString(joined(below)):
-		return unknown("a list of commands or files below the input box"), true
+		s := unknown("a list of commands or files below the input box")
+		s.Draft = text
+		return s, true
 	case listed || text == "" && len(below) > statusLines:
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):

@@ -18,7 +18,7 @@ type Screen struct {
 	Kind  Kind
 	Why   string // Unknown: what was seen instead, in a few words for a person
 	Busy  bool   // Claude works (its spinner or "esc to interrupt" is shown)
-	Draft string // the text in the input box, its lines joined by "\n"
+	Draft string // the text in the input box, its lines joined by "\n", also above a list of commands
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
 	Header   string // the chip above a single question without tabs
