@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
 )
@@ -23,7 +21,7 @@ var update = flag.Bool("update", false, "write docs/configuration.md anew from t
 
 const configurationPage = "../docs/configuration.md"
 
-// TestConfigurationPage holds docs/configuration.md to the tables that the code reads the configuration by, and to setup's flags.
+// TestConfigurationPage holds docs/configuration.md to the tables that the code reads the configuration by.
 func TestConfigurationPage(t *testing.T) {
 	want := configurationMarkdown()
 	if *update {
@@ -36,7 +34,7 @@ func TestConfigurationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the tables in state/config_reference.go and hooks/wake/settings_reference.go and the flags of setup say: go test -run TestConfigurationPage ./cli -update", configurationPage)
+		t.Errorf("%s is not what the tables in state/config_reference.go and hooks/wake/settings_reference.go say: go test -run TestConfigurationPage ./cli -update", configurationPage)
 	}
 }
 
@@ -86,12 +84,6 @@ Where a cell is empty, there is no such variable, no such member, or no default.
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", member, code(s.Variable), byDefault, s.Meaning)
 		} else {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(s.Variable), byDefault, s.Meaning)
-		}
-	}
-	b.WriteString("\n## Answers for setup\n\n`gchat-hooks setup` asks for what neither a flag nor a variable says. A yes is `1`, a no `0`.\n\n| variable | flag | meaning |\n|---|---|---|\n")
-	for _, f := range (Program{}).app().Command("setup").Flags {
-		if f, ok := f.(cli.DocGenerationFlag); ok && len(f.GetEnvVars()) > 0 {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(f.GetEnvVars()[0]), code("--"+f.(cli.Flag).Names()[0]), f.GetUsage())
 		}
 	}
 	b.WriteString("\n## A file with everything in it\n\nNobody needs all of it; each line is an example.\n\n```json\n{\n")

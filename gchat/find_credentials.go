@@ -17,20 +17,22 @@ import (
 
 var errTokenURI = errors.New("credentials file: token_uri is neither https nor on this machine")
 
-// tokens is what tokens are asked for with. What is sent holds a refresh token, a client's secret or a signed claim, and a
-// redirect would take that along. That there is one is no refusal of the credentials.
-var tokens = &http.Client{
-	Timeout: listTimeout, Transport: limitBodies{},
-	CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("the token endpoint redirects, and secrets stay")
-	},
+// TokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a client's secret or a signed claim, which
+// a redirect would take along; a redirect is no refusal of the credentials.
+func TokenClient() *http.Client {
+	return &http.Client{
+		Timeout: listTimeout, Transport: limitBodies{},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the token endpoint redirects, and secrets stay")
+		},
+	}
 }
 
 // findCredentials reads the file, or finds the application default. messages.list takes a user's token, or a service
 // account's with the one-time approved app scope; chat.bot is not enough for it.
 func findCredentials(path string) (*auth.Credentials, error) {
-	user := &credentials.DetectOptions{Client: tokens, Scopes: []string{chat.ChatMessagesReadonlyScope}}
-	app := &credentials.DetectOptions{Client: tokens, Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
+	user := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{chat.ChatMessagesReadonlyScope}}
+	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
 	if path == "" {
 		creds, err := credentials.DetectDefault(user)
 		if err != nil {

@@ -121,10 +121,10 @@ func RetryAfter(err error) time.Duration {
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
 	var e *APIError
-	var refused *TokenError
+	var refused *state.UserError
 	switch {
 	case errors.As(err, &refused):
-		return refused.Hint()
+		return refused.Hint
 	case errors.Is(err, state.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL (webhook_url in ~/.config/gchat-hooks/config.json)"
 	case errors.Is(err, ErrNotWebhook):

@@ -188,11 +188,7 @@ func (r *Reader) failed(err error) error {
 		}
 		return e
 	case errors.As(err, &token):
-		err = r.origin.explain(tokenFailure(token), time.Now())
-		if refused := (*TokenError)(nil); errors.As(err, &refused) {
-			err = fmt.Errorf("%w: %w", ErrCredentials, refused)
-		}
-		return err
+		return r.origin.refused(token, time.Now())
 	}
 	return unquote(err)
 }

@@ -3,114 +3,82 @@ package gchat
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
+
+	"gchat-hooks/state"
 )
 
-// TokenError is the refusal of a token: Google knows the credentials and does not take them, or not any more.
-type TokenError struct {
-	Code        string // RFC 6749's "invalid_grant", or one of Google's own, "admin_policy_enforced"
-	Subtype     string // Google's error_subtype: "invalid_rapt"; "" mostly
-	Description string // shortened
-	Testing     bool   // the login is as old as logins of a client in Testing get
-	App         bool   // the credentials are a service account's: nobody can log in again
+// Refusal is what a token endpoint says when it knows the credentials and does not take them, or not any more.
+type Refusal struct {
+	Code  string // RFC 6749's "invalid_grant", or one of Google's own, "admin_policy_enforced"; the finer of two
+	Words string // at most 400 bytes; the rest of an answer may hold what a log should not
 }
 
-func (e *TokenError) Error() string {
-	s := "token refused: " + e.Code
-	if e.Code == "" {
-		s = "token refused"
-	}
-	if e.Subtype != "" && !strings.Contains(e.Description, e.Subtype) {
-		s += " (" + e.Subtype + ")"
-	}
-	if e.Description != "" {
-		s += ": " + e.Description
-	}
-	return s
-}
-
-// Hint says what a person can do about it.
-func (e *TokenError) Hint() string {
-	const again = "gchat-hooks login"
-	switch {
-	case e.App:
-		return "the service account's key was not taken: see that it still exists, that this machine's clock is right, and that an administrator approved its scope"
-	case e.Subtype == "invalid_rapt" || e.Subtype == "rapt_required":
-		return "your organisation ends logins after some hours (Google Cloud session control): log in again (" + again +
-			"); an administrator can exempt the OAuth client as a trusted app, or give you a service account"
-	case e.PolicyForbids():
-		return "an administrator has to allow the OAuth client: Admin console > Security > Access and data control > API controls"
-	case e.Code == "invalid_grant" && e.Testing:
-		return "the OAuth client is in Testing, where a login ends after 7 days: make its consent screen Internal or publish it (In production), then log in again (" + again + ")"
-	case e.Code == "invalid_grant":
-		return "the login has ended: access was removed, the password was changed, or it was not used for six months. Log in again (" + again +
-			"); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it"
-	case e.ClientGone():
-		return "the OAuth client was deleted or has another secret now: make one of type Desktop app, download its file, and log in with it (" + again + " --client-id-file FILE)"
-	case e.Code == "invalid_scope":
-		return "the credentials may not read messages: log in with " + again + ", which asks for chat.messages.readonly"
-	}
-	return "log in again (" + again + ")"
-}
-
-// PolicyForbids says that the organisation does not let the client in, whoever logs in.
-func (e *TokenError) PolicyForbids() bool {
-	switch e.Code {
-	case "admin_policy_enforced", "org_internal", "access_denied", "restricted_client", "account_restricted":
-		return true
-	}
-	return e.Subtype == "admin_policy_enforced" || e.Subtype == "access_denied"
-}
-
-// ClientGone says that Google does not know the OAuth client, or not with this secret.
-func (e *TokenError) ClientGone() bool {
-	switch e.Code {
-	case "invalid_client", "deleted_client", "disabled_client", "unauthorized_client":
-		return true
-	}
-	return false
-}
-
-// ReadTokenError reads a token endpoint's refusal. Only its words are taken over: the rest of a body may hold more than
-// a log should.
-func ReadTokenError(body []byte) *TokenError {
+// ReadRefusal reads a token endpoint's answer.
+func ReadRefusal(body []byte) Refusal {
 	var b struct {
 		Error       json.RawMessage `json:"error"`
 		Subtype     string          `json:"error_subtype"`
 		Description string          `json:"error_description"`
 	}
-	_ = json.Unmarshal(body, &b)
-	e := &TokenError{Subtype: shorten(b.Subtype, 60), Description: shorten(b.Description, 200)}
-	var envelope struct { // what stands before the endpoint answers as Google's APIs do
+	var envelope struct { // a proxy of Google's in front of the endpoint answers as Google's APIs do
 		Status  string `json:"status"`
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(b.Error, &e.Code) != nil && json.Unmarshal(b.Error, &envelope) == nil {
-		e.Code, e.Description = envelope.Status, shorten(envelope.Message, 200)
+	_ = json.Unmarshal(body, &b)
+	code := ""
+	if json.Unmarshal(b.Error, &code) != nil && json.Unmarshal(b.Error, &envelope) == nil {
+		code, b.Description = envelope.Status, envelope.Message
 	}
-	e.Code = shorten(e.Code, 60)
-	if strings.Contains(e.Description, "invalid_rapt") { // the subtype is left out at times
-		e.Subtype = "invalid_rapt"
+	r := Refusal{Code: shorten(code, 60), Words: shorten(code, 60)}
+	if description := shorten(b.Description, 200); description != "" {
+		r.Words += ": " + description
 	}
-	return e
+	if subtype := shorten(b.Subtype, 60); subtype != "" {
+		r.Code = subtype
+		if !strings.Contains(r.Words, subtype) {
+			r.Words += " (" + subtype + ")"
+		}
+	}
+	if strings.Contains(r.Words, "invalid_rapt") { // the subtype is left out at times
+		r.Code = "invalid_rapt"
+	}
+	return r
 }
 
-// tokenFailure turns a failed request for a token into our errors: a refusal, or an endpoint that has trouble.
-func tokenFailure(err *auth.Error) error {
-	if err.Response != nil && (err.Response.StatusCode >= 500 || err.Response.StatusCode == http.StatusTooManyRequests) {
-		return &APIError{HTTP: err.Response.StatusCode, Message: "no token", RetryAfter: retryAfter(err.Response.Header, time.Now())}
+// DesktopClient says how to get a client's file that a login can use.
+const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at once, " +
+	"since its secret is shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
+
+// LoginHint says what a person can do about a code of Google's, from the page in the browser or from the token endpoint.
+func LoginHint(code string) string {
+	switch code {
+	case "invalid_rapt", "rapt_required":
+		return "your organisation ends logins after some hours (Google Cloud session control): log in again (gchat-hooks login); " +
+			"an administrator can exempt the OAuth client as a trusted app, or give you a service account"
+	case "admin_policy_enforced", "org_internal", "access_denied", "restricted_client", "account_restricted":
+		return "an administrator has to allow the OAuth client (Admin console > Security > Access and data control > API controls), " +
+			"or the client has to be from your own organisation's project"
+	case "invalid_grant":
+		return "the login has ended: access was removed, the password was changed, or it was not used for six months. " +
+			"Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it"
+	case "invalid_client", "deleted_client", "disabled_client", "unauthorized_client", "redirect_uri_mismatch":
+		return "the OAuth client was deleted, has another secret now, or is not of type Desktop app: " + DesktopClient
+	case "invalid_scope":
+		return "the credentials may not read messages: log in with gchat-hooks login, which asks for chat.messages.readonly"
 	}
-	return ReadTokenError(err.Body)
+	return "log in again (gchat-hooks login)"
 }
 
 // origin is what a credentials file says about itself that explains its end.
 type origin struct {
-	app      bool
+	app      bool      // a service account's: a person cannot log in again
 	loggedIn time.Time // zero where not known
 	ends     time.Time // zero where not known
 }
@@ -125,19 +93,31 @@ func readOrigin(file []byte) (o origin) {
 	return origin{f.Type == credentials.ServiceAccount || f.Type == credentials.ImpersonatedServiceAccount, f.LoggedIn, f.Ends}
 }
 
-const (
-	testingLogin = 7 * 24 * time.Hour // how long Google lets a login of a client in Testing live
-	testingSlack = 24 * time.Hour     // until somebody looked
-)
-
-// explain adds to a refused token what the credentials file says.
-func (o origin) explain(err error, now time.Time) error {
-	var e *TokenError
-	if errors.As(err, &e) {
-		e.App = o.app
-		age := now.Sub(o.loggedIn)
-		e.Testing = !o.ends.IsZero() && !now.Before(o.ends) ||
-			o.ends.IsZero() && !o.loggedIn.IsZero() && age >= testingLogin && age < testingLogin+testingSlack
+// testing says whether a login ended because its client is in Testing: Google ends those after seven days.
+func (o origin) testing(now time.Time) bool {
+	if !o.ends.IsZero() {
+		return !now.Before(o.ends)
 	}
-	return err
+	const day = 24 * time.Hour
+	age := now.Sub(o.loggedIn)
+	return !o.loggedIn.IsZero() && age >= 7*day && age < 8*day
+}
+
+// refused turns a failed request for a token into our errors: ErrCredentials with a hint, or an endpoint that has trouble.
+func (o origin) refused(err *auth.Error, now time.Time) error {
+	if err.Response != nil && (err.Response.StatusCode >= 500 || err.Response.StatusCode == http.StatusTooManyRequests) {
+		return &APIError{HTTP: err.Response.StatusCode, Message: "no token", RetryAfter: retryAfter(err.Response.Header, now)}
+	}
+	r := ReadRefusal(err.Body)
+	hint := LoginHint(r.Code)
+	switch {
+	case o.app:
+		hint = "the service account's key was not taken: see that it still exists, that this machine's clock is right, " +
+			"and that an administrator approved its scope"
+	case r.Code == "invalid_grant" && o.testing(now):
+		hint = "the OAuth client is in Testing, where a login ends after 7 days: make its consent screen Internal or publish it " +
+			"(In production), then log in again (gchat-hooks login)"
+	}
+	words := errors.New(strings.TrimSuffix("token refused: "+r.Words, ": "))
+	return &state.UserError{Err: fmt.Errorf("%w: %w", ErrCredentials, words), Hint: hint, Code: 1}
 }

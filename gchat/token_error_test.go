@@ -231,14 +231,14 @@ func TestHintsForWhatALoginMeets(t *testing.T) {
 	}
 }
 
-// FuzzTokenError is for what a token endpoint answers with.
-func FuzzTokenError(f *testing.F) {
+// FuzzRefusal is for what a token endpoint answers with.
+func FuzzRefusal(f *testing.F) {
 	f.Add(`{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
 	f.Add(`{"error":{"status":"X","message":"y"}}`)
 	f.Add("\xff{")
 	f.Fuzz(func(t *testing.T, body string) {
-		if e := ReadTokenError([]byte(body)); len(e.Error()) > 600 || e.Hint() == "" || strings.Contains(e.Error(), "\n") {
-			t.Errorf("%q became %q", body, e.Error())
+		if r := ReadRefusal([]byte(body)); len(r.Words) > 400 || LoginHint(r.Code) == "" || strings.Contains(r.Words, "\n") {
+			t.Errorf("%q became %+v", body, r)
 		}
 	})
 }

@@ -79,6 +79,11 @@ func (r *RoundTrip) Back(ctx context.Context) (*state.Reply, error) {
 	}
 }
 
+// MayAnswer says whether a reply's sender is on the allowlist, as it is now.
+func (r *RoundTrip) MayAnswer(reply *state.Reply) bool {
+	return allowed(r.Verify.config(r.Verify.ProjectDir), reply)
+}
+
 // Say tells the thread something.
 func (r *RoundTrip) Say(ctx context.Context, text string) error {
 	_, err := r.check.note(ctx, r.thread, text)

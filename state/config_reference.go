@@ -99,7 +99,6 @@ var settings = []Setting{
 	{Group: envGroup, Variable: "GCHAT_STATE_DIR", Default: ".claude/state", Meaning: "where a project's questions are kept; without it, in the project"},
 	{Group: envGroup, Variable: "GCHAT_POLLER_PENDING_DIR", Meaning: "as the daemon's `--pending-dir`; several are separated by `:`"},
 	{Group: envGroup, Variable: "GCHAT_WAKE_REGISTRY", Default: "~/.config/gchat-hooks/recovery-registry.json", Meaning: "[who supervises what](openclaw.md)"},
-	{Group: envGroup, Variable: "GCHAT_CLIENT_ID_FILE", Meaning: "as `gchat-hooks login --client-id-file`"},
 	{Group: envGroup, Variable: "CLAUDE_SESSION_ID", Meaning: "the session's name, where you give it one; Claude Code itself does not set it"},
 	{Group: envGroup, Variable: "CLAUDE_OUTPUT_STYLE", Meaning: "the output style, for rules; your launch script sets it"},
 	{Group: envGroup, Variable: "CLAUDE_PROJECT_DIR", Meaning: "the project, set by Claude Code for its hooks; else the working folder. Where it names the project, the project's files count: see [whom the program trusts](security.md#whom-the-program-trusts)"},

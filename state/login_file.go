@@ -19,24 +19,23 @@ var ErrNotOurs = errors.New("that file is not one of gchat-hooks login")
 const madeBy = "gchat-hooks login"
 
 // Login is what a login leaves on disk: an "authorized_user" credentials file as Google's libraries read it, and beside
-// that what we want to know later; they leave unknown members alone. Every field but the secrets may be shown.
+// that what we want to know later; they leave unknown members alone.
 //
-// It stands in the user state and not in ~/.config: a machine wrote it, it is of use on this machine only, and people
-// publish their ~/.config.
+// It stands in the user state and not in ~/.config: it is of use on this machine only, and people publish their ~/.config.
 type Login struct {
 	Type         string    `json:"type"` // authorized_user
 	ClientID     string    `json:"client_id"`
 	ClientSecret string    `json:"client_secret"`      // a secret
 	RefreshToken string    `json:"refresh_token"`      // a secret
-	AuthURI      string    `json:"auth_uri,omitempty"` // where the person said yes, for the next time; logins of old lack it
-	TokenURI     string    `json:"token_uri"`          // where both were got, and where they go back to
-	Scopes       []string  `json:"scopes"`             // as granted
+	AuthURI      string    `json:"auth_uri,omitempty"` // for the next login; logins of older releases lack it
+	TokenURI     string    `json:"token_uri"`
+	Scopes       []string  `json:"scopes"` // as granted
 	MadeBy       string    `json:"made_by"`
 	At           time.Time `json:"logged_in_at"`
-	Ends         time.Time `json:"ends_at,omitzero"`       // where Google said so: 7 days, for a client in Testing
-	User         string    `json:"user,omitempty"`         // users/ID; "" where Chat did not tell
-	Email        string    `json:"email,omitempty"`        // where Chat gives it
-	DisplayName  string    `json:"display_name,omitempty"` // where Chat gives it
+	Ends         time.Time `json:"ends_at,omitzero"` // where Google said so: 7 days, for a client in Testing
+	User         string    `json:"user,omitempty"`   // users/ID; "" where Chat did not tell
+	Email        string    `json:"email,omitempty"`
+	DisplayName  string    `json:"display_name,omitempty"`
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
@@ -77,28 +76,27 @@ func (l *Login) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := mkdir(dir); err != nil {
+	if err := mkdir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := writeSecret(path, append(b, '\n')); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return syncDir(dir)
+	return WriteSecret(path, append(b, '\n'))
 }
 
-// writeSecret replaces path with b for its owner only: renameio.WriteFile, and so writeFile, keeps the permissions of the
-// file before.
-func writeSecret(path string, b []byte) error {
+// WriteSecret replaces a file by one that only its owner can read. renameio.WriteFile, and so writeFile, keeps the
+// permissions of the file before.
+func WriteSecret(path string, b []byte) error {
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o600))
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	defer f.Cleanup()
-	if _, err := f.Write(b); err != nil {
-		return err
+	if _, err = f.Write(b); err == nil {
+		err = f.CloseAtomicallyReplace() // syncs before it renames
 	}
-	return f.CloseAtomicallyReplace() // syncs before it renames
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // RemoveLogin removes a login. Errors are ErrNotOurs, and those of reading and removing.

@@ -17,28 +17,28 @@ import (
 
 const revokeTimeout = 10 * time.Second
 
-// Parting is who was logged out.
+// Parting is a login that ended.
 type Parting struct {
 	File       string // the file that is gone
-	User       string // users/ID; "" where it was not known
 	NotRevoked error  // why Google may still know the login; nil when it does not. It can be ended at myaccount.google.com/connections
 }
 
 // Logout ends the login: it has Google forget it, and removes its file, also when Google cannot be reached or ctx ends.
 // Google forgets everything that the person allowed this OAuth client, on other machines too. A file that login did not
-// write stays. Errors are *Error (NotLoggedIn, Foreign) and those of removing.
+// write stays. Errors are *state.UserError and those of removing.
 func Logout(ctx context.Context, env state.Getenv) (Parting, error) {
 	file := state.LoginFile(env)
 	l, err := state.ReadLogin(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Parting{}, fmt.Errorf("log out: %w", &Error{NotLoggedIn, errors.New("nobody is logged in")})
+		err = failed("gchat-hooks login --client-id-file FILE", "nobody is logged in")
 	case errors.Is(err, state.ErrNotOurs):
-		return Parting{}, fmt.Errorf("log out: %w", &Error{Foreign, err})
-	case err != nil:
+		err = foreign(err)
+	}
+	if err != nil {
 		return Parting{}, fmt.Errorf("log out: %w", err)
 	}
-	p := Parting{File: file, User: l.User, NotRevoked: revoke(ctx, l)}
+	p := Parting{File: file, NotRevoked: revoke(ctx, l)}
 	if err := state.RemoveLogin(file); err != nil {
 		return p, fmt.Errorf("log out: %w", err)
 	}
@@ -47,18 +47,24 @@ func Logout(ctx context.Context, env state.Getenv) (Parting, error) {
 
 // revoke has Google forget a login (RFC 7009). One that it does not know any more is as good.
 func revoke(ctx context.Context, l *state.Login) error {
-	token, err := endpoint(l.TokenURI)
-	if err != nil {
-		return fmt.Errorf("token_uri is %w", err)
+	token := endpoint(l.TokenURI)
+	if token == nil {
+		return errors.New("its token_uri is not Google's")
+	}
+	// One address for all the token_uris that Google ever wrote into clients' files; a test's server has it beside its own.
+	address := "https://oauth2.googleapis.com/revoke"
+	if !ofGoogle(token) {
+		address = token.ResolveReference(&url.URL{Path: "revoke"}).String()
 	}
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, revokeAddress(token), strings.NewReader(url.Values{"token": {l.RefreshToken}}.Encode()))
+	form := url.Values{"token": {l.RefreshToken}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form))
 	if err != nil {
 		return errors.New("revoke login: no such address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := web().Do(req)
+	resp, err := gchat.TokenClient().Do(req)
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
@@ -68,22 +74,9 @@ func revoke(ctx context.Context, l *state.Login) error {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if resp.StatusCode == http.StatusOK {
+	refusal := gchat.ReadRefusal(body)
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusBadRequest && (refusal.Code == "invalid_token" || refusal.Code == "invalid_grant") {
 		return nil
 	}
-	e := gchat.ReadTokenError(body)
-	if resp.StatusCode == http.StatusBadRequest && (e.Code == "invalid_token" || e.Code == "invalid_grant") {
-		return nil
-	}
-	return fmt.Errorf("revoke login: answered %d %s", resp.StatusCode, e.Code)
-}
-
-// revokeAddress is where a token from there is revoked. The client's file does not say; Google has one address for all the
-// token_uris that it ever wrote into such files, and for a test's server it is the neighbour.
-func revokeAddress(token *url.URL) string {
-	if ofGoogle(token) {
-		return "https://oauth2.googleapis.com/revoke"
-	}
-	u := token.ResolveReference(&url.URL{Path: "revoke"})
-	return u.String()
+	return fmt.Errorf("revoke login: answered %d %s", resp.StatusCode, refusal.Code)
 }
