@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,32 +111,37 @@ func (s *setup) readFlags() error {
 		return fmt.Errorf("%s: %w", state.ConfigFile(s.env), err)
 	}
 	s.sendOnly = s.flags.Bool("send-only")
-	if id := s.flags.String("space-id"); id != "" {
-		s.answers["GOOGLE_CHAT_SPACE_ID"] = id
-	}
+	s.answers["GOOGLE_CHAT_SPACE_ID"] = cmp.Or(s.flags.String("space-id"), s.env("GOOGLE_CHAT_SPACE_ID"))
 	if file := cmp.Or(s.flags.String("credentials-file"), s.env("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" {
-		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.absolute(file)
-		if _, err := os.Stat(s.absolute(file)); err != nil {
+		file = s.absolute(file)
+		if _, err := os.Stat(file); err != nil {
 			return usage(err, readingFlag)
 		}
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = file
 	}
+	s.answers["GOOGLE_CHAT_WEBHOOK_URL"], err = s.readWebhookURL()
+	return err
+}
+
+// readWebhookURL is the URL that a script gives.
+func (s *setup) readWebhookURL() (string, error) {
 	file, in := s.flags.String("webhook-url-file"), s.in
 	if file == "" {
-		return nil
+		return strings.TrimSpace(s.env("GOOGLE_CHAT_WEBHOOK_URL")), nil
 	}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return usage(fmt.Errorf("read webhook URL: %w", err), webhookFlag)
+			return "", usage(fmt.Errorf("read webhook URL: %w", err), webhookFlag)
 		}
 		defer f.Close()
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, 64<<10))
-	if s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = strings.TrimSpace(string(b)); err != nil || strings.TrimSpace(string(b)) == "" {
-		return usage(errors.Join(errors.New("read webhook URL: there is nothing in the file"), err), webhookFlag)
+	if url := strings.TrimSpace(string(b)); url != "" && err == nil {
+		return url, nil
 	}
-	return nil
+	return "", usage(errors.New("read webhook URL: there is nothing in the file"), webhookFlag)
 }
 
 // said is the environment as the answers complete it.
@@ -148,8 +152,11 @@ func (s *setup) said(name string) string {
 	return s.env(name)
 }
 
-// kept is the environment without its settings: the daemon and other shells see what the files say.
+// kept is the environment without its settings, in no project: the daemon and other shells see what the files say.
 func (s *setup) kept(name string) string {
+	if name == "CLAUDE_PROJECT_DIR" {
+		return s.env("HOME")
+	}
 	if slices.Contains(state.Variables(), name) {
 		return ""
 	}
@@ -163,6 +170,9 @@ func (s *setup) config(env state.Getenv) *state.Config {
 
 // write puts members into the configuration.
 func (s *setup) write(members ...member) error {
+	if len(members) == 0 {
+		return nil
+	}
 	s.changed = true
 	if err := state.NoteMade(s.env, state.Made{}); err != nil {
 		return err
@@ -170,20 +180,12 @@ func (s *setup) write(members ...member) error {
 	return setMembers(state.ConfigFile(s.env), members...)
 }
 
-// keep writes answers down that were tried: a variable's value counts in this shell only.
-func (s *setup) keep(variables map[string]string) error {
-	var members []member
-	files := s.config(s.kept)
-	configured := []string{files.WebhookURL, files.APIEndpoint, files.CredentialsFile, files.SpaceID}
-	for _, variable := range slices.Sorted(maps.Keys(variables)) {
-		if answer := s.said(variable); answer != "" && !slices.Contains(configured, answer) {
-			members = append(members, member{variables[variable], answer})
-		}
+// answered is what a variable says, to be kept once it was tried: a variable counts in this shell only.
+func (s *setup) answered(variable, name, configured string) []member {
+	if answer := s.said(variable); answer != "" && answer != configured {
+		return []member{{name, answer}}
 	}
-	if len(members) == 0 {
-		return nil
-	}
-	return s.write(members...)
+	return nil
 }
 
 // choose is a yes or no that a flag says, else the person, else what goes without asking.
@@ -202,9 +204,9 @@ func (s *setup) choose(ctx context.Context, flag, question string, otherwise, un
 // absolute is a path as every folder reads it.
 func (s *setup) absolute(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return filepath.Join(state.Home(s.env), rest)
+		path = filepath.Join(state.Home(s.env), rest)
 	}
-	if abs, err := filepath.Abs(path); err == nil && path != "" {
+	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}
 	return path
@@ -217,15 +219,8 @@ func (s *setup) done(step, format string, args ...any) {
 
 // closing has the doctor examine what came of it, and says how to go on. What the doctor finds undoes no step.
 func (s *setup) closing(ctx context.Context) error {
-	home := state.Home(s.env)
-	env := func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" {
-			return home
-		}
-		return s.kept(name)
-	}
 	fine, well := 0, true
-	for _, f := range (doctor{env: env, errOut: io.Discard}).look(ctx, home) {
+	for _, f := range (doctor{env: s.kept, errOut: io.Discard}).look(ctx, state.Home(s.env)) {
 		readingOnly := strings.HasPrefix(f.ID, "chat.") && !slices.Contains([]string{"chat.webhook", "chat.post", "chat.endpoint"}, f.ID)
 		if s.declined && f.ID == "claude.hooks" || s.sendOnly && readingOnly {
 			continue // the person did not want it

@@ -46,7 +46,7 @@ func (s *setup) webhook(ctx context.Context) error {
 	switch {
 	case known != nil:
 		s.done("webhook", "%s", gchat.Line(known.Chat()))
-		return s.keep(map[string]string{"GCHAT_API_ENDPOINT": "api_endpoint"})
+		return s.write(s.answered("GCHAT_API_ENDPOINT", "api_endpoint", s.config(s.kept).APIEndpoint)...)
 	case !s.ask.terminal && errors.Is(err, state.ErrNoWebhook):
 		return usage(errors.New("no webhook URL is configured, and there is no terminal to ask on"), webhookFlag)
 	case !s.ask.terminal:
@@ -87,8 +87,9 @@ func (s *setup) configuredWebhook(ctx context.Context, env state.Getenv) (*gchat
 
 // tryWebhook posts through a webhook and writes it down. What it says of the URL is where it posts, never its secret.
 func (s *setup) tryWebhook(ctx context.Context, raw string) error {
-	cfg := s.config(s.said)
-	members := []member{{"webhook_url", raw}}
+	cfg, files := s.config(s.said), s.config(s.kept)
+	members := slices.Concat([]member{{"webhook_url", raw}}, s.answered("GCHAT_API_ENDPOINT", "api_endpoint", files.APIEndpoint),
+		s.answered("GOOGLE_CHAT_SPACE_ID", "space_id", files.SpaceID))
 	if strings.HasPrefix(raw, "https:") && strings.HasPrefix(cfg.APIEndpoint, "http:") && s.said("GCHAT_API_ENDPOINT") == "" {
 		cfg.APIEndpoint = "" // the embedded space's, of an earlier setup
 		members = append(members, member{name: "api_endpoint"})
@@ -111,7 +112,7 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 		return err
 	}
 	s.done("webhook", "a test message is in %s; kept in %s", gchat.Line(hook.Chat()), state.ConfigFile(s.env))
-	return s.keep(map[string]string{"GCHAT_API_ENDPOINT": "api_endpoint", "GOOGLE_CHAT_SPACE_ID": "space_id"})
+	return nil
 }
 
 func (s *setup) spaceData() string { return filepath.Join(state.UserState(s.env), "space") }
@@ -176,17 +177,19 @@ func (s *setup) stay(ctx context.Context) error {
 
 // reading finds what replies are read with, and tries it on the space.
 func (s *setup) reading(ctx context.Context) error {
-	client := s.flags.String("client-id-file")
-	if client != "" && !s.sendOnly && (!login.SameClient(s.env, client) || gchat.AuthFailure(s.read(ctx))) {
-		if err := s.logIn(ctx, client); err != nil {
-			return err
+	if client := s.flags.String("client-id-file"); client != "" && !s.sendOnly {
+		_, none := state.ReadLogin(state.LoginFile(s.env))
+		if none != nil || gchat.AuthFailure(s.read(ctx)) {
+			if err := s.logIn(ctx, client); err != nil {
+				return err
+			}
 		}
 	}
 	for !s.sendOnly {
 		err := s.read(ctx)
 		if err == nil {
 			s.done("reading", "replies can be read")
-			return s.keep(map[string]string{"GOOGLE_CHAT_CREDENTIALS_FILE": "credentials_file"})
+			return s.write(s.answered("GOOGLE_CHAT_CREDENTIALS_FILE", "credentials_file", s.config(s.kept).CredentialsFile)...)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -325,17 +328,14 @@ func (s *setup) roundTrip(ctx context.Context) error {
 		if err != nil {
 			return failed(err, "reply in the thread of the last [Setup] message; gchat-hooks setup --round-trip tries it again, --no-round-trip leaves it out", exitNotVerified)
 		}
-		if ok, err := s.mayAnswer(ctx, trip, reply); err != nil || !ok {
-			if err != nil {
-				return err
-			}
-			continue
+		ok, err := s.mayAnswer(ctx, trip, reply)
+		if err != nil {
+			return err
 		}
-		s.done("back", "%s said %q", name(reply), reply.Text)
-		if err := trip.Say(ctx, "[Setup] Read: "+gchat.Line(reply.Text)+". All is set; this thread can be deleted."); err != nil {
-			return failed(err, poller.VerifyHint(err), exitNotVerified)
+		if ok {
+			s.done("back", "%s said %q", name(reply), reply.Text)
+			return trip.Say(ctx, "[Setup] Read: "+gchat.Line(reply.Text)+". All is set; this thread can be deleted.")
 		}
-		return nil
 	}
 }
 

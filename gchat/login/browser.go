@@ -55,24 +55,19 @@ func openBrowser(env state.Getenv, address string) error {
 	return nil
 }
 
-// listen serves the address that the browser comes back to, on a free port. 127.0.0.1 and not "localhost", which may be
-// resolved to somewhere else (RFC 8252, 8.3).
-func listen(f *flow) (redirect string, closeServer func(), err error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("wait for the browser: %w", err)
-	}
+// serve answers the browser when it comes back, until the returned function is called.
+func (f *flow) serve(l net.Listener) (end func()) {
 	const patience = 10 * time.Second
 	server := &http.Server{Handler: f, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: patience, ReadTimeout: patience, IdleTimeout: patience}
 	server.SetKeepAlivesEnabled(false)
 	go server.Serve(l)
-	return "http://" + l.Addr().String() + "/", func() {
+	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // for the browser to get its page
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
 			server.Close()
 		}
-	}, nil
+	}
 }
 
 // ServeHTTP takes the redirect. Every program on this machine, and every page in the browser, can send requests here: one

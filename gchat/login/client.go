@@ -13,9 +13,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// clientFileLimit is far more than such a file has, in bytes.
-const clientFileLimit = 64 << 10
-
 // googleAuth is what Google writes into each client's file. Logins of older releases did not keep it.
 const googleAuth = "https://accounts.google.com/o/oauth2/auth"
 
@@ -54,7 +51,7 @@ func readClient(path string) (*client, error) {
 		Type      string          `json:"type"`
 	}
 	why := ""
-	switch err := json.NewDecoder(io.LimitReader(f, clientFileLimit)).Decode(&file); {
+	switch err := json.NewDecoder(io.LimitReader(f, 64<<10)).Decode(&file); {
 	case err != nil:
 		why = "it is not the JSON that Google's console offers"
 	case file.Web != nil:
@@ -81,23 +78,10 @@ func (c *client) checked() (*client, error) {
 	return c, nil
 }
 
-// SameClient says whether the login that is kept was begun with the client of that file.
-func SameClient(env state.Getenv, clientFile string) bool {
-	c, err := readClient(clientFile)
-	if err != nil {
-		return false
-	}
-	l, err := state.ReadLogin(state.LoginFile(env))
-	return err == nil && l.ClientID == c.ID
-}
-
 // endpoint is an address that codes and tokens may be sent to: Google's, or this machine's. Else it is nil.
 func endpoint(uri string) *url.URL {
 	u, err := url.Parse(uri)
-	if err != nil || !gchat.AllowedBase(u) {
-		return nil
-	}
-	if !ofGoogle(u) && u.Hostname() != "127.0.0.1" {
+	if err != nil || !gchat.AllowedBase(u) || !ofGoogle(u) && u.Hostname() != "127.0.0.1" {
 		return nil
 	}
 	return u

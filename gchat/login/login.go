@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,23 +94,25 @@ func (o Options) run(ctx context.Context) (Account, error) {
 	}
 	patience := cmp.Or(o.Wait, defaultWait)
 	inTime, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
-		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its test users",
+		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its test users; "+
+		"if redirect_uri_mismatch, its type has to be Desktop app",
 		"the browser did not come back within %s", patience))
 	defer cancel()
-	f := &flow{ctx: inTime, file: file, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ended: make(chan error, 1)}
-	redirect, closeServer, err := listen(f)
+	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return Account{}, err
+		return Account{}, fmt.Errorf("wait for the browser: %w", err)
 	}
-	defer closeServer()
+	f := &flow{ctx: inTime, file: file, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ended: make(chan error, 1)}
 	f.config = &oauth2.Config{
-		ClientID: client.ID, ClientSecret: client.Secret, RedirectURL: redirect, Scopes: scopes,
+		ClientID: client.ID, ClientSecret: client.Secret, RedirectURL: "http://" + l.Addr().String() + "/", Scopes: scopes,
 		// Said, and not found out by trying: a code can be used once.
 		Endpoint: oauth2.Endpoint{AuthURL: client.AuthURI, TokenURL: client.TokenURI, AuthStyle: oauth2.AuthStyleInParams},
 	}
+	defer f.serve(l)()
 	// With "consent" Google gives a refresh token also to a person who logged in before.
 	o.invite(f.config.AuthCodeURL(f.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(f.verifier),
-		oauth2.SetAuthURLParam("prompt", "consent")), redirect)
+		oauth2.SetAuthURLParam("prompt", "consent")), f.config.RedirectURL)
 	if err := o.wait(f); err != nil {
 		return Account{}, err
 	}

@@ -15,8 +15,6 @@ import (
 	"gchat-hooks/state"
 )
 
-const revokeTimeout = 10 * time.Second
-
 // Parting is a login that ended.
 type Parting struct {
 	File       string // the file that is gone
@@ -56,7 +54,7 @@ func revoke(ctx context.Context, l *state.Login) error {
 	if !ofGoogle(token) {
 		address = token.ResolveReference(&url.URL{Path: "revoke"}).String()
 	}
-	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	form := url.Values{"token": {l.RefreshToken}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form))
@@ -64,12 +62,8 @@ func revoke(ctx context.Context, l *state.Login) error {
 		return errors.New("revoke login: no such address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := gchat.TokenClient().Do(req)
+	resp, err := gchat.TokenClient().Do(req) // its errors have the address, and the token is in the body
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
 		return fmt.Errorf("revoke login: %w", err)
 	}
 	defer resp.Body.Close()
