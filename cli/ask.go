@@ -30,7 +30,8 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 		f, ok := end.(*os.File)
 		return ok && term.IsTerminal(int(f.Fd()))
 	}
-	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, reader: bufio.NewReader(in), lines: make(chan string, 1)}
+	terminal := isTerminal(in) && isTerminal(out)
+	return &asker{terminal: terminal, in: in, out: out, reader: bufio.NewReader(in), lines: make(chan string, 1)}
 }
 
 // errStopped says that the person ended the conversation.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -26,7 +27,7 @@ func (p Program) setupCommand() *cli.Command {
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` that holds the webhook URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL itself)"},
+			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // a person who tries it is told what to use
 			&cli.StringFlag{Name: "space-id", Usage: "the space's `ID`, where the URL does not say it (or $GOOGLE_CHAT_SPACE_ID)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
@@ -36,7 +37,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.StringFlag{Name: "credentials-file", Usage: "read with the credentials in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
-			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or an e-mail address that may answer, repeatable (or $GCHAT_ALLOWED_USERS)"},
+			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer, repeatable (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for a reply to a test message (asked on a terminal; --no-round-trip)"},
 			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
@@ -87,7 +88,7 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	if s.ask.terminal {
-		fmt.Fprintln(s.out, "Enter takes the answer in capitals. Stop with Ctrl-C at any time: setup goes on from there when you run it again.")
+		fmt.Fprintln(s.out, "Enter takes the answer in capitals. Stop with Ctrl-C at any time: run again, setup goes on from there.")
 	}
 	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.closing} {
 		err := step(ctx)
@@ -104,11 +105,8 @@ func (s *setup) run(ctx context.Context) error {
 // readFlags takes what flags say in place of variables, and looks whether the configuration can be written later.
 func (s *setup) readFlags() error {
 	old, err := os.ReadFile(state.ConfigFile(s.env))
-	if err == nil {
-		_, err = withMembers(old)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: %w", state.ConfigFile(s.env), err)
+	if _, broken := withMembers(old); broken != nil || err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %w", state.ConfigFile(s.env), cmp.Or(broken, err))
 	}
 	s.sendOnly = s.flags.Bool("send-only")
 	s.answers["GOOGLE_CHAT_SPACE_ID"] = cmp.Or(s.flags.String("space-id"), s.env("GOOGLE_CHAT_SPACE_ID"))
@@ -125,23 +123,21 @@ func (s *setup) readFlags() error {
 
 // readWebhookURL is the URL that a script gives.
 func (s *setup) readWebhookURL() (string, error) {
-	file, in := s.flags.String("webhook-url-file"), s.in
+	file := s.flags.String("webhook-url-file")
 	if file == "" {
 		return strings.TrimSpace(s.env("GOOGLE_CHAT_WEBHOOK_URL")), nil
 	}
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", usage(fmt.Errorf("read webhook URL: %w", err), webhookFlag)
-		}
-		defer f.Close()
-		in = f
+	if file == "-" {
+		file = "/dev/stdin"
 	}
-	b, err := io.ReadAll(io.LimitReader(in, 64<<10))
-	if url := strings.TrimSpace(string(b)); url != "" && err == nil {
-		return url, nil
+	b, err := os.ReadFile(file)
+	if err == nil && len(bytes.TrimSpace(b)) == 0 {
+		err = errors.New("there is nothing in the file")
 	}
-	return "", usage(errors.New("read webhook URL: there is nothing in the file"), webhookFlag)
+	if err != nil {
+		return "", usage(fmt.Errorf("read webhook URL: %w", err), webhookFlag)
+	}
+	return string(bytes.TrimSpace(b)), nil
 }
 
 // said is the environment as the answers complete it.
@@ -221,8 +217,8 @@ func (s *setup) done(step, format string, args ...any) {
 func (s *setup) closing(ctx context.Context) error {
 	fine, well := 0, true
 	for _, f := range (doctor{env: s.kept, errOut: io.Discard}).look(ctx, state.Home(s.env)) {
-		readingOnly := strings.HasPrefix(f.ID, "chat.") && !slices.Contains([]string{"chat.webhook", "chat.post", "chat.endpoint"}, f.ID)
-		if s.declined && f.ID == "claude.hooks" || s.sendOnly && readingOnly {
+		ofSending := slices.Contains([]string{"chat.webhook", "chat.post", "chat.endpoint"}, f.ID)
+		if s.declined && f.ID == "claude.hooks" || s.sendOnly && strings.HasPrefix(f.ID, "chat.") && !ofSending {
 			continue // the person did not want it
 		}
 		switch f.Level {

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	webhookFlag = "gchat-hooks setup --webhook-url-file FILE, or GOOGLE_CHAT_WEBHOOK_URL in the environment, or --space to do without Google"
-	readingFlag = "gchat-hooks setup --client-id-file FILE, --credentials-file FILE (or GOOGLE_CHAT_CREDENTIALS_FILE), or --send-only"
+	webhookFlag = "gchat-hooks setup --webhook-url-file FILE, or GOOGLE_CHAT_WEBHOOK_URL, or --space to do without Google"
+	readingFlag = "gchat-hooks setup --client-id-file FILE, --credentials-file FILE, or --send-only"
 )
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
@@ -52,7 +52,7 @@ func (s *setup) webhook(ctx context.Context) error {
 	case !s.ask.terminal:
 		return failed(err, gchat.Hint(err), exitUsage)
 	}
-	fmt.Fprintln(s.out, "\nQuestions go to a space of Google Chat, through a webhook. In the space: Apps & integrations > Webhooks > Add.")
+	fmt.Fprintln(s.out, "\nQuestions go to a space, through a webhook. In the space: Apps & integrations > Webhooks > Add.")
 	for {
 		raw, err := s.ask.secret(ctx, "Paste its URL here (it is not shown), or type `space` to do without Google:")
 		if err != nil {
@@ -90,8 +90,8 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	cfg, files := s.config(s.said), s.config(s.kept)
 	members := slices.Concat([]member{{"webhook_url", raw}}, s.answered("GCHAT_API_ENDPOINT", "api_endpoint", files.APIEndpoint),
 		s.answered("GOOGLE_CHAT_SPACE_ID", "space_id", files.SpaceID))
-	if strings.HasPrefix(raw, "https:") && strings.HasPrefix(cfg.APIEndpoint, "http:") && s.said("GCHAT_API_ENDPOINT") == "" {
-		cfg.APIEndpoint = "" // the embedded space's, of an earlier setup
+	if s.said("GCHAT_API_ENDPOINT") == "" && (s.page != "" || strings.HasPrefix(cfg.APIEndpoint, "http:")) {
+		cfg.APIEndpoint = "" // the embedded space's follows from its webhook, or was of an earlier setup
 		members = append(members, member{name: "api_endpoint"})
 	}
 	hook, err := gchat.ConfiguredWebhook(cfg, raw)
@@ -122,13 +122,14 @@ func (s *setup) openSpace(ctx context.Context, known *gchat.Webhook) error {
 	address := s.flags.String("address")
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		return usage(fmt.Errorf("--address %s: hooks reach the space on this machine only, 127.0.0.1:PORT", address), "gchat-hooks setup --help")
+		return usage(fmt.Errorf("--address %s is not on this machine: 127.0.0.1:PORT", address), "gchat-hooks setup --help")
 	}
 	if known != nil && known.LocalEndpoint() == "" && !s.flags.Bool("replace") { // its URL stands nowhere else
+		there := gchat.Line(known.Chat())
 		if !s.ask.terminal {
-			return usage(fmt.Errorf("questions go to %s now, and its URL would be lost", gchat.Line(known.Chat())), "gchat-hooks setup --space --replace")
+			return usage(fmt.Errorf("questions go to %s now, and its URL would be lost", there), "gchat-hooks setup --space --replace")
 		}
-		yes, err := s.ask.yes(ctx, "Questions go to "+gchat.Line(known.Chat())+" now. Give that webhook up for the embedded space?", false, "")
+		yes, err := s.ask.yes(ctx, "Questions go to "+there+" now. Give that webhook up for the embedded space?", false, "")
 		if err != nil || !yes {
 			return cmp.Or(err, errStopped)
 		}
@@ -149,14 +150,14 @@ func (s *setup) openSpace(ctx context.Context, known *gchat.Webhook) error {
 	}
 	raw, err := space.KeptWebhookURL(s.spaceData(), s.page)
 	if err != nil {
-		return failed(fmt.Errorf("something else answers at %s: %w", s.page, err), "gchat-hooks setup --space --address 127.0.0.1:PORT", exitFailed)
+		return failed(fmt.Errorf("something else answers at %s: %w", s.page, err), "give another --address 127.0.0.1:PORT", exitFailed)
 	}
-	s.answers["GCHAT_API_ENDPOINT"] = "" // the space's own follows from its webhook
-	if files := s.config(s.kept); files.WebhookURL == raw {
-		s.done("webhook", "the embedded space, %s/", s.page)
-	} else if err := errors.Join(s.write(member{name: "api_endpoint"}), s.tryWebhook(ctx, raw)); err != nil {
-		return err
+	s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = raw // before what the environment says, with the endpoint that follows from it
+	s.answers["GCHAT_API_ENDPOINT"] = ""
+	if s.config(s.kept).WebhookURL != raw {
+		return s.tryWebhook(ctx, raw)
 	}
+	s.done("webhook", "the embedded space, %s/", s.page)
 	return nil
 }
 
@@ -202,7 +203,7 @@ func (s *setup) reading(ctx context.Context) error {
 			return failed(fmt.Errorf("replies cannot be read: %w", err), hint, code)
 		}
 		fmt.Fprintf(s.out, "\nYour replies cannot be read yet: %s\n  %s\n", plain(err.Error()), poller.VerifyHint(err))
-		fmt.Fprintln(s.out, "It takes an OAuth client of your own (type Desktop app, console.cloud.google.com/auth/clients), or a service account's key.")
+		fmt.Fprintln(s.out, "It takes an OAuth client of your own (type Desktop app, see docs/connect.md), or a service account's key.")
 		delete(s.answers, "GOOGLE_CHAT_CREDENTIALS_FILE")
 		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", readingFlag)
 		if err != nil {
@@ -211,27 +212,18 @@ func (s *setup) reading(ctx context.Context) error {
 		if s.sendOnly = path == ""; s.sendOnly {
 			break
 		}
-		if err := s.readWith(ctx, s.absolute(path)); err != nil {
+		var credentials struct{ Type string }
+		b, err := os.ReadFile(s.absolute(path))
+		if err == nil && json.Unmarshal(b, &credentials) == nil && credentials.Type != "" {
+			s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.absolute(path)
+		} else if err == nil { // an OAuth client to log in with, or nothing of use
+			err = s.logIn(ctx, s.absolute(path))
+		}
+		if err != nil {
 			s.doesNotWork(err)
 		}
 	}
 	s.done("reading", "not set up: questions are posted, and answered in the terminal")
-	return nil
-}
-
-// readWith takes a file for what it is: credentials, or an OAuth client to log in with.
-func (s *setup) readWith(ctx context.Context, path string) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var file struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(b, &file) != nil || file.Type == "" {
-		return s.logIn(ctx, path)
-	}
-	s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = path
 	return nil
 }
 
@@ -289,11 +281,9 @@ func (s *setup) people(ctx context.Context) error {
 			return err
 		}
 	}
-	switch {
-	case s.sendOnly:
-	case len(may) > 0:
+	if len(may) > 0 {
 		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
-	case !s.ask.terminal && !s.flags.Bool("round-trip"):
+	} else if !s.sendOnly && !s.ask.terminal && !s.flags.Bool("round-trip") {
 		return usage(errors.New("nobody may answer yet: --allow users/ID or --allow EMAIL says who (or GCHAT_ALLOWED_USERS)"),
 			"gchat-hooks setup --allow users/ID; a reply in the space's thread tells you your id")
 	}
@@ -322,11 +312,12 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if s.page != "" {
 		where += ", on the page " + s.page + "/"
 	}
-	fmt.Fprintf(s.out, "Now you: reply \"ok\" in the thread that just appeared in %s. Waiting %s for it (Ctrl-C stops).\n", where, poller.Spoken(wait))
+	fmt.Fprintf(s.out, "Now you: reply \"ok\" in the thread that just appeared in %s. Waiting %s for it (Ctrl-C stops).\n",
+		where, poller.Spoken(wait))
 	for {
 		reply, err := trip.Back(ctx)
 		if err != nil {
-			return failed(err, "reply in the thread of the last [Setup] message; gchat-hooks setup --round-trip tries it again, --no-round-trip leaves it out", exitNotVerified)
+			return failed(err, "gchat-hooks setup --round-trip, and reply in the thread of the [Setup] message", exitNotVerified)
 		}
 		ok, err := s.mayAnswer(ctx, trip, reply)
 		if err != nil {
@@ -346,7 +337,7 @@ func (s *setup) mayAnswer(ctx context.Context, trip *poller.RoundTrip, r *state.
 		return true, nil
 	}
 	if !s.ask.terminal {
-		fmt.Fprintf(s.out, "%s replied, and may not answer: run it again with --allow %s if that is you\n", name(r), gchat.Line(r.Sender))
+		fmt.Fprintf(s.out, "%s replied, and may not answer: --allow %s if that is you\n", name(r), gchat.Line(r.Sender))
 		return false, nil
 	}
 	yes, err := s.ask.yes(ctx, fmt.Sprintf("%s replied. Is that you: may they answer Claude for you?", name(r)), false, "")
@@ -405,7 +396,8 @@ func (s *setup) service(ctx context.Context) error {
 		s.done("service", "installed")
 		return nil
 	}
-	yes, err := s.choose(ctx, "service", "Keep the daemon running? It answers sessions that hooks cannot reach; most need none.", false, false)
+	const question = "Keep the daemon running? It answers sessions that hooks cannot reach; most need none."
+	yes, err := s.choose(ctx, "service", question, false, false)
 	if err != nil || !yes {
 		return err
 	}

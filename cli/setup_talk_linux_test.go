@@ -184,8 +184,10 @@ func TestSetupAsksBeforeAWebhookIsLost(t *testing.T) {
 	if x.ends() == 0 || s.config() != google {
 		t.Errorf("without a yes: %s\n%s", s.config(), x.screen())
 	}
-	x = s.setup(append(args, "--replace")...)
+	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GOOGLE_CHAT_WEBHOOK_URL=https://chat.googleapis.com/v1/spaces/AAAA/messages?key=k&token=t"}
+	x = inTerminal(t, env, s.program, append([]string{"setup", "--replace"}, args...)...)
 	x.expect("ok    webhook   a test message is in 127")
+	x.expect("ok    reading   replies can be read") // in the space, whatever the shell says
 	x.expect("The space runs here until you end it")
 	x.typed("\x03")
 	if x.ends(); strings.Contains(s.config(), "googleapis") {

@@ -53,8 +53,8 @@ func ReadRefusal(body []byte) Refusal {
 }
 
 // DesktopClient says how to get a client's file that a login can use.
-const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at once, " +
-	"since its secret is shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
+const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.google.com/auth/clients), download its file at " +
+	"once, since its secret is shown only then, and log in with it (gchat-hooks login --client-id-file FILE)"
 
 // LoginHint says what a person can do about a code of Google's, from the page in the browser or from the token endpoint.
 func LoginHint(code string) string {
@@ -67,7 +67,8 @@ func LoginHint(code string) string {
 			"or the client has to be from your own organisation's project"
 	case "invalid_grant":
 		return "the login has ended: access was removed, the password was changed, or it was not used for six months. " +
-			"Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it"
+			"Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen " +
+			"Internal or publish it"
 	case "invalid_client", "deleted_client", "disabled_client", "unauthorized_client", "redirect_uri_mismatch":
 		return "the OAuth client was deleted, has another secret now, or is not of type Desktop app: " + DesktopClient
 	case "invalid_scope":

@@ -29,8 +29,8 @@ func (o Options) invite(address, redirect string) {
 		fmt.Fprintf(o.Out, "Your browser opens; allow both there. If it does not, open this yourself:\n\n  %s\n\n", address)
 	}
 	if o.Paste != nil {
-		fmt.Fprintf(o.Out, "If that browser is on another machine, it ends on a page that it cannot show, at %s…:\npaste that page's address here.\n",
-			redirect)
+		fmt.Fprintf(o.Out, "If that browser is on another machine, it ends on a page that it cannot show, at %s…:\n", redirect)
+		fmt.Fprintln(o.Out, "paste that page's address here.")
 	}
 }
 
@@ -58,7 +58,7 @@ func openBrowser(env state.Getenv, address string) error {
 // serve answers the browser when it comes back, until the returned function is called.
 func (f *flow) serve(l net.Listener) (end func()) {
 	const patience = 10 * time.Second
-	server := &http.Server{Handler: f, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: patience, ReadTimeout: patience, IdleTimeout: patience}
+	server := &http.Server{Handler: f, MaxHeaderBytes: 16 << 10, ReadTimeout: patience, IdleTimeout: patience}
 	server.SetKeepAlivesEnabled(false)
 	go server.Serve(l)
 	return func() {

@@ -94,8 +94,8 @@ func (o Options) run(ctx context.Context) (Account, error) {
 	}
 	patience := cmp.Or(o.Wait, defaultWait)
 	inTime, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
-		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its test users; "+
-		"if redirect_uri_mismatch, its type has to be Desktop app",
+		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
+		"test users; if redirect_uri_mismatch, its type has to be Desktop app",
 		"the browser did not come back within %s", patience))
 	defer cancel()
 	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
@@ -211,7 +211,8 @@ func denied(answer url.Values) error {
 	code := cmp.Or(answer.Get("error_subtype"), answer.Get("error"))
 	hint := gchat.LoginHint(code)
 	if code == "access_denied" { // on this page, the person's own no
-		hint = "log in again and allow both; with a client in Testing, you have to be among its test users (console.cloud.google.com/auth/audience)"
+		hint = "log in again and allow both; with a client in Testing, you have to be among its test users " +
+			"(console.cloud.google.com/auth/audience)"
 	}
 	words := code + " " + answer.Get("error_description")
 	return failed(hint, "google says no: %s", gchat.Line(strings.ToValidUTF8(words[:min(len(words), 300)], "")))

@@ -18,7 +18,7 @@ import (
 // Parting is a login that ended.
 type Parting struct {
 	File       string // the file that is gone
-	NotRevoked error  // why Google may still know the login; nil when it does not. It can be ended at myaccount.google.com/connections
+	NotRevoked error  // why Google may still know the login, which myaccount.google.com/connections ends then; nil when it does not
 }
 
 // Logout ends the login: it has Google forget it, and removes its file, also when Google cannot be reached or ctx ends.
@@ -68,9 +68,9 @@ func revoke(ctx context.Context, l *state.Login) error {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	refusal := gchat.ReadRefusal(body)
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusBadRequest && (refusal.Code == "invalid_token" || refusal.Code == "invalid_grant") {
+	code := gchat.ReadRefusal(body).Code
+	if resp.StatusCode == http.StatusOK || code == "invalid_token" || code == "invalid_grant" {
 		return nil
 	}
-	return fmt.Errorf("revoke login: answered %d %s", resp.StatusCode, refusal.Code)
+	return fmt.Errorf("revoke login: answered %d %s", resp.StatusCode, code)
 }
