@@ -30,11 +30,6 @@ import (
 // scopes are all that is asked for. No Cloud scope: session control would end the login after hours.
 var scopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
-const (
-	defaultWait = 5 * time.Minute
-	askTimeout  = 20 * time.Second // for who that is
-)
-
 // Options are what a login depends on. Env and Out are needed, and ClientFile where no login is kept; the rest has a
 // working zero value.
 type Options struct {
@@ -75,24 +70,21 @@ func foreign(err error) error {
 // pastes, exchanges the code, keeps the login and asks Chat who that was. With an error nothing is kept, and an older login
 // stays as it was. That Chat does not tell who it is, is no error: see Account.Unknown. Errors are *state.UserError, and
 // those of listening on this machine and of writing the file.
-func Run(ctx context.Context, o Options) (Account, error) {
-	acc, err := o.run(ctx)
-	if err != nil {
-		return Account{}, fmt.Errorf("log in: %w", err)
-	}
-	return acc, nil
-}
-
-func (o Options) run(ctx context.Context) (Account, error) {
+func Run(ctx context.Context, o Options) (acc Account, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("log in: %w", err)
+		}
+	}()
 	client, err := o.client()
 	if err != nil {
-		return Account{}, err
+		return acc, err
 	}
 	file := state.LoginFile(o.Env)
 	if _, err := state.ReadLogin(file); errors.Is(err, state.ErrNotOurs) {
-		return Account{}, foreign(err) // before the person goes through all of Google's pages
+		return acc, foreign(err) // before the person goes through all of Google's pages
 	}
-	patience := cmp.Or(o.Wait, defaultWait)
+	patience := cmp.Or(o.Wait, 5*time.Minute)
 	inTime, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
 		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
 		"test users; if redirect_uri_mismatch, its type has to be Desktop app",
@@ -101,7 +93,7 @@ func (o Options) run(ctx context.Context) (Account, error) {
 	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return Account{}, fmt.Errorf("wait for the browser: %w", err)
+		return acc, fmt.Errorf("wait for the browser: %w", err)
 	}
 	f := &flow{ctx: inTime, file: file, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ended: make(chan error, 1)}
 	f.config = &oauth2.Config{
@@ -114,7 +106,7 @@ func (o Options) run(ctx context.Context) (Account, error) {
 	o.invite(f.config.AuthCodeURL(f.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(f.verifier),
 		oauth2.SetAuthURLParam("prompt", "consent")), f.config.RedirectURL)
 	if err := o.wait(f); err != nil {
-		return Account{}, err
+		return acc, err
 	}
 	return o.introduce(ctx, f.login, file), nil
 }
@@ -153,7 +145,7 @@ func (o Options) wait(f *flow) error {
 // introduce asks Chat who logged in, with the credentials as they are on disk: that they can be refreshed and read with
 // shows here, and not when the first question waits for its reply.
 func (o Options) introduce(ctx context.Context, login *state.Login, file string) Account {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	acc := Account{Ends: login.Ends}
 	r, err := gchat.NewReader(ctx, o.Endpoint, file)
