@@ -291,7 +291,7 @@ func (s *setup) people(ctx context.Context) error {
 }
 
 // roundTrip sends a message through the space and waits for a person's reply. It is offered after a change, and while
-// nobody may answer.
+// the allowlist is empty.
 func (s *setup) roundTrip(ctx context.Context) error {
 	if s.sendOnly || !s.flags.IsSet("round-trip") && !s.changed && len(s.config(s.kept).AllowedUsers) > 0 {
 		return nil

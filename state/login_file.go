@@ -12,7 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ErrNotOurs says that the file where a login is kept was put there by somebody else: it is neither replaced nor removed.
+// ErrNotOurs says that the file where a login is kept came from a person or another program: it is neither replaced nor removed.
 var ErrNotOurs = errors.New("that file is not one of gchat-hooks login")
 
 // madeBy tells a login from a credentials file that a person put into its place.
@@ -41,7 +41,7 @@ type Login struct {
 // LoginFile is where the login of the person is kept: login.json in the user state.
 func LoginFile(env Getenv) string { return filepath.Join(UserState(env), "login.json") }
 
-// ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: nobody is logged in), and ErrNotOurs.
+// ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no login), and ErrNotOurs.
 func ReadLogin(path string) (*Login, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
