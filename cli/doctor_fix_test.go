@@ -205,7 +205,7 @@ func TestDoctorOutlastsAnyCheck(t *testing.T) {
 
 // What stands in a path or comes from Chat is no terminal's command, and no second line.
 func TestDoctorTellsInOneLine(t *testing.T) {
-	if got := state.OneLine("a\x1b[2Jb\r\nc\u202ed\u009bx"); strings.ContainsAny(got, "\x1b\r\n\u202e\u009b") || got != "a [2Jb c d x" {
+	if got := state.OneLine("a\x1b[2Jb\r\nc\u202ed\u009bx"); strings.ContainsAny(got, "\x1b\r\n\u202e\u009b") || got != "a\uFFFD[2Jb\uFFFD c\uFFFDd\uFFFDx" {
 		t.Errorf("%q", got)
 	}
 	d := doctor{colour: true}
