@@ -1,26 +1,16 @@
-#!/usr/bin/env bash
-# Installs gchat-hooks for you alone, and takes it away again: see ./install.sh --help. For macOS and Linux, with the bash
-# that macOS has (3.2). Everything stands in one pair of braces, so that a download that was cut short does nothing; but for the
-# lines that another shell reads. From a pipe that shell's $0 is its own name, and would be a file of the working folder.
-[ -n "${BASH_VERSION:-}" ] || case $0 in
-  *.sh) exec bash "$0" "$@" ;;
-  *) echo "install.sh: error: this needs bash: pipe it into bash, or run bash install.sh" >&2; exit 1 ;;
-esac
-{
-set -euo pipefail
-unset CDPATH # cd would say where it went
-script=${BASH_SOURCE[0]:-} # empty from a pipe: then there is no source beside it, whatever the working folder holds
+#!/bin/sh
+# Installs gchat-hooks for you alone, and takes it away again: see ./install.sh --help. For macOS and Linux, any POSIX shell.
+# All of it is functions until the last line, so that a download that was cut short does nothing.
+set -eu
 
 usage() {
   cat <<'END'
-./install.sh                    build gchat-hooks into ~/bin, link its names, register the hooks
+./install.sh                    build gchat-hooks into ~/bin, register the hooks, link the names that agents call
 ./install.sh --binary FILE      the same with a program that is built already (no Go needed)
 ./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
 
   --prefix DIR      in place of ~/bin
-  --preset NAME     hooks to register: answer (default), report, system3, wake; repeatable
-  --service         have the system keep the daemon running (asked for on a terminal)
-  --no-service      do not ask
+  --preset NAME     hooks to register: answer (default), report, system3, wake
   --yes             with --uninstall: do not ask
 
 Run it again to upgrade: the hooks that you chose stay. Nothing is written outside your home folder, and sudo is not needed.
@@ -28,149 +18,77 @@ END
 }
 
 say() { printf '%s\n' "$*"; }
-die() { printf 'install.sh: error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'install.sh: hint: %s\n' "$2" >&2; exit 1; }
+die() { printf 'install.sh: error: %s\ninstall.sh: hint: %s\n' "$1" "$2" >&2; exit 1; }
 
-prefix='' named=no binary='' service=ask uninstall=no
-presets=() confirm=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --prefix|--binary|--preset) [ $# -gt 1 ] || die "$1 takes a value" "./install.sh --help" ;;
-  esac
-  case $1 in
-    --prefix) prefix=$2 named=yes; shift ;;
-    --prefix=*) prefix=${1#*=} named=yes ;;
-    --binary) binary=$2; shift ;;
-    --binary=*) binary=${1#*=} ;;
-    --preset) presets+=(--preset "$2"); shift ;;
-    --preset=*) presets+=(--preset "${1#*=}") ;;
-    --service) service=yes ;;
-    --no-service) service=no ;;
-    --uninstall) uninstall=yes ;;
-    --yes) confirm=(--yes) ;;
-    -h|--help) usage; exit 0 ;;
-    *) die "no such option: $1" "./install.sh --help" ;;
-  esac
-  shift
-done
+# is_ours says whether a file is this program, of any version.
+is_ours() { [ -f "$1" ] && case $("$1" --version 2>/dev/null </dev/null) in "gchat-hooks "*) ;; *) return 1 ;; esac; }
 
-[ -n "${HOME:-}" ] || die "HOME is not set"
-if [ "$(id -u)" = 0 ] && [ -n "${SUDO_USER:-}" ]; then
-  die "this installs for one person, and sudo makes that root" "run it without sudo"
-fi
-# As cd reads it, also where it does not exist yet: what is noted down must be found again from anywhere.
-prefix=${prefix:-$HOME/bin}
-case $prefix in
-  '~'|'~/'*) prefix=$HOME${prefix#?} ;; # a shell leaves it in --prefix=~/bin
-  /*) ;;
-  *) prefix=$PWD/$prefix ;;
-esac
-parts=$prefix/ prefix=''
-while [ -n "$parts" ]; do
-  case ${parts%%/*} in
-    ''|.) ;;
-    ..) prefix=${prefix%/*} ;;
-    *) prefix=$prefix/${parts%%/*} ;;
-  esac
-  parts=${parts#*/}
-done
-program=$prefix/gchat-hooks
-
-# noted are the programs that installs wrote down, a line each, as JSON has them.
-noted() {
-  local state=$HOME/.local/state
-  case ${XDG_STATE_HOME:-} in /*) state=$XDG_STATE_HOME ;; esac
-  [ -r "$state/gchat-hooks/made.json" ] || return 0
-  sed -n -e '/^  "programs": \[$/,/^  \]/ s/^    "\(.*\)",\{0,1\}$/\1/p' -e 's/^  "program": "\(.*\)",\{0,1\}$/\1/p' "$state/gchat-hooks/made.json" |
-    sed -e 's/\\u0026/\&/g' -e 's/\\u003c/</g' -e 's/\\u003e/>/g' -e 's/\\\(["\\]\)/\1/g'
-}
-
-if [ "$uninstall" = yes ]; then
-  by=$program
-  if [ "$named" = no ]; then # whoever does not say where it is need not know it
-    while IFS= read -r at; do
-      [ -f "$at" ] && [ -x "$at" ] || continue
-      by=$at
-      [ "$by" != "$program" ] || break
-    done <<END
-$(noted)
-END
-  fi
-  # Without a program in place, one that is given does it: what was installed is written down, not guessed.
-  [ -x "$by" ] || by=$binary
-  [ -x "$by" ] || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
-  # The flag was asked for by its name. Where nobody can be asked more than that, it is enough.
-  if [ ! -t 0 ] || [ ! -t 1 ]; then
-    confirm=(--yes)
-  fi
-  "$by" uninstall --purge ${confirm[@]+"${confirm[@]}"}
-  [ "$by" != "$binary" ] || by=$program # that one is the person's own
-  for at in "$program" "$by"; do
-    [ ! -e "$at" ] || { say "$at is still there"; exit 1; }
-  done
-  exit 0
-fi
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-# build makes the program in $work. Go writes caches, settings and counters into the home folder; where it has none there
-# yet, they go into $work and away with it. Caches that are there are used, and so are your settings of Go.
+# build makes the program in $work from the source beside this script. From a pipe there is none, whatever the working
+# folder holds: $0 is the shell's name then.
 build() {
-  local src cache config
-  src=$(cd "$(dirname "${script:-/}")" && pwd)
+  case $0 in */install.sh | install.sh) src=$(cd "$(dirname "$0")" && pwd) ;; *) src= ;; esac
   grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
-  command -v go >/dev/null 2>&1 || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
-  cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}
-  if [ "$(uname)" = Darwin ]; then
-    cache=$HOME/Library/Caches config="$HOME/Library/Application Support"
-  fi
-  export GOENV="${GOENV:-$config/go/env}"
-  [ -n "${GOCACHE:-}" ] || [ ! -d "$cache/go-build" ] || export GOCACHE="$cache/go-build"
-  [ -n "${GOMODCACHE:-}" ] || [ ! -d "${GOPATH:-$HOME/go}/pkg/mod" ] || export GOMODCACHE="${GOPATH:-$HOME/go}/pkg/mod"
-  mkdir "$work/home"
+  command -v go >/dev/null || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
   say "building (a minute or two the first time) ..."
-  (
-    unset XDG_CACHE_HOME XDG_CONFIG_HOME
-    # -modcacherw: what Go downloads into $work can be removed again.
-    cd "$src" && HOME=$work/home CGO_ENABLED=0 GOFLAGS="-modcacherw ${GOFLAGS:-}" go build -trimpath -tags urfave_cli_no_docs -o "$work/gchat-hooks" .
-  ) || die "the build failed" "gchat-hooks needs Go 1.26; or give a program with --binary"
+  (cd "$src" && CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -o "$work/gchat-hooks" .) || die "the build failed" "give a program with --binary"
 }
 
-if [ -n "$binary" ]; then
-  [ -f "$binary" ] || die "no such file: $binary"
-  cp "$binary" "$work/gchat-hooks"
-  chmod 755 "$work/gchat-hooks"
-else
-  build
-fi
-"$work/gchat-hooks" --version >/dev/null 2>&1 || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
+uninstall() {
+  is_ours "$program" || die "$program is not there: nothing was installed, or elsewhere" "./install.sh --uninstall --prefix DIR"
+  # The flag was asked for by its name. Where there is no terminal to ask on, it is enough.
+  [ -t 0 ] && [ -t 1 ] || confirm=--yes
+  "$program" uninstall --purge $confirm
+  rm -f "$program"
+  rmdir "$prefix" 2>/dev/null || :
+}
 
-# It looks whether all of this can be done, notes what it makes, for --uninstall, and only then puts itself in place.
-"$work/gchat-hooks" install --place "$program" --links --keep ${presets[@]+"${presets[@]}"}
-
-if [ "$service" = ask ]; then
-  service=no
-  if [ -t 0 ] && [ -t 1 ]; then
-    printf 'Keep the daemon running? It answers sessions that hooks cannot reach; most need none. [y/N] '
-    read -r answer || answer=
-    case $answer in [yY]*) service=yes ;; esac
+install() {
+  if [ -e "$program" ] && ! is_ours "$program"; then
+    die "$program is there and not a gchat-hooks, so it stays" "move it away, or take another --prefix"
   fi
-fi
-if [ "$service" = yes ]; then
-  "$program" poller install || say "the hooks work without it; try again with: $program poller install"
-fi
-
-case :$PATH: in
-  *:"$prefix":*) name=gchat-hooks ;;
-  *)
+  work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  trap 'exit 1' HUP INT TERM
+  if [ -n "$binary" ]; then
+    cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
+  else
+    build
+  fi
+  is_ours "$work/gchat-hooks" || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
+  # What would keep the hooks from being registered is found before anything is written.
+  "$work/gchat-hooks" install --keep --dry-run "$@" >/dev/null
+  mkdir -p "$prefix"
+  # By a rename: a daemon that runs keeps its program, and half of one is never started.
+  cp "$work/gchat-hooks" "$prefix/.gchat-hooks.new" && mv -f "$prefix/.gchat-hooks.new" "$program"
+  "$program" install --keep --links "$@"
+  name=gchat-hooks
+  case :$PATH: in *:"$prefix":*) ;; *)
     name=$program
-    say ""
-    say "$prefix is not on your PATH. In ~/.zshrc, ~/.bashrc or ~/.profile:"
-    say "  export PATH=\"$prefix:\$PATH\""
-    ;;
-esac
-say ""
-say "Next, the space that questions go to:  $name setup"
-exit 0
+    say "$prefix is not on your PATH. In ~/.zshrc, ~/.bashrc or ~/.profile:  export PATH=\"$prefix:\$PATH\"" ;;
+  esac
+  say "Next, the space that questions go to:  $name setup"
 }
+
+main() {
+  prefix=${HOME:?is not set}/bin binary= job=install confirm= preset=
+  while [ $# -gt 0 ]; do
+    case $1 in --prefix | --binary | --preset) [ $# -gt 1 ] || die "$1 takes a value" "./install.sh --help" ;; esac
+    case $1 in
+      --prefix) prefix=$2; shift ;;
+      --binary) binary=$2; shift ;;
+      --preset) preset=$2; shift ;;
+      --uninstall) job=uninstall ;;
+      --yes) confirm=--yes ;;
+      -h | --help) usage; exit 0 ;;
+      *) die "no such option: $1" "./install.sh --help" ;;
+    esac
+    shift
+  done
+  [ "$(id -u)" != 0 ] || [ -z "${SUDO_USER:-}" ] || die "this installs for one person, and sudo makes that root" "run it without sudo"
+  unset CDPATH # cd would say where it went
+  case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+  program=$prefix/gchat-hooks
+  $job ${preset:+--preset "$preset"}
+}
+
+main "$@"

@@ -77,14 +77,15 @@ func (p Program) tell(err error, calledAs string) int {
 	if !errors.As(err, &told) && errors.As(err, &hinted) {
 		told.Hint = hinted.Hint()
 	}
+	code := cmp.Or(told.Code, exitFailed)
 	if told.Said {
-		return told.Code
+		return code
 	}
 	fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
 	if told.Hint != "" {
 		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(told.Hint))
 	}
-	return told.Code
+	return code
 }
 
 // plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
@@ -129,12 +130,13 @@ func (p Program) app() *cli.App {
 	}
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
 	app := &cli.App{
-		Name:      "gchat-hooks",
-		Usage:     "answer Claude Code's questions from Google Chat",
-		Version:   version(),
-		Reader:    p.in,
-		Writer:    p.out,
-		ErrWriter: p.errOut,
+		Name:                 "gchat-hooks",
+		EnableBashCompletion: true,
+		Usage:                "answer Claude Code's questions from Google Chat",
+		Version:              version(),
+		Reader:               p.in,
+		Writer:               p.out,
+		ErrWriter:            p.errOut,
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
@@ -267,7 +269,8 @@ func arguments(args []string, app *cli.App) []string {
 	} else if len(rest) > 0 && commandCalled(rest[0]) != "" {
 		rest = append([]string{commandCalled(rest[0])}, rest[1:]...)
 	}
-	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
+	asks := len(rest) > 0 && rest[len(rest)-1] == completionFlag
+	if len(rest) > 0 && !asks && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
 		c := app.Command(rest[0])
 		rest = append([]string{rest[0]}, flagsFirst(rest[1:], func(name string) (value, known bool) {
 			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 )
 
@@ -279,12 +280,10 @@ func (d *demo) runClaude(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	settings, stopped := filepath.Join(d.dir, "settings.json"), filepath.Join(d.dir, "stopped")
-	hooks := hookSettings(d.self)
-	hooks["Stop"] = append(hooks["Stop"], map[string]any{"hooks": []any{map[string]any{"type": "command", "command": "touch '" + stopped + "'"}}})
-	b, err := json.MarshalIndent(map[string]any{"hooks": hooks}, "", "  ")
+	file, stopped := filepath.Join(d.dir, "settings.json"), filepath.Join(d.dir, "stopped")
+	b, err := hookSettings(d.self, stopped)
 	if err == nil {
-		err = os.WriteFile(settings, b, 0o600)
+		err = os.WriteFile(file, b, 0o600)
 	}
 	if err != nil {
 		return err
@@ -294,7 +293,7 @@ func (d *demo) runClaude(ctx context.Context) error {
 	for _, kv := range d.settings() {
 		args = append(args, "-e", kv)
 	}
-	cmd := exec.CommandContext(ctx, "tmux", append(args, "claude", "--settings", settings, demoPrompt)...)
+	cmd := exec.CommandContext(ctx, "tmux", append(args, "claude", "--settings", file, demoPrompt)...)
 	cmd.Env = append(os.Environ(), "TMUX=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
@@ -357,24 +356,15 @@ func (d *demo) awaitStop(ctx context.Context, file string) {
 	}
 }
 
-// hookSettings are the entries of Claude Code's settings.json that answer questions.
-func hookSettings(self string) map[string][]any {
-	entry := func(name, matcher string, timeout int) []any {
-		e := map[string]any{"hooks": []any{map[string]any{
-			"type": "command", "command": "'" + strings.ReplaceAll(self, "'", `'\''`) + "' hook " + name, "timeout": timeout,
-		}}}
-		if matcher != "" {
-			e["matcher"] = matcher
-		}
-		return []any{e}
+// hookSettings is a settings file with the hooks of the preset answer, and one that touches stopped when the turn is over.
+func hookSettings(self, stopped string) ([]byte, error) {
+	hooks, err := settings.Hooks("answer")
+	if err != nil {
+		return nil, err
 	}
-	const ask, done, day = "gchat-ask-user-forward", "gchat-ask-user-answered", 86400
-	return map[string][]any{
-		"PreToolUse":        entry(ask, "AskUserQuestion", 10),
-		"PermissionRequest": entry(ask, "AskUserQuestion", day),
-		"PostToolUse":       entry(done, "AskUserQuestion", 10),
-		"UserPromptSubmit":  entry(done, "", 10),
-		"Stop":              entry(done, "", 10),
-		"SessionEnd":        entry(done, "", 10),
+	entries, _, err := settings.Program{Path: self}.Entries(hooks)
+	if err != nil {
+		return nil, err
 	}
+	return settings.Install(nil, nil, append(entries, settings.Entry{Event: "Stop", Command: "touch '" + stopped + "'"}))
 }

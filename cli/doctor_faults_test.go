@@ -294,8 +294,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"settings that are cut off", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), `{"env": {"A": "`+plantedKey, 0o644)
 		}, "claude.settings", fail, "line 1", "mend its JSON", ""},
-		{"a Claude Code that is too old", func(p *patient) { p.claude = "2.1.45 (Claude Code)" },
-			"claude.version", fail, "Claude Code 2.1.45 is too old: update it (`claude update`)", "claude update", ""},
 		{"exec form on 2.1.138", func(p *patient) {
 			b, err := settings.Install(nil, nil, p.entries())
 			p.check(err)
@@ -356,6 +354,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"another hook for every tool", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "*", Command: "/opt/log --key " + foreignSecret})
 		}, "claude.others", warn, "for every tool, so for AskUserQuestion too", "narrow its matcher", ""},
+		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http/httptest"
@@ -131,102 +131,73 @@ func program(t *testing.T) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// whole is a stay from the first day to the last: installed twice, set up, used, and gone without a trace.
-func (n *newcomer) whole(script, binary string) {
-	n.t.Helper()
-	before := n.tree()
-	n.does("bash", script, "--binary", binary, "--no-service")
-	if out := n.does("bash", script, "--binary", binary, "--no-service", "--preset", "report"); !strings.Contains(out, "gchat-hooks setup") {
-		n.t.Errorf("install.sh does not say how to go on:\n%s", out)
-	}
-	n.does("bash", script, "--binary", binary, "--no-service") // an upgrade keeps the hooks
-	if b, _ := os.ReadFile(filepath.Join(n.home, ".claude", "settings.json")); !strings.Contains(string(b), "gchat-session-event") {
-		n.t.Errorf("the preset is lost:\n%s", b)
-	}
-	ours := filepath.Join(n.home, "bin", "gchat-hooks")
-	n.does(ours, "setup", "--space", "--address", freeAddress(n.t))
-	n.does(filepath.Join(n.home, "bin", "gchat-send"), "--queue", "a message that stays in the outbox")
-	hook := exec.Command(filepath.Join(n.home, "bin", "gchat-ask-user-answered"))
-	hook.Env, hook.Dir, hook.Stdin = n.env, n.home, strings.NewReader("no JSON: it goes into the log")
-	if n.as != nil {
-		hook.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}
-	}
-	if out, err := hook.CombinedOutput(); err != nil || len(out) > 0 {
-		n.t.Errorf("a hook: %v %s", err, out)
-	}
-	for _, made := range []string{"bin/gchat-send", ".claude/settings.json", ".claude/logs/gchat-hooks.log", ".config/gchat-hooks/config.json", ".local/state/gchat-hooks/space"} {
-		if _, err := os.Lstat(filepath.Join(n.home, made)); err != nil {
-			n.t.Errorf("a test that shows nothing: %v", err)
-		}
-	}
+// furnished has what a person who used Claude Code before has, with hooks of another program.
+const furnished = "{\n\t\"model\": \"opus\",\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}]}\n}"
 
-	out := n.does("bash", script, "--uninstall") // there is no terminal to ask on
-	if after := n.tree(); after != before {
-		n.t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, after, out)
-	}
-}
-
-func TestInstallLeavesNoTrace(t *testing.T) {
-	homes := map[string]func(n *newcomer){
+// A stay from the first day to the last: installed twice, set up, used, and gone, with what is the person's as it was.
+func TestInstallAndUninstall(t *testing.T) {
+	script, binary := installScript(t), program(t)
+	for name, furnish := range map[string]func(n *newcomer){
 		"bare": func(*newcomer) {},
 		"lived in": func(n *newcomer) {
-			n.has(".claude/settings.json", "{\n\t\"model\": \"opus\",\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}]}\n}")
+			n.has(".claude/settings.json", furnished)
 			n.has(".claude/logs/mine.log", "mine\n")
 			n.has("bin/mine", "#!/bin/sh\n")
 			n.has(".config/other/config", "x")
-			n.has(".config/gchat-hooks/config.json", "{\n\t// mine\n\t\"digest\": \"9:00\",\n}")
-			n.has(".config/gchat-hooks/recovery-registry.json", "{}")
-			n.has(".local/share/x", "x")
+			n.has(".local/state/x", "x")
 		},
-		"with a configuration behind links": func(n *newcomer) {
-			n.has("dotfiles/gchat/my.json", "{}")
-			n.has(".config/", "")
-			n.does("ln", "-s", "../dotfiles/gchat", ".config/gchat-hooks")
-			n.does("ln", "-s", "my.json", "dotfiles/gchat/config.json")
-		},
-		"with empty folders": func(n *newcomer) { // a person's, all the same
-			for _, dir := range []string{"bin/", ".claude/logs/", ".config/gchat-hooks/", ".local/state/"} {
-				n.has(dir, "")
+		"another user": func(n *newcomer) {
+			if os.Getuid() != 0 {
+				n.t.Skip("only root can be another user")
+			}
+			n.as = &syscall.Credential{Uid: 65534, Gid: 65534}
+			b, err := os.ReadFile(script)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			n.has("install.sh", string(b)) // where that user can read it
+			for _, dir := range []string{n.home, filepath.Join(n.home, "install.sh"), strings.TrimPrefix(n.env[2], "TMPDIR=")} {
+				if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 65534, 65534)); err != nil {
+					n.t.Fatal(err)
+				}
 			}
 		},
-	}
-	for name, furnish := range homes {
+	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNewcomer(t, "/usr/bin:/bin")
+			n, script := newNewcomer(t, "/usr/bin:/bin"), script
 			furnish(n)
-			n.whole(installScript(t), program(t))
+			if n.as != nil {
+				script = filepath.Join(n.home, "install.sh")
+			}
+			before := n.tree()
+			if out := n.does("sh", script, "--binary", binary); !strings.Contains(out, "~/.claude/settings.json: 7 hooks added") || !strings.Contains(out, "gchat-hooks setup") {
+				t.Errorf("it says\n%s", out)
+			}
+			n.does("sh", script, "--binary", binary, "--preset", "report")
+			n.does("sh", script, "--binary", binary) // an upgrade keeps the hooks
+			if b, _ := os.ReadFile(filepath.Join(n.home, ".claude", "settings.json")); !strings.Contains(string(b), "gchat-session-event") {
+				t.Errorf("the preset is lost:\n%s", b)
+			}
+			ours := filepath.Join(n.home, "bin", "gchat-hooks")
+			n.does(ours, "setup", "--space", "--address", freeAddress(t))
+			n.does(filepath.Join(n.home, "bin", "gchat-send"), "--queue", "a message that stays in the outbox")
+			if out, err := n.run("sh", "-c", "echo no JSON: it goes into the log | bin/gchat-hooks hook gchat-ask-user-answered"); err != nil || out != "" {
+				t.Errorf("a hook: %v %s", err, out)
+			}
+			for _, made := range []string{"bin/gchat-send", ".claude/logs/gchat-hooks.log", ".config/gchat-hooks/config.json", ".local/state/gchat-hooks/space"} {
+				if _, err := os.Lstat(filepath.Join(n.home, made)); err != nil {
+					t.Errorf("a test that shows nothing: %v", err)
+				}
+			}
+			out := n.does("sh", script, "--uninstall") // there is no terminal to ask on
+			if after := n.tree(); after != before {
+				t.Errorf("the home folder is not what it was:\n--- before\n%s\n--- after\n%s\n--- said\n%s", before, after, out)
+			}
 		})
 	}
-	t.Run("another user", func(t *testing.T) {
-		if os.Getuid() != 0 {
-			t.Skip("only root can be somebody else")
-		}
-		n := newNewcomer(t, "/usr/bin:/bin")
-		n.as = &syscall.Credential{Uid: 65534, Gid: 65534}
-		b, err := os.ReadFile("../install.sh") // where that user can read it
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir := t.TempDir()
-		for _, open := range []string{filepath.Dir(dir), dir} {
-			if err := os.Chmod(open, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, own := range []string{n.home, strings.TrimPrefix(n.env[2], "TMPDIR=")} {
-			if err := os.Chown(own, 65534, 65534); err != nil {
-				t.Fatal(err)
-			}
-		}
-		script := filepath.Join(dir, "install.sh")
-		if err := os.WriteFile(script, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		n.whole(script, program(t))
-	})
 }
 
-// Built from the source, with nothing but Go: the build leaves nothing in the home folder either.
+// Built from the source, into another folder, with nothing but Go.
 func TestInstallBuilds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds")
@@ -243,39 +214,87 @@ func TestInstallBuilds(t *testing.T) {
 		}
 		n.env = append(n.env, name+"="+strings.TrimSpace(string(out)))
 	}
-	before := n.tree()
-	n.does("bash", installScript(t), "--no-service", "--prefix", filepath.Join(n.home, "opt/tools"))
-	if out := n.does(filepath.Join(n.home, "opt/tools/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
+	n.does("sh", installScript(t), "--prefix", "my tools/./bin")
+	if out := n.does(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
 		t.Errorf("the program says %s", out)
 	}
-	n.does("bash", installScript(t), "--uninstall", "--yes", "--prefix", filepath.Join(n.home, "opt/tools"))
-	if after := n.tree(); after != before {
-		t.Errorf("the home folder is not what it was:\n%s", after)
+	n.does("sh", installScript(t), "--uninstall", "--yes", "--prefix", filepath.Join(n.home, "my tools/bin"))
+	for _, gone := range []string{"my tools/bin", ".claude"} {
+		if _, err := os.Lstat(filepath.Join(n.home, gone)); err == nil {
+			t.Errorf("%s is still there", gone)
+		}
 	}
 }
 
-// A script that a broken connection cut off anywhere does nothing, and neither does one that is told nonsense.
-func TestInstallScriptIsWholeOrNothing(t *testing.T) {
-	b, err := os.ReadFile("../install.sh")
+// A script that a broken connection cut off anywhere does nothing, and neither does an install that cannot be done.
+func TestInstallScriptRefusesFirst(t *testing.T) {
+	script, binary := installScript(t), program(t)
+	b, err := os.ReadFile(script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newNewcomer(t, "/usr/bin:/bin")
-	before := n.tree()
-	for _, part := range []float64{0.1, 0.3, 0.6, 0.9, 0.99} {
-		cmd := exec.Command("bash", "-s", "--", "--binary", program(t), "--no-service")
-		cmd.Env, cmd.Stdin = n.env, bytes.NewReader(b[:int(part*float64(len(b)))])
-		out, _ := cmd.CombinedOutput()
-		if after := n.tree(); after != before {
-			t.Fatalf("%.0f%% of the script did something:\n%s\n%s", 100*part, out, after)
+	for _, part := range []float64{0.1, 0.3, 0.6, 0.9, 0.995} {
+		n := newNewcomer(t, "/usr/bin:/bin")
+		n.has("part", string(b[:int(part*float64(len(b)))]))
+		before := n.tree()
+		if out, _ := n.run("sh", "-c", `sh -s -- --binary "$0" <part`, binary); n.tree() != before {
+			t.Fatalf("%.1f%% of the script did something:\n%s", 100*part, out)
 		}
 	}
-	for _, args := range [][]string{{"--nonsense"}, {"--prefix"}, {"--binary", "/nowhere"}, {"--uninstall"}} {
-		if out, err := n.run("bash", append([]string{installScript(t)}, args...)...); err == nil || !strings.Contains(out, "install.sh: error: ") {
-			t.Errorf("%v: %v %s", args, err, out)
-		}
+	for name, c := range map[string]struct {
+		file, text string
+		args       []string
+		says       string
+	}{
+		"no such option":             {args: []string{"--nonsense"}, says: "no such option: --nonsense"},
+		"no value":                   {args: []string{"--prefix"}, says: "--prefix takes a value"},
+		"no such program":            {args: []string{"--binary", "/nowhere"}, says: "there is no program /nowhere"},
+		"nothing to uninstall":       {args: []string{"--uninstall"}, says: "bin/gchat-hooks is not there"},
+		"no such preset":             {args: []string{"--preset", "anwser"}, says: "no such preset: anwser"},
+		"another program":            {file: "bin/gchat-hooks", text: "#!/bin/sh\necho mine\n", says: "not a gchat-hooks"},
+		"settings that do not parse": {file: ".claude/settings.json", text: "{", says: "nothing was written"},
+		"an old Claude Code":         {file: ".local/bin/claude", text: "#!/bin/sh\necho '2.1.45 (Claude Code)'\n", says: "Claude Code 2.1.45 is too old: update it (`claude update`)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNewcomer(t, "/usr/bin:/bin")
+			if c.file != "" {
+				n.has(c.file, c.text)
+				n.does("chmod", "755", c.file)
+			}
+			before := n.tree()
+			out, err := n.run("sh", append([]string{script, "--binary", binary}, c.args...)...)
+			if err == nil || !strings.Contains(out, c.says) || !strings.Contains(out, " error: ") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if after := n.tree(); after != before {
+				t.Errorf("it did something:\n%s\n%s", after, out)
+			}
+		})
 	}
-	if after := n.tree(); after != before {
-		t.Errorf("wrong arguments did something:\n%s", after)
+}
+
+// From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for in the working folder.
+func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
+	for _, shell := range []string{"sh", "dash", "bash"} {
+		t.Run(shell, func(t *testing.T) {
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Skip("no " + shell)
+			}
+			n := newNewcomer(t, "/usr/bin:/bin")
+			n.has("evil/"+shell, "touch ran\n")
+			n.has("evil/install.sh", "touch ran\n")
+			n.has("evil/go.mod", "module gchat-hooks\n")
+			n.has("go", "#!/bin/sh\ntouch ran\n") // stands for what a build would run
+			n.does("chmod", "755", "go")
+			n.env[1] = "PATH=/usr/bin:/bin:" + n.home
+			out, err := n.run("sh", "-c", `cd evil && cat "$0" | `+shell, installScript(t))
+			if err == nil || !strings.Contains(out, "install.sh: error: there is no source") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(n.home, "evil", "ran")); err == nil {
+				t.Errorf("it ran a file of the folder: %s", out)
+			}
+			n.does("sh", "-c", `cd evil && cat "$0" | `+shell+` -s -- --binary "$1"`, installScript(t), program(t))
+		})
 	}
 }

@@ -44,9 +44,6 @@ func (p Program) loginCommand() *cli.Command {
 
 // logIn gets a person's permission to read Google Chat, and says what came of it.
 func logIn(ctx context.Context, o login.Options) error {
-	if err := state.NoteMade(o.Env, state.Made{}); err != nil {
-		return err
-	}
 	who, err := login.Run(ctx, o)
 	if err != nil {
 		return err

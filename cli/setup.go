@@ -170,9 +170,6 @@ func (s *setup) write(members ...member) error {
 		return nil
 	}
 	s.changed = true
-	if err := state.NoteMade(s.env, state.Made{}); err != nil {
-		return err
-	}
 	return setMembers(state.ConfigFile(s.env), members...)
 }
 

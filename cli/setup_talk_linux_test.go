@@ -247,7 +247,7 @@ func TestPurgeAsks(t *testing.T) {
 func TestUninstallScriptAsksOnATerminal(t *testing.T) {
 	n := newNewcomer(t, "/usr/bin:/bin")
 	before := n.tree()
-	n.does("bash", installScript(t), "--binary", program(t), "--no-service")
+	n.does("sh", installScript(t), "--binary", program(t))
 	x := inTerminal(t, append(n.env, "TERM=dumb"), "bash", installScript(t), "--uninstall")
 	x.answer(`Remove all of it\? \[y/N\]`, "n")
 	if x.ends(); n.tree() == before {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (p Program) uninstallCommand() *cli.Command {
 			"All of it:   gchat-hooks uninstall --purge          (it shows what goes, and asks)",
 		Flags: append(scopeFlags(),
 			&cli.BoolFlag{Name: "links", Usage: "also remove the links beside this program"},
-			&cli.BoolFlag{Name: "purge", Usage: "leave no trace: hooks of all scopes, service, login, links, logs, state, and your configuration since"},
+			&cli.BoolFlag{Name: "purge", Usage: "remove hooks of all scopes, service, login, links, state, logs and your configuration"},
 			&cli.BoolFlag{Name: "yes", Usage: "with --purge: do not ask"},
 		),
 		Action: func(c *cli.Context) error {
@@ -52,24 +53,22 @@ func (p Program) uninstallCommand() *cli.Command {
 	}
 }
 
-// purge is an uninstall that leaves no trace: hooks, service, login, links, configuration, state, logs. It looks first,
-// shows what it found, and asks.
+// purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
-	env       state.Getenv
-	self      string
-	out       io.Writer
-	ask       *asker
-	yes, dry  bool
-	made      state.Made
-	unread    bool // that is not known
-	parts     []part
-	leftovers []string // folders that go when nothing is in them any more
+	env     state.Getenv
+	self    string
+	out     io.Writer
+	ask     *asker
+	yes     bool
+	dry     bool
+	parts   []part
+	folders []string // go in the end, the inmost first, where nothing is in them any more
 }
 
 // A part is one thing that is there and will be gone.
 type part struct {
 	name string
-	what []string // a line each
+	what string
 	gone func(context.Context) error
 	// first parts must succeed: a program must not go while hooks are registered that start it.
 	first bool
@@ -85,13 +84,7 @@ func (p *purge) run(ctx context.Context) error {
 	}
 	fmt.Fprintln(p.out, "This goes, for good:")
 	for _, part := range p.parts {
-		for i, line := range part.what {
-			name := part.name
-			if i > 0 {
-				name = ""
-			}
-			fmt.Fprintf(p.out, "  %-14s %s\n", name, line)
-		}
+		fmt.Fprintf(p.out, "  %-14s %s\n", part.name, part.what)
 	}
 	if p.dry {
 		fmt.Fprintln(p.out, "nothing was removed")
@@ -104,59 +97,34 @@ func (p *purge) run(ctx context.Context) error {
 		}
 		if !yes {
 			fmt.Fprintln(p.out, "nothing was removed")
-			return nil
+			return silent(errors.New("not confirmed"), exitFailed)
 		}
 	}
-	return p.remove(ctx)
-}
-
-func (p *purge) remove(ctx context.Context) error {
-	var failed error
+	var left error
 	for _, part := range p.parts {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted; run it again: %w", err)
 		}
-		if err := part.gone(ctx); err != nil {
-			if part.first {
-				return fmt.Errorf("%s: %w; the rest was left in place", part.name, err)
-			}
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", part.name, err))
+		err := part.gone(ctx)
+		if err != nil && part.first {
+			return fmt.Errorf("%s: %w; the rest was left in place", part.name, err)
+		}
+		if err != nil {
+			left = errors.Join(left, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
-	p.removeLeftovers()
-	if failed != nil {
-		return failed // what was noted stays, for the next try
-	}
-	if err := p.clear(state.UserState(p.env)); err != nil {
-		return fmt.Errorf("state: %w", err)
-	}
-	p.removeLeftovers() // those around the state
-	fmt.Fprintln(p.out, "gchat-hooks is gone")
-	return nil
-}
-
-// removeLeftovers removes the folders that are empty by now, the inmost first, so that one that held another empty one goes
-// too.
-func (p *purge) removeLeftovers() {
-	slices.SortFunc(p.leftovers, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
-	for _, dir := range p.leftovers {
+	slices.SortFunc(p.folders, func(a, b string) int { return len(b) - len(a) })
+	for _, dir := range p.folders {
 		_ = os.Remove(dir) // fails where there is something in it
 	}
+	if left == nil {
+		fmt.Fprintln(p.out, "gchat-hooks is gone")
+	}
+	return left
 }
 
-// add notes a part down, if there is anything of it.
-func (p *purge) add(part part) {
-	if len(part.what) > 0 {
-		p.parts = append(p.parts, part)
-	}
-}
-
-// look finds what there is. It changes nothing.
-func (p *purge) look(ctx context.Context) (err error) {
-	if p.made, err = state.ReadMade(p.env); err != nil {
-		fmt.Fprintf(p.out, "%v: what it names stays\n", err)
-		p.unread = true
-	}
+// look finds what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
+func (p *purge) look(ctx context.Context) error {
 	user := state.UserState(p.env)
 	if state.Held(filepath.Join(user, "space", "lock")) {
 		return failed(errors.New("the embedded space runs, and would write its messages again"), "end it (Ctrl-C where it runs), then run this again", exitFailed)
@@ -168,192 +136,68 @@ func (p *purge) look(ctx context.Context) (err error) {
 	if err := p.lookHooks(ctx, projects); err != nil {
 		return err
 	}
-	p.lookRunning()
+	p.lookRunning(user)
 	p.lookLogin()
-	p.lookLinks()
-	p.lookProjects(projects)
-	p.lookFolders()
-	p.lookPrograms(ctx)
-	p.leftovers = append(p.leftovers, p.made.Folders...)
+	if links := ourLinks(filepath.Dir(p.self)); len(links) > 0 {
+		dir := filepath.Dir(p.self)
+		p.add("links", fmt.Sprintf("%d names in %s", len(links), dir), func(context.Context) error { return unlink(io.Discard, dir) })
+	}
+	for _, project := range projects {
+		files, folders := state.OwnFiles(project.State)
+		if len(files) > 0 {
+			p.add("project", fmt.Sprintf("%s: %d files", project.State, len(files)), func(context.Context) (err error) {
+				for _, file := range files {
+					err = errors.Join(err, os.RemoveAll(file))
+				}
+				return err
+			})
+		}
+		p.folders = append(p.folders, folders...)
+	}
+	log := state.LogPath(p.env)
+	logs := []string{log, log + ".1"}
+	if runtime.GOOS == "darwin" { // what launchd caught; elsewhere another program's may be called so
+		logs = append(logs, filepath.Join(filepath.Dir(log), "gchat-response-poller.log"), filepath.Join(filepath.Dir(log), "gchat-response-poller.err"))
+	}
+	p.addFiles("configuration", state.ConfigDir(p.env))
+	p.addFiles("state", user)
+	p.addFiles("logs", logs...) // last: what ends because its state is gone logs that
 	return nil
 }
 
-// lookLinks finds the names beside this program, and beside those that install.sh placed.
-func (p *purge) lookLinks() {
-	dirs := []string{filepath.Dir(p.self)}
-	for _, program := range p.made.Programs {
-		dirs = append(dirs, filepath.Dir(program))
-	}
-	slices.Sort(dirs)
-	for _, dir := range slices.Compact(dirs) {
-		n := 0
-		for _, name := range allNames() {
-			if isOurLink(dir, name) {
-				n++
-			}
-		}
-		if n > 0 {
-			p.add(part{name: "links", what: []string{fmt.Sprintf("%d names in %s", n, dir)}, gone: func(context.Context) error {
-				return unlink(io.Discard, filepath.Join(dir, "gchat-hooks"))
-			}})
-		}
-	}
+func (p *purge) add(name, what string, gone func(context.Context) error) {
+	p.parts = append(p.parts, part{name: name, what: what, gone: gone})
 }
 
-// lookFolders finds logs, configuration and state.
-func (p *purge) lookFolders() {
-	log := state.LogPath(p.env)
-	names := []string{log, log + ".1"}
-	if runtime.GOOS == "darwin" { // what launchd caught; elsewhere another program's may be called so
-		names = append(names, filepath.Join(filepath.Dir(log), "gchat-response-poller.log"), filepath.Join(filepath.Dir(log), "gchat-response-poller.err"))
-	}
-	logs := there(names...)
-	p.add(part{name: "logs", what: logs, gone: func(context.Context) error { return removeAll(logs...) }})
-	p.lookConfiguration()
-	kept := state.UserState(p.env)
-	// With all that is noted in it, it goes when the rest is gone: whatever interrupts us, the next try knows as much.
-	p.add(part{name: "state", what: there(kept), gone: func(context.Context) error { return nil }})
-}
-
-// there are those of the paths that exist.
-func there(paths ...string) (found []string) {
+// addFiles adds the files and folders that are there, and notes the folders that they stand in.
+func (p *purge) addFiles(name string, paths ...string) {
 	for _, path := range paths {
-		if _, err := os.Lstat(path); err == nil {
-			found = append(found, path)
-		}
-	}
-	return found
-}
-
-// lookPrograms finds the program wherever install.sh put it, whichever copy this is. One that somebody built or installed
-// another way is theirs.
-func (p *purge) lookPrograms(ctx context.Context) {
-	for _, program := range p.made.Programs {
-		files := halves(program)
-		if isGchatHooks(ctx, program) {
-			files = append(files, program)
-		} else if len(there(program)) > 0 {
-			fmt.Fprintf(p.out, "%s stays: it is not a gchat-hooks of ours any more\n", program)
-		}
-		p.add(part{name: "program", what: files, gone: func(context.Context) error { return removeAll(files...) }})
-	}
-}
-
-// halves are what writes of a file, or of the copies beside it, left there when they were killed.
-func halves(path string) (found []string) {
-	entries, _ := os.ReadDir(filepath.Dir(path))
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), "."+filepath.Base(path))
-		of := strings.TrimRight(rest, "0123456789")
-		if ok && of != rest && (of == "" || strings.HasSuffix(of, "-gchat-hooks")) {
-			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
-		}
-	}
-	return found
-}
-
-// removeWait is how long processes of ours may go on writing into what is removed: a flusher that finds nothing left ends.
-const removeWait = 5 * time.Second
-
-// removeAll removes files and folders, and sees to it that they stay away.
-func removeAll(paths ...string) (err error) {
-	for _, path := range paths {
-		var last error
-		for deadline := time.Now().Add(removeWait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if last = os.RemoveAll(path); last != nil {
-				continue
-			}
-			time.Sleep(100 * time.Millisecond)
-			if _, err := os.Lstat(path); os.IsNotExist(err) {
-				break
-			}
-			last = fmt.Errorf("%s is made anew by a process that runs", path)
-		}
-		err = errors.Join(err, last)
-	}
-	return err
-}
-
-// lookConfiguration finds what is in the configuration folder since the first install: that goes. What stood there before is
-// the person's, and gets back what setup changed in it.
-func (p *purge) lookConfiguration() {
-	for _, before := range p.made.Before {
-		if before.Bytes == nil {
+		if _, err := os.Lstat(path); err != nil {
 			continue
 		}
-		info, err := os.Stat(before.Path)
-		if err != nil || !info.Mode().IsRegular() {
-			continue // the person took it away
-		}
-		is, err := os.ReadFile(before.Path)
-		if err != nil || bytes.Equal(is, before.Bytes) && info.Mode().Perm() == before.Mode {
-			continue
-		}
-		p.add(part{name: "configuration", what: []string{before.Path + " is put back as it was before"}, gone: func(ctx context.Context) error {
-			file := settings.File{Path: before.Path, Env: p.env}
-			return settingsError(file.PutBack(ctx, before.Bytes, before.Mode), before.Path)
-		}})
+		p.add(name, path, func(context.Context) error { return removeForGood(path) })
+		p.foldersAbove(path)
 	}
-	dir := state.ConfigDir(p.env)
-	if dir == state.UserState(p.env) {
-		return // it goes last
-	}
-	if p.unread && len(there(dir)) > 0 {
-		fmt.Fprintf(p.out, "%s stays: who made it is not known\n", dir)
+}
+
+// foldersAbove notes the folders that a path stands in, below the home folder.
+func (p *purge) foldersAbove(path string) {
+	home := state.Home(p.env) + "/"
+	if home == "/" {
 		return
 	}
-	names, err := p.newIn(dir) // it may hold what a person put there
-	if err != nil && len(there(dir)) == 0 || p.stoodBefore(dir) && len(names) == 0 {
-		return
+	for dir := filepath.Dir(path); strings.HasPrefix(dir, home); dir = filepath.Dir(dir) {
+		p.folders = append(p.folders, dir)
 	}
-	p.add(part{name: "configuration", what: []string{dir + ": " + strings.Join(names, ", ")}, gone: func(context.Context) error { return p.clear(dir) }})
 }
 
-// stoodBefore says whether a file or folder was there before the first install.
-func (p *purge) stoodBefore(path string) bool {
-	return slices.ContainsFunc(p.made.Before, func(b state.Before) bool { return b.Path == path })
-}
-
-// clear removes a folder of ours, but for what stood there before.
-func (p *purge) clear(dir string) error {
-	if !p.stoodBefore(dir) {
-		return removeAll(dir)
-	}
-	names, err := p.newIn(dir)
-	if err != nil {
-		return err
-	}
-	for i, name := range names {
-		names[i] = filepath.Join(dir, name)
-	}
-	return removeAll(names...)
-}
-
-// newIn names what is in a folder since the first install.
-func (p *purge) newIn(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if !p.stoodBefore(filepath.Join(dir, e.Name())) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
-}
-
-// lookHooks finds our hooks in the person's settings, in those of the projects that are known, and wherever else an install
-// noted that it wrote some.
+// lookHooks finds our hooks in the person's settings and in those of the projects that are known, this one among them.
 func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
-	dirs := []string{state.ProjectDir(p.env)} // the one that we stand in may have hooks that were never asked anything
-	for _, project := range projects {
-		if project.Dir != "" && !slices.Contains(dirs, project.Dir) {
-			dirs = append(dirs, project.Dir)
-		}
-	}
 	seen := map[string]bool{}
-	for i, dir := range dirs {
+	for _, project := range append([]state.Project{{Dir: state.ProjectDir(p.env)}}, projects...) {
 		env := func(name string) string {
 			if name == "CLAUDE_PROJECT_DIR" {
-				return dir
+				return project.Dir
 			}
 			return p.env(name)
 		}
@@ -362,85 +206,54 @@ func (p *purge) lookHooks(ctx context.Context, projects []state.Project) error {
 			if err != nil {
 				return err
 			}
-			// In a home folder that is a project, too, they are one file.
-			if path, err := filepath.Abs(file.Path); err != nil || seen[path] || scope == settings.User && i > 0 {
+			if project.Dir == "" || seen[file.Path] {
 				continue
-			} else {
-				seen[path] = true
 			}
-			if err := p.lookFile(ctx, file, i == 0 && scope == settings.User); err != nil {
+			seen[file.Path] = true
+			if err := p.lookFile(ctx, file, scope == settings.User); err != nil {
 				return err
 			}
-		}
-	}
-	for _, path := range p.made.Settings {
-		if seen[path] {
-			continue
-		}
-		if _, err := os.Lstat(filepath.Dir(filepath.Dir(path))); err != nil {
-			fmt.Fprintf(p.out, "%s is out of reach, with hooks of ours that may be in it: %v\n", path, err)
-			continue
-		}
-		if err := p.lookFile(ctx, settings.File{Path: path, Env: p.env}, false); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// lookFile finds our hooks in one settings file, and what installs left beside it.
-func (p *purge) lookFile(ctx context.Context, file settings.File, mine bool) error {
+// lookFile finds our hooks in one settings file, and the backup beside it. A person's own that cannot be changed stops the
+// purge before anything is asked; a project's stays as it is.
+func (p *purge) lookFile(ctx context.Context, file settings.File, own bool) error {
 	change, err := file.Uninstall(ctx, true)
-	if err == nil && !p.dry && change.Refused != nil {
-		return settingsError(change.Refused, file.Path) // before anything is asked, or removed
+	if err == nil && !p.dry && !change.Nothing() {
+		err = change.Refused
 	}
+	_, backup := os.Lstat(file.Backup())
 	if err != nil {
-		if mine && mayBeOurs(file) {
-			return settingsError(err, file.Path)
+		text, _ := os.ReadFile(file.Path)
+		if own && (backup == nil || bytes.Contains(text, []byte("gchat-hooks"))) {
+			return err
 		}
 		fmt.Fprintf(p.out, "%s is left as it is: %v\n", file.Path, err)
 		return nil
 	}
-	var what []string
-	if !change.Nothing() {
-		what = []string{file.Path}
+	if change.Nothing() && backup != nil {
+		return nil
 	}
-	broken := halves(file.Path)
-	p.add(part{name: "hooks", first: true, what: slices.Concat(what, file.Copies(), broken), gone: func(ctx context.Context) error {
-		if !change.Nothing() {
-			if _, err := file.Uninstall(ctx, false); err != nil {
-				return err
-			}
-		}
-		return errors.Join(file.Forget(), removeAll(broken...))
+	p.parts = append(p.parts, part{name: "hooks", what: file.Path, first: true, gone: func(ctx context.Context) error {
+		_, err := file.Uninstall(ctx, false)
+		return errors.Join(err, file.Forget())
 	}})
+	p.foldersAbove(file.Path)
 	return nil
 }
 
-// mayBeOurs says whether hooks of ours may stand in settings that do not parse: an install left copies beside them, or their
-// text has a name of ours.
-func mayBeOurs(file settings.File) bool {
-	if len(file.Copies()) > 0 {
-		return true
-	}
-	if info, err := os.Stat(file.Path); err == nil && !info.Mode().IsRegular() {
-		return false // to read a pipe would wait for ever
-	}
-	b, err := os.ReadFile(file.Path)
-	return err != nil || bytes.Contains(b, []byte("gchat-"))
-}
-
 // lookRunning finds the service, and a daemon that was started by hand.
-func (p *purge) lookRunning() {
+func (p *purge) lookRunning(user string) {
 	daemon := service.New(p.env, p.self, io.Discard)
 	if path, ok := daemon.Installed(); ok {
-		p.add(part{name: "service", what: []string{path}, gone: daemon.Uninstall})
+		p.add("service", path, daemon.Uninstall)
+		p.foldersAbove(filepath.Join(filepath.Dir(path), "default.target.wants", "x"))
 	}
-	user := state.UserState(p.env)
 	if pid := state.DaemonPID(user); pid > 1 && state.DaemonRuns(user) {
-		p.add(part{name: "daemon", what: []string{fmt.Sprintf("pid %d is told to end", pid)}, gone: func(ctx context.Context) error {
-			return endDaemon(ctx, user)
-		}})
+		p.add("daemon", fmt.Sprintf("pid %d is told to end", pid), func(ctx context.Context) error { return endDaemon(ctx, user) })
 	}
 }
 
@@ -449,7 +262,7 @@ func endDaemon(ctx context.Context, user string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	told := 0
-	for state.DaemonRuns(user) { // its lock is held: the pid is not somebody else's by now
+	for state.DaemonRuns(user) { // its lock is held: the pid is not another process's by now
 		if pid := state.DaemonPID(user); pid > 1 && pid != told {
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 				return fmt.Errorf("end the daemon, pid %d: %w", pid, err)
@@ -471,34 +284,27 @@ func (p *purge) lookLogin() {
 	if err != nil {
 		return // none, or a file that is not ours: it goes with its folder
 	}
-	p.add(part{name: "login", what: []string{gchat.Line(l.User) + " in " + state.LoginFile(p.env) + ", and at Google"}, gone: func(ctx context.Context) error {
+	p.add("login", gchat.Line(l.User)+" in "+state.LoginFile(p.env)+", and at Google", func(ctx context.Context) error {
 		gone, err := login.Logout(ctx, p.env)
 		if err == nil && gone.NotRevoked != nil {
 			fmt.Fprintf(p.out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", gone.NotRevoked)
 		}
 		return err
-	}})
+	})
 }
 
-// lookProjects finds what we keep in projects' folders.
-func (p *purge) lookProjects(projects []state.Project) {
-	kept, err := filepath.Abs(filepath.Join(state.Home(p.env), ".claude")) // whether we made that one is written down
-	if err != nil {
-		return
-	}
-	for _, project := range projects {
-		files, folders := state.OwnFiles(project.State)
-		what := []string{fmt.Sprintf("%s: %d files", project.State, len(files))}
-		if len(files) == 0 {
-			what = nil
+// removeWait is how long processes of ours may go on writing into what is removed: a flusher that finds nothing left ends.
+const removeWait = 5 * time.Second
+
+// removeForGood removes a file or folder, and sees to it that it stays away.
+func removeForGood(path string) (err error) {
+	for deadline := time.Now().Add(removeWait); time.Now().Before(deadline); {
+		err = os.RemoveAll(path)
+		time.Sleep(100 * time.Millisecond)
+		if _, missing := os.Lstat(path); os.IsNotExist(missing) {
+			return nil
 		}
-		p.add(part{name: "project", what: what, gone: func(context.Context) error {
-			return removeAll(files...)
-		}})
-		for _, dir := range folders {
-			if dir != kept {
-				p.leftovers = append(p.leftovers, dir)
-			}
-		}
+		err = cmp.Or(err, fmt.Errorf("%s is made anew by a process that runs", path))
 	}
+	return err
 }

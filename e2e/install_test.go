@@ -43,7 +43,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 		var took time.Duration
 		s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Prepare: func(home, project string) {
 			began := time.Now()
-			run(home, project, nil, "bash", script, "--binary", program, "--no-service")
+			run(home, project, nil, "sh", script, "--binary", program)
 			run(home, project, []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human},
 				filepath.Join(home, "bin", "gchat-hooks"), "setup")
 			took = time.Since(began)
@@ -57,7 +57,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 		b.told(1, "Canary")
 		s.Quit()
 
-		run(s.Home, s.Dir, nil, "bash", script, "--uninstall", "--yes")
+		run(s.Home, s.Dir, nil, "sh", script, "--uninstall", "--yes")
 		// Claude Code writes its own settings meanwhile, so that the bytes are others; a home without it is looked at byte for byte
 		// by the script's own tests.
 		if after, err := os.ReadFile(filepath.Join(s.Home, ".claude", "settings.json")); err != nil || strings.Contains(string(after), "hooks") || !strings.Contains(string(after), "defaultMode") {

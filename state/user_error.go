@@ -4,7 +4,7 @@ package state
 type UserError struct {
 	Err  error  // what is wrong
 	Hint string // what to do about it; "" where there is nothing to add
-	Code int    // the command's exit code
+	Code int    // the command's exit code; 0 stands for 1
 	Said bool   // the command has told it on stdout: nothing more is printed
 }
 

@@ -11,8 +11,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// testedTo is the newest Claude Code that this program was tried with.
-var testedTo = Version{2, 1, 329}
+// The versions of Claude Code that this program was tried with, the oldest and the newest.
+var (
+	testedFrom = Oldest
+	testedTo   = Version{2, 1, 329}
+)
 
 // installs is the command that registers the hooks.
 const installs = "gchat-hooks install"
@@ -65,8 +68,8 @@ func (a *audit) checkVersion(ctx context.Context) []state.Finding {
 		f.What, f.Means, f.Mend = err.Error(), "its version is not known; hooks are checked as for the oldest, "+Oldest.String(), "install Claude Code, or put it on PATH"
 	case err != nil:
 		f.What, f.Mend = err.Error(), "run claude --version by hand"
-	case v.Supported() != nil:
-		f = state.Finding{Level: state.LevelFail, What: v.Supported().Error(), Means: "it may skip its whole settings file, hooks and all", Mend: "claude update"}
+	case !v.atLeast(testedFrom):
+		f.Level, f.What, f.Means, f.Mend = state.LevelFail, "Claude Code "+v.String()+" is too old", "one hook event that it does not know voids the whole settings file", "claude update"
 	case v != testedTo && v.atLeast(testedTo):
 		f.What, f.Mend = "Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"
 	default:

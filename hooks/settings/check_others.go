@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"gchat-hooks/state"
 )
@@ -59,14 +60,15 @@ func mayMatch(matcher, tool string) bool {
 	return matches(matcher, tool)
 }
 
-// called is the program of another's hook, without its words: they may hold a secret.
+// called is the program of another's hook, without its words: they may hold a secret, as may what stands before it.
 func (r registered) called() string {
-	words, _ := shellWords(r.Command)
-	for len(words) > 0 && assignment().MatchString(words[0]) {
-		words = words[1:]
+	for _, word := range strings.Fields(r.Command) {
+		if strings.ContainsAny(word, "'\"\\") {
+			break
+		}
+		if !strings.Contains(word, "=") {
+			return filepath.Base(word)
+		}
 	}
-	if len(words) == 0 {
-		return "(no command)"
-	}
-	return filepath.Base(words[0])
+	return "a shell command"
 }

@@ -71,7 +71,7 @@ func plugins(env state.Getenv, settings []*source) (all []*source) {
 			continue
 		}
 		s := &source{scope: plugin, path: path, name: name}
-		s.parse(noBOM(b), installs[0].Path)
+		s.parse(b, installs[0].Path)
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.path, b.path) })

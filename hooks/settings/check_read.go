@@ -1,7 +1,7 @@
 package settings
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -31,7 +31,7 @@ type source struct {
 type registered struct {
 	Entry
 	from  *source
-	name  string // of ours, also where a shell's line goes on after it; "" for another program's
+	name  string // of ours; "" for another program's
 	async bool   // it runs beside the tool call: Claude Code does not wait for what it says
 }
 
@@ -88,13 +88,14 @@ func readSource(scope Scope, f File) *source {
 	if got.bytes == nil {
 		return nil
 	}
-	s.parse(noBOM(got.bytes), "")
+	s.parse(got.bytes, "")
 	return s
 }
 
 // parse reads a file's members and hooks. root stands for ${CLAUDE_PLUGIN_ROOT}.
 func (s *source) parse(b []byte, root string) {
-	if len(strings.TrimSpace(string(b))) == 0 {
+	b = bytes.TrimPrefix(b, []byte(byteOrderMark))
+	if len(bytes.TrimSpace(b)) == 0 {
 		return
 	}
 	if err := json.Unmarshal(b, &s.member); err != nil {
@@ -130,9 +131,9 @@ func (s *source) parse(b []byte, root string) {
 				if root != "" {
 					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				}
-				s.hooks = append(s.hooks, registered{
-					Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}, s, cmp.Or(hookIn(h.Command, h.Args), hookIn(h.Command, nil)), h.Async,
-				})
+				_, name := ours(h.Command, h.Args)
+				e := Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}
+				s.hooks = append(s.hooks, registered{e, s, name, h.Async})
 			}
 		}
 	}

@@ -104,17 +104,9 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 	return fs
 }
 
-// program is what an entry starts, and why it cannot be started; "" when it can, or when a shell has to say.
+// program is what an entry of ours starts, and why it cannot be started; "" when it can, or when a shell has to say.
 func (r registered) program(env state.Getenv) (path, why string) {
-	words, _ := shellWords(r.Command)
-	if r.Args != nil {
-		words = []string{r.Command}
-	}
-	words = withoutPrefix(words)
-	if len(words) == 0 {
-		return r.Command, ""
-	}
-	path = words[0]
+	path, _ = ours(r.Command, r.Args)
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if r.Args != nil {
 			return path, "and without a shell ~ is no folder"
@@ -179,7 +171,7 @@ func (a *audit) checkRewake(ctx context.Context) []state.Finding {
 			continue
 		}
 		wakes++
-		if err == nil && !v.atLeast(asyncRewake) {
+		if err == nil && !v.atLeast(AsyncRewake) {
 			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered, and Claude Code " + v.String() + " does not know asyncRewake", Means: "the session hangs in the hook until you reply", Mend: "claude update, or " + h.from.reinstall()}}
 		}
 		if !h.AsyncRewake {

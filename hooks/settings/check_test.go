@@ -193,11 +193,11 @@ func TestProgramOfAnEntry(t *testing.T) {
 		e    Entry
 		well bool
 	}{
-		{Entry{Command: "~/bin/gchat-hooks hook x"}, true}, {Entry{Command: "'" + s.dir + "/home/bin/gchat-hooks' hook x"}, true}, {Entry{Command: `"$HOME"/bin/gchat-hooks hook x`}, true},
-		{Entry{Command: "A=b gchat-hooks hook x"}, true}, {Entry{Command: "$(which gchat-hooks) hook x"}, true},
+		{Entry{Command: "~/bin/gchat-hooks hook x"}, true}, {Entry{Command: "'" + s.dir + "/home/bin/gchat-hooks' hook x"}, true}, {Entry{Command: "$HOME/bin/gchat-hooks hook x"}, true},
+		{Entry{Command: "gchat-hooks hook x"}, true},
 		{Entry{Command: s.dir + "/home/bin/gchat-hooks", Args: []string{"hook", "x"}}, true},
-		{Entry{Command: "~/bin/gchat-hooks", Args: []string{"hook", "x"}}, false}, {Entry{Command: "~/bin/gchat-hook hook x"}, false},
-		{Entry{Command: s.dir + "/plain hook x"}, false}, {Entry{Command: s.dir + "/home/bin hook x"}, false}, {Entry{Command: "nowhere-gchat-hooks hook x"}, false},
+		{Entry{Command: "~/bin/gchat-hooks", Args: []string{"hook", "x"}}, false},
+		{Entry{Command: s.dir + "/plain hook x"}, false}, {Entry{Command: s.dir + "/home/bin hook x"}, false},
 	} {
 		if path, why := (registered{Entry: c.e}).program(getenv); (why == "") != c.well {
 			t.Errorf("%+v: %s, %s", c.e, path, why)
@@ -212,7 +212,7 @@ func FuzzReadSource(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &source{scope: User, path: "settings.json"}
-		s.parse(noBOM([]byte(text)), "")
+		s.parse([]byte(text), "")
 		a := &audit{env: func(string) string { return "" }, cfg: &state.Config{}, sources: func() []*source { return []*source{s} }}
 		a.versionErr = errNoClaude
 		a.versionOnce.Do(func() {})

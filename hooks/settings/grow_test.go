@@ -46,12 +46,12 @@ func (g grower) pair(name, value string) string {
 }
 
 func (g grower) settings() string {
-	return g.list("{", "}", g.some(4, func() string {
-		if g.IntN(2) == 0 {
-			return g.pair(g.one("hooks", "hooks", "\\u0068ooks"), g.hooks())
-		}
-		return g.pair(g.one("model", "env", "", "a\\\"b"), g.value(2))
-	})...)
+	parts := g.some(3, func() string { return g.pair(g.one("model", "env", "", "a\\\"b"), g.value(2)) })
+	if g.IntN(4) > 0 {
+		parts = append(parts, g.pair(g.one("hooks", "hooks", "\\u0068ooks"), g.hooks()))
+		g.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	}
+	return g.list("{", "}", parts...)
 }
 
 func (g grower) value(deep int) string {
@@ -68,16 +68,19 @@ func (g grower) hooks() string {
 	if g.IntN(12) == 0 {
 		return "null"
 	}
-	return g.list("{", "}", g.some(4, func() string {
-		event := g.one("PreToolUse", "Stop", "Stop", "SessionEnd", "Notification", "Unheard")
-		if event == "Unheard" && g.IntN(2) == 0 {
-			return g.pair(event, g.value(1))
+	var parts []string
+	for _, event := range []string{"PreToolUse", "Stop", "SessionEnd", "Notification", "Unheard"} {
+		switch {
+		case g.IntN(2) == 0:
+		case event == "Unheard" && g.IntN(2) == 0:
+			parts = append(parts, g.pair(event, g.value(1)))
+		case g.IntN(8) == 0:
+			parts = append(parts, g.pair(event, "null"))
+		default:
+			parts = append(parts, g.pair(event, g.list("[", "]", g.some(3, g.group)...)))
 		}
-		if g.IntN(8) == 0 {
-			return g.pair(event, "null")
-		}
-		return g.pair(event, g.list("[", "]", g.some(3, g.group)...))
-	})...)
+	}
+	return g.list("{", "}", parts...)
 }
 
 func (g grower) group() string {
@@ -106,7 +109,7 @@ func (g grower) handler() string {
 	case 0, 1:
 		parts = append(parts, g.pair("command", g.one(`"~/bin/guard.sh"`, `"stop-hook"`, `"gchat-send hi"`)))
 	case 2:
-		parts = append(parts, g.pair("command", g.one(`"gchat-hooks hook gchat-stop-gate"`, `"/b/gchat-ask-user-forward"`)))
+		parts = append(parts, g.pair("command", g.one(`"gchat-hooks hook gchat-stop-gate"`, `"'/a b/gchat-hooks' hook gchat-ask-user-forward"`)))
 	case 3:
 		parts = append(parts, g.pair("command", g.one(`"/home/me/bin/gchat-hooks"`, `"sh"`)),
 			g.pair("args", g.list("[", "]", `"hook"`, g.one(`"gchat-stop-gate"`, `"gchat-session-event"`, `"stop-hook"`))))

@@ -36,11 +36,11 @@ func TestMain(m *testing.M) {
 func TestKilled(t *testing.T) {
 	const content = "{\n  \"hooks\": { },\n  \"model\": \"opus\"\n}\n"
 	f := at(t, []byte(content))
-	installed, err := Install([]byte(content), []byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
+	with, err := Install([]byte(content), []byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	installed = []byte(strings.ReplaceAll(string(installed), "/home/me/bin/", "/b/"))
+	with = []byte(strings.ReplaceAll(string(with), "/home/me/bin/", "/b/"))
 	rounds := 40
 	if testing.Short() {
 		rounds = 5
@@ -65,12 +65,12 @@ func TestKilled(t *testing.T) {
 		switch got := get(t, f.Path); got {
 		case content:
 			seen[0]++
-		case string(installed):
+		case string(with):
 			seen[1]++
 		default:
 			t.Fatalf("neither the old file nor the new one:\n%s", got)
 		}
-		uninstall(t, f)
+		uninstalled(t, f)
 		if got := get(t, f.Path); got != content {
 			t.Fatalf("uninstall leaves %q", got)
 		}

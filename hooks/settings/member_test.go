@@ -14,8 +14,8 @@ func TestSetKeepsWhatAPersonWrote(t *testing.T) {
 		want       string
 	}{
 		{"none", "", []Member{{"a", "1"}}, "{\n  \"a\": \"1\"\n}\n"},
-		{"another member", "{\"b\": 2}\n", []Member{{"a", "1"}}, "{\"b\": 2, \"a\": \"1\"}\n"},
-		{"comments and a trailing comma", "// mine\n{\n\t\"b\": 2, // two\n}", []Member{{"a", []string{"x", "y"}}}, "// mine\n{\n\t\"b\": 2, // two\n\t\"a\": [\"x\", \"y\"],\n}"},
+		{"another member", "{\"b\": 2}\n", []Member{{"a", "1"}}, "{\"b\": 2,\n  \"a\": \"1\"\n}\n"},
+		{"comments and a trailing comma", "// mine\n{\n\t\"b\": 2, // two\n}", []Member{{"a", []string{"x", "y"}}}, "// mine\n{\n\t\"b\": 2, // two\n\t\"a\": [\"x\", \"y\"]\n}"},
 		{"a value, with what stands around it", "{\n  \"a\" :  \"old\" /* why */ ,\n  \"b\": 2\n}\n", []Member{{"a", "new"}}, "{\n  \"a\" :  \"new\" /* why */ ,\n  \"b\": 2\n}\n"},
 		{"twice the same name", `{"a": "1", "a": "2"}`, []Member{{"a", "3"}}, `{"a": "1", "a": "3"}`},
 		{"more, and none yet", "{}", []Member{{"a", More{"x"}}}, "{\n  \"a\": [\"x\"]\n}"},

@@ -118,21 +118,15 @@ type Program struct {
 	Waiting int     // seconds for hooks that wait for a person, 0 is Waiting
 }
 
-// A LeftOut is a hook that this Claude Code cannot have, and why.
-type LeftOut struct {
-	Hook
-	Why string
-}
-
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have. The program has to be called
 // gchat-hooks: by that its entries are known again.
-func (p Program) Entries(hooks []Hook) (entries []Entry, left []LeftOut, err error) {
+func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook, err error) {
 	if path.Base(p.Path) != program {
 		return nil, nil, fmt.Errorf("the program is called %s; hooks are known again by the name %s", path.Base(p.Path), program)
 	}
 	for _, h := range hooks {
-		if h.Rewake && !p.Claude.atLeast(asyncRewake) {
-			left = append(left, LeftOut{h, "needs Claude Code " + asyncRewake.String()})
+		if h.Rewake && !p.Claude.atLeast(AsyncRewake) {
+			left = append(left, h)
 			continue
 		}
 		e := Entry{Event: h.Event, Matcher: h.Matcher, Timeout: h.Timeout, AsyncRewake: h.Rewake}
@@ -147,4 +141,18 @@ func (p Program) Entries(hooks []Hook) (entries []Entry, left []LeftOut, err err
 		entries = append(entries, e)
 	}
 	return entries, left, nil
+}
+
+// chosen are the hooks that entries of ours register, with this version's time limits.
+func chosen(entries []Entry) (hooks []Hook) {
+	for _, e := range entries {
+		_, name := ours(e.Command, e.Args)
+		hook := Hook{e.Event, e.Matcher, name, e.Timeout, e.AsyncRewake}
+		if i := slices.IndexFunc(table, func(r row) bool { return r.Event == e.Event && r.Name == name }); i >= 0 {
+			hook = table[i].Hook
+			hook.Matcher = e.Matcher
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks
 }

@@ -1,0 +1,102 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// A Version is Claude Code's. The zero one is unknown, and taken for Oldest.
+type Version [3]int
+
+// Oldest is the oldest version that is supported: before it, an event that Claude Code does not know voids the whole
+// settings file, hooks and all (Claude Code's changelog).
+var Oldest = Version{2, 1, 101}
+
+var (
+	// execForm is when hooks got "args": the program is started without a shell (Claude Code's changelog). An older
+	// version takes no notice of them, and would start the program with no words at all.
+	execForm = Version{2, 1, 139}
+
+	// AsyncRewake is the oldest version on which it was measured. One that does not know it runs such a hook in the
+	// foreground, for as long as the person takes.
+	AsyncRewake = Version{2, 1, 197}
+)
+
+func (v Version) atLeast(min Version) bool {
+	if v == (Version{}) {
+		v = Oldest
+	}
+	return slices.Compare(v[:], min[:]) >= 0
+}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+
+// Supported says why hooks cannot be registered with this version; nil when they can.
+func (v Version) Supported() error {
+	if v.atLeast(Oldest) {
+		return nil
+	}
+	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
+}
+
+var versions = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})(\S* \(Claude Code\))?`)
+})
+
+// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)". A shell may print the versions of others
+// before it: where the name is missing, only a lone number is taken.
+func ParseVersion(s string) (v Version, ok bool) {
+	all := versions().FindAllStringSubmatch(s, -1)
+	named := slices.IndexFunc(all, func(m []string) bool { return m[4] != "" })
+	switch {
+	case named >= 0:
+		all = all[named:]
+	case len(all) != 1:
+		return v, false
+	}
+	for i := range v {
+		v[i], _ = strconv.Atoi(all[0][i+1])
+	}
+	return v, true
+}
+
+var errNoClaude = errors.New("claude is not on PATH")
+
+// AskVersion asks the claude on PATH for its version, and waits so long for it. Others may be installed: an editor brings
+// its own.
+func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Version, error) {
+	path, err := exec.LookPath("claude")
+	for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // where its installers put it
+		if err != nil {
+			path, err = exec.LookPath(filepath.Join(state.Home(env), usual))
+		}
+	}
+	if err != nil {
+		return Version{}, errNoClaude
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = 300 * time.Millisecond // a child of it may hold the pipe
+	said, err := cmd.Output()
+	v, ok := ParseVersion(string(said))
+	switch {
+	case ctx.Err() != nil:
+		return Version{}, fmt.Errorf("claude --version did not end within %s", wait)
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return Version{}, fmt.Errorf("claude --version: %w", err)
+	case !ok:
+		return Version{}, errors.New("claude --version prints no version")
+	}
+	return v, nil
+}

@@ -1,0 +1,54 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestOwnFilesAreNotOtherPrograms(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".claude", "state")
+	ours := []string{"pending-questions/s-1.json", "pending-questions/.locks/record", "gchat-forwarded-ask/ask-1.json", "gchat-poller.pid", "gchat-poller-last-poll.txt"}
+	theirs := []string{"pending-questions/s-2.json", "pending-questions/notes.txt", "gchat-forwarded-ask/ask-2.json", "gchat-forwarded-ask/broken.json", "user-input-queue/s.txt", "todo.md"}
+	for name, text := range map[string]string{
+		"pending-questions/s-1.json":     `{"question_id": "1", "mode": "native", "project_dir": "/p"}`,
+		"gchat-forwarded-ask/ask-1.json": `{"question_id": "1", "mode": "deny", "project_dir": "/p"}`,
+		"pending-questions/s-2.json":     `{"question_id": "2", "session_id": "s"}`,
+		"gchat-forwarded-ask/ask-2.json": `{"question_id": "2", "status": "pending"}`,
+	} {
+		writeAt(t, filepath.Join(dir, name), text)
+	}
+	for _, name := range slices.Concat(ours, theirs) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			writeAt(t, filepath.Join(dir, name), "x")
+		}
+	}
+	files, folders := OwnFiles(dir)
+	for _, name := range ours {
+		if !slices.Contains(files, filepath.Join(dir, name)) {
+			t.Errorf("%s is ours, and stays", name)
+		}
+	}
+	for _, name := range theirs {
+		if slices.Contains(files, filepath.Join(dir, name)) {
+			t.Errorf("%s is not ours, and would go", name)
+		}
+	}
+	if !slices.Contains(folders, filepath.Dir(dir)) {
+		t.Errorf("the folders are %v", folders)
+	}
+	if _, folders := OwnFiles("/somewhere/state"); slices.Contains(folders, "/somewhere") {
+		t.Error("a folder around a state folder that was chosen by hand would go")
+	}
+}
+
+func writeAt(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
