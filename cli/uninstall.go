@@ -227,7 +227,10 @@ func (p *purge) lookFile(ctx context.Context, file settings.File, own bool) erro
 	}
 	_, backup := os.Lstat(file.Backup())
 	if err != nil {
-		text, _ := os.ReadFile(file.Path)
+		var text []byte
+		if info, err := os.Stat(file.Path); err == nil && info.Mode().IsRegular() { // a pipe would keep us waiting for a writer
+			text, _ = os.ReadFile(file.Path)
+		}
 		if own && (backup == nil || bytes.Contains(text, []byte("gchat-hooks"))) {
 			return err
 		}

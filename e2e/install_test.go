@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/gchat/space"
 )
@@ -40,15 +39,15 @@ func TestInstalledAndSetUp(t *testing.T) {
 			return string(out)
 		}
 		program := built(t)
-		var took time.Duration
+		var before, written string
 		s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Prepare: func(home, project string) {
-			began := time.Now()
+			file := filepath.Join(home, ".claude", "settings.json")
+			before = contents(t, file)
 			run(home, project, nil, "sh", script, "--binary", program)
 			run(home, project, []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human},
 				filepath.Join(home, "bin", "gchat-hooks"), "setup")
-			took = time.Since(began)
+			written = contents(t, file)
 		}})
-		t.Logf("install.sh and setup took %v", took)
 		b := &bridge{session: s, chat: chat}
 		s.Prompt("go ahead")
 		asked := b.await("[AskUserQuestion]", deploy.Question)
@@ -57,11 +56,24 @@ func TestInstalledAndSetUp(t *testing.T) {
 		b.told(1, "Canary")
 		s.Quit()
 
+		file := filepath.Join(s.Home, ".claude", "settings.json")
+		left := contents(t, file)
+		backup := contents(t, file+".before-gchat-hooks")
+
+		// A person edits the file between install and uninstall; Claude Code itself adds a setting of its own.
+		const mine = "{\n  // mine\n  \"model\": \"opus\", /* the best */"
+		put(t, file, strings.Replace(left, "{", mine, 1))
+		run(s.Home, s.Dir, nil, filepath.Join(s.Home, "bin", "gchat-hooks"), "uninstall")
+		if after := contents(t, file); !strings.HasPrefix(after, mine) || strings.Contains(after, "hooks") || !strings.Contains(after, "defaultMode") {
+			t.Errorf("an edit and its comments do not stay:\n%s", after)
+		}
+
+		// Where nobody touched the file, its bytes are those of before.
+		put(t, file, written)
+		put(t, file+".before-gchat-hooks", backup)
 		run(s.Home, s.Dir, nil, "sh", script, "--uninstall", "--yes")
-		// Claude Code writes its own settings meanwhile, so that the bytes are others; a home without it is looked at byte for byte
-		// by the script's own tests.
-		if after, err := os.ReadFile(filepath.Join(s.Home, ".claude", "settings.json")); err != nil || strings.Contains(string(after), "hooks") || !strings.Contains(string(after), "defaultMode") {
-			t.Errorf("%v: hooks are left in settings.json:\n%s", err, after)
+		if after := contents(t, file); after != before {
+			t.Errorf("uninstall leaves\n%s\nof\n%s", after, before)
 		}
 		for _, dir := range []string{s.Home, s.Dir} {
 			_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -74,8 +86,21 @@ func TestInstalledAndSetUp(t *testing.T) {
 				return nil
 			})
 		}
-		if _, err := os.Lstat(filepath.Join(s.Home, "bin")); err == nil {
-			t.Error("~/bin is still there")
-		}
 	})
+}
+
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
