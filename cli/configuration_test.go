@@ -34,7 +34,7 @@ func TestConfigurationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the tables in state/config_reference.go and hooks/wake/settings_reference.go say: go test -run TestConfigurationPage ./cli -update", configurationPage)
+		t.Errorf("%s is not what the table in state/config_reference.go says: go test -run TestConfigurationPage ./cli -update", configurationPage)
 	}
 }
 
@@ -43,7 +43,7 @@ func configurationMarkdown() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-This page is written from the tables that the program reads its configuration by (` + "`go test -run TestConfigurationPage ./cli -update`" + `).
+This page is written from the table that the program reads its configuration by (` + "`go test -run TestConfigurationPage ./cli -update`" + `).
 
 A value is looked for in these places, and the first that has one counts:
 
@@ -94,20 +94,21 @@ Where a cell is empty, there is no such variable, no such member, or no default.
 		}
 	}
 	b.WriteString(strings.Join(lines, ",\n") + "\n}\n```\n")
-	b.WriteString(`
-## The registry of OpenClaw agents
-
-` + "`hook_settings`" + ` in ` + "`recovery-registry.json`" + `, of the whole file or of one agent, whose own go before the file's (see
-[Sessions that an OpenClaw agent supervises](openclaw.md)). A value that a setting does not take does not count, and the session's
-` + "`wake.log`" + ` says so.
-
-| setting | default | takes | meaning |
-|---|---|---|---|
-`)
-	for _, s := range wake.Settings() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", code(s.Member), code(strings.Trim(s.Default, `"`)), s.Takes, s.Meaning)
-	}
 	return b.String()
+}
+
+// TestRegistryPage holds the table of the registry's settings in docs/openclaw.md to the one that they are read by.
+func TestRegistryPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/openclaw.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range wake.Settings() {
+		row := fmt.Sprintf("| %s | %s | %s | %s |\n", code(s.Member), code(strings.Trim(s.Default, `"`)), s.Takes, s.Meaning)
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/openclaw.md has no row\n%s", row)
+		}
+	}
 }
 
 func code(s string) string {
@@ -120,6 +121,8 @@ func code(s string) string {
 // bySystem are the variables that are read and that nobody sets to configure us.
 var bySystem = []string{
 	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
+	"CLAUDE_CODE_MANAGED_SETTINGS_PATH", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_AFK_TIMEOUT_MS", // Claude Code's own, which the doctor reads
+	"CLOUDSDK_CONFIG", "ANTHROPIC_BASE_URL", // Google's and Anthropic's own
 	"XDG_RUNTIME_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "USER", "LOGNAME", "TERM", "NO_COLOR",
 }
 

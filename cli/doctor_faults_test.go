@@ -318,7 +318,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --preset report, or set hook_timeout to 600", ""},
+		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --preset report", ""},
 		{"a hook of the project that may not wait", func(p *patient) {
 			b, err := settings.Install(nil, nil, p.entries())
 			p.check(err)

@@ -101,8 +101,7 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := state.LoadConfig(i.env, state.ProjectDir(i.env))
-	entries, left, err := settings.Program{Path: program, Claude: version, Waiting: int(cfg.HookTimeout.Seconds())}.Entries(hooks)
+	entries, left, err := settings.Program{Path: program, Claude: version, Waiting: int(state.HookTimeout.Seconds())}.Entries(hooks)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (r Report) key(now time.Time) string {
 func heldUntil(cfg *state.Config, rule state.ReportRule, urgent bool, now time.Time) time.Time {
 	at := time.Time{}
 	if rule == state.ReportDigest {
-		at = now.Truncate(cfg.DigestEvery).Add(cfg.DigestEvery)
+		at = now.Truncate(state.DigestEvery).Add(state.DigestEvery)
 	}
 	if !urgent {
 		if end, quiet := cfg.Quiet.Until(cmpTime(at, now)); quiet {

@@ -396,12 +396,12 @@ func TestQuietHoursEndInOneDigest(t *testing.T) {
 
 func TestRulesOfReports(t *testing.T) {
 	o := newOffice(t)
-	writeConfig(t, o, `{"reports": {"heartbeat": "off", "progress_update": "digest", "session_start": "on"}, "digest_every": "30m"}`)
+	writeConfig(t, o, `{"reports": {"heartbeat": "off", "progress_update": "digest", "session_start": "on"}}`)
 	o.clock = time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
 	if out := o.report("a", "beat", func(r *Report) { r.Type = gchat.Heartbeat }); !out.Off || out.Put {
 		t.Errorf("heartbeat: %+v", out)
 	}
-	if out := o.report("a", "step", progress); out.HeldUntil != time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC) {
+	if out := o.report("a", "step", progress); out.HeldUntil != time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC) {
 		t.Errorf("progress: %+v", out)
 	}
 	off := func(r *Report) { r.Default = state.ReportOff }

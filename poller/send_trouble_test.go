@@ -465,7 +465,7 @@ func TestWhatNobodyCanSendIsPutAside(t *testing.T) {
 // A flusher that gives up on one message leaves what is held for a digest to nobody.
 func TestAFailureOrphansNoDigest(t *testing.T) {
 	o := newOffice(t)
-	write(t, filepath.Join(o.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"reports":{"heartbeat":"digest"},"digest_every":"60s"}`)
+	write(t, filepath.Join(o.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"reports":{"heartbeat":"digest"}}`)
 	o.Poller.Now = nil
 	o.clock = time.Now()
 	o.fault = func(text string, w http.ResponseWriter) bool {
@@ -529,14 +529,14 @@ func TestWhatFailedBeforeQuietHoursIsHeldInThem(t *testing.T) {
 // A digest counts parts as messages, and cuts the parts of a long one anew.
 func TestADigestOfALongReport(t *testing.T) {
 	o := newOffice(t)
-	write(t, filepath.Join(o.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"reports":{"plain":"digest"},"digest_every":"60s"}`)
+	write(t, filepath.Join(o.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"reports":{"plain":"digest"}}`)
 	long := ""
 	for i := range 9000 {
 		long += fmt.Sprintf("word%d ", i)
 	}
 	o.report("a", long)
 	o.report("a", "short")
-	o.clock = o.clock.Add(2 * time.Minute)
+	o.clock = o.clock.Add(2 * time.Hour)
 	o.Send(t.Context())
 	for _, x := range o.texts() {
 		if len(x) < 60 {

@@ -22,7 +22,6 @@ var ErrGaveUp = errors.New("stopped waiting")
 // posting is not configured, and ctx's error when it was told to end.
 func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, error) {
 	path := q.Path
-	timeout := p.config(q.ProjectDir).HookTimeout
 	end := func(to state.Status, by string) error {
 		_, err := p.Close(path, to, by, nil)
 		p.Send(ctx)
@@ -44,7 +43,7 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 			return false
 		},
 		over:  func(q *state.Question) bool { return q.Status != state.Pending },
-		until: p.now().Add(timeout - min(timeout/10, 30*time.Second)), // Claude Code would kill us at the timeout itself
+		until: p.now().Add(state.HookTimeout - 30*time.Second), // Claude Code would kill the hook at the timeout itself
 		each: func(q *state.Question) error {
 			if Gone(q) {
 				return end(state.Cancelled, "claude_gone")

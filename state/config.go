@@ -17,8 +17,8 @@ import (
 // Defaults of the configuration.
 const (
 	DefaultPollInterval = 10 * time.Second
-	DefaultHookTimeout  = 24 * time.Hour // how long Claude Code lets the waiting hook run: "timeout": 86400
-	DefaultDigestEvery  = time.Hour
+	HookTimeout         = 24 * time.Hour // how long Claude Code lets a hook run that waits for a person: "timeout": 86400
+	DigestEvery         = time.Hour // from one digest to the next
 	DefaultWrites       = 60 // a minute: Google Chat's quota for a space, shared by all its apps
 	DefaultReplyTimeout = 30 * time.Minute
 )
@@ -35,14 +35,12 @@ type Config struct {
 	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
 	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
-	HookTimeout     time.Duration // GCHAT_HOOK_TIMEOUT, hook_timeout: the waiting hook's "timeout" in settings.json
 	Rules           []Rule        // rules: how sessions are treated that they match
 	TimeoutPolicy   TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
 	ReplyTimeout    time.Duration // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
 	StopGate        StopGate      // GCHAT_STOP_GATE, stop_gate
 	TeamAgents      []string      // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
 	WritesPerMinute int           // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
-	DigestEvery     time.Duration // GCHAT_DIGEST_EVERY, digest_every
 
 	Format       string // GCHAT_FORMAT, format: "haiku", else ""
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
@@ -147,9 +145,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	c.takeFormat(get)
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
-	c.HookTimeout = c.duration("hook_timeout", get("GCHAT_HOOK_TIMEOUT"), DefaultHookTimeout)
 	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
-	c.DigestEvery = c.duration("digest_every", get("GCHAT_DIGEST_EVERY"), DefaultDigestEvery)
 	c.WritesPerMinute = DefaultWrites
 	if s := get("GCHAT_WRITES_PER_MINUTE"); s != "" {
 		if n, err := strconv.Atoi(s); err == nil && n > 0 && n <= 60000 {

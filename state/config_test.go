@@ -65,14 +65,14 @@ func TestConfigOrder(t *testing.T) {
 func TestConfigValues(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
-		"ask_mode":"Hold","poll_interval":2.5,"hook_timeout":"10m","unknown":{"x":1},
+		"ask_mode":"Hold","poll_interval":2.5,"unknown":{"x":1},
 		"rules":[{"session":"orch-*","ask_mode":"off"},{"output_style":"system3*","ask_mode":"deny"}]}`)
 	c := LoadConfig(p.getenv, p.proj)
 	if len(c.Problems) > 0 {
 		t.Fatal(c.Problems)
 	}
 	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != Hold ||
-		c.PollInterval != 2500*time.Millisecond || c.HookTimeout != 10*time.Minute ||
+		c.PollInterval != 2500*time.Millisecond ||
 		!slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}) {
 		t.Errorf("got %+v", c)
 	}
@@ -111,9 +111,9 @@ func TestNonsenseValuesAreReported(t *testing.T) {
 	p := newPlace(t)
 	p.env["GCHAT_ASK_MODE"] = "nativ"
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
-	p.env["GCHAT_HOOK_TIMEOUT"] = "1e400"
+	p.env["GCHAT_REPLY_TIMEOUT"] = "1e400"
 	c := LoadConfig(p.getenv, p.proj)
-	if c.AskMode != Native || c.PollInterval != DefaultPollInterval || c.HookTimeout != DefaultHookTimeout || len(c.Problems) != 3 {
+	if c.AskMode != Native || c.PollInterval != DefaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
 		t.Errorf("got %+v", c)
 	}
 }

@@ -23,7 +23,7 @@ func TestReportSettings(t *testing.T) {
 	write(filepath.Join(home, ".config", "gchat-hooks", "config.json"), `{
 		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
 		"notifications": {"idle_prompt": "on", "auth_success": "maybe", "idle": null, "deploy": {"type": "error", "prefix": "[Deploy]"}},
-		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20, "digest_every": "30m"}`)
+		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20}`)
 	c := LoadConfig(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
 	if got := c.ReportRule("heartbeat"); got != ReportOff {
 		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
@@ -40,8 +40,8 @@ func TestReportSettings(t *testing.T) {
 	if c.Quiet == nil || c.Quiet.From != 22*60+30 || c.Quiet.Zone.String() != "Asia/Kathmandu" {
 		t.Errorf("quiet hours: %+v", c.Quiet)
 	}
-	if c.WritesPerMinute != 20 || c.DigestEvery != 30*time.Minute || c.WebhookURL == "" {
-		t.Errorf("%d a minute, every %s, %q", c.WritesPerMinute, c.DigestEvery, c.WebhookURL)
+	if c.WritesPerMinute != 20 || c.WebhookURL == "" {
+		t.Errorf("%d a minute, %q", c.WritesPerMinute, c.WebhookURL)
 	}
 	// What is wrong is said, and takes nothing else along.
 	var said []string

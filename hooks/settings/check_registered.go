@@ -151,9 +151,11 @@ func (a *audit) checkLimit(context.Context) (fs []state.Finding) {
 		if limit == 0 {
 			limit = usualTimeout
 		}
-		if waits && limit < a.cfg.HookTimeout {
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("Claude Code ends %s on %s after %s, but hook_timeout is %s (%s)", h.name, h.Event, limit, a.cfg.HookTimeout, h.from.path),
-				Means: "later replies do not answer the question, and its thread does not hear why", Mend: fmt.Sprintf("%s, or set hook_timeout to %d in ~/.config/gchat-hooks/config.json", h.from.reinstall(), int(limit.Seconds()))})
+		if waits && limit < state.HookTimeout {
+			fs = append(fs, state.Finding{
+				Level: state.LevelWarn, What: fmt.Sprintf("Claude Code ends %s on %s after %s (%s)", h.name, h.Event, limit, h.from.path),
+				Means: "later replies do not answer the question, and its thread does not hear why", Mend: h.from.reinstall(),
+			})
 		}
 	}
 	if len(fs) == 0 {

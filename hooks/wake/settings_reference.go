@@ -2,7 +2,7 @@ package wake
 
 import "slices"
 
-// Setting is a member of hook_settings in recovery-registry.json. docs/configuration.md is written from Settings.
+// Setting is a member of hook_settings in recovery-registry.json. docs/openclaw.md has the table.
 type Setting struct {
 	Member  string
 	Default string // in JSON, as it would be set
