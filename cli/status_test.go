@@ -95,9 +95,6 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != 1001 {
 		t.Errorf("listed: %s", list)
 	}
-	if words := run(t, env, program, "completion", "--words", "--", "gchat-hooks", "answer", "ask-user-0000"); strings.Count(words, "\n") != 1000 {
-		t.Errorf("completed: %s", words)
-	}
 }
 
 func TestStatusOnATerminal(t *testing.T) {
