@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/state"
 )
 
 // menuDriver drives a session as a person or an agent does.
@@ -24,11 +25,11 @@ func (m menuDriver) code(action string, args ...string) (int, string) {
 	if err == nil {
 		return 0, out.String()
 	}
-	var coded interface{ ExitCode() int }
+	var coded *state.UserError
 	if !errors.As(err, &coded) {
 		m.t.Fatalf("%s %q: no exit code: %v", action, args, err)
 	}
-	return coded.ExitCode(), err.Error()
+	return coded.Code, err.Error()
 }
 
 // does runs an action that has to come to effect. A digit that meets a dialog just drawn may be lost by a busy 2.1.329; exit

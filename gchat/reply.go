@@ -315,10 +315,11 @@ func (c *choices) label(text string) int {
 }
 
 // leastBeginning is how many letters a clear beginning has: "do", "go" and "no" choose no Docker, Google or Node.js.
-const leastBeginning = 4
+const leastBeginning = 3
 
-// saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire".
-var saidAlone = strings.Fields("BOTH COOL FINE GOOD GREAT MAYBE NICE NONE NOPE OKAY RIGHT STOP SURE THANKS THAT THIS WAIT WELL WHAT YEAH")
+// saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire", "all" no "All at once".
+var saidAlone = strings.Fields("ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF OKAY OLD ONE OUT " +
+	"RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP")
 
 // beginning gives the number of the only label that begins with the text, or -1.
 func (c *choices) beginning(text string) int {
