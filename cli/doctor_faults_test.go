@@ -60,8 +60,7 @@ func givesToken(w http.ResponseWriter) {
 
 // loggedIn writes a login as gchat-hooks login leaves it.
 func (p *patient) loggedIn(server *httptest.Server, change func(*state.Login)) {
-	l := &state.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token",
-		Scopes: []string{"https://www.googleapis.com/auth/chat.messages.readonly"}, At: time.Now(), User: "users/1"}
+	l := &state.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token", User: "users/1"}
 	change(l)
 	p.check(l.Save(filepath.Join(p.userState(), "login.json")))
 }
@@ -160,14 +159,14 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of spaces/local", ""},
 		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
 		{"an API that is not enabled", refuse("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},
-		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.credentials", fail, "no usable Google credentials", "gchat-hooks login --client-id-file FILE", ""},
+		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.credentials", fail, "no usable Google credentials", "gchat-hooks login", ""},
 		{"a credentials file that is gone", func(p *patient) { google(p, givesToken); p.config["credentials_file"] = "/nowhere/key.json" }, "chat.credentials", fail, "no such file", "credentials_file", ""},
 		{"a login that ended at Google", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
-			p.loggedIn(s, func(l *state.Login) { l.Ends = time.Now().Add(3 * time.Hour) })
+			p.loggedIn(s, func(*state.Login) {})
 		}, "chat.credentials", fail, "invalid_grant", "gchat-hooks login", "chat.read"},
 		{"a login that the organisation ended", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
@@ -193,18 +192,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", "chat.credentials"},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", "chat.credentials"},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
 			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
 		}, "chat.read", fail, "chat answered 403", "is removed: do that, or replace ", ""},
-		{"a login without the scope", func(p *patient) {
-			p.loggedIn(google(p, givesToken), func(l *state.Login) { l.Scopes = []string{"openid"} })
-		}, "chat.credentials", fail, "lacks the scope", "gchat-hooks login", ""},
-		{"a login that ends soon", func(p *patient) {
-			p.loggedIn(google(p, givesToken), func(l *state.Login) { l.Ends = time.Now().Add(3 * time.Hour) })
-		}, "chat.credentials", warn, "the login ends", "gchat-hooks login", ""},
 		{"a person who may not answer", func(p *patient) {
 			s := google(p, givesToken)
 			p.loggedIn(s, func(l *state.Login) { l.User = "" })

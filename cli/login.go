@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -27,8 +27,7 @@ func (p Program) loginCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
 		},
 		Action: func(c *cli.Context) error {
-			l, err := state.ReadLogin(state.LoginFile(os.Getenv))
-			if c.String("client-id-file") == "" && (err != nil || !l.HasClient()) {
+			if _, err := state.ReadLogin(state.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
 				err := errors.New("--client-id-file is missing: the JSON file of an OAuth client of your own, type Desktop app")
 				return usage(err, "gchat-hooks login --help")
 			}
@@ -49,14 +48,14 @@ func logIn(ctx context.Context, o login.Options) error {
 		return err
 	}
 	file := state.LoginFile(o.Env)
-	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", who, file)
+	name := "a person whose name Chat does not tell"
+	if who.Unknown == nil {
+		name = plain(strings.TrimSpace(who.DisplayName + " " + who.Email + " (" + who.Name + ")"))
+	}
+	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", name, file)
 	if who.Unknown != nil {
 		why, hint := plain(who.Unknown.Error()), poller.VerifyHint(who.Unknown)
 		fmt.Fprintf(o.Out, "who that is could not be found out (%s)\n  %s\n", why, hint)
-	}
-	if !who.Ends.IsZero() {
-		ends := who.Ends.Local().Format("Mon 2 Jan 15:04")
-		fmt.Fprintf(o.Out, "it ends on %s, for its OAuth client is in Testing: publish the app to make it last\n", ends)
 	}
 	if used := state.LoadConfig(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
 		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", used)
@@ -66,20 +65,18 @@ func logIn(ctx context.Context, o login.Options) error {
 
 func (p Program) logoutCommand() *cli.Command {
 	return &cli.Command{
-		Name:   "logout",
-		Usage:  "end the login, at Google too",
-		Action: func(c *cli.Context) error { return runLogout(c.Context, os.Getenv, p.out) },
+		Name:  "logout",
+		Usage: "end the login, at Google too",
+		Action: func(c *cli.Context) error {
+			notRevoked, err := login.Logout(c.Context, os.Getenv)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(p.out, "logged out: %s is gone\n", state.LoginFile(os.Getenv))
+			if notRevoked != nil {
+				fmt.Fprintf(p.out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", notRevoked)
+			}
+			return nil
+		},
 	}
-}
-
-func runLogout(ctx context.Context, env state.Getenv, out io.Writer) error {
-	gone, err := login.Logout(ctx, env)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "logged out: %s is gone\n", gone.File)
-	if gone.NotRevoked != nil {
-		fmt.Fprintf(out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", gone.NotRevoked)
-	}
-	return nil
 }

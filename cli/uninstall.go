@@ -288,9 +288,9 @@ func (p *purge) lookLogin() {
 		return // none, or a file that is not ours: it goes with its folder
 	}
 	p.add("login", gchat.Line(l.User)+" in "+state.LoginFile(p.env)+", and at Google", func(ctx context.Context) error {
-		gone, err := login.Logout(ctx, p.env)
-		if err == nil && gone.NotRevoked != nil {
-			fmt.Fprintf(p.out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", gone.NotRevoked)
+		notRevoked, err := login.Logout(ctx, p.env)
+		if err == nil && notRevoked != nil {
+			fmt.Fprintf(p.out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", notRevoked)
 		}
 		return err
 	})

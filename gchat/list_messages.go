@@ -44,9 +44,8 @@ type Message struct {
 
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
-	svc    *chat.Service
-	origin origin
-	ahead  *time.Duration
+	svc   *chat.Service
+	ahead *time.Duration
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
@@ -63,7 +62,7 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
 	client := &http.Client{Transport: limitBodies{}}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
-	plain, from := false, origin{}
+	plain := false
 	if endpoint != "" {
 		u, err := parseEndpoint(endpoint)
 		if err != nil {
@@ -77,7 +76,6 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
-		from = readOrigin(creds.JSON())
 		client, err = httptransport.NewClient(&httptransport.Options{
 			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
 		})
@@ -91,7 +89,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	return &Reader{svc: svc, origin: from}, nil
+	return &Reader{svc: svc}, nil
 }
 
 // CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
@@ -188,7 +186,7 @@ func (r *Reader) failed(err error) error {
 		}
 		return e
 	case errors.As(err, &token):
-		return r.origin.refused(token, time.Now())
+		return tokenError(token, time.Now())
 	}
 	return unquote(err)
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
@@ -22,11 +21,7 @@ func (l *look) plainEndpoint(hook *gchat.Webhook) bool {
 	return err == nil && u.Scheme == "http"
 }
 
-// readScopes are those of a user that messages.list takes.
-var readScopes = []string{"https://www.googleapis.com/auth/chat.messages.readonly", "https://www.googleapis.com/auth/chat.messages"}
-
-// checkCredentials looks at what replies are read with: at what their file tells, and at whether Google took them when the
-// space was read.
+// checkCredentials looks at what replies are read with: at whether Google took them when the space was read.
 func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 	if gchat.CheckEndpoint(l.cfg.APIEndpoint) != nil {
 		return state.Skipped(seeEndpoint)
@@ -35,25 +30,11 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 	if err == nil && l.plainEndpoint(hook) {
 		return state.Fine("none are needed for the space on this machine")
 	}
-	var ends []state.Finding
-	if l.cfg.CredentialsFile == state.LoginFile(l.Env) {
-		if login, err := state.ReadLogin(l.cfg.CredentialsFile); err == nil {
-			ends = checkLogin(login, l.now())
-		}
-	}
-	if len(ends) > 0 && ends[0].Level == state.LevelFail {
-		return ends
-	}
-	if err == nil {
-		if unread, err := l.list(ctx); unread == nil && refused(err) { // with it gone, when it would have ended says nothing
-			return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, readHint(err, hook.Space)))
-		}
-	}
-	if len(ends) > 0 {
-		return ends
-	}
 	endpoint := ""
 	if err == nil {
+		if unread, err := l.list(ctx); unread == nil && refused(err) {
+			return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, readHint(err, hook.Space)))
+		}
 		endpoint = l.endpoint(l.cfg, hook)
 	}
 	if _, err := gchat.NewReader(ctx, endpoint, l.cfg.CredentialsFile); err != nil {
@@ -72,22 +53,6 @@ func (l *look) checkCredentials(ctx context.Context) []state.Finding {
 func refused(err error) bool {
 	var e *gchat.APIError
 	return errors.Is(err, gchat.ErrCredentials) || errors.As(err, &e) && e.HTTP == http.StatusUnauthorized
-}
-
-// checkLogin says what a login's own file tells of its end; nil for nothing wrong.
-func checkLogin(login *state.Login, now time.Time) []state.Finding {
-	if len(login.Scopes) > 0 && !slices.ContainsFunc(readScopes, func(s string) bool { return slices.Contains(login.Scopes, s) }) {
-		return failed("the login lacks the scope chat.messages.readonly", "replies are not read", "gchat-hooks login, and allow both scopes")
-	}
-	if !login.Ends.IsZero() && login.Ends.Sub(now) < 24*time.Hour {
-		f := state.Finding{Level: state.LevelWarn, What: "the login ends " + login.Ends.Local().Format("Mon 15:04"), Means: "then replies are not read",
-			Mend: "gchat-hooks login; a client that is not in Testing makes logins last"}
-		if !now.Before(login.Ends) {
-			f.Level, f.What, f.Means = state.LevelFail, "the login has ended "+login.Ends.Local().Format(time.DateTime), "replies are not read"
-		}
-		return []state.Finding{f}
-	}
-	return nil
 }
 
 // checkMe tells the person who they are to Chat, and whether they may answer their own questions.
@@ -127,7 +92,7 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp {
 func (l *look) checkAllowed(ctx context.Context) (fs []state.Finding) {
 	if len(l.cfg.AllowedUsers) == 0 {
 		return failed("nobody may answer: allowed_users is empty", "no reply is used",
-			state.LoginCommand(l.Env)+", or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
+			logIn+", or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
 	}
 	unread, err := l.list(ctx)
 	for _, u := range l.cfg.AllowedUsers {

@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -34,8 +33,6 @@ func (o Options) invite(address, redirect string) {
 	}
 }
 
-var errNoScreen = errors.New("there is no screen")
-
 // openBrowser has the system open an address. Over ssh it would open on a screen far from the person, and without a screen
 // in the terminal itself, which is in use. A process list may show the address: it has no secret.
 func openBrowser(env state.Getenv, address string) error {
@@ -44,9 +41,9 @@ func openBrowser(env state.Getenv, address string) error {
 		program, screen = "open", true
 	}
 	if !screen || env("SSH_CONNECTION") != "" || env("SSH_TTY") != "" {
-		return errNoScreen
+		return errors.New("there is no screen")
 	}
-	cmd := exec.Command(program, address)                // checked to begin with http: it is no option
+	cmd := exec.Command(program, address)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C here is not meant for the browser
 	if err := cmd.Start(); err != nil {
 		return err
@@ -55,13 +52,29 @@ func openBrowser(env state.Getenv, address string) error {
 	return nil
 }
 
-// serve answers the browser when it comes back, until the returned function is called.
-func (f *flow) serve(l net.Listener) (end func()) {
-	const patience = 10 * time.Second
-	server := &http.Server{Handler: f, MaxHeaderBytes: 16 << 10, ReadTimeout: patience, IdleTimeout: patience}
+// browser is the person's browser as it comes back to a port of ours.
+type browser struct {
+	state   string          // given to the browser with Google's address, and brought back by it
+	answers chan url.Values // what the browser brought
+	over    chan struct{}   // closed when the login has ended
+	page    string          // what came of it, once over is closed
+}
+
+// sent says that an answer is to our request. Every program on this machine, and every page in the browser, can send
+// requests to our port.
+func (b *browser) sent(answer url.Values) bool { return answer.Get("state") == b.state }
+
+// serve answers the browser when it comes back. The returned function ends that, and tells the browser what came of it.
+func (b *browser) serve(l net.Listener) (end func(error)) {
+	server := &http.Server{Handler: b, MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second}
 	server.SetKeepAlivesEnabled(false)
 	go server.Serve(l)
-	return func() {
+	return func(err error) {
+		b.page = "You are logged in: gchat-hooks may read your messages in Google Chat now. You can close this page."
+		if err != nil {
+			b.page = "You are not logged in: your terminal says why."
+		}
+		close(b.over)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // for the browser to get its page
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -70,84 +83,27 @@ func (f *flow) serve(l net.Listener) (end func()) {
 	}
 }
 
-// ServeHTTP takes the redirect. Every program on this machine, and every page in the browser, can send requests here: one
-// without the state does not end the wait.
-func (f *flow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if "http://"+r.Host+"/" != f.config.RedirectURL || r.URL.Path != "/" || r.Method != http.MethodGet {
-		show(w, http.StatusNotFound, "There is nothing here.")
-		return
-	}
+// ServeHTTP takes the redirect, and shows what came of it.
+func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := r.URL.Query()
-	if !f.mine(answer.Get("state")) || !usable(answer) {
-		show(w, http.StatusBadRequest, "This page does not belong to the login that waits in your terminal.")
+	if !b.sent(answer) {
+		http.Error(w, "This page does not belong to the login that waits in your terminal.", http.StatusBadRequest)
 		return
 	}
-	err := f.take(answer)
-	hint := &state.UserError{}
-	errors.As(err, &hint)
-	switch {
-	case err == nil:
-		show(w, http.StatusOK, "You are logged in: gchat-hooks may read your messages in Google Chat now. You can close this page.")
-	case errors.Is(err, errOver):
-		show(w, http.StatusGone, "This login is over: it came back once already. To log in again, begin in your terminal.")
-	default:
-		show(w, http.StatusOK, "You are not logged in.", err.Error(), hint.Hint)
+	select {
+	case b.answers <- answer: // the first one counts
+	case <-b.over:
 	}
+	<-b.over
+	fmt.Fprintln(w, b.page)
 }
 
-func (f *flow) mine(state string) bool {
-	return subtle.ConstantTimeCompare([]byte(state), []byte(f.state)) == 1
-}
-
-// usable says whether an answer has an error, or a code in a code's form: visible ASCII (RFC 6749, A.11), and not endless.
-func usable(answer url.Values) bool {
-	code := answer.Get("code")
-	for _, c := range []byte(code) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return answer.Get("error") != "" || code != "" && len(code) <= 2048
-}
-
-// paste takes the address that the browser ended on, its query, or the code alone. Its error says what is wrong with the
-// line; what the login comes to is told as for the browser.
-func (f *flow) paste(line string) error {
-	answer, err := readPasted(line)
-	switch {
-	case err != nil:
-		return err
-	case answer.Has("state") && !f.mine(answer.Get("state")):
-		return errOtherLogin // without a state, PKCE keeps a foreign code out
-	}
-	_ = f.take(answer)
-	return nil
-}
-
-// readPasted reads what a person pasted: an address or its query, or a code alone, as it is or as an address has it.
-func readPasted(line string) (url.Values, error) {
-	line = strings.Trim(strings.TrimSpace(line), `"'<>`)
-	_, query, found := strings.Cut(line, "?")
-	if !found {
-		query = line
-	}
+// readPasted reads the address that the browser ended on; a line that is none has no state.
+func readPasted(line string) url.Values {
+	_, query, _ := strings.Cut(strings.Trim(line, " \t\r\n\"'<>"), "?")
 	answer, err := url.ParseQuery(query)
-	if err == nil && !answer.Has("code") && !answer.Has("error") && !strings.ContainsAny(line, "?=&: ") && len(line) >= 8 {
-		code, _ := url.PathUnescape(line)
-		answer = url.Values{"code": {code}}
+	if err != nil {
+		return nil
 	}
-	if err != nil || !usable(answer) {
-		return nil, errNoCode
-	}
-	return answer, nil
-}
-
-// show writes a page of plain words that no cache keeps: the address it is at holds a code, if a used one.
-func show(w http.ResponseWriter, status int, words ...string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.WriteHeader(status)
-	fmt.Fprintln(w, strings.Join(words, "\n\n"))
+	return answer
 }

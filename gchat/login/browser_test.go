@@ -1,7 +1,11 @@
 package login
 
 import (
+	"crypto/rand"
 	"errors"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,8 +26,8 @@ func TestBrowserIsOpenedWhereSomebodySits(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	env := func(m map[string]string) func(string) string { return func(name string) string { return m[name] } }
 	for _, none := range []map[string]string{{}, {"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, {"WAYLAND_DISPLAY": "w", "SSH_TTY": "/dev/pts/1"}} {
-		if err := openBrowser(env(none), "https://accounts.example/auth"); !errors.Is(err, errNoScreen) {
-			t.Errorf("%v: %v", none, err)
+		if err := openBrowser(env(none), "https://accounts.example/auth"); err == nil {
+			t.Errorf("%v: a browser was opened", none)
 		}
 	}
 	address := "https://accounts.example/auth?a=b&c=$(id)"
@@ -50,4 +54,169 @@ func TestBrowserThatDoesNotOpenIsNoEnd(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil || !strings.Contains(p.out.String(), "Open this in a browser") {
 		t.Errorf("%v; %s", err, p.out.String())
 	}
+}
+
+// knock sends a request to the port that waits for the browser.
+func knock(t *testing.T, address string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req) // what is taken for the browser gets no answer before the login ends
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
+func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	o := p.options()
+	o.Open = func(address string) error {
+		u, _ := url.Parse(address)
+		back, state := u.Query().Get("redirect_uri"), u.Query().Get("state")
+		with := func(q url.Values) string { return back + "?" + q.Encode() }
+		for name, c := range map[string]struct {
+			address string
+			status  int
+		}{
+			"no state":     {with(url.Values{"code": {"4/0Aforeign-code"}}), 400},
+			"wrong state":  {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {"x" + state}}), 400},
+			"half a state": {with(url.Values{"code": {"4/0Aforeign-code"}, "state": {state[:10]}}), 400},
+			"wrong error":  {with(url.Values{"error": {"access_denied"}, "state": {"x"}}), 400},
+			"nothing":      {back, 400},
+			"an icon":      {back + "favicon.ico", 400},
+			"endless":      {with(url.Values{"state": {state}, "code": {strings.Repeat("a", 1<<20)}}), 431},
+		} {
+			// The endless one may be cut off before its answer is read.
+			if status, page := knock(t, c.address); status != c.status && !(name == "endless" && status == 0) {
+				t.Errorf("%s: %d %s", name, status, page)
+			} else if strings.Contains(page, state) || strings.Contains(page, "foreign-code") {
+				t.Errorf("%s: the page repeats what it was sent: %s", name, page)
+			}
+		}
+		go p.browse(address)
+		return nil
+	}
+	if acc, err := Run(t.Context(), o); err != nil || acc.Name != "users/7" {
+		t.Errorf("%+v, %v", acc, err)
+	}
+	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
+		t.Errorf("page %s", page)
+	}
+}
+
+func TestOnlyTheFirstCallbackCounts(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	o := p.options()
+	var back url.Values
+	g.callback = func(q url.Values) { back = q }
+	exchanges := 0
+	pages := make(chan string, 2)
+	g.token = func(w http.ResponseWriter, r *http.Request) bool {
+		_ = r.ParseForm()
+		if r.PostForm.Get("grant_type") != "authorization_code" {
+			return false
+		}
+		exchanges++
+		// The first is being exchanged: the same again, and another's code with the right state.
+		for _, code := range []string{back.Get("code"), "4/0Aanother-code"} {
+			again := url.Values{"state": back["state"], "code": {code}}
+			address := r.PostForm.Get("redirect_uri") + "?" + again.Encode()
+			go func() {
+				_, page := knock(t, address)
+				pages <- page
+			}()
+		}
+		return false
+	}
+	if _, err := Run(t.Context(), o); err != nil || exchanges != 1 {
+		t.Errorf("%d exchanges, %v", exchanges, err)
+	}
+	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
+		t.Errorf("page %s", page)
+	}
+	for range 2 {
+		<-pages
+	}
+}
+
+// elsewhere is a person whose browser is on another machine: it ends on a page that it cannot show, whose address they
+// copy.
+func (p *person) elsewhere(t *testing.T, address string) (ended *url.URL) {
+	t.Helper()
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	ended, err = resp.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}
+
+func TestPastedAddressLogsIn(t *testing.T) {
+	for name, form := range map[string]func(*url.URL) string{
+		"the address":        func(u *url.URL) string { return u.String() },
+		"in quotes":          func(u *url.URL) string { return ` "` + u.String() + `" ` },
+		"without its scheme": func(u *url.URL) string { return strings.TrimPrefix(u.String(), "http://") },
+		"its query":          func(u *url.URL) string { return "?" + u.RawQuery },
+		"by another name":    func(u *url.URL) string { return strings.Replace(u.String(), "127.0.0.1", "localhost", 1) },
+	} {
+		g := newGoogle(t)
+		p := newPerson(g)
+		o := p.options()
+		lines := make(chan string)
+		o.Paste, o.NoBrowser = func() <-chan string { return lines }, true
+		go func() {
+			for _, l := range []string{"", "   ", "hello", "https://accounts.google.com/?%zz", "4/0Aa-code-alone", "http://127.0.0.1/?code=4/0A",
+				"http://127.0.0.1/?state=x&code=4/0Aof-another-login", "http://127.0.0.1/?state=x&error=access_denied"} {
+				lines <- l
+			}
+			m := addressIn.FindStringSubmatch(p.out.String())
+			lines <- form(p.elsewhere(t, m[1]))
+		}()
+		acc, err := Run(t.Context(), o)
+		if err != nil || acc.Name != "users/7" {
+			t.Errorf("%s: %+v, %v", name, acc, err)
+		}
+		out := p.out.String()
+		if len(p.opened) > 0 || strings.Count(out, "That does not belong to this login") != 6 || !strings.Contains(out, "Open this in a browser") {
+			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
+		}
+		g.unseen(out)
+	}
+}
+
+func TestEndOfInputIsNotTheEndOfTheWait(t *testing.T) {
+	g := newGoogle(t)
+	p := newPerson(g)
+	o := p.options()
+	lines := make(chan string)
+	close(lines) // as in a script
+	o.Paste = func() <-chan string { return lines }
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzPaste is for what a clipboard holds.
+func FuzzPaste(f *testing.F) {
+	for _, s := range []string{"http://127.0.0.1:1/?state=STATE&code=4/0A", "?state=STATE&error=access_denied", "%zz?%zz", "://", "state=STATE"} {
+		f.Add(s)
+	}
+	b := &browser{state: rand.Text()}
+	f.Fuzz(func(t *testing.T, line string) {
+		if answer := readPasted(line); b.sent(answer) || len(answer) > 0 && !strings.Contains(line, "?") {
+			t.Errorf("%q became %v", line, answer)
+		}
+	})
 }

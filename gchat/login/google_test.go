@@ -21,9 +21,9 @@ import (
 	"gchat-hooks/state"
 )
 
-// google is a Google of the test's own: the page where a person agrees, the token endpoint, revocation, and over TLS a
+// fakeGoogle is a Google of the test's own: the page where a person agrees, the token endpoint, revocation, and over TLS a
 // Chat API that takes the access tokens that it gave. Its fields say how it behaves.
-type google struct {
+type fakeGoogle struct {
 	t    *testing.T
 	web  *httptest.Server
 	chat *httptest.Server
@@ -49,8 +49,8 @@ type google struct {
 
 const clientID, clientSecret = "123-abc.apps.googleusercontent.com", "GOCSPX-client-secret"
 
-func newGoogle(t *testing.T) *google {
-	g := &google{
+func newGoogle(t *testing.T) *fakeGoogle {
+	g := &fakeGoogle{
 		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{}, access: map[string]bool{}, secrets: []string{clientSecret},
 		me: `{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}`,
 	}
@@ -87,17 +87,17 @@ func newGoogle(t *testing.T) *google {
 	return g
 }
 
-func (g *google) getenv(name string) string { return g.env[name] }
+func (g *fakeGoogle) getenv(name string) string { return g.env[name] }
 
 // secret makes one that has to stay one.
-func (g *google) secret(prefix string) string {
+func (g *fakeGoogle) secret(prefix string) string {
 	s := prefix + rand.Text()
 	g.secrets = append(g.secrets, s)
 	return s
 }
 
 // authorize is the page where the person says yes at once.
-func (g *google) authorize(w http.ResponseWriter, r *http.Request) {
+func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q := r.URL.Query()
@@ -131,7 +131,7 @@ func (g *google) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 // exchange is the token endpoint: codes with their verifier, and refreshing.
-func (g *google) exchange(w http.ResponseWriter, r *http.Request) {
+func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -188,7 +188,7 @@ func (g *google) exchange(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (g *google) revoke(w http.ResponseWriter, r *http.Request) {
+func (g *fakeGoogle) revoke(w http.ResponseWriter, r *http.Request) {
 	if g.revoking != nil && g.revoking(w, r) {
 		return
 	}
@@ -205,12 +205,12 @@ func (g *google) revoke(w http.ResponseWriter, r *http.Request) {
 }
 
 // clientFile is what the console offers for download.
-func (g *google) clientFile() string {
+func (g *fakeGoogle) clientFile() string {
 	return g.file(fmt.Sprintf(`{"installed":{"client_id":%q,"project_id":"p","auth_uri":%q,"token_uri":%q,"client_secret":%q,"redirect_uris":["http://localhost"]}}`,
 		clientID, g.web.URL+"/auth", g.web.URL+"/token", clientSecret))
 }
 
-func (g *google) file(content string) string {
+func (g *fakeGoogle) file(content string) string {
 	g.t.Helper()
 	path := filepath.Join(g.t.TempDir(), "client_secret.json")
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -220,7 +220,7 @@ func (g *google) file(content string) string {
 }
 
 // kept is the login on disk; nil for none.
-func (g *google) kept() *state.Login {
+func (g *fakeGoogle) kept() *state.Login {
 	l, err := state.ReadLogin(state.LoginFile(g.getenv))
 	if err != nil {
 		return nil
@@ -229,7 +229,7 @@ func (g *google) kept() *state.Login {
 }
 
 // unseen fails the test where a secret stands in what a person or a log gets to see.
-func (g *google) unseen(what ...any) {
+func (g *fakeGoogle) unseen(what ...any) {
 	g.t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()

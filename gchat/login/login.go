@@ -14,13 +14,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat"
@@ -46,224 +48,212 @@ type Options struct {
 // Account is the person who logged in.
 type Account struct {
 	gchat.Person
-	Unknown error     // why Person.Name is ""; gchat.ErrNotTold where the person wrote nothing in Chat yet
-	Ends    time.Time // when the login ends, where Google said so: the client is in Testing; else zero
-}
-
-// String names the account in one line, as safe for a terminal as for a message.
-func (a Account) String() string {
-	if a.Name == "" {
-		return "a person whose name Chat does not tell"
-	}
-	return gchat.Line(strings.Join(strings.Fields(a.DisplayName+" "+a.Email+" ("+a.Name+")"), " "))
+	Unknown error // why the Person is not known; gchat.ErrNotTold where the person wrote nothing in Chat yet
 }
 
 func failed(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint, Code: 1}
 }
 
-func foreign(err error) error {
-	return failed("that file is somebody's own: move it away, or name it in credentials_file and do not log in", "%w", err)
-}
-
 // Run logs a person in: it opens the browser (or prints the address), waits until the browser comes back or the person
 // pastes, exchanges the code, keeps the login and asks Chat who that was. With an error nothing is kept, and an older login
 // stays as it was. That Chat does not tell who it is, is no error: see Account.Unknown. Errors are *state.UserError, and
 // those of listening on this machine and of writing the file.
-func Run(ctx context.Context, o Options) (acc Account, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("log in: %w", err)
-		}
-	}()
-	client, err := o.client()
+func Run(ctx context.Context, o Options) (Account, error) {
+	config, err := o.client()
 	if err != nil {
-		return acc, err
+		return Account{}, err
 	}
+	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return Account{}, fmt.Errorf("wait for the browser: %w", err)
+	}
+	config.Scopes, config.RedirectURL = scopes, "http://"+l.Addr().String()+"/"
+	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
+	end := b.serve(l)
+	login, err := o.permission(ctx, config, b)
 	file := state.LoginFile(o.Env)
-	if _, err := state.ReadLogin(file); errors.Is(err, state.ErrNotOurs) {
-		return acc, foreign(err) // before the person goes through all of Google's pages
+	if err == nil {
+		err = login.Save(file)
 	}
+	end(err)
+	if err != nil {
+		return Account{}, err
+	}
+	return o.introduce(ctx, login, file), nil
+}
+
+// client is the OAuth client of the file, else that of the login that is kept. Its secret is none that Google relies on
+// (RFC 8252, 8.5), but is treated as one. Errors name no value of the file.
+func (o Options) client() (*oauth2.Config, error) {
+	if o.ClientFile == "" {
+		l, err := state.ReadLogin(state.LoginFile(o.Env))
+		if err != nil {
+			return nil, failed(gchat.DesktopClient, "client file: none was named, and %w", err)
+		}
+		return &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: endpoint(l.TokenURI)}, nil
+	}
+	file, err := os.ReadFile(o.ClientFile)
+	if err != nil {
+		return nil, failed(gchat.DesktopClient, "client file: %w", err)
+	}
+	config, err := google.ConfigFromJSON(file)
+	if err != nil || config.ClientID == "" || config.ClientSecret == "" {
+		return nil, failed(gchat.DesktopClient, "client file: there is no OAuth client of type Desktop app in it")
+	}
+	config.Endpoint = endpoint(config.Endpoint.TokenURL)
+	return config, nil
+}
+
+// endpoint is Google's, whatever a file names: the author of a client's file cannot have logins sent elsewhere. Only a
+// test's server on this machine counts: it has /auth and /revoke beside /token, as Google has.
+func endpoint(tokenURI string) oauth2.Endpoint {
+	u, err := url.Parse(tokenURI)
+	if err != nil || !gchat.AllowedBase(u) || u.Hostname() != "127.0.0.1" {
+		return google.Endpoint
+	}
+	// The style is set, and not found out by trying: a code can be used once.
+	return oauth2.Endpoint{AuthURL: u.Scheme + "://" + u.Host + "/auth", TokenURL: tokenURI, AuthStyle: oauth2.AuthStyleInParams}
+}
+
+// permission has the person allow our scopes, and exchanges the code that the browser comes back with for a login. The
+// access token that comes with it is not kept: it ends within the hour, and the refresh token gets another. Google does not
+// replace a refresh token when it is used, so that nothing has to be written back, and many processes can use one file.
+func (o Options) permission(ctx context.Context, config *oauth2.Config, b *browser) (*state.Login, error) {
+	verifier := oauth2.GenerateVerifier() // PKCE: Google gives a token for a code only to the program that asked for the code
+	// With "consent" Google gives a refresh token also to a person who logged in before.
+	o.invite(config.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
+		oauth2.SetAuthURLParam("prompt", "consent")), config.RedirectURL)
+	answer, err := o.wait(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Has("error") {
+		words := gchat.Line(answer.Get("error") + " " + answer.Get("error_subtype") + " " + answer.Get("error_description"))
+		return nil, failed(gchat.LoginHint(words), "google says no: %.300s", words)
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.TokenClient())
+	token, err := config.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
+	if err != nil {
+		return nil, exchangeError(err)
+	}
+	granted, told := token.Extra("scope").(string) // scopes that are not told are as asked for (RFC 6749, 5.1)
+	for _, want := range scopes {
+		if told && !slices.Contains(strings.Fields(granted), want) {
+			return nil, failed("log in again and tick every box on Google's page: both only read", "%s was not allowed",
+				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"))
+		}
+	}
+	return &state.Login{
+		ClientID: config.ClientID, ClientSecret: config.ClientSecret,
+		RefreshToken: token.RefreshToken, TokenURI: config.Endpoint.TokenURL,
+	}, nil
+}
+
+// wait waits for the browser to come back, or for the person to paste the address that it came to.
+func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 	patience := cmp.Or(o.Wait, 5*time.Minute)
-	inTime, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, failed("log in again. If Google's page said org_internal or "+
 		"admin_policy_enforced, an administrator has to allow the OAuth client; if access_denied, you have to be among its "+
 		"test users; if redirect_uri_mismatch, its type has to be Desktop app",
 		"the browser did not come back within %s", patience))
 	defer cancel()
-	// 127.0.0.1 and not "localhost", which may be resolved to somewhere else (RFC 8252, 8.3).
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return acc, fmt.Errorf("wait for the browser: %w", err)
-	}
-	f := &flow{ctx: inTime, file: file, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ended: make(chan error, 1)}
-	f.config = &oauth2.Config{
-		ClientID: client.ID, ClientSecret: client.Secret, RedirectURL: "http://" + l.Addr().String() + "/", Scopes: scopes,
-		// Said, and not found out by trying: a code can be used once.
-		Endpoint: oauth2.Endpoint{AuthURL: client.AuthURI, TokenURL: client.TokenURI, AuthStyle: oauth2.AuthStyleInParams},
-	}
-	defer f.serve(l)()
-	// With "consent" Google gives a refresh token also to a person who logged in before.
-	o.invite(f.config.AuthCodeURL(f.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(f.verifier),
-		oauth2.SetAuthURLParam("prompt", "consent")), f.config.RedirectURL)
-	if err := o.wait(f); err != nil {
-		return acc, err
-	}
-	return o.introduce(ctx, f.login, file), nil
-}
-
-// wait waits for the browser to come back, or for a pasted address or code.
-func (o Options) wait(f *flow) error {
 	var pasted <-chan string
 	if o.Paste != nil {
 		pasted = o.Paste()
 	}
 	for {
 		select {
-		case err := <-f.ended:
-			return err
+		case answer := <-b.answers:
+			return answer, nil
 		case line, ok := <-pasted:
-			switch {
-			case !ok: // the end of the input is not the end of the wait
+			if !ok { // the end of the input is not the end of the wait
 				pasted = nil
-			case strings.TrimSpace(line) != "":
-				if err := f.paste(line); err != nil {
-					fmt.Fprintf(o.Out, "That does not help: %v. Paste the whole address of the page that the browser ended on.\n", err)
-				}
-				fallthrough
-			default:
-				pasted = o.Paste()
+				continue
 			}
-		case <-f.ctx.Done():
-			if f.taken.CompareAndSwap(false, true) {
-				return context.Cause(f.ctx)
+			answer := readPasted(line)
+			if b.sent(answer) {
+				return answer, nil
 			}
-			return <-f.ended
+			if strings.TrimSpace(line) != "" {
+				fmt.Fprintln(o.Out, "That does not belong to this login. Paste the whole address of the page that the browser ended on.")
+			}
+			pasted = o.Paste()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// exchangeError turns the library's error, which quotes a whole answer, into ours.
+func exchangeError(err error) error {
+	const reach = "see that this machine reaches oauth2.googleapis.com (a proxy: HTTPS_PROXY), then log in again"
+	var refused *oauth2.RetrieveError
+	var unreachable *url.Error
+	switch {
+	case errors.As(err, &refused):
+		words := gchat.ReadRefusal(refused.Body)
+		return failed(gchat.LoginHint(words), "google answered %d: %s", refused.Response.StatusCode, words)
+	case errors.As(err, &unreachable):
+		return failed(reach, "the token endpoint could not be reached: %w", unreachable.Err)
+	}
+	return failed(reach, "the token endpoint's answer is none of Google's")
 }
 
 // introduce asks Chat who logged in, with the credentials as they are on disk: that they can be refreshed and read with
 // shows here, and not when the first question waits for its reply.
 func (o Options) introduce(ctx context.Context, login *state.Login, file string) Account {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	acc := Account{Ends: login.Ends}
+	var me gchat.Person
 	r, err := gchat.NewReader(ctx, o.Endpoint, file)
 	if err == nil {
-		acc.Person, err = r.Me(ctx)
+		me, err = r.Me(ctx)
 	}
 	if err == nil {
-		login.User, login.Email, login.DisplayName = acc.Name, acc.Email, acc.DisplayName
+		login.User, login.DisplayName = me.Name, me.DisplayName
 		err = login.Save(file)
 	}
+	return Account{Person: me, Unknown: err}
+}
+
+// Logout has Google forget the login, and removes its file, also when Google cannot be reached or ctx ends. Then notRevoked
+// says why Google may still know the login. Google forgets everything that the person allowed this OAuth client, on other
+// machines too. Errors are *state.UserError, and those of reading and removing.
+func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
+	file := state.LoginFile(env)
+	l, err := state.ReadLogin(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, failed("gchat-hooks login --client-id-file FILE", "nobody is logged in")
+	} else if err != nil {
+		return nil, err
+	}
+	return revoke(ctx, l), os.Remove(file)
+}
+
+// revoke has Google forget a login (RFC 7009). One that it does not know any more is as good.
+func revoke(ctx context.Context, l *state.Login) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	address, err := url.Parse(endpoint(l.TokenURI).TokenURL)
 	if err != nil {
-		return Account{Ends: login.Ends, Unknown: err}
+		return fmt.Errorf("revoke login: %w", err)
 	}
-	return acc
-}
-
-// flow is one login under way. What comes back first, from the browser or pasted, is the one answer.
-type flow struct {
-	ctx      context.Context
-	config   *oauth2.Config
-	verifier string // PKCE: Google gives a token for a code only to the program that asked for the code
-	state    string // told to Google alone, and told back
-	file     string
-	taken    atomic.Bool
-	login    *state.Login // what came of it
-	ended    chan error
-}
-
-var (
-	errOtherLogin = errors.New("that belongs to another login")
-	errNoCode     = errors.New("there is no code in it")
-	errOver       = errors.New("this login is over")
-)
-
-// take uses an answer, once, and waits until the login is kept. It returns what the login came to, and has told it to the
-// waiting program; errOver for a second answer.
-func (f *flow) take(answer url.Values) error {
-	if !f.taken.CompareAndSwap(false, true) {
-		return errOver
-	}
-	var err error
-	if answer.Get("error") != "" {
-		err = denied(answer)
-	} else if err = f.exchange(answer.Get("code")); err == nil {
-		if err = f.login.Save(f.file); errors.Is(err, state.ErrNotOurs) {
-			err = foreign(err)
-		}
-	}
-	f.ended <- err
-	return err
-}
-
-// denied is what the browser came back with in place of a code.
-func denied(answer url.Values) error {
-	code := cmp.Or(answer.Get("error_subtype"), answer.Get("error"))
-	hint := gchat.LoginHint(code)
-	if code == "access_denied" { // on this page, the person's own no
-		hint = "log in again and allow both; with a client in Testing, you have to be among its test users " +
-			"(console.cloud.google.com/auth/audience)"
-	}
-	words := code + " " + answer.Get("error_description")
-	return failed(hint, "google says no: %s", gchat.Line(strings.ToValidUTF8(words[:min(len(words), 300)], "")))
-}
-
-// exchange gets a login for a code. The access token that comes with it is not kept: it ends within the hour, and the
-// refresh token gets another. Google does not replace a refresh token when it is used, so that nothing has to be written
-// back later, and many processes can use one file.
-func (f *flow) exchange(code string) error {
-	ctx := context.WithValue(f.ctx, oauth2.HTTPClient, gchat.TokenClient())
-	tok, err := f.config.Exchange(ctx, code, oauth2.VerifierOption(f.verifier))
+	address.Path = "/revoke"
+	form := url.Values{"token": {l.RefreshToken}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), strings.NewReader(form))
 	if err != nil {
-		return exchangeError(err)
+		return fmt.Errorf("revoke login: %w", err)
 	}
-	granted := scopes // what is not said is as asked for (RFC 6749, 5.1)
-	if s, _ := tok.Extra("scope").(string); s != "" {
-		granted = strings.Fields(s)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := gchat.TokenClient().Do(req) // its errors have the address, and the token is in the body
+	if err != nil {
+		return fmt.Errorf("revoke login: %w", err)
 	}
-	for _, want := range scopes {
-		if !slices.Contains(granted, want) {
-			return failed("log in again and tick every box on Google's page: both only read", "%s was not allowed",
-				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"))
-		}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	words := gchat.ReadRefusal(body)
+	if resp.StatusCode == http.StatusOK || strings.Contains(words, "invalid_token") {
+		return nil
 	}
-	if tok.RefreshToken == "" {
-		return failed("remove the client's access at myaccount.google.com/connections, then log in again",
-			"google gave no refresh token: the login would end within the hour")
-	}
-	f.login = &state.Login{
-		ClientID: f.config.ClientID, ClientSecret: f.config.ClientSecret, RefreshToken: tok.RefreshToken,
-		AuthURI: f.config.Endpoint.AuthURL, TokenURI: f.config.Endpoint.TokenURL,
-		Scopes: granted, At: time.Now().UTC().Truncate(time.Second),
-	}
-	// Said of logins that end by themselves: a client in Testing (604799 s), or access that was granted for a time.
-	if s, _ := tok.Extra("refresh_token_expires_in").(float64); s > 0 && s < 1e9 {
-		f.login.Ends = f.login.At.Add(time.Duration(s) * time.Second)
-	}
-	return nil
-}
-
-// exchangeError turns the library's error, which may quote a whole answer, into ours.
-func exchangeError(err error) error {
-	const reach = "see that this machine reaches the token_uri of the client's file (a proxy: HTTPS_PROXY), then log in again"
-	var refused *oauth2.RetrieveError
-	var u *url.Error
-	switch {
-	case errors.Is(err, context.Canceled):
-		return context.Canceled
-	case errors.As(err, &u):
-		return failed(reach, "the token endpoint could not be reached: %w", u.Err)
-	case !errors.As(err, &refused) || refused.Response.StatusCode == 200:
-		return failed(reach, "the token endpoint's answer is none of Google's")
-	case refused.Response.StatusCode >= 500:
-		return failed(reach, "the token endpoint answered %d", refused.Response.StatusCode)
-	}
-	r := gchat.ReadRefusal(refused.Body)
-	if r.Code == "invalid_grant" { // whose words are about logins mostly
-		return failed("log in again, and finish within a few minutes: a code can be used once",
-			"the code was used before, is too old, or is another login's; Google says %s", r.Words)
-	}
-	return failed(gchat.LoginHint(r.Code), "token refused: %s", r.Words)
+	return fmt.Errorf("revoke login: answered %d: %s", resp.StatusCode, words)
 }
