@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -67,7 +66,8 @@ func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
 		if !q.Status.Open() || q.InputHash != hash {
 			continue
 		}
-		if answers, _, err := answersOf(e, q.Questions); err == nil && q.Status == state.Answered && maps.Equal(answers, q.Answers) && byAnswer == nil {
+		answers, _, err := answersOf(e, q.Questions)
+		if err == nil && byAnswer == nil && q.Status == state.Answered && maps.Equal(answers, q.Answers) {
 			byAnswer = q
 		}
 		if byInput == nil && (q.ToolUseID == "" || e.ToolUseID == "") {
@@ -98,8 +98,8 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		h.log.Error().Err(err).Msg("the answer was not understood")
 	}
 	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers) { // the terminal was faster
-			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes
+		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers) {
+			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes // the terminal was faster
 		}
 	})
 	if ended {
@@ -116,7 +116,8 @@ func typed(q *state.Question, answers map[string]string) bool {
 	}
 	for _, p := range q.Questions {
 		told, meant, remark := strings.Fields(answers[p.Question]), q.Answers[p.Question], q.Notes[p.Question]
-		if !slices.Equal(told, strings.Fields(meant)) && (remark == "" || !slices.Equal(told, strings.Fields(meant+" – "+remark))) {
+		withRemark := remark != "" && slices.Equal(told, strings.Fields(meant+" – "+remark))
+		if !withRemark && !slices.Equal(told, strings.Fields(meant)) {
 			return false
 		}
 	}
@@ -129,18 +130,12 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
 	if by == "" {
 		by = "stop"
 	}
-	hash, pid := e.inputHash(), 0
+	hash := e.inputHash()
 	for _, q := range qs {
-		if q.Status.Open() && q.ClaudePID != 0 {
-			// The same session resumed in two terminals: the one's events do not end the other's dialog.
-			if pid == 0 {
-				pid = poller.ClaudePID(h.Env)
-			}
-			if pid != 0 && pid != q.ClaudePID && !poller.Gone(q) {
-				continue
-			}
+		if !q.Status.Open() || q.Mode == state.Deny || h.inOtherTerminal(q) {
+			continue
 		}
-		if !q.Status.Open() || q.Mode == state.Deny || e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
+		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue
 		}
 		if by == "stop" && q.AgentID != "" && q.AgentID != e.agentID() && !q.Printed && e.ToolName != askTool {

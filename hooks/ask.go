@@ -36,9 +36,7 @@ func (h *Hook) mode(e *Event) state.Mode {
 	}
 	project := state.ProjectDir(h.Env)
 	cfg := state.LoadConfig(h.Env, project)
-	for _, err := range cfg.Problems {
-		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
-	}
+	h.logProblems(cfg)
 	if hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL); err == nil {
 		h.asked.chat, h.asked.space = hook.Chat(), hook.Space
 	}
@@ -48,7 +46,9 @@ func (h *Hook) mode(e *Event) state.Mode {
 
 // askedFor is this session as rules see it. Its name costs a process to ask, so it is left out where no rule wants it.
 func (h *Hook) askedFor(cfg *state.Config, e *Event) state.Asked {
-	a := state.Asked{Session: h.Env("CLAUDE_SESSION_ID"), Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE")}
+	a := state.Asked{
+		Session: h.Env("CLAUDE_SESSION_ID"), Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE"),
+	}
 	if a.Named = a.Session != ""; !a.Named && len(cfg.Rules) > 0 {
 		a.Session = h.asker(e).Name
 	}
@@ -62,6 +62,18 @@ func (h *Hook) asker(e *Event) *poller.Asker {
 		h.asked.by = &a
 	}
 	return h.asked.by
+}
+
+// inOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
+// the events of one do not end the dialog of the other.
+func (h *Hook) inOtherTerminal(q *state.Question) bool {
+	if q.ClaudePID == 0 {
+		return false
+	}
+	if h.asked.pid == 0 {
+		h.asked.pid = poller.ClaudePID(h.Env)
+	}
+	return h.asked.pid != 0 && h.asked.pid != q.ClaudePID && !poller.Gone(q)
 }
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
@@ -107,21 +119,19 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 }
 
 // recordCall writes down the question of a PreToolUse event. It returns nil when another process did so already, and in
-// hold mode the lock of the one that waits.
+// hold mode the waiter's lock.
 func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
 	fresh, err := h.question(e, mode)
 	if err != nil {
 		return nil, nil, err
 	}
 	known := false
-	q, err = h.record(e, func(have []*state.Question) *state.Question {
-		known = false
-		for _, q := range have {
-			if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
-				known = true
-				return q
-			}
+	q, err = h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+		if q := ofCall(have, e); q != nil {
+			known = true
+			return q
 		}
+		known = false
 		return fresh
 	})
 	if err != nil || mode != state.Hold {
@@ -143,38 +153,26 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, lock *s
 // lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself. It
 // returns nil when another process has the question, or had it.
 func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
-	hash, pid := e.inputHash(), 0
+	hash := e.inputHash()
 	var lockErr, freshErr error
 	var gone []*state.Question
-	q, err = h.record(e, func(have []*state.Question) (fresh *state.Question) {
+	q, err = h.record(state.QuestionsIn, e, func(have []*state.Question) (fresh *state.Question) {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
-			if q.InputHash != hash {
-				continue
-			}
-			if q.Status.Open() && q.ClaudePID != 0 { // resumed after a crash, or in a second terminal: that dialog is not this one
-				if poller.Gone(q) {
-					gone = append(gone, q)
-					continue
-				}
-				if pid == 0 {
-					pid = poller.ClaudePID(h.Env)
-				}
-				if pid != 0 && pid != q.ClaudePID {
-					continue
-				}
-			}
-			if q.Status.Open() {
-				// Two equal questions at once have two records: each hook takes one that nobody waits for.
+			switch {
+			case q.InputHash != hash:
+			case q.Status.Open() && poller.Gone(q): // the session was resumed after a crash: that dialog is not this one
+				gone = append(gone, q)
+			case q.Status.Open() && h.inOtherTerminal(q):
+			case q.Status.Open():
+				// Two equal questions at once have two records: each hook takes one without a waiter.
 				if lock, lockErr = state.LockWaiter(q); lockErr == nil {
 					return q
 				}
 				taken = true
-				continue
-			}
-			// PreToolUse would have written a new question down, so this is the old one's event once more.
-			if q.ToolUseID != "" && (q.PromptID != "" && q.PromptID == string(e.PromptID) || q.PromptID == "" && time.Since(q.AskedAt) < doubled) {
-				taken = true
+			case q.ToolUseID == "":
+			case q.PromptID == "" && time.Since(q.AskedAt) < doubled, q.PromptID != "" && q.PromptID == string(e.PromptID):
+				taken = true // PreToolUse would have written a new question down: this is the old one's event once more
 			}
 		}
 		if !taken {
@@ -182,7 +180,7 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 		}
 		return fresh
 	})
-	h.poller.CloseGone(gone) // their threads would wait for nobody
+	h.poller.CloseGone(gone) // else their threads would stay open
 	if err = errors.Join(err, freshErr); err != nil || q == nil {
 		if lock != nil {
 			lock.Unlock()
@@ -217,7 +215,8 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		ClaudePID: asker.ClaudePID, ClaudeStart: asker.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
-		Chat: h.asked.chat, Space: h.asked.space, PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: e.agentID(),
+		Chat: h.asked.chat, Space: h.asked.space,
+		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: e.agentID(),
 	}, nil
 }
 
@@ -230,11 +229,8 @@ func absolute(dir string) string {
 
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
 // person's own.
-func (h *Hook) record(e *Event, decide func([]*state.Question) *state.Question) (*state.Question, error) {
-	return h.recordIn(state.QuestionsIn, e, decide)
-}
-
-func (h *Hook) recordIn(folder func(projectState string) state.Questions, e *Event, decide func([]*state.Question) *state.Question) (*state.Question, error) {
+func (h *Hook) record(folder func(projectState string) state.Questions, e *Event,
+	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
 	for _, dir := range h.stateDirs() {
 		q, err := folder(dir).Record(e.SessionID, decide)
@@ -247,8 +243,9 @@ func (h *Hook) recordIn(folder func(projectState string) state.Questions, e *Eve
 			return q, nil
 		}
 		errs = append(errs, err)
-		if !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, os.ErrExist) &&
-			!errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		unwritable := errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrExist) || errors.Is(err, syscall.EROFS) ||
+			errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if !unwritable {
 			break
 		}
 	}

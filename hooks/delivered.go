@@ -17,8 +17,8 @@ const (
 )
 
 // neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
-// writing that down and its end, or another hook blocked the prompt that it came with. The transcript tells. Done must be called: with true once it is on its way again, which is
-// made sure of no more.
+// writing that down and its end, or another hook blocked the prompt that carried it. The transcript tells. The caller must
+// call done, with true once the texts are on their way again; they are not looked for once more.
 func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (texts []string, done func(bool)) {
 	var lost []*state.Question
 	var news struct {

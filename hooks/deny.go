@@ -63,8 +63,8 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
 	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut
 	known := false
-	q, err := h.recordIn(state.MarkersIn, e, func(have []*state.Question) *state.Question {
-		if known = holdsCall(have, e); known {
+	q, err := h.record(state.MarkersIn, e, func(have []*state.Question) *state.Question {
+		if known = ofCall(have, e) != nil; known {
 			return nil
 		}
 		return fresh
@@ -74,7 +74,7 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	}
 	for _, dir := range h.stateDirs() { // it may have gone to the terminal already
 		have, _, _ := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if holdsCall(have, e) {
+		if ofCall(have, e) != nil {
 			h.drop(q)
 			return nil, nil
 		}
@@ -82,14 +82,14 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	return q, nil
 }
 
-// holdsCall says whether one of these questions is this very call's.
-func holdsCall(qs []*state.Question, e *Event) bool {
+// ofCall is the question of this very call; nil when it is not among them.
+func ofCall(qs []*state.Question, e *Event) *state.Question {
 	for _, q := range qs {
 		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
-			return true
+			return q
 		}
 	}
-	return false
+	return nil
 }
 
 // postInTime puts a marker into its space, within the time that a session can be kept waiting.
@@ -100,7 +100,7 @@ func (h *Hook) postInTime(ctx context.Context, q *state.Question) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	done := make(chan error, 1) // a send that was begun may take longer to end: nobody waits for that here
+	done := make(chan error, 1) // a send that was begun may take longer to end: it ends without a reader
 	go func() {
 		defer h.catch()
 		err := h.poller.Replyable(ctx, h.asked.cfg)
@@ -126,23 +126,21 @@ func (h *Hook) postInTime(ctx context.Context, q *state.Question) error {
 
 // denial is what Claude reads in place of an answer.
 func (h *Hook) denial(q *state.Question) string {
-	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s, question: %s). Continue with other work, or end your turn: "+
-		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, run `%s` in the background, which prints it.",
+	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s, question: %s). "+
+		"Continue with other work, or end your turn: "+
+		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
+		"run `%s` in the background, which prints it.",
 		q.ThreadKey, q.QuestionID, poller.Spoken(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
 }
 
 // waitCommand is how Claude waits for the reply itself.
 func (h *Hook) waitCommand(id string) string {
-	self := h.Self
-	if base := JobName(filepath.Base(self)); self == "" || base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook")) {
-		return "gchat-wait --question-id " + id // a copy under a hook's name would run as that
+	base := JobName(filepath.Base(h.Self))
+	asHook := base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook"))
+	if h.Self == "" || asHook { // a copy under a hook's name would run as that
+		return "gchat-wait --question-id " + id
 	}
-	if strings.ContainsFunc(self, func(r rune) bool {
-		return !strings.ContainsRune("/._-+@%,:=", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
-		self = "'" + strings.ReplaceAll(self, "'", `'\''`) + "'"
-	}
-	return self + " wait --question-id " + id
+	return state.ShellQuoted(h.Self) + " wait --question-id " + id
 }
 
 // toolDeny is the PreToolUse decision that keeps a call from being made and tells Claude why.

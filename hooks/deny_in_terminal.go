@@ -9,7 +9,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// askAgain says whether this call is a question that nobody replied to in time, asked again: it goes to the terminal, once.
+// askAgain says whether this call is a question that had no reply in time, asked again: it goes to the terminal, once.
 // Claude is told to ask in the same words, and may have chosen others: the same options count as well.
 func (h *Hook) askAgain(e *Event) (again bool, err error) {
 	prompts, err := e.prompts()
@@ -30,9 +30,11 @@ func (h *Hook) askAgain(e *Event) (again bool, err error) {
 		}
 		return most
 	}
+	closest := 0
 	for _, q := range h.markers(e) {
-		if q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain && likeness(q) > 0 && (best == nil || likeness(q) > likeness(best)) {
-			best = q
+		mayGo := q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain
+		if like := likeness(q); mayGo && like > closest {
+			best, closest = q, like
 		}
 	}
 	if best == nil {
@@ -54,7 +56,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if now, err := state.LoadQuestion(q.Path); err == nil {
 		q = now
 	}
-	_, err := h.recordIn(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	_, err := h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, known := range have {
 			if known.QuestionID == q.QuestionID {
 				return known

@@ -33,8 +33,8 @@ type Event struct {
 	raw []byte
 }
 
-// Read reads further members into v; one of another type than v's is an error, and the others are read all the same. They are not in Event, since a member of theirs that changes its type in some
-// version must not keep the other hooks from reading the event.
+// Read reads further members into v. A member of another type than v's is an error, and the others are read all the same.
+// They are not in Event: a member that changes its type in some version must not keep other hooks from reading the event.
 func (e *Event) Read(v any) error {
 	if err := json.Unmarshal(e.raw, v); err != nil {
 		return fmt.Errorf("hook event: %w", err)

@@ -23,10 +23,14 @@ type member struct {
 }
 
 // gone are the words for a member that is there no more.
-var gone = []string{"stopped", "shutdown", "shut_down", "dead", "inactive", "terminated", "exited", "killed", "failed", "crashed", "closed", "ended"}
+var gone = []string{
+	"stopped", "shutdown", "shut_down", "dead", "inactive", "terminated",
+	"exited", "killed", "failed", "crashed", "closed", "ended",
+}
 
 func (m member) active() bool {
-	return m.Active != "false" && !slices.Contains(gone, strings.ToLower(strings.ReplaceAll(strings.TrimSpace(string(m.Status)), "-", "_")))
+	status := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(string(m.Status)), "-", "_"))
+	return m.Active != "false" && !slices.Contains(gone, status)
 }
 
 // called says whether the member is one of these agents, or one that replaces it: s3-heartbeat-2 for s3-heartbeat.
@@ -38,7 +42,7 @@ func (m member) called(agents []string) bool {
 // checkAgents finds fault with a session whose team has lost all its persistent agents.
 func (h *Hook) checkAgents(e *Event) *finding {
 	team, members, err := h.team(e)
-	if err != nil { // nobody knows who is there
+	if err != nil {
 		h.log.Warn().Err(err).Str("session", e.SessionID).Msg("team not read; the session may stop")
 		return nil
 	}
@@ -46,10 +50,10 @@ func (h *Hook) checkAgents(e *Event) *finding {
 	if team == "" || slices.ContainsFunc(members, func(m member) bool { return m.active() && m.called(agents) }) {
 		return nil
 	}
-	names := strings.Join(agents, ", ")
+	none := fmt.Sprintf("None of the persistent agents of the team %s is active (%s)", team, strings.Join(agents, ", "))
 	return &finding{
-		forClaude: fmt.Sprintf("None of the persistent agents of the team %s is active (%s), so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.", team, names),
-		forPerson: fmt.Sprintf("None of the persistent agents of the team %s is active (%s).", team, names),
+		forClaude: none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
+		forPerson: none + ".",
 	}
 }
 

@@ -23,13 +23,15 @@ func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFol
 	how := "The dialog is drawn in the terminal."
 	switch h.asked.rules.AskMode {
 	case state.Deny:
-		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. Then go on with other work or stop; the reply comes to you by itself."
+		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
+			"Then go on with other work or stop; the reply comes to you by itself."
 	case state.Native, state.Hold, state.Inject:
 		how = "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
 	}
 	return &finding{
-		forClaude: fmt.Sprintf("The user was not asked anything within %s, so do not stop yet. Ask with the AskUserQuestion tool what comes next, with two to four concrete options, "+
-			"and say briefly what is done and what is open. ", poller.Spoken(recently)) + how,
+		forClaude: "The user was not asked anything within " + poller.Spoken(recently) + ", so do not stop yet. " +
+			"Ask with the AskUserQuestion tool what comes next, with two to four concrete options, " +
+			"and say briefly what is done and what is open. " + how,
 		forPerson: "Claude stops without having asked you what comes next.",
 	}
 }
@@ -39,7 +41,9 @@ func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFol
 func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript string) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	for _, folder := range markers {
-		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack), func(m *state.Proof) (bool, error) { return askedInSpace(m, now) })
+		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack), func(m *state.Proof) (bool, error) {
+			return askedInSpace(m, now)
+		})
 		if h.passedOver(bad); asked {
 			return true
 		}
@@ -76,12 +80,13 @@ func (h *Hook) markerFolders() (folders []*state.MarkerFolder) {
 // askedInSpace says whether a marker lets its session stop.
 func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
 	if m.AskedAt.After(now.Add(state.MarkerSlack)) {
-		return false, &state.Corrupt{Path: m.Path, Err: fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))}
+		why := fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))
+		return false, &state.Corrupt{Path: m.Path, Err: why}
 	}
 	switch m.Status {
 	case state.Pending:
 		return within(now, m.AskedAt, recently), nil
-	case state.TimedOut: // asked, and nobody replied: there is nothing more to do about it
+	case state.TimedOut: // asked in vain: there is nothing more to do about it
 		return within(now, m.AskedAt, state.MaxAge), nil
 	case state.Answered, state.Resolved:
 		answered := m.ResolvedAt

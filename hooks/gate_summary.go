@@ -27,7 +27,7 @@ func (h *Hook) tellStop(ctx context.Context, e *Event, news gateNews) error {
 	l, err := h.ledgers().Load(e.SessionID)
 	if err == nil {
 		if told, waiting := h.ledgers().AtGate(l); told {
-			if waiting { // whoever wrote that may have been killed before it had it sent
+			if waiting { // the hook that wrote it may have been killed before it had it sent
 				h.wake()
 			}
 			return nil
@@ -37,8 +37,8 @@ func (h *Hook) tellStop(ctx context.Context, e *Event, news gateNews) error {
 	if err != nil {
 		return fmt.Errorf("tell of the stop: %w", err)
 	}
-	// The turn that ends now is counted by gchat-session-event, which runs beside this. Where prompts have ids it counts once,
-	// whoever does it; else it may be about to be counted.
+	// gchat-session-event, which runs beside this, counts the turn that ends now. Where prompts have ids a turn counts once;
+	// else that hook may be about to count it.
 	uncounted := 0
 	if l == nil || e.PromptID != "" {
 		if err := h.turnEnd(ctx, e, news.sessionNews, cfg); err != nil {

@@ -41,7 +41,7 @@ func askedInTurn(tail []byte) bool {
 			switch {
 			case e.Type == "assistant" && b.Type == "tool_use" && b.Name == askTool && b.ID != "":
 				asked[b.ID] = true
-			case isResult && e.Type == "user" && b.Type == "tool_result" && asked[b.ToolUseID] && wasDrawn(e.Message.Content, b.ToolUseID):
+			case e.Type == "user" && b.Type == "tool_result" && asked[b.ToolUseID] && wasDrawn(e.Message.Content, b.ToolUseID):
 				return true
 			}
 		}

@@ -40,10 +40,11 @@ func inGit(dir string) bool {
 }
 
 // git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
-// signatures, asks nobody, fetches nothing, and is gone with its children at ctx's end.
+// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
-		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}, args...)...)
+	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
+	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -118,9 +119,11 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 		c.files = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 	}
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
-	if out, err := git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude"); err == nil && out != "" {
+	out, err := git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude")
+	if err == nil && out != "" {
 		for _, f := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
-			if info, err := os.Lstat(filepath.Join(dir, f)); err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
+			info, err := os.Lstat(filepath.Join(dir, f))
+			if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
 				c.files = append(c.files, f)
 			}
 		}

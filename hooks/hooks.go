@@ -46,6 +46,7 @@ type Hook struct {
 		chat  string // "" when the webhook has to be asked for
 		space string
 		by    *poller.Asker
+		pid   int // of Claude Code; 0 when that cannot be told
 	}
 }
 

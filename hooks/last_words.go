@@ -3,8 +3,6 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"path/filepath"
 	"strings"
 )
@@ -38,17 +36,12 @@ func LastWords(path string) (Said, error) {
 	}
 	defer f.Close()
 	for long := int64(128 << 10); ; long *= 8 {
-		begin := max(0, size-min(long, lastWordsBytes))
-		tail := make([]byte, size-begin)
-		n, err := f.ReadAt(tail, begin)
-		if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
+		tail, err := lastLines(f, size, min(long, lastWordsBytes))
+		if err != nil {
 			return Said{}, err
 		}
-		if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
-			_, tail, _ = bytes.Cut(tail, []byte("\n"))
-		}
 		s := speech{}
-		if s.readBack(tail) || begin == 0 || long >= lastWordsBytes || len(s.texts) > 0 && long >= restBytes {
+		if s.readBack(tail) || long >= min(size, lastWordsBytes) || len(s.texts) > 0 && long >= restBytes {
 			return Said{strings.Join(s.texts, "\n"), string(s.entry), s.lasts, s.earlier && len(s.texts) > 0}, nil
 		}
 	}
@@ -78,7 +71,8 @@ func (s *speech) readBack(tail []byte) (done bool) {
 			s.before++
 		}
 		says, prompts := bytes.Contains(line, []byte(`"assistant"`)), bytes.Contains(line, []byte(`"user"`))
-		if result := prompts && bytes.Contains(line, []byte(`"tool_result"`)); !says && (!prompts || result) { // most bytes need no parser
+		result := prompts && bytes.Contains(line, []byte(`"tool_result"`))
+		if !says && (!prompts || result) { // most bytes need no parser
 			s.followed = s.followed || result
 			continue
 		}
@@ -91,7 +85,8 @@ func (s *speech) readBack(tail []byte) (done bool) {
 			}
 		case e.Type == "user":
 			prompt, ok := promptOf(line, e, blocks)
-			if !ok || strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-") || strings.HasPrefix(prompt, "<bash-") { // a slash command, or one for the shell
+			slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
+			if !ok || slash || strings.HasPrefix(prompt, "<bash-") { // a command for Claude Code, or for the shell
 				continue
 			}
 			if len(s.texts) > 0 {

@@ -90,7 +90,7 @@ func readNotice(e *Event) (n notice, err error) {
 				Body  words `json:"body"`
 				Agent words `json:"agent_name"`
 			}
-			_ = json.Unmarshal(in.Notification, &first) // absent, or in a form that nobody knows: no kind
+			_ = json.Unmarshal(in.Notification, &first) // absent, or in an unknown form: no kind
 			n.kind, n.title, n.body, n.agent = string(first.Kind), string(first.Title), string(first.Body), string(first.Agent)
 			if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
 				n.session = e.SessionID
@@ -118,8 +118,8 @@ func nonEmpty(texts ...string) (said []string) {
 	return said
 }
 
-// notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and
-// what nobody wants to hear costs no more than reading the configuration.
+// notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
+// suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
 	n, err := readNotice(e)
 	if err != nil || n.kind == "" {
@@ -139,7 +139,8 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	}
 	about, text := h.noticeText(n, to)
 	name := cmp.Or(h.Env("CLAUDE_SESSION_ID"), n.session)
-	return h.put(e, poller.Report{Report: gchat.Report{Type: to.typ, Prefix: to.prefix, Session: name, About: about, Text: text}, Kind: to.kind})
+	report := gchat.Report{Type: to.typ, Prefix: to.prefix, Session: name, About: about, Text: text}
+	return h.put(e, poller.Report{Report: report, Kind: to.kind})
 }
 
 func (h *Hook) logProblems(cfg *state.Config) {

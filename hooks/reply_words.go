@@ -64,7 +64,7 @@ func endOf(q *state.Question) string {
 	return "(answered question " + q.QuestionID + ")"
 }
 
-// timeoutText wakes a session that nobody replied to; unread says that there may be a reply, which cannot be read.
+// timeoutText wakes a session whose question had no reply; unread says that there may be a reply, which cannot be read.
 func timeoutText(q *state.Question, unread bool) string {
 	waited := state.DefaultReplyTimeout
 	if q.TimesOutAt != nil {

@@ -17,7 +17,7 @@ const (
 
 // rewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
 // session's questions in deny mode, and ends with exit code 2 and a reply on stderr, which wakes the session. On PreToolUse
-// it waits for its own call's question, on Stop for those that nobody waits for, since their waiter was killed, the session
+// it waits for its own call's question, on Stop for those without a waiter, since their waiter was killed, the session
 // was resumed, or another reply had to be delivered first.
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	own := ""
@@ -46,7 +46,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			return nil
 		case <-tick.C:
 			if w.pid > 0 && poller.Gone(&state.Question{ClaudePID: w.pid, ClaudeStart: w.start}) {
-				return nil // nobody is left to be woken
+				return nil // there is no session to wake
 			}
 			w.adopt(ctx, own, false)
 		case one := <-w.replies:
@@ -62,10 +62,12 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 // "" when its question went another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) (path string) {
 	hash := e.inputHash()
-	for deadline := time.Now().Add(ownBound); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		gone := false
 		for _, q := range h.markers(e) {
-			if mine := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID || q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == ""); mine && path == "" {
+			byID := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID
+			byInput := q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == "")
+			if path == "" && (byID || byInput) {
 				if gone = !q.Status.Open() && q.Status != state.TimedOut; q.Denied {
 					path = q.Path
 				}
@@ -75,7 +77,7 @@ func (h *Hook) ownMarker(ctx context.Context, e *Event) (path string) {
 			return path
 		}
 		for _, dir := range h.stateDirs() { // asked in the terminal after all
-			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && e.ToolUseID != "" && holdsCall(qs, e) {
+			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && ofCall(qs, e) != nil {
 				return ""
 			}
 		}

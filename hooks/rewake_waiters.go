@@ -31,18 +31,18 @@ type waiter struct {
 	done chan struct{}
 }
 
-// adopt begins to wait for every question of the session that nobody waits for. At first that a session had ended says
+// adopt begins to wait for every question of the session that has no waiter. At first that a session had ended says
 // nothing, since this hook runs in it; later it has ended again.
 func (w *waiters) adopt(ctx context.Context, own string, first bool) {
 	for _, q := range w.markers(w.event) {
-		if !q.Status.Open() && !q.Late(time.Now()) || !q.Denied || !first && q.SessionEnded != nil || slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path }) {
+		waited := slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path })
+		if waited || !q.Denied || !q.Status.Open() && !q.Late(time.Now()) || !first && q.SessionEnded != nil {
 			continue
 		}
 		if own != "" && q.Path != own && time.Since(q.AskedAt).Abs() < ownBound {
 			continue // its own hook is just starting
 		}
-		// The same session can be resumed in two terminals: the other one's question is its own affair while it lives.
-		if q.ClaudePID != 0 && w.pid != 0 && q.ClaudePID != w.pid && !poller.Gone(q) && q.SessionEnded == nil {
+		if q.SessionEnded == nil && w.inOtherTerminal(q) {
 			continue
 		}
 		lock, err := state.LockWaiter(q)

@@ -51,7 +51,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	}
 	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
 	if cfg.WebhookURL == "" && cfg.WebhookCommand == "" {
-		return nil // nobody to report to
+		return nil // there is no space to report to
 	}
 	return keep(ctx, e, news, cfg)
 }
@@ -71,8 +71,8 @@ func (h *Hook) hasLedger(e *Event) bool {
 func (h *Hook) begin(ctx context.Context, e *Event, news sessionNews, source string) state.Ledger {
 	now := time.Now().UTC()
 	l := state.Ledger{
-		SessionID: e.SessionID, SessionName: h.asker(e).Name, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD, StartedAt: now, LastSeen: now,
-		Source: source, Model: string(news.Model), TranscriptPath: string(news.Transcript),
+		SessionID: e.SessionID, SessionName: h.asker(e).Name, ProjectDir: absolute(state.ProjectDir(h.Env)), CWD: e.CWD,
+		StartedAt: now, LastSeen: now, Source: source, Model: string(news.Model), TranscriptPath: string(news.Transcript),
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitQuick)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// oldEnd is when nobody wants to hear of an end any more.
+// oldEnd is how old an end may be and still be reported.
 const oldEnd = 7 * 24 * time.Hour
 
 // ReportEnded reports the sessions that have ended: it composes each summary, puts it into the outbox and takes the
@@ -31,7 +31,8 @@ func ReportEnded(ctx context.Context, p *poller.Poller) (left bool) {
 			continue // another environment's: its flusher reports it
 		}
 		if err := reportEnd(ctx, p, cfg, l); err != nil {
-			p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("session", l.SessionID).Msg("end of session not reported; the next hook tries again")
+			p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("session", l.SessionID).
+				Msg("end of session not reported; the next hook tries again")
 			continue
 		}
 		if ctx.Err() != nil {

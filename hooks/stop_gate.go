@@ -33,7 +33,7 @@ type finding struct {
 }
 
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
-// next, and while nobody of its team is there. It never does so for long, and where it cannot tell the session stops.
+// next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
 func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 	if e.HookEventName != "Stop" {
 		return nil

@@ -52,7 +52,7 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	return e, blocks, true
 }
 
-// openRegular opens a file that somebody else names. It neither waits (a FIFO does) nor follows a link at its end, and
+// openRegular opens a file that another program names. It neither waits (a FIFO does) nor follows a link at its end, and
 // takes nothing but a regular file.
 func openRegular(path string) (f *os.File, size int64, err error) {
 	if !filepath.IsAbs(path) {
@@ -106,7 +106,12 @@ func tailOf(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	begin := max(0, size-tailBytes)
+	return lastLines(f, size, tailBytes)
+}
+
+// lastLines reads the lines at a file's end, at most so many bytes.
+func lastLines(f *os.File, size, most int64) ([]byte, error) {
+	begin := max(0, size-most)
 	tail := make([]byte, size-begin)
 	n, err := f.ReadAt(tail, begin)
 	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter

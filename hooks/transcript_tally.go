@@ -118,7 +118,8 @@ func (t *tally) edited(b block) {
 	if b.Name != "Edit" && b.Name != "MultiEdit" && b.Name != "Write" && b.Name != "NotebookEdit" {
 		return
 	}
-	if path := (toolCall{Name: b.Name, Input: b.Input}).what(); !strings.HasPrefix(path, "{") && path != "" && !t.known[path] && len(t.files) < maxFiles {
+	path := (toolCall{Name: b.Name, Input: b.Input}).what()
+	if path != "" && !strings.HasPrefix(path, "{") && !t.known[path] && len(t.files) < maxFiles {
 		t.known[path] = true
 		t.files = append(t.files, path)
 	}

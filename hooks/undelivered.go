@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -23,7 +22,7 @@ func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
 		}
 		lock, err := state.LockWaiter(q)
 		if err != nil {
-			continue // somebody is about to deliver it
+			continue // another process is about to deliver it
 		}
 		locks = append(locks, lock)
 		if q, err = h.poller.Judge(q.Path); err != nil {
@@ -38,7 +37,7 @@ func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
 			if !handedOver {
 				break
 			}
-			also := delivered // a prompt that another hook blocks takes its context with it: the next event looks at the transcript
+			also := delivered // another hook may block the prompt, and its context with it: the next event looks
 			if e.HookEventName == "SessionStart" {
 				also = nil // nothing blocks that
 			}
@@ -58,16 +57,9 @@ func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
 // sessionEnded writes down that the session of open markers has ended: its waiters end, and who replies is told when the
 // reply will be read.
 func (h *Hook) sessionEnded(e *Event) {
-	pid := 0
 	for _, q := range h.markers(e) {
-		if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil {
+		if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil || h.inOtherTerminal(q) {
 			continue
-		}
-		if pid == 0 {
-			pid = poller.ClaudePID(h.Env)
-		}
-		if q.ClaudePID != 0 && pid != 0 && pid != q.ClaudePID && !poller.Gone(q) {
-			continue // the same session in another terminal goes on
 		}
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			if !q.Status.Open() && !q.Answerable() {
@@ -83,8 +75,7 @@ func (h *Hook) sessionEnded(e *Event) {
 }
 
 // notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
-// no other way, where the event takes a context. At the session's end, where nobody would see anything, the markers hear of
-// it.
+// no other way, where the event takes a context. At the session's end, which shows nothing to anyone, the markers hear of it.
 func (h *Hook) notify(e *Event) {
 	if e.HookEventName == "SessionEnd" {
 		h.sessionEnded(e)

@@ -13,7 +13,8 @@ import (
 
 // untilTold is a context that ends when the hook is told to end: Claude Code sends SIGTERM on Esc and when it quits.
 func untilTold() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
+	return signal.NotifyContext(context.Background(),
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
@@ -53,7 +54,7 @@ func (h *Hook) dismiss(path string) {
 	}
 }
 
-// leave hands what this hook put into the outbox to somebody who stays.
+// leave hands what this hook put into the outbox to a process that stays.
 func (h *Hook) leave() {
 	if h.poller.Left() {
 		h.wake()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,9 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 		return "it is not known what of the answer arrived", err
 	}
 	if h.screen.Kind == Review && h.gave == 1 && len(h.acts) == 1 {
-		if err := h.tap(ctx, KeyLeft, func(s Screen) bool { return s.Kind == Review }, func(s Screen) bool { return asks(s, h.page.act.prompt) == "" }); err != nil {
+		review := func(s Screen) bool { return s.Kind == Review }
+		back := func(s Screen) bool { return asks(s, h.page.act.prompt) == "" }
+		if err := h.tap(ctx, KeyLeft, review, back); err != nil {
 			return ticked, err
 		}
 		h.gave = 0
@@ -50,7 +53,8 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 	switch {
 	case asks(h.screen, h.page.act.prompt) == "":
 		if h.gave > 0 {
-			return fmt.Sprintf("%d of its %d questions are answered in the dialog, and nothing was submitted", h.gave, len(h.acts)), nil
+			const some = "%d of its %d questions are answered in the dialog, and nothing was submitted"
+			return fmt.Sprintf(some, h.gave, len(h.acts)), nil
 		}
 		if err := h.undo(ctx); err != nil {
 			return ticked, err
@@ -69,7 +73,8 @@ func (h *hand) takeBack(ctx context.Context) (left string, err error) {
 	}
 	switch {
 	case mixed:
-		return "Claude may have been told a part of it", closed("the dialog was closed in the terminal while the answer was being typed")
+		return "Claude may have been told a part of it",
+			closed("the dialog was closed in the terminal while the answer was being typed")
 	case h.unseen && !h.strayed && h.last != "":
 		return "or it was our key that closed it", closed("the question was answered or left in the terminal")
 	}
@@ -104,13 +109,14 @@ func (h *hand) ours() []int {
 	return rows
 }
 
-// words are what we typed into a field, or may have typed there with the last key, with a little that somebody typed
+// words are what we typed into a field, or may have typed there with the last key, with a little that a person typed
 // after it; "" when what the field shows is something else.
 func (h *hand) words(shown string) string {
 	const little = 3
 	for _, text := range []string{h.aim.text + h.aim.notes, h.page.text + h.page.notes} {
 		ours, there := squeeze(text), squeeze(shown)
-		if ours != "" && strings.Contains(there, ours) && utf8.RuneCountInString(there) <= utf8.RuneCountInString(ours)+little || Begins(shown, text) {
+		more := utf8.RuneCountInString(there) - utf8.RuneCountInString(ours)
+		if ours != "" && more <= little && strings.Contains(there, ours) || Begins(shown, text) {
 			return shown
 		}
 	}
@@ -129,7 +135,9 @@ func (h *hand) undo(ctx context.Context) error {
 		if err := h.erase(ctx, inNotes); err != nil {
 			return err
 		}
-		if err := h.tap(ctx, KeyEscape, func(s Screen) bool { return s.Kind == Question && s.Noting }, func(s Screen) bool { return s.Kind == Question && !s.Noting }); err != nil {
+		noting := func(s Screen) bool { return s.Kind == Question && s.Noting }
+		left := func(s Screen) bool { return s.Kind == Question && !s.Noting }
+		if err := h.tap(ctx, KeyEscape, noting, left); err != nil {
 			return err
 		}
 	} else if text != "" && h.words(text) != "" {
@@ -156,14 +164,16 @@ func (h *hand) untick(ctx context.Context) error {
 		}
 		if cursorRow(h.screen) == field {
 			on := func(s Screen) bool { return s.Kind == Question && cursorRow(s) == field }
-			if err := h.tap(ctx, KeyUp, on, func(s Screen) bool { return s.Kind == Question && cursorRow(s) == field-1 }); err != nil {
+			above := func(s Screen) bool { return s.Kind == Question && cursorRow(s) == field-1 }
+			if err := h.tap(ctx, KeyUp, on, above); err != nil {
 				return err
 			}
 		}
 		ticked := func(s Screen) bool {
 			return asks(s, h.page.act.prompt) == "" && isTicked(s, n) && cursorRow(s) != field
 		}
-		if err := h.tap(ctx, KeyDigit(n), ticked, func(s Screen) bool { return s.Kind == Question && !isTicked(s, n) }); err != nil {
+		unticked := func(s Screen) bool { return s.Kind == Question && !isTicked(s, n) }
+		if err := h.tap(ctx, KeyDigit(n), ticked, unticked); err != nil {
 			return err
 		}
 	}
@@ -171,12 +181,7 @@ func (h *hand) untick(ctx context.Context) error {
 }
 
 func isTicked(s Screen, number int) bool {
-	for _, r := range s.Rows {
-		if r.Number == number && r.Ticked {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Number == number && r.Ticked })
 }
 
 func fieldText(s Screen) string {

@@ -3,7 +3,6 @@ package inject
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"gchat-hooks/state"
 )
@@ -11,13 +10,7 @@ import (
 func hasPreview(o state.Option) bool { return o.Preview != "" }
 
 // cursorRow is the number of the row that ❯ stands on; 0 for one without a number, or off the screen.
-func cursorRow(s Screen) int {
-	i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
-	if i < 0 {
-		return 0
-	}
-	return s.Rows[i].Number
-}
+func cursorRow(s Screen) int { return s.cursor().Number }
 
 // moveTo moves the cursor to a row, one key at a time. A list is a ring: above the first row is the field for own
 // words in a multi-select, which is the way there.
@@ -61,12 +54,12 @@ func (h *hand) moveTo(ctx context.Context, number int) error {
 
 // insist sends a key that may get lost, as 2.1.329 loses those that meet a page just drawn. It is sent a second time only
 // when it can never come to effect any more: a cursor key sent after it has moved the cursor, and keys keep their order.
-func (h *hand) insist(ctx context.Context, s step, cursor func(Screen) int) error {
+func (h *hand) insist(ctx context.Context, s step) error {
 	err := h.send(ctx, s)
 	if !errors.Is(err, errNoEffect) || h.page.text != "" || h.page.noting || len(s.leaves) != 1 && s.name != string(KeyTab) {
 		return err
 	}
-	at := cursor(h.screen)
+	at := cursorRow(h.screen)
 	if at == 0 || h.screen.Kind == Question && at == h.page.act.field() {
 		return err
 	}
@@ -76,20 +69,18 @@ func (h *hand) insist(ctx context.Context, s step, cursor func(Screen) int) erro
 	}
 	for _, probe := range []Key{there, back} {
 		p := key(probe)
-		from := cursor(h.screen)
-		p.before = func(now Screen) string { return h.around(s, from)(now) }
+		from := cursorRow(h.screen)
+		p.before = h.around
 		p.after = func(now Screen) (seen, string) {
-			switch to := cursor(now); {
-			case to == from && h.around(s, from)(now) == "":
+			switch {
+			case h.around(now) != "":
+				return unlike, "the dialog changed in the terminal"
+			case cursorRow(now) == from:
 				return notYet, ""
-			case to != from && h.around(s, to)(now) == "":
-				return done, ""
 			}
-			return unlike, "the dialog changed in the terminal"
+			return done, ""
 		}
-		if h.page.cursor != 0 {
-			h.page.cursor = 0
-		}
+		h.page.cursor = 0
 		if err := h.send(ctx, p); err != nil {
 			return err
 		}
@@ -97,14 +88,12 @@ func (h *hand) insist(ctx context.Context, s step, cursor func(Screen) int) erro
 	return h.send(ctx, s)
 }
 
-// around is the step's own condition, wherever the cursor stands.
-func (h *hand) around(s step, _ int) func(Screen) string {
-	return func(now Screen) string {
-		if now.Kind == Review {
-			return reviewDiffers(now, h.acts)
-		}
-		anywhere := h.page
-		anywhere.cursor = cursorRow(now)
-		return anywhere.differs(now)
+// around says what differs on the open page, wherever the cursor stands.
+func (h *hand) around(now Screen) string {
+	if now.Kind == Review {
+		return reviewDiffers(now, h.acts)
 	}
+	anywhere := h.page
+	anywhere.cursor = cursorRow(now)
+	return anywhere.differs(now)
 }

@@ -45,12 +45,16 @@ func (g page) differs(s Screen) string {
 
 func (g page) rowDiffers(r Row) string {
 	field := r.Kind == OtherRow
+	moved := r.Cursor && r.Number != g.cursor || !r.Cursor && r.Number == g.cursor && r.Kind != SubmitRow
+	if g.cursor == 0 {
+		moved = r.Cursor && field
+	}
 	switch {
 	case g.act.prompt.MultiSelect && (field || r.Kind == OptionRow) && r.Ticked != g.ticks[r.Number]:
 		return fmt.Sprintf("%q was changed in the terminal", cutText(r.Label, 40))
 	case field && !Same(r.Text, g.text):
 		return "somebody typed into it in the terminal"
-	case r.Cursor && g.cursor == 0 && field, r.Cursor && g.cursor != 0 && r.Number != g.cursor, !r.Cursor && g.cursor != 0 && r.Number == g.cursor && r.Kind != SubmitRow:
+	case moved:
 		return "its cursor was moved in the terminal"
 	}
 	return ""
@@ -81,21 +85,24 @@ func asks(s Screen, p state.Prompt) string {
 	case s.Multi != p.MultiSelect && !s.Below:
 		return "another dialog with that question is open"
 	}
+	const otherOptions = "the question is open with other options"
 	options := 0
 	for _, r := range s.Rows {
 		switch {
-		case r.Kind == OptionRow && (r.Number < 1 || r.Number > len(p.Options)):
-			return "the question is open with other options"
-		case r.Kind == OptionRow && !Same(r.Label, p.Options[r.Number-1].Label) && !(r.Cut && Begins(r.Label, p.Options[r.Number-1].Label)):
-			return "the question is open with other options"
 		case r.Kind == OtherRow && r.Number != len(p.Options)+1:
-			return "the question is open with other options"
+			return otherOptions
 		case r.Kind == OptionRow:
+			if r.Number < 1 || r.Number > len(p.Options) {
+				return otherOptions
+			}
+			if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(r.Cut && Begins(r.Label, label)) {
+				return otherOptions
+			}
 			options++
 		}
 	}
 	if options < len(p.Options) && !s.Above && !s.Below {
-		return "the question is open with other options"
+		return otherOptions
 	}
 	return ""
 }

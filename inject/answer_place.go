@@ -70,7 +70,7 @@ func recent(at time.Time, ago time.Duration) bool {
 	return d < ago && d > -2*time.Second // tmux counts whole seconds
 }
 
-// untouched says why the first page is not as it was asked. Somebody may have left the cursor on the empty field.
+// untouched says why the first page is not as it was asked. A person may have left the cursor on the empty field.
 func (h *hand) untouched(s Screen) string {
 	h.page.cursor = 0
 	if at := cursorRow(s); s.Kind == Question && at == h.page.act.field() && fieldText(s) == "" {
@@ -79,7 +79,7 @@ func (h *hand) untouched(s Screen) string {
 	return h.page.differs(s)
 }
 
-// unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. Somebody who scrolled a
+// unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. A person who scrolled a
 // moment ago reads there and is left alone.
 func (h *hand) unscroll(ctx context.Context, last time.Time) error {
 	if recent(last, cmp.Or(h.t.Idle, idle)) {
@@ -91,7 +91,7 @@ func (h *hand) unscroll(ctx context.Context, last time.Time) error {
 	return h.at.Server.Unscroll(ctx, h.at.Pane)
 }
 
-// mayType says whether keys would reach the Claude Code that asked, and nobody else types.
+// mayType says whether keys would reach the Claude Code that asked, and no person types.
 func (h *hand) mayType(ctx context.Context) error {
 	p, err := h.at.Server.Pane(ctx, h.at.Pane)
 	switch {

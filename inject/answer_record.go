@@ -96,14 +96,16 @@ func (h *hand) confirm(ctx context.Context) Outcome {
 	}
 	const before = "the question was answered or left in the terminal a moment before"
 	switch r, there := h.news(); {
-	case there && !r.theirs(h.acts), !there && !strayed: // on the last page, whoever closed it, it showed our answers
+	case there && !r.theirs(h.acts), !there && !strayed: // its last page, if it closed there, showed our answers
 		return h.ended(Injected, err)
 	case there && r.mixed(h.acts):
-		return h.ended(Dirty, closed("somebody typed into the dialog in the moment that the answer was submitted: Claude was told both"))
+		return h.ended(Dirty, closed("somebody typed into the dialog in the moment that the answer was submitted: "+
+			"Claude was told both"))
 	case strayed && err != nil:
 		return h.ended(Dirty, fmt.Errorf(before+", and our last key may stand in the input box (%w)", err))
 	case !there && h.reviewed():
-		return h.ended(Dirty, closed("somebody closed the dialog on its last page: it is not known whether the answers were submitted"))
+		return h.ended(Dirty, closed("somebody closed the dialog on its last page: "+
+			"it is not known whether the answers were submitted"))
 	}
 	return h.ended(Unchanged, closed(before))
 }

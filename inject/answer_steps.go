@@ -57,14 +57,7 @@ func (h *hand) answer(ctx context.Context) error {
 		}
 		return h.gone(s)
 	}
-	return h.insist(ctx, submit, func(s Screen) int {
-		for _, r := range s.Rows {
-			if r.Cursor {
-				return r.Number
-			}
-		}
-		return 0
-	})
+	return h.insist(ctx, submit)
 }
 
 // settled is steady, which a dry run must take as given after the first page.
@@ -107,19 +100,14 @@ func (h *hand) fill(ctx context.Context) error {
 	case a.text != "":
 		return h.fillWords(ctx)
 	}
-	if h.screen.Preview {
-		return h.fillPreviewed(ctx)
+	if h.screen.Preview { // there a digit only moves the cursor (2.1.197, 2.1.329)
+		if err := h.moveTo(ctx, a.numbers[0]); err != nil {
+			return err
+		}
+		return h.leave(ctx, key(KeyEnter))
 	}
 	// One digit chooses and submits: there is nothing in between that another key could change.
 	return h.leave(ctx, key(KeyDigit(a.numbers[0])))
-}
-
-// fillPreviewed: with previews a digit only moves the cursor (2.1.197, 2.1.329).
-func (h *hand) fillPreviewed(ctx context.Context) error {
-	if err := h.moveTo(ctx, h.page.act.numbers[0]); err != nil {
-		return err
-	}
-	return h.leave(ctx, key(KeyEnter))
 }
 
 // fillWords: the number of the field moves the cursor there; then its label is replaced by what is typed.
@@ -224,7 +212,7 @@ func (h *hand) write(ctx context.Context, text string) error {
 			return err
 		}
 	}
-	// A key of somebody's that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
+	// A person's key that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
 	return h.settled(ctx, h.page.differs)
 }
 
@@ -265,7 +253,7 @@ func (h *hand) change(ctx context.Context, s step, next page) error {
 		}
 		return unlike, why
 	}
-	if err := h.insist(ctx, s, cursorRow); err != nil {
+	if err := h.insist(ctx, s); err != nil {
 		return err
 	}
 	h.page = next
@@ -291,7 +279,7 @@ func (h *hand) leave(ctx context.Context, s step) error {
 		}
 		return unlike, asks(seenNow, now.act.prompt)
 	}
-	return h.insist(ctx, s, cursorRow)
+	return h.insist(ctx, s)
 }
 
 // gone says whether the dialog has closed: something else of Claude Code's is there.

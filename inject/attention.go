@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// LastTyped is when somebody last did something in a terminal that shows this pane's session, in whole seconds; zero when
+// LastTyped is when a person last did something in a terminal that shows this pane's session, in whole seconds; zero when
 // none is attached. Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the mouse is on),
 // focus in and out (where focus-events is on) and late answers to tmux's questions count; so does attaching. What goes
 // through tmux's commands does not, our own keys least of all; nor do output, a resize, a switch to another session, or

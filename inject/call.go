@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +19,9 @@ import (
 const callTimeout = 3 * time.Second
 
 // elsewhere is where tmux lies on machines whose daemons get a PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
-var elsewhere = []string{"/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin"}
+var elsewhere = []string{
+	"/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
+}
 
 func program() (string, error) {
 	found, err := exec.LookPath("tmux")
@@ -61,21 +64,17 @@ func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (stri
 
 // withoutTmux takes our own place in a tmux out of the environment: it would stand in for a target that is missing.
 func withoutTmux(env []string) []string {
-	var rest []string
-	for _, v := range env {
-		if name, _, _ := strings.Cut(v, "="); name != "TMUX" && name != "TMUX_PANE" {
-			rest = append(rest, v)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(env, func(v string) bool {
+		return strings.HasPrefix(v, "TMUX=") || strings.HasPrefix(v, "TMUX_PANE=")
+	})
 }
 
 // explain turns tmux's words (3.3a) into the errors that callers tell apart.
 func explain(words string, err error) error {
 	has := func(s string) bool { return strings.Contains(words, s) }
 	switch {
-	case has("no server running"), has("error connecting to") && (has("No such file") || has("Connection refused") || has("Not a directory")),
-		has("server exited"), has("lost server"):
+	case has("no server running"), has("server exited"), has("lost server"),
+		has("error connecting to") && (has("No such file") || has("Connection refused") || has("Not a directory")):
 		return ErrNoServer
 	case has("can't find pane"), has("can't find window"):
 		return ErrNoPane

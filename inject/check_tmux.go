@@ -26,11 +26,14 @@ var tmuxVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // checkProgram looks for tmux. The typist was tried from 3.3 on.
 func checkProgram(ctx context.Context, types bool) []state.Finding {
 	const mend = "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"
+	found := func(level state.Level, what, means string) []state.Finding {
+		return []state.Finding{{Level: level, What: what, Means: means, Mend: mend}}
+	}
 	tmux, err := program()
-	if err != nil {
-		if types {
-			return []state.Finding{{Level: state.LevelFail, What: "there is no tmux, but ask_mode is inject", Means: "answers cannot be typed", Mend: mend}}
-		}
+	switch {
+	case err != nil && types:
+		return found(state.LevelFail, "there is no tmux, but ask_mode is inject", "answers cannot be typed")
+	case err != nil:
 		return state.Skipped("there is no tmux; only ask_mode inject and menu-driver need one")
 	}
 	cmd := exec.CommandContext(ctx, tmux, "-V")
@@ -39,10 +42,10 @@ func checkProgram(ctx context.Context, types bool) []state.Finding {
 	said := strings.TrimSpace(string(out))
 	m := tmuxVersion().FindStringSubmatch(said)
 	if err != nil || m == nil {
-		return []state.Finding{{Level: state.LevelWarn, What: "tmux does not tell its version", Means: "answers may not be typed", Mend: mend}}
+		return found(state.LevelWarn, "tmux does not tell its version", "answers may not be typed")
 	}
 	if m[2] < "3" && len(m[2]) == 1 || m[2] == "3" && len(m[3]) == 1 && m[3] < "3" {
-		return []state.Finding{{Level: state.LevelWarn, What: said + " is older than what was tried", Means: "answers may not be typed", Mend: mend}}
+		return found(state.LevelWarn, said+" is older than what was tried", "answers may not be typed")
 	}
 	return state.Fine(said)
 }
@@ -61,8 +64,11 @@ func checkServer(ctx context.Context, env state.Getenv) []state.Finding {
 	case errors.Is(err, ErrNoServer):
 		return state.Skipped("no tmux server runs")
 	case err != nil:
-		return []state.Finding{{Level: state.LevelWarn, What: "the tmux server does not answer", Means: "sessions have no name of it, and nothing is typed",
-			Mend: "tmux ls; a server that was stopped goes on with kill -CONT"}}
+		return []state.Finding{{
+			Level: state.LevelWarn, What: "the tmux server does not answer",
+			Means: "sessions have no name of it, and nothing is typed",
+			Mend:  "tmux ls; a server that was stopped goes on with kill -CONT",
+		}}
 	}
 	return state.Fine(fmt.Sprintf("the tmux server answers; sessions: %d", len(sessions)))
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
-// ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the one that was meant. What the
+// ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the intended one. What the
 // error says besides is for a person.
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
@@ -61,19 +62,16 @@ func meant(pid int, start string, tree []process, all map[int]process) error {
 	if !ok || p.dead || start != "" && StartOf(pid) != start {
 		return fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, pid, runs(tree[0], tree))
 	}
-	inside := false
-	for _, t := range tree {
-		inside = inside || t.pid == pid
-	}
+	asker := fmt.Sprintf("the Claude Code that asked (pid %d)", pid)
 	switch {
-	case !inside:
-		return fmt.Errorf("%w: the Claude Code that asked (pid %d) is not in this pane, %s", ErrNoClaude, pid, runs(tree[0], tree))
+	case !slices.ContainsFunc(tree, func(t process) bool { return t.pid == pid }):
+		return fmt.Errorf("%w: %s is not in this pane, %s", ErrNoClaude, asker, runs(tree[0], tree))
 	case !p.isClaude(argsOf):
 		return fmt.Errorf("%w: pid %d is %s, not Claude Code", ErrNoClaude, pid, filepath.Base(p.name))
 	case p.stopped:
 		return fmt.Errorf("%w: Claude Code is stopped (Ctrl-Z), %s", ErrNoClaude, runs(tree[0], tree))
 	case !typedTo(p, tree[0], all):
-		return fmt.Errorf("%w: the Claude Code that asked (pid %d) is in the background, %s", ErrNoClaude, pid, runs(tree[0], tree))
+		return fmt.Errorf("%w: %s is in the background, %s", ErrNoClaude, asker, runs(tree[0], tree))
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func controlString(s string) int {
 // invisible are characters that show nothing and change how the rest is read.
 func invisible(r rune) bool {
 	switch {
-	case r == '\u00ad', r == '\u061c', r == '\u180e', r == '\ufeff', // soft hyphen, Arabic mark, Mongolian separator, byte order mark
+	case r == '\u00ad', r == '\u061c', r == '\u180e', r == '\ufeff', // soft hyphen, Arabic mark, Mongolian separator, BOM
 		r == '\u200b', r == '\u200e', r == '\u200f', // zero-width space, left-to-right and right-to-left marks
 		r >= '\u202a' && r <= '\u202e', r >= '\u2060' && r <= '\u206f', // embeddings, overrides, isolates, word joiner
 		r >= '\ufff9' && r <= '\ufffb', // interlinear annotation

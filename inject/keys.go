@@ -106,13 +106,14 @@ func (s Server) otherFront() string {
 }
 
 // hand runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
-// a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that nobody can
+// a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that no person can
 // scroll in between. command holds nothing but our own words, the pane's id and hex digits.
 func (s Server) hand(ctx context.Context, pane, command string) error {
 	if !paneID().MatchString(pane) {
 		return fmt.Errorf("%w: %q", ErrNoPane, pane)
 	}
-	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off,#{?pane_in_mode,it is scrolled back or in another mode of tmux," + s.otherFront() + "}}}"
+	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
+		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + s.otherFront() + "}}}"
 	out, err := s.call(ctx, nil, "if-shell", "-F", "-t", pane, why, "display-message -p -t "+pane+` "`+why+`"`, command)
 	if err != nil {
 		return err

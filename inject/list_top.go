@@ -1,5 +1,7 @@
 package inject
 
+import "slices"
+
 // listTop is where the rows begin: below a blank line. But there can be blank lines in the list too, of a text that a person
 // types, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
 // a question can hold numbered lines.
@@ -12,7 +14,8 @@ func listTop(lines []line, multi bool) int {
 		}
 		before := runTop(lines, top-1)
 		earlier, ok := lastRow(lines[before:top-1], multi)
-		if !ok || found && (earlier.number != first.number-1 || earlier.grey.fg != first.grey.fg || earlier.grey.bold != first.grey.bold) {
+		alike := earlier.grey.fg == first.grey.fg && earlier.grey.bold == first.grey.bold
+		if !ok || found && !(alike && earlier.number == first.number-1) {
 			break
 		}
 		top = before
@@ -41,23 +44,8 @@ func underRule(lines []line) int {
 	return top
 }
 
-func unblank(lines []line) []line {
-	var out []line
-	for _, l := range lines {
-		if !l.blank() {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 func indented(lines []line) bool {
-	for _, l := range lines {
-		if !l.blank() && l.indent() < 2 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lines, func(l line) bool { return !l.blank() && l.indent() < 2 })
 }
 
 func firstRow(lines []line, multi bool) (start, bool) {

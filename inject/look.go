@@ -34,7 +34,8 @@ func Look(ctx context.Context, tmux, pane string, lines int) (Sight, error) {
 	} else if !paneID().MatchString(pane) {
 		return Sight{}, fmt.Errorf("look at pane %q: %w", pane, ErrNoPane)
 	}
-	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, "#{pane_height} #{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}", ";",
+	const format = "#{pane_height} #{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
+	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
 		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Sight{}, fmt.Errorf("look at pane: %w", err)

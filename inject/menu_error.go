@@ -28,7 +28,8 @@ func (d *driver) refuse(format string, args ...any) error {
 
 // unseen says that keys were sent and that the screen does not show what they should have done.
 func (d *driver) unseen(s Screen, what string) error {
-	return &state.UserError{Err: fmt.Errorf("%s, but the screen still shows %s", what, shown(s)), Code: exitUnseen, Hint: d.command("snapshot")}
+	err := fmt.Errorf("%s, but the screen still shows %s", what, shown(s))
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
 }
 
 func (d *driver) command(words string) string {
@@ -42,9 +43,9 @@ func (d *driver) coded(err error) error {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
-		return &state.UserError{Err: err, Code: exitRefused, Hint: d.command("snapshot")}
+		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
-		return &state.UserError{Err: fmt.Errorf("another program of ours is typing into this pane: %w", err), Code: exitRefused, Hint: d.command("snapshot")}
+		return d.refuse("another program of ours is typing into this pane: %w", err)
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}

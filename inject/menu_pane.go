@@ -47,7 +47,8 @@ func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
 		for _, p := range claudes {
 			ids = append(ids, p.ID)
 		}
-		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s", name, len(claudes), strings.Join(ids, ", "))
+		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s",
+			name, len(claudes), strings.Join(ids, ", "))
 	}
 	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(what, "; "))
 }

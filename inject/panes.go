@@ -9,7 +9,8 @@ import (
 )
 
 // The session's name comes last, for it may hold blanks. tmux lets no tab, line break, colon or dot into it.
-const paneFormat = "#{pane_id} #{pane_pid} #{pane_width} #{pane_height} #{pane_in_mode} #{pane_dead} #{pane_input_off} #{pane_synchronized} #{s/ /_/:pane_current_command} #{session_name}"
+const paneFormat = "#{pane_id} #{pane_pid} #{pane_width} #{pane_height} #{pane_in_mode} #{pane_dead} #{pane_input_off} " +
+	"#{pane_synchronized} #{s/ /_/:pane_current_command} #{session_name}"
 
 // Panes are all panes of the server, in the order of sessions. A window that belongs to several sessions (a session
 // group, link-window) shows its panes once for each. A server that is not running is ErrNoServer.
@@ -56,8 +57,10 @@ func parsePane(line string) (Pane, error) {
 		n[i], _ = strconv.Atoi(f[i+1]) // a dead pane has no pid
 	}
 	// pane_in_mode counts the modes that lie on top of each other.
-	return Pane{ID: f[0], PID: n[0], Width: n[1], Height: n[2],
-		InMode: f[4] != "0", Dead: f[5] == "1", InputOff: f[6] == "1", Synchronized: f[7] == "1", Program: f[8], Session: f[9]}, nil
+	return Pane{
+		ID: f[0], Session: f[9], PID: n[0], Program: f[8], Width: n[1], Height: n[2],
+		InMode: f[4] != "0", Dead: f[5] == "1", InputOff: f[6] == "1", Synchronized: f[7] == "1",
+	}, nil
 }
 
 // Sessions are the names of the server's sessions.

@@ -73,12 +73,13 @@ func readStat(pid int) (p process, start string, err error) {
 		return p, "", errors.New("too few fields")
 	}
 	number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
-	p = process{pid: pid, parent: number(1), group: number(2), foreground: number(5), terminal: f[4], name: string(b[open+1 : end])}
+	p = process{
+		pid: pid, parent: number(1), group: number(2), foreground: number(5), terminal: f[4], name: string(b[open+1 : end]),
+		stopped: f[0] == "T" || f[0] == "t", dead: f[0] == "Z" || f[0] == "X",
+	}
 	if p.terminal == "0" {
 		p.terminal = ""
 	}
-	p.stopped = f[0] == "T" || f[0] == "t"
-	p.dead = f[0] == "Z" || f[0] == "X"
 	return p, f[19], nil
 }
 

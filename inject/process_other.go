@@ -40,11 +40,13 @@ func processes() (map[int]process, error) {
 			continue
 		}
 		number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
-		p := process{pid: number(0), parent: number(1), group: number(2), foreground: number(3), terminal: f[4], name: strings.Join(f[6:], " ")}
+		p := process{
+			pid: number(0), parent: number(1), group: number(2), foreground: number(3), terminal: f[4],
+			name: strings.Join(f[6:], " "), stopped: strings.HasPrefix(f[5], "T"), dead: strings.HasPrefix(f[5], "Z"),
+		}
 		if strings.Trim(p.terminal, "?-") == "" {
 			p.terminal = ""
 		}
-		p.stopped, p.dead = strings.HasPrefix(f[5], "T"), strings.HasPrefix(f[5], "Z")
 		if p.pid > 0 {
 			all[p.pid] = p
 		}

@@ -41,7 +41,7 @@ func (s *Screen) readList(d dialog, firstBelow int) string {
 	if s.Multi {
 		s.Rows = append(s.Rows, submit)
 	}
-	above = unblank(above)
+	above = slices.DeleteFunc(above, line.blank)
 	if len(above) > 0 || len(rows) == 0 || rows[0].number > 1 {
 		s.Above = true
 	}

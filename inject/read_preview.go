@@ -41,7 +41,10 @@ func (s *Screen) readPreview(d dialog) string {
 	for _, r := range rows {
 		// 2.1.197 draws no ❯ before a label of several lines, only its bold type.
 		focus := r.mark == "❯" || !marked && r.lines[0].drawn(func(k ink) bool { return k.bold })
-		s.Rows = append(s.Rows, Row{Kind: OptionRow, Number: r.number, Label: joined(r.lines), Cursor: focus, Cut: strings.HasSuffix(joined(r.lines), "…")})
+		label := joined(r.lines)
+		s.Rows = append(s.Rows, Row{
+			Kind: OptionRow, Number: r.number, Label: label, Cursor: focus, Cut: strings.HasSuffix(label, "…"),
+		})
 	}
 	return s.readHead(d.above[:top], d.width)
 }

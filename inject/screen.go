@@ -6,7 +6,7 @@ type Kind string
 const (
 	Unknown    Kind = ""           // nothing that this reader knows for sure: nothing may be typed
 	Prompt     Kind = "prompt"     // the input box, empty: a dim suggestion in it is no text
-	Draft      Kind = "draft"      // the input box with a text that somebody began
+	Draft      Kind = "draft"      // the input box with a text that a person began
 	Question   Kind = "question"   // an AskUserQuestion dialog that shows one of its questions
 	Review     Kind = "review"     // its page "Review your answers"
 	Permission Kind = "permission" // another dialog of Claude Code that wants a choice: a tool permission, a plan
@@ -23,7 +23,7 @@ type Screen struct {
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
 	Header   string // the chip above a single question without tabs
 	Question string // Question: the question's text
-	Cut      bool   // Question: its beginning is not on the screen, or may not be: compare it with Ends. Review: the same of the page
+	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
 	Multi    bool   // several options can be ticked
 	Preview  bool   // options on the left, the preview of one on the right
 	Notes    string // Preview: what its field for notes shows, typed or not

@@ -47,7 +47,7 @@ func ServerOf(tmux string) Server {
 	return Server{Socket: socket}
 }
 
-// DefaultServer is the one that a plain `tmux` in a plain terminal speaks to: $TMUX_TMPDIR, or /tmp where that is unset or
+// DefaultServer is what a plain `tmux` in a plain terminal speaks to: $TMUX_TMPDIR, or /tmp where that is unset or
 // missing, then tmux-UID/default (tmux.c, make_label).
 func DefaultServer(env state.Getenv) Server {
 	dir := env("TMUX_TMPDIR")

@@ -1,4 +1,4 @@
-// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them, and types into the one that is meant.
+// Package inject speaks tmux and the screens of Claude Code: it finds panes, reads them and types into them.
 package inject
 
 import (

@@ -40,7 +40,7 @@ type Outcome struct {
 	Steps   []string // what they were, in words; of a dry run, what they would be
 	Removed bool     // control characters were taken out of the text
 	Gone    bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
-	Later   bool     // nothing is wrong but the moment: somebody types or scrolls, or another of ours is at it
+	Later   bool     // nothing is wrong but the moment: a person types or scrolls, or another process of ours types
 }
 
 // Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
@@ -55,7 +55,7 @@ type Typist struct {
 
 	Settle   time.Duration // how long a page stands unchanged before its first key; 0 is 160 ms
 	Patience time.Duration // how long a key's effect is awaited; 0 is 2.5 s
-	Quiet    time.Duration // how long nobody has typed in the session's terminals; 0 is 3 s
+	Quiet    time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
 	Idle     time.Duration // after which a pane that was left scrolled back is set right; 0 is a minute
 }
 

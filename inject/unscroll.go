@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which somebody chooses something, are
+// Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which a person chooses something, are
 // left alone.
 func (s Server) Unscroll(ctx context.Context, pane string) error {
 	if !paneID().MatchString(pane) {

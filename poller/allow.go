@@ -6,12 +6,12 @@ import (
 	"gchat-hooks/state"
 )
 
-// Local is the sender of a reply that was put into user-input-queue/ by hand: whoever can write there owns the session. Chat's
+// Local is the sender of a reply that was put into user-input-queue/ by hand: who can write there owns the session. Chat's
 // API cannot say it: gchat.Message has no sender that is not users/ID.
 const Local = state.Local
 
-// allowed decides who may answer: the senders that the project's configuration names. It fails closed: with nobody named,
-// nobody may.
+// allowed decides who may answer: the senders that the project's configuration names. It fails closed: without
+// names, no sender may.
 func allowed(cfg *state.Config, r *state.Reply) bool {
 	return r.Sender == Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
 }

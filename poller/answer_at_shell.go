@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// shellReply begins the names of replies that were given at a shell: whoever typed them is told there, not in the thread.
+	// shellReply begins the names of replies that were given at a shell: they are answered there, not in the thread.
 	shellReply = "shell/"
 	// judgedSoon is how long a reply at a shell is left to the process that waits for it. One that lives takes milliseconds.
 	judgedSoon = 5 * time.Second
@@ -24,7 +24,7 @@ const (
 // NotUsed says why a reply at a shell did not become the answer, in the words that the thread would have for it.
 type NotUsed struct {
 	Why     string
-	Verdict state.Verdict // Late, Kept, or Unread when nobody is there to deliver it
+	Verdict state.Verdict // Late, Kept, or Unread when no process delivers it
 }
 
 func (e *NotUsed) Error() string { return e.Why }
@@ -44,7 +44,9 @@ func (p *Poller) AnswerAtShell(ctx context.Context, q *state.Question, text, by 
 		if !makeRoom(q) {
 			return errors.New("the question's file holds no more replies")
 		}
-		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: Local, DisplayName: by, Text: text, CreateTime: p.now().UTC()})
+		q.Replies = append(q.Replies, state.Reply{
+			MessageName: name, Sender: Local, DisplayName: by, Text: text, CreateTime: p.now().UTC(),
+		})
 		return nil
 	})
 	if err != nil {
@@ -83,7 +85,7 @@ func (p *Poller) waitsOrSoon(q *state.Question) bool {
 	return q.Status.Open() && (young || p.daemonWaits(q)) || state.HasWaiter(q)
 }
 
-// judgeHere judges a reply that nobody else judges: nobody waits, or who waits is stopped. Older ones go first where they
+// judgeHere judges a reply that no other process judges: none waits, or it is stopped. Older ones go first where they
 // are known to be of people who may answer; about the others the session's own processes know better.
 func (p *Poller) judgeHere(path, name string) (*state.Question, error) {
 	return state.UpdateQuestion(path, func(q *state.Question) error {
@@ -125,10 +127,11 @@ func (p *Poller) outcome(q *state.Question, name string) error {
 
 // nobodyDelivers says what is missing for an answer to reach Claude.
 func nobodyDelivers(q *state.Question) string {
+	how := "."
 	if typable(q) {
-		return "[Not used] Nobody waits for a reply to this question: answer it in the terminal, or start the daemon, which types it (`gchat-hooks poller install`)."
+		how = ", or start the daemon, which types it (`gchat-hooks poller install`)."
 	}
-	return "[Not used] Nobody waits for a reply to this question: answer it in the terminal."
+	return "[Not used] Nobody waits for a reply to this question: answer it in the terminal" + how
 }
 
 // fromShell says whether a reply was typed at a shell.

@@ -40,10 +40,15 @@ func (d *Daemon) attend(ctx context.Context, q *state.Question, view *tmuxView, 
 	if t.running.Load() {
 		return time.Time{}
 	}
-	if hook := q.AskedAt.Add(graceForHook); q.Mode == state.Native && d.now().Before(hook) && !hook.After(d.now().Add(graceForHook)) {
+	hook, now := q.AskedAt.Add(graceForHook), d.now()
+	if q.Mode == state.Native && now.Before(hook) && !hook.After(now.Add(graceForHook)) {
 		return hook // its hook may just be starting
 	}
-	gone := due && q.Mode == state.Inject && d.gone(ctx, q, view) // before the lock: tmux may take its time
+	gone := false
+	if due && q.Mode == state.Inject { // before the lock: tmux may take its time
+		_, err := view.where(ctx, q)
+		gone = errors.Is(err, errTmuxGone)
+	}
 	lock, err := state.LockWaiter(q)
 	if err != nil {
 		if !errors.Is(err, state.ErrLocked) { // a hook waits: it does all this
@@ -113,12 +118,6 @@ func (d *Daemon) prepare(ctx context.Context, seen *state.Question) (*state.Ques
 	return q, err
 }
 
-// gone says whether a question's tmux session is missing at this moment.
-func (d *Daemon) gone(ctx context.Context, q *state.Question, view *tmuxView) bool {
-	_, err := view.where(ctx, q)
-	return errors.Is(err, errTmuxGone)
-}
-
 // countMissed gives a question up whose tmux session is missing three cycles running: it can be gone for a moment.
 func (d *Daemon) countMissed(q *state.Question, gone bool) *state.Question {
 	if !gone && q.TmuxMissed == 0 {
@@ -133,7 +132,8 @@ func (d *Daemon) countMissed(q *state.Question, gone bool) *state.Question {
 		q = after
 	}
 	if q.TmuxMissed < mostMissed {
-		d.Log.Warn().Str("question", q.QuestionID).Str("tmux_session", q.TmuxSession).Int("cycles", q.TmuxMissed).Msg("tmux session not found")
+		d.Log.Warn().Str("question", q.QuestionID).Str("tmux_session", q.TmuxSession).Int("cycles", q.TmuxMissed).
+			Msg("tmux session not found")
 		return q
 	}
 	if _, err := d.Close(q.Path, state.Abandoned, "tmux_gone", nil); err != nil {

@@ -19,12 +19,15 @@ func (p *Poller) ThreadOf(key string) string {
 
 // AwaitInThread waits for a reply of an allowed person in a thread that no question is known of: the first after the message
 // of an app that was the last one there at the first look, or, where there is none, after now. While a message that was put
-// before waits in the outbox for the thread, there is none: whoever replies has not seen it, and does not answer it. A reply is
-// delivered once, to whoever takes it first, and of all threads that this Poller waits in, one. Errors are ErrNoReply at that
-// time, and what keeps it from reading from the beginning: what was well once may come back.
+// before waits in the outbox for the thread, there is none: who replies has not seen it, and does not answer it. A reply is
+// delivered once, to the process that takes it first, and of all threads that this Poller waits in, one. Errors are ErrNoReply
+// at that time, and what keeps it from reading from the beginning: what was well once may come back.
 func (p *Poller) AwaitInThread(ctx context.Context, thread string, until time.Time) (state.Reply, error) {
 	begun, trouble := p.now(), trouble{}
-	in := threadWait{Poller: p, thread: thread, space: thread[:strings.Index(thread, "/threads/")], begun: begun, after: begun.Add(-dateSlack), from: begun}
+	in := threadWait{
+		Poller: p, thread: thread, space: thread[:strings.Index(thread, "/threads/")],
+		begun: begun, after: begun.Add(-dateSlack), from: begun,
+	}
 	if said := p.outbox().LastIn(thread); !said.IsZero() && said.Before(in.from) {
 		in.from = said
 	}
@@ -43,7 +46,7 @@ func (p *Poller) AwaitInThread(ctx context.Context, thread string, until time.Ti
 		}
 		if !p.now().Before(until) {
 			if err != nil {
-				return state.Reply{}, err // that nobody replied is more than we know
+				return state.Reply{}, err // there may be a reply
 			}
 			return state.Reply{}, ErrNoReply
 		}
@@ -103,7 +106,7 @@ func (w *threadWait) look(ctx context.Context) (found state.Reply, err error) {
 	}
 	taken := state.TakenIn(w.user(), w.thread)
 	for _, m := range mine {
-		reply := state.Reply{MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName, Text: gchat.CleanReply(m.Text), CreateTime: m.CreateTime}
+		reply := replyOf(m, gchat.CleanReply(m.Text))
 		if m.Human && m.CreateTime.After(w.after) && strings.TrimSpace(reply.Text) != "" && allowed(cfg, &reply) &&
 			!taken.Holds(reply) && ctx.Err() == nil {
 			mine, err := w.take(reply)

@@ -26,12 +26,12 @@ const (
 // Waiting is how a question in deny mode is waited for.
 type Waiting struct {
 	Until time.Time // this machine's clock
-	Held  bool      // the caller has the question's waiter lock; without it, whoever has it judges the replies
+	Held  bool      // the caller has the question's waiter lock; else the lock's holder judges the replies
 	// Over, where set, ends the waiting otherwise.
 	Over func(*state.Question) bool
 }
 
-// Await waits until somebody replied to a question whose dialog is nowhere (deny mode), or until it was closed, and returns
+// Await waits until a person replied to a question whose dialog is nowhere (deny mode), or until it was closed, and returns
 // it as it then stands. Who has the waiter lock waits for one, too, that was timed out before and may still be answered.
 // Errors are ErrNoReply and ErrUnread at that time, ErrGaveUp when Over ends it or its file is gone, and ctx's.
 func (p *Poller) Await(ctx context.Context, q *state.Question, w Waiting) (*state.Question, error) {
@@ -68,9 +68,10 @@ func (p *Poller) Await(ctx context.Context, q *state.Question, w Waiting) (*stat
 	return q, err
 }
 
-// lastLook reads the space once more when the time is up: while nobody waited, while Chat was out of reach or the laptop
+// lastLook reads the space once more when the time is up: while no process waited, while Chat was out of reach or the laptop
 // asleep, a reply may have come in time.
-func (p *Poller) lastLook(ctx context.Context, path string, w Waiting, waits func(*state.Question) bool) (*state.Question, error) {
+func (p *Poller) lastLook(ctx context.Context, path string, w Waiting,
+	waits func(*state.Question) bool) (*state.Question, error) {
 	for deadline := p.now().Add(unreadGrace); ; {
 		q, err := state.LoadQuestion(path)
 		if err != nil {
@@ -90,7 +91,8 @@ func (p *Poller) lastLook(ctx context.Context, path string, w Waiting, waits fun
 		case rerr == nil:
 			return q, ErrNoReply
 		}
-		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(rerr.Error())).Msg("the time for a reply is up, and the space cannot be read")
+		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(rerr.Error())).
+			Msg("the time for a reply is up, and the space cannot be read")
 		if gchat.AuthFailure(rerr) || gchat.Permanent(rerr) || p.now().Add(unreadPause).After(deadline) {
 			return q, errors.Join(ErrUnread, rerr)
 		}

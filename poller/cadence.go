@@ -15,7 +15,7 @@ const (
 	authTries   = 5 // then degraded, and said so
 )
 
-// cycle is the time from one list to the next: quick just after asking, easing to interval when nobody answers.
+// cycle is the time from one list to the next: quick just after asking, easing to interval when no answer comes.
 func cycle(sinceAsked, interval time.Duration) time.Duration {
 	return min(max(quickCycle, sinceAsked/easeOver), interval)
 }

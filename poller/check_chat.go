@@ -93,7 +93,9 @@ func (l *look) list(ctx context.Context) (unread, err error) {
 		if l.reader, l.readErr = gchat.NewReader(ctx, l.endpoint(l.cfg, hook), l.cfg.CredentialsFile); l.readErr != nil {
 			return
 		}
-		_, l.listErr = l.reader.Since(ctx, hook.Space, l.now().Add(-lookBack), func(page []gchat.Message) { l.listed = append(l.listed, page...) })
+		_, l.listErr = l.reader.Since(ctx, hook.Space, l.now().Add(-lookBack), func(page []gchat.Message) {
+			l.listed = append(l.listed, page...)
+		})
 	})
 	return l.readErr, l.listErr
 }
@@ -110,10 +112,12 @@ func (l *look) checkWebhook(ctx context.Context) []state.Finding {
 	case errors.Is(err, gchat.ErrEndpoint):
 		return state.Skipped(seeEndpoint)
 	case err != nil:
-		return failed(l.say(err), staysInTerminal, "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking")
+		return failed(l.say(err), staysInTerminal,
+			"run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking")
 	case l.cfg.SpaceID != "" && l.cfg.SpaceID != hook.Space:
-		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("space_id is %s, but the webhook posts to %s", l.plain(l.cfg.SpaceID), hook.Space),
-			Means: "the webhook's space counts", Mend: "take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the URL"}}
+		return warned(fmt.Sprintf("space_id is %s, but the webhook posts to %s", l.plain(l.cfg.SpaceID), hook.Space),
+			"the webhook's space counts",
+			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the URL")
 	}
 	return state.Fine("posts to " + hook.Chat())
 }
@@ -126,7 +130,7 @@ func (l *look) checkPost(ctx context.Context) []state.Finding {
 	case err == nil:
 		return state.Fine(fmt.Sprintf("Chat lets the webhook in (%d ms; nothing was posted)", l.took.Milliseconds()))
 	case gchat.Overloaded(err):
-		return []state.Finding{{Level: state.LevelWarn, What: l.say(err), Means: "questions wait until Chat takes them", Mend: VerifyHint(err)}}
+		return warned(l.say(err), "questions wait until Chat takes them", VerifyHint(err))
 	default:
 		return failed(l.say(err), staysInTerminal, VerifyHint(err))
 	}
@@ -147,7 +151,7 @@ func (l *look) checkRead(ctx context.Context) []state.Finding {
 	}
 	if err != nil {
 		if gchat.Overloaded(err) {
-			return []state.Finding{{Level: state.LevelWarn, What: l.say(err), Means: "replies are read later", Mend: VerifyHint(err)}}
+			return warned(l.say(err), "replies are read later", VerifyHint(err))
 		}
 		return failed(l.say(err), "replies are not read", l.loginMend(l.cfg, readHint(err, hook.Space)))
 	}
@@ -157,7 +161,8 @@ func (l *look) checkRead(ctx context.Context) []state.Finding {
 			people++
 		}
 	}
-	return state.Fine(fmt.Sprintf("messages of the last 24 hours that could be read: %d, %d of them from people", len(l.listed), people))
+	return state.Fine(fmt.Sprintf("messages of the last 24 hours that could be read: %d, %d of them from people",
+		len(l.listed), people))
 }
 
 // readHint is what to do when listing fails: a 403 there is about membership, and not about the webhook.
@@ -166,12 +171,14 @@ func readHint(err error, space string) string {
 	if !errors.As(err, &e) || errors.Is(err, gchat.ErrCredentials) {
 		return VerifyHint(err)
 	}
-	special := strings.Contains(e.Message, "SCOPE") || strings.Contains(e.Message, "scope") || strings.Contains(e.Message, "has not been used in project") || strings.Contains(e.Message, "Chat app not found")
+	has := func(words string) bool { return strings.Contains(e.Message, words) }
+	special := has("SCOPE") || has("scope") || has("has not been used in project") || has("Chat app not found")
 	switch {
-	case e.HTTP == 403 && strings.Contains(e.Message, "insufficient authentication scopes"):
+	case e.HTTP == 403 && has("insufficient authentication scopes"):
 		return "log in with the scope chat.messages.readonly: gchat-hooks login"
 	case (e.HTTP == 403 || e.HTTP == 404) && !special:
-		return "the account that reads is no member of " + space + ", or the space is gone: add it there in Google Chat, or log in as somebody who is (gchat-hooks login)"
+		return "the account that reads is no member of " + space + ", or the space is gone: " +
+			"add it there in Google Chat, or log in as somebody who is (gchat-hooks login)"
 	}
 	return VerifyHint(err)
 }
@@ -194,23 +201,29 @@ func (l *look) checkClock(ctx context.Context) []state.Finding {
 	if !ok {
 		return state.Skipped("Chat did not tell the time")
 	}
-	off := ahead.Abs().Round(time.Second)
-	f := state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("this machine's clock is %s behind Chat's", Spoken(off)),
-		Means: "time limits and times of replies are off; Google refuses logins when it gets worse", Mend: "have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"}
+	off, side, level := ahead.Abs().Round(time.Second), "behind", state.LevelWarn
 	if ahead < 0 {
-		f.What = fmt.Sprintf("this machine's clock is %s ahead of Chat's", Spoken(off))
+		side = "ahead of"
 	}
 	switch {
 	case off >= clockFail:
-		f.Level = state.LevelFail
+		level = state.LevelFail
 	case off < clockWarn:
 		return state.Fine(fmt.Sprintf("this machine's clock is Chat's (within %s)", Spoken(max(off, time.Second))))
 	}
-	return []state.Finding{f}
+	return []state.Finding{{
+		Level: level, What: fmt.Sprintf("this machine's clock is %s %s Chat's", Spoken(off), side),
+		Means: "time limits and times of replies are off; Google refuses logins when it gets worse",
+		Mend:  "have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)",
+	}}
 }
 
 func failed(what, means, mend string) []state.Finding {
 	return []state.Finding{{Level: state.LevelFail, What: what, Means: means, Mend: mend}}
+}
+
+func warned(what, means, mend string) []state.Finding {
+	return []state.Finding{{Level: state.LevelWarn, What: what, Means: means, Mend: mend}}
 }
 
 // say is an error as a line for a terminal, without secrets.

@@ -28,30 +28,32 @@ func (l *look) checkDaemon(context.Context) []state.Finding {
 		case Types(l.cfg):
 			return failed("no daemon runs, but ask_mode is inject"+last, "answers are not typed", mend)
 		case toType > 0:
-			return failed(fmt.Sprintf("no daemon runs, and open questions whose answers it has to type: %d%s", toType, last), "a reply in Chat does not answer them", mend)
+			return failed(fmt.Sprintf("no daemon runs, and open questions whose answers it has to type: %d%s", toType, last),
+				"a reply in Chat does not answer them", mend)
 		case l.serviceThere():
-			return []state.Finding{{Level: state.LevelWarn, What: "the daemon's service is installed, and no daemon runs", Means: "answers are not typed; hooks do the rest of its work",
-				Mend: mend}}
+			return warned("the daemon's service is installed, and no daemon runs",
+				"answers are not typed; hooks do the rest of its work", mend)
 		}
 		return state.Fine("none runs: hooks do its work, except typing into tmux")
 	}
 	line, code := service.Health(l.Env, l.now())
 	if code != service.Healthy {
-		return []state.Finding{{Level: state.LevelWarn, What: line, Means: "replies may not be read",
-			Mend: "gchat-hooks logs; then gchat-hooks poller install, which starts it anew"}}
+		return warned(line, "replies may not be read",
+			"gchat-hooks logs; then gchat-hooks poller install, which starts it anew")
 	}
 	pid := state.DaemonPID(own)
 	if pid == 0 {
 		pid = state.DaemonPID(l.user())
 	}
 	// Linux says so; elsewhere there is no such link.
-	if program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); strings.HasSuffix(program, " (deleted)") {
+	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if program, deleted := strings.CutSuffix(link, " (deleted)"); deleted {
 		mend := fmt.Sprintf("kill %d, and start it again as it was started", pid)
 		if l.serviceThere() {
 			mend = "gchat-hooks poller install"
 		}
-		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, strings.TrimSuffix(program, " (deleted)")),
-			Means: "it does what the older version did", Mend: mend}}
+		return warned(fmt.Sprintf("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, program),
+			"it does what the older version did", mend)
 	}
 	return state.Fine(fmt.Sprintf("pid %d; %s", pid, line))
 }
@@ -69,7 +71,8 @@ func (l *look) toType() (n int) {
 
 // Types says whether a configuration has answers typed for any session.
 func Types(cfg *state.Config) bool {
-	return cfg.AskMode == state.Inject || slices.ContainsFunc(cfg.Rules, func(r state.Rule) bool { return r.AskMode == state.Inject })
+	byRule := func(r state.Rule) bool { return r.AskMode == state.Inject }
+	return cfg.AskMode == state.Inject || slices.ContainsFunc(cfg.Rules, byRule)
 }
 
 func (l *look) serviceThere() bool {
@@ -77,11 +80,16 @@ func (l *look) serviceThere() bool {
 	return ok
 }
 
-// checkInbox says what keeps replies from being read, and whether somebody reads just now.
+// checkInbox says what keeps replies from being read, and whether a process reads just now.
 func (l *look) checkInbox(ctx context.Context) (fs []state.Finding) {
 	for _, in := range state.TroubledInboxes(l.user()) {
-		f := state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("replies of %s are not read since %s: %s", in.Chat, in.Trouble.Since.Local().Format(time.DateTime), l.plain(in.Trouble.Why)),
-			Means: "what you reply there is not used yet; it is tried again", Mend: "see chat.read and chat.credentials; an open question tries it again at once"}
+		since := in.Trouble.Since.Local().Format(time.DateTime)
+		f := state.Finding{
+			Level: state.LevelWarn,
+			What:  fmt.Sprintf("replies of %s are not read since %s: %s", in.Chat, since, l.plain(in.Trouble.Why)),
+			Means: "what you reply there is not used yet; it is tried again",
+			Mend:  "see chat.read and chat.credentials; an open question tries it again at once",
+		}
 		if in.Trouble.Refused {
 			f.Level, f.Means = state.LevelFail, "what you reply there is not used until that is mended"
 		}

@@ -28,7 +28,10 @@ const (
 )
 
 // NotLive stands in the round trip's place where it was not asked for: nothing else tries a thread, or the way back.
-var NotLive = state.Finding{ID: liveOut, Level: state.LevelSkip, What: "threads and the round trip were not tried; gchat-hooks doctor --live posts two messages for that"}
+var NotLive = state.Finding{
+	ID: liveOut, Level: state.LevelSkip,
+	What: "threads and the round trip were not tried; gchat-hooks doctor --live posts two messages for that",
+}
 
 func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	c, err := v.prepare(ctx)
@@ -38,19 +41,13 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	c.res = &VerifyResult{}
 	th, passed := c.thread("doctor"), false
 	defer func() { c.endThreads(ctx, passed) }()
-	q := &state.Question{
-		QuestionID: c.run, SessionName: "[Verify] doctor " + c.run, AskedAt: c.now().UTC(), ThreadKey: th.Key, Status: state.Pending, Mode: state.Native,
-		ProjectDir: c.ProjectDir, Chat: c.hook.Chat(), Space: c.hook.Space,
-		Questions: []state.Prompt{{
-			Header: "Verify", Question: "Round trip of gchat-hooks doctor: reply ok in this thread.", Options: []state.Option{{Label: "ok"}, {Label: "not ok"}}, OptionCount: 2,
-		}},
-	}
-	text := gchat.QuestionText(q)
+	q := c.question(c.run, "doctor", th, state.Prompt{
+		Header: "Verify", Question: "Round trip of gchat-hooks doctor: reply ok in this thread.",
+		Options: []state.Option{{Label: "ok"}, {Label: "not ok"}}, OptionCount: 2,
+	})
+	text, again := gchat.QuestionText(q), "[Verify] A second message with the same thread key."
 	if v.Wait <= 0 {
 		text = fmt.Sprintf("[Verify] Round trip of gchat-hooks doctor, run %s. No reply is needed.", c.run)
-	}
-	again := "[Verify] A second message with the same thread key."
-	if v.Wait <= 0 {
 		again += " " + verifyOver
 	}
 	asked, err := c.say(ctx, th, text)
@@ -65,17 +62,15 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	if err != nil {
 		return v.liveFailed(ctx, liveOut, err)
 	}
-	fs = append(fs, state.Finding{ID: liveOut, Level: state.LevelOK,
-		What: fmt.Sprintf("a message was posted in %.0f ms and another one into its thread, and both were listed there as a program's %.0f ms later", c.res.PostMS[0], c.res.ListedMS[0])})
+	fs = append(fs, state.Finding{ID: liveOut, Level: state.LevelOK, What: fmt.Sprintf(
+		"a message was posted in %.0f ms and another one into its thread, "+
+			"and both were listed there as a program's %.0f ms later",
+		c.res.PostMS[0], c.res.ListedMS[0])})
 	if passed = v.Wait <= 0; passed {
 		return append(fs, state.Finding{ID: liveIn, Level: state.LevelSkip, What: "no person was to be asked"})
 	}
 	q.MessageSent, q.MessageName, q.ThreadName = true, asked.name, asked.thread
-	for _, m := range c.listed {
-		if m.Name == asked.name && !m.CreateTime.IsZero() {
-			q.PostedAt = &m.CreateTime
-		}
-	}
+	c.datePost(q)
 	c.tell("waiting up to %s: reply ok in the thread of \"%s\" (Ctrl-C ends it)", Spoken(v.Wait), q.SessionName)
 	if err := c.await(ctx, th, q, v.Wait); err != nil {
 		return append(fs, v.liveFailed(ctx, liveIn, err)...)
@@ -86,15 +81,21 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 		passed = true
 		_, err := c.note(ctx, th, fmt.Sprintf("[Verify] Read as: %s. %s", gchat.Line(gchat.Cut(a.ReadAs, 1000)), verifyOver))
 		th.over = err == nil
-		return append(fs, state.Finding{ID: liveIn, Level: state.LevelOK, What: "the reply of " + a.who() + " was read" + c.sinceSaid(a)})
+		read := "the reply of " + a.who() + " was read" + c.sinceSaid(a)
+		return append(fs, state.Finding{ID: liveIn, Level: state.LevelOK, What: read})
 	case ctx.Err() != nil:
 		return append(fs, v.liveFailed(ctx, liveIn, ctx.Err())...)
 	case len(c.res.Refused) > 0:
-		return append(fs, state.Finding{ID: liveIn, Level: state.LevelFail, What: "only people replied who may not answer: " + strings.Join(c.res.Refused, ", "), Means: "their replies are not used",
-			Mend: "put them on allowed_users in ~/.config/gchat-hooks/config.json"})
+		return append(fs, state.Finding{
+			ID: liveIn, Level: state.LevelFail,
+			What:  "only people replied who may not answer: " + strings.Join(c.res.Refused, ", "),
+			Means: "their replies are not used", Mend: "put them on allowed_users in ~/.config/gchat-hooks/config.json",
+		})
 	}
-	return append(fs, state.Finding{ID: liveIn, Level: state.LevelWarn, What: "no person replied within " + Spoken(v.Wait), Means: "the way back was not tried",
-		Mend: "gchat-hooks doctor --live --wait 5m, and reply in the thread"})
+	return append(fs, state.Finding{
+		ID: liveIn, Level: state.LevelWarn, What: "no person replied within " + Spoken(v.Wait),
+		Means: "the way back was not tried", Mend: "gchat-hooks doctor --live --wait 5m, and reply in the thread",
+	})
 }
 
 // sinceSaid is how long a reply was under way, by Chat's clock; "" where that cannot be told. Listing has a pace of its own
@@ -109,11 +110,15 @@ func (c *check) sinceSaid(a *VerifyAnswer) string {
 }
 
 func (v *Verify) liveFailed(ctx context.Context, id string, err error) []state.Finding {
-	f := state.Finding{ID: id, Level: state.LevelFail, Means: "questions do not get into the space and back", Mend: v.loginMend(v.config(v.ProjectDir), VerifyHint(err))}
+	f := state.Finding{
+		ID: id, Level: state.LevelFail, Means: "questions do not get into the space and back",
+		Mend: v.loginMend(v.config(v.ProjectDir), VerifyHint(err)),
+	}
 	var m *mismatch
 	switch {
 	case ctx.Err() != nil:
-		f.Level, f.What, f.Means, f.Mend = state.LevelWarn, "interrupted", "the round trip was not made to its end", "gchat-hooks doctor --live"
+		f.Level, f.What = state.LevelWarn, "interrupted"
+		f.Means, f.Mend = "the round trip was not made to its end", "gchat-hooks doctor --live"
 	case errors.As(err, &m):
 		f.What, f.Mend = gchat.Line(v.Log.Clean(m.why)), m.hint
 		if m.hint == noThreads {

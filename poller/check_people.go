@@ -64,7 +64,8 @@ func (l *look) checkMe(ctx context.Context) []state.Finding {
 	if l.plainEndpoint(hook) {
 		return state.Skipped("the space on this machine knows no logins")
 	}
-	if login, err := state.ReadLogin(state.LoginFile(l.Env)); err == nil && l.cfg.CredentialsFile == state.LoginFile(l.Env) && state.IsPerson(login.User) {
+	login, err := state.ReadLogin(state.LoginFile(l.Env))
+	if err == nil && l.cfg.CredentialsFile == state.LoginFile(l.Env) && state.IsPerson(login.User) {
 		return state.Fine(strings.TrimSpace("you are " + login.User + " " + l.plain(login.DisplayName)))
 	}
 	if unread, err := l.list(ctx); unread != nil || err != nil {
@@ -73,12 +74,12 @@ func (l *look) checkMe(ctx context.Context) []state.Finding {
 	ctx, cancel := context.WithTimeout(ctx, lookBound)
 	defer cancel()
 	me, err := l.reader.Me(ctx)
-	if err != nil { // a service account's for one: it is nobody
+	if err != nil { // a service account, for one, is no person
 		return state.Skipped("Chat does not tell who reads: " + l.say(err))
 	}
 	if !allowed(l.cfg, &state.Reply{Sender: me.Name, SenderEmail: me.Email}) {
-		return []state.Finding{{Level: state.LevelWarn, What: "you are " + me.Name + ", and may not answer", Means: "your own replies are not used",
-			Mend: "put \"" + me.Name + "\" on allowed_users in ~/.config/gchat-hooks/config.json"}}
+		return warned("you are "+me.Name+", and may not answer", "your own replies are not used",
+			"put \""+me.Name+"\" on allowed_users in ~/.config/gchat-hooks/config.json")
 	}
 	return state.Fine(strings.TrimSpace("you are " + me.Name + " " + l.plain(me.DisplayName)))
 }
@@ -92,17 +93,21 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp {
 func (l *look) checkAllowed(ctx context.Context) (fs []state.Finding) {
 	if len(l.cfg.AllowedUsers) == 0 {
 		return failed("nobody may answer: allowed_users is empty", "no reply is used",
-			logIn+", or reply to a question and put the users/ID that its thread tells on allowed_users in ~/.config/gchat-hooks/config.json")
+			logIn+", or reply to a question and put the users/ID that its thread tells on allowed_users in "+
+				"~/.config/gchat-hooks/config.json")
 	}
 	unread, err := l.list(ctx)
 	for _, u := range l.cfg.AllowedUsers {
 		program := func(m gchat.Message) bool { return m.Sender == u && !m.Human }
 		switch {
 		case unread == nil && err == nil && slices.ContainsFunc(l.listed, program):
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: u + " on allowed_users is a program, not a person", Means: "no reply of a program is used", Mend: "take it out of allowed_users, and put the person's users/ID there"})
+			fs = append(fs, warned(u+" on allowed_users is a program, not a person", "no reply of a program is used",
+				"take it out of allowed_users, and put the person's users/ID there")...)
 		case !personOrMail().MatchString(u):
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("%q on allowed_users is nobody", l.plain(u)), Means: "whoever it should be may not answer",
-				Mend: "write it as users/ID with Google's number of the person (a thread tells it to whoever may not answer), or as an e-mail address"})
+			fs = append(fs, warned(fmt.Sprintf("%q on allowed_users is nobody", l.plain(u)),
+				"whoever it should be may not answer",
+				"write it as users/ID with Google's number of the person (a thread tells it to whoever may not answer), "+
+					"or as an e-mail address")...)
 		}
 	}
 	if len(fs) > 0 {

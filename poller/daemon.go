@@ -124,7 +124,8 @@ func (d *Daemon) settle() {
 	if len(d.homes) == 0 {
 		d.homes = []string{d.user()}
 		own, err := filepath.Abs(state.ProjectState(d.Env))
-		if _, serr := os.Stat(own); err == nil && (serr == nil || d.Env("GCHAT_STATE_DIR") != "" || d.Env("CLAUDE_PROJECT_DIR") != "") {
+		_, serr := os.Stat(own)
+		if err == nil && (serr == nil || d.Env("GCHAT_STATE_DIR") != "" || d.Env("CLAUDE_PROJECT_DIR") != "") {
 			d.homes, d.Dirs = append(d.homes, own), append(d.Dirs, own)
 		}
 	}

@@ -54,7 +54,7 @@ func (d *Daemon) flushOnce(ctx context.Context) {
 }
 
 // oneOfEachChat is an open question of each space that this process is configured for. What only a session's own
-// environment leads to is read by that session's hooks: we could but fail, and say in its threads that nobody reads.
+// environment leads to is read by that session's hooks: we could but fail, and say in its threads that it is not read.
 func (d *Daemon) oneOfEachChat(ctx context.Context, qs []*state.Question) map[string]*state.Question {
 	open, leads := map[string]*state.Question{}, map[string]string{} // by project: the space that its configuration leads to
 	for _, q := range qs {
@@ -73,7 +73,7 @@ func (d *Daemon) oneOfEachChat(ctx context.Context, qs []*state.Question) map[st
 	return open
 }
 
-// listOnce lists a question's space once, unless somebody else reads it anyway.
+// listOnce lists a question's space once, unless another process reads it anyway.
 func (d *Daemon) listOnce(ctx context.Context, q *state.Question) error {
 	lock, err := state.LockLeader(d.user(), q.Chat)
 	if errors.Is(err, state.ErrLocked) {

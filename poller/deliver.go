@@ -106,7 +106,7 @@ func (p *Poller) newReader(ctx context.Context, cfg *state.Config) (*gchat.Reade
 	return gchat.NewReader(ctx, endpoint, cfg.CredentialsFile)
 }
 
-// over says whether a question can have no answer any more, so that whoever reads its space judges the replies.
+// over says whether a question can have no answer any more, so that the reader of its space judges the replies.
 func over(q *state.Question) bool { return q.Closed() && !q.Answerable() }
 
 // begins is from when on the messages of a question's thread have to be read.
@@ -161,8 +161,8 @@ func (in *inbox) findThread(q *state.Question, ms []gchat.Message) string {
 	return ""
 }
 
-// deliver writes people's messages into the file of the question that they belong to. Whoever waits for that question
-// judges them; for a closed one nobody waits, so it is done here, and where nobody waits for an open one its thread is told.
+// deliver writes people's messages into the file of the question that they belong to. The process that waits for that
+// question judges them. A closed one has no waiter, so it is done here; where an open one has none, its thread is told.
 func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, ms []gchat.Message) error {
 	fresh := slices.DeleteFunc(slices.Clone(ms), func(m gchat.Message) bool {
 		return !m.Human || m.Deleted || m.Sender == "" || q.Reply(m.Name) != nil
@@ -188,10 +188,7 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 		for _, m := range fresh {
 			if q.Reply(m.Name) == nil && makeRoom(q) {
 				changed = true
-				q.Replies = append(q.Replies, state.Reply{
-					MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-					Text: gchat.Cut(m.Text, gchat.MaxText), CreateTime: m.CreateTime,
-				})
+				q.Replies = append(q.Replies, replyOf(m, gchat.Cut(m.Text, gchat.MaxText)))
 			}
 		}
 		for _, m := range ms {
@@ -220,8 +217,16 @@ func (in *inbox) deliver(ctx context.Context, q *state.Question, thread string, 
 	return nil
 }
 
-// revise has a reply that was not judged yet say what its message says by now: a person may have edited it, or thought better
-// of it. It reports whether that is something else.
+// replyOf is a person's message as a reply with this text.
+func replyOf(m gchat.Message, text string) state.Reply {
+	return state.Reply{
+		MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+		Text: text, CreateTime: m.CreateTime,
+	}
+}
+
+// revise copies a message's edit or deletion into its reply, as long as the reply has not been judged. It reports whether
+// there was one.
 func revise(q *state.Question, m gchat.Message) bool {
 	r := q.Reply(m.Name)
 	text := gchat.Cut(m.Text, gchat.MaxText)

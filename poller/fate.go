@@ -20,7 +20,7 @@ type Fate struct {
 // Known says that the message waits no more.
 func (f Fate) Known() bool { return f.Arrived || f.Refused != "" }
 
-// FateOf tells what became of a message, whoever sent it. Of a repetition it is the fate of what was said first.
+// FateOf tells what became of a message. Of a repetition it is the fate of what was said first.
 func (p *Poller) FateOf(o Outcome) Fate {
 	box, m := p.outbox(), o.Message
 	id := m.MessageID
@@ -77,9 +77,9 @@ func (p *Poller) PostNow(ctx context.Context, r Report) (first gchat.Posted, err
 			}
 			sleep(ctx, wait)
 		}
-		done, err := hook.Post(ctx, gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)})
+		done, err := hook.Post(ctx, partPost(m))
 		if gchat.TooMany(err) {
-			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))), p.Log.Clean(err.Error()))
+			p.holdBack(quota, perWrite(cfg), err)
 		}
 		if err != nil {
 			return first, err

@@ -42,7 +42,7 @@ func (p *Poller) FlushDetached(ctx context.Context, patience time.Duration) (lef
 			if try > 0 {
 				return left
 			}
-			sleep(ctx, 10*time.Millisecond) // a hook may just be looking whether somebody holds it
+			sleep(ctx, 10*time.Millisecond) // a hook may just be trying whether it is free
 			continue
 		}
 		left = p.flush(ctx, patience, poked)
@@ -148,7 +148,7 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 		if busyFor = min(2*busyFor, time.Second); !left.Busy {
 			busyFor = busy
 		} else if at := p.now().Add(busyFor); next.Before(at) {
-			next = at // whoever sends takes ours along, most probably
+			next = at // the process that sends takes ours along, most probably
 		}
 		if composing {
 			next = sooner(next, p.now().Add(time.Second))
@@ -193,7 +193,7 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 		case next.IsZero():
 			p.sweep(ctx, all)
 			if len(poked) > 0 {
-				continue // somebody left something while we were sending
+				continue // a hook left something while we were sending
 			}
 			if patience == 0 || left.HeldUntil.IsZero() {
 				return left
@@ -208,7 +208,8 @@ func (p *Poller) flush(ctx context.Context, patience time.Duration, poked <-chan
 	}
 }
 
-// pause waits until then or a poke, and reports which. It looks at the clock every five minutes: timers stand still while a laptop sleeps.
+// pause waits until then or a poke, and reports which. It looks at the clock every five minutes: timers stand still while a
+// laptop sleeps.
 func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct{}) (poke bool) {
 	t := time.NewTimer(min(max(until.Sub(p.now()), time.Millisecond), 5*time.Minute))
 	defer t.Stop()
@@ -221,7 +222,8 @@ func (p *Poller) pause(ctx context.Context, until time.Time, poked <-chan struct
 	return false
 }
 
-// unposted are the questions that are not in their space. One in deny mode is posted by its hook or goes to the terminal. It also returns all that it looked at.
+// unposted are the questions that are not in their space. One in deny mode is posted by its hook or goes to the terminal. It
+// also returns all that it looked at.
 func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 	dirs, err := p.stateDirs()
 	if err != nil {
@@ -232,7 +234,8 @@ func (p *Poller) unposted(scan *state.Scan) (qs, all []*state.Question) {
 		p.Log.Error().Err(err).Msg("question set aside")
 	}
 	for _, q := range all {
-		if toBePosted(q) && q.Mode != state.Deny && p.now().Sub(q.AskedAt) < state.MaxAge && (q.Closed() || !Gone(q)) && p.reaches(q) {
+		young := p.now().Sub(q.AskedAt) < state.MaxAge
+		if young && toBePosted(q) && q.Mode != state.Deny && (q.Closed() || !Gone(q)) && p.reaches(q) {
 			qs = append(qs, q)
 		}
 	}
@@ -248,7 +251,7 @@ func (p *Poller) reaches(q *state.Question) bool {
 	return err != nil || hook.Chat() == q.Chat
 }
 
-// sweep ends what nobody ends any more, and removes what is a day old.
+// sweep ends the questions that were left open, and removes what is a day old.
 func (p *Poller) sweep(ctx context.Context, all []*state.Question) {
 	p.CloseGone(all)
 	p.outbox().Sweep(p.now())
@@ -275,7 +278,7 @@ func (p *Poller) daemonWaits(q *state.Question) bool {
 	return typable(q) && state.DaemonRuns(stateDirOf(q), p.user())
 }
 
-// CloseGone closes the open questions whose Claude Code has ended together with its hook, so that nobody else tells. One in
+// CloseGone closes the open questions whose Claude Code has ended together with its hook, which would have told. One in
 // deny mode stays: the session gets the reply when it is resumed.
 func (p *Poller) CloseGone(qs []*state.Question) {
 	for _, q := range qs {
@@ -287,7 +290,7 @@ func (p *Poller) CloseGone(qs []*state.Question) {
 	}
 }
 
-// StartFlusher starts self as a detached flusher, or wakes the one that runs: in a session of its own, with none of our
+// StartFlusher starts self as a detached flusher, or wakes the running one: in a session of its own, with none of our
 // descriptors, so that Claude Code neither waits for it nor takes it down. It costs a fork, not a network call.
 func StartFlusher(env state.Getenv, self string) error {
 	if state.Held(flusherLock(env)) {

@@ -10,7 +10,7 @@ import (
 )
 
 // ctrlZ has a process that a person can stop at their terminal stop between two messages only: one that is stopped keeps the
-// outbox of a space for itself, and nobody may send beside it, for Chat could have a message twice.
+// outbox of a space for itself, and no other may send beside it, for Chat could have a message twice.
 var ctrlZ struct {
 	once  sync.Once
 	mu    sync.Mutex // held while the outbox is
@@ -28,7 +28,7 @@ func holdStop() (release func()) {
 		go func() {
 			for range stops {
 				if sid, err := unix.Getsid(0); err != nil || sid == os.Getpid() {
-					continue // without a shell above nobody could make it go on
+					continue // without a shell above nothing could make it go on
 				}
 				ctrlZ.asked.Store(true)
 				ctrlZ.mu.Lock()

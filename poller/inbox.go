@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type inbox struct {
 	looked  time.Time       // for sessions that ended without a word
 }
 
-// Lead takes part in listing q's space until ctx ends: it leads whenever nobody else does, with the configuration of
+// Lead takes part in listing q's space until ctx ends: it leads whenever no other process does, with the configuration of
 // q's project.
 func (p *Poller) Lead(ctx context.Context, q *state.Question) {
 	p.newInbox(q).follow(ctx)
@@ -37,7 +38,8 @@ func (p *Poller) Lead(ctx context.Context, q *state.Question) {
 
 func (p *Poller) newInbox(q *state.Question) *inbox {
 	return &inbox{
-		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{}, listed: func(err error) {
+		Poller: p, chat: q.Chat, space: q.Space, projectDir: q.ProjectDir, stateDir: stateDirOf(q), logged: map[string]bool{},
+		listed: func(err error) {
 			if p.Listed != nil {
 				p.Listed(q.Chat, err)
 			}
@@ -48,12 +50,12 @@ func (p *Poller) newInbox(q *state.Question) *inbox {
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// follow leads whenever nobody else does, until ctx ends.
+// follow leads whenever no other process does, until ctx ends.
 func (in *inbox) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		lock, err := state.LockLeader(in.user(), in.chat)
 		if errors.Is(err, state.ErrLocked) {
-			in.trouble = trouble{} // somebody else reads, perhaps with better credentials
+			in.trouble = trouble{} // another process reads, perhaps with better credentials
 			sleep(ctx, 500*time.Millisecond)
 			continue
 		}
@@ -193,7 +195,10 @@ func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
 		}
 		return
 	}
-	is := state.ReadTrouble{Since: in.now().UTC(), Why: in.Log.Clean(err.Error()), Degraded: in.trouble.degraded(), Refused: gchat.AuthFailure(err) || gchat.Permanent(err)}
+	is := state.ReadTrouble{
+		Since: in.now().UTC(), Why: in.Log.Clean(err.Error()),
+		Degraded: in.trouble.degraded(), Refused: gchat.AuthFailure(err) || gchat.Permanent(err),
+	}
 	if was != nil {
 		is.Since = was.Since
 	}
@@ -207,9 +212,11 @@ func (in *inbox) tell(ctx context.Context, err error, qs []*state.Question) {
 		return
 	}
 	in.told = true
+	unread := fmt.Sprintf("[Not read] Replies here cannot be read yet: %s. Hint: %s. Until then answer in the terminal.",
+		gchat.Line(is.Why), gchat.Hint(err))
 	for _, q := range qs {
 		if q.Status == state.Pending && q.MessageSent {
-			in.put(note(q, "unread", "[Not read] Replies here cannot be read yet: "+gchat.Line(is.Why)+". Hint: "+gchat.Hint(err)+". Until then answer in the terminal."))
+			in.put(note(q, "unread", unread))
 		}
 	}
 	in.Send(ctx)

@@ -26,7 +26,8 @@ func (p *Poller) Judge(path string) (*state.Question, error) {
 		if len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0 {
 			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 		}
-		which := func(r *state.Reply) bool { return !cfg.AllowedUnknown || allowed(cfg, r) } // nor does it refuse anybody
+		// While the allowlist cannot be read, judge only senders who are surely on it.
+		which := func(r *state.Reply) bool { return !cfg.AllowedUnknown || allowed(cfg, r) }
 		if !slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Verdict == state.Unread && which(&r) }) {
 			return state.ErrUnchanged
 		}
@@ -69,7 +70,8 @@ func (p *Poller) judge(cfg *state.Config, q *state.Question, r *state.Reply) *st
 		if r.Sender == Local || !allowed(cfg, r) || !q.Answerable() {
 			return nil
 		}
-		return note(q, "no text", "[Not used] There is no text in that message, and an attachment is no answer: reply in words, or with an option's number.")
+		return note(q, "no text", "[Not used] There is no text in that message, and an attachment is no answer: "+
+			"reply in words, or with an option's number.")
 	case !allowed(cfg, r):
 		r.Verdict = state.Refused
 		return note(q, "refused", refusedText(r, len(cfg.AllowedUsers) == 0))

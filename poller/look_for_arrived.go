@@ -11,7 +11,7 @@ import (
 )
 
 // lookFor looks whether a message that was tried is in its space, where messages can be read. Chat's own rule, one message
-// for an id, is documented; whether it holds for webhooks nobody has measured, so the space is asked before the second try.
+// for an id, is documented; whether it holds for webhooks was not measured, so the space is asked before the second try.
 func (s *sender) lookFor(ctx context.Context, m *letter, tried time.Time) (gchat.Posted, bool) {
 	if !s.reads(m.cfg, m.hook) {
 		return gchat.Posted{}, false

@@ -20,7 +20,7 @@ func (s *sender) merge(ctx context.Context, m *letter, behind []state.Queued) er
 	for _, q := range behind {
 		next := s.letter(ctx, q.Path)
 		if next == nil || next.hook == nil {
-			continue // nobody's, or another process's: as if it stood elsewhere
+			continue // gone, or another process's: as if it stood elsewhere
 		}
 		if !together(m.Outgoing, next.Outgoing) || s.now().Before(next.NotBefore) || next.hook.ID() != m.hook.ID() ||
 			!s.box.Tried(next.Outgoing).IsZero() || len(next.Merged) > 0 {

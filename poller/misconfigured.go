@@ -2,7 +2,6 @@ package poller
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -24,7 +23,8 @@ func (m *Misconfigured) Hint() string { return m.hint }
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
-		return &Misconfigured{err, "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"}
+		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"
+		return &Misconfigured{err, hint}
 	}
 	return err
 }
@@ -53,6 +53,7 @@ func (d *Daemon) check() error {
 	if len(broken) > 0 {
 		return &Misconfigured{broken[0], "mend it, then start the daemon again: gchat-hooks poller install"}
 	}
-	return &Misconfigured{fmt.Errorf("no webhook and no space are configured"),
-		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; then start the daemon again: gchat-hooks poller install"}
+	return &Misconfigured{errors.New("no webhook and no space are configured"),
+		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+			"then start the daemon again: gchat-hooks poller install"}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NobodyReads says whether the other end of a pipe is closed. Whoever waits for something to print would hear of it only
-// when there is something, and wait for nobody until then.
+// NobodyReads says whether the other end of a pipe is closed. A process that waits for something to print would hear of it
+// only when there is something, and wait in vain until then.
 func NobodyReads(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok {

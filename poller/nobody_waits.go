@@ -10,7 +10,10 @@ import (
 // NobodyWaits tells the thread of a question in deny mode, once, that nothing reads the replies to it, unless something does;
 // the caller has the outbox sent.
 func (p *Poller) NobodyWaits(q *state.Question) error {
-	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForHook || state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
+	if !q.Denied || q.Unwaited || q.Status != state.Pending || p.now().Sub(q.AskedAt) < graceForHook {
+		return nil
+	}
+	if state.HasWaiter(q) || state.DaemonRuns(stateDirOf(q), p.user()) {
 		return nil
 	}
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
@@ -18,13 +21,14 @@ func (p *Poller) NobodyWaits(q *state.Question) error {
 			return state.ErrUnchanged
 		}
 		q.Unwaited = true
-		p.put(note(q, "unwaited", "[Not read] Nothing reads the replies to this question at present. Claude can wait for one with `gchat-wait`, or give it the answer in the terminal."))
+		p.put(note(q, "unwaited", "[Not read] Nothing reads the replies to this question at present. "+
+			"Claude can wait for one with `gchat-wait`, or give it the answer in the terminal."))
 		return nil
 	})
 	return err
 }
 
-// unheard says whether a reply to a posted question reaches nobody, and its thread does not know: its hook was killed, or
+// unheard says whether a reply to a posted question is read by no process, and its thread does not know: its hook was killed, or
 // none came.
 func (p *Poller) unheard(q *state.Question) bool {
 	return q.MessageSent && q.Status == state.Pending && q.Mode != state.Deny && !q.Unwaited && !p.waitsOrSoon(q) && !Gone(q)
@@ -48,7 +52,7 @@ func (p *Poller) tellUnheard(q *state.Question) (again time.Time) {
 	return p.now().Add(time.Second)
 }
 
-// tellRead takes back what a thread was told while nobody waited for a reply.
+// tellRead takes back what a thread was told while no process waited for a reply.
 func (p *Poller) tellRead(ctx context.Context, q *state.Question) {
 	if !q.Unwaited {
 		return
@@ -57,8 +61,8 @@ func (p *Poller) tellRead(ctx context.Context, q *state.Question) {
 	p.Send(ctx)
 }
 
-// tellKept tells who replied to a question in deny mode that nobody waits for when it is read: whoever reads the space does
-// not judge it, since only the session's own processes know for sure who may answer.
+// tellKept tells who replied to a question in deny mode without a waiter when the reply is read: the space's reader does not
+// judge it, since only the session's own processes know for sure who may answer.
 func (p *Poller) tellKept(q *state.Question) {
 	if q.SessionEnded != nil || Gone(q) {
 		p.put(note(q, "kept for later", "[Kept] The session has ended: it reads your reply when it is resumed."))

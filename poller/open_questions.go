@@ -23,7 +23,7 @@ type OpenQuestion struct {
 	Question    string       `json:"question"`  // the words of the first one
 	Questions   int          `json:"questions"` // how many it asks
 	Mode        state.Mode   `json:"mode"`
-	Status      state.Status `json:"status"`                // pending, answered (Claude has not confirmed it), timeout (a reply still counts)
+	Status      state.Status `json:"status"`                // pending, answered (unconfirmed by Claude), timeout (a reply counts)
 	Posted      bool         `json:"posted"`                // it is in its space
 	PostError   string       `json:"post_error,omitempty"`  // why it is not
 	ThreadName  string       `json:"thread_name,omitempty"` // spaces/S/threads/T
@@ -43,7 +43,7 @@ type Waiter struct {
 const (
 	HookWaits   = "hook"       // that holds the dialog or the call
 	RewakeWaits = "rewake"     // that wakes the session (deny)
-	ScriptWaits = "gchat-wait" // somebody's script
+	ScriptWaits = "gchat-wait" // a person's script
 	DaemonWaits = "daemon"     // it types the answer
 	NobodyIs    = "nobody"
 	UnknownIs   = "process"
@@ -76,7 +76,9 @@ func (p *Poller) AllQuestions() []*state.Question {
 
 // Unanswered are the questions that a reply would answer, the newest first. They must not be changed.
 func (p *Poller) Unanswered() (qs []*state.Question) {
-	return slices.DeleteFunc(p.AllQuestions(), func(q *state.Question) bool { return q.Status != state.Pending && !q.Late(p.now()) })
+	return slices.DeleteFunc(p.AllQuestions(), func(q *state.Question) bool {
+		return q.Status != state.Pending && !q.Late(p.now())
+	})
 }
 
 // allQuestions are ours, and those that other programs left in the daemon's folders, the newest first.
@@ -103,8 +105,9 @@ func (p *Poller) allQuestions(l *Look) (qs []*state.Question, bad []error) {
 
 func (p *Poller) describe(q *state.Question) OpenQuestion {
 	o := OpenQuestion{
-		QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID, ClaudeID: q.ClaudeSession(),
-		SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir, AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions),
+		QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID),
+		SessionID: q.SessionID, ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID),
+		ProjectDir: q.ProjectDir, AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions),
 		Mode: cmp.Or(q.Mode, state.Inject), Status: q.Status, Posted: posted(q), ThreadName: q.ThreadName,
 		AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: p.WaiterOf(q),
 	}

@@ -83,7 +83,8 @@ func (p *Poller) goSafely(what string, f func()) <-chan struct{} {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				p.Log.Error().Any("panic", r).Str("in", what).Bytes("stack", debug.Stack()).Msg("a bug in gchat-hooks; please report it")
+				p.Log.Error().Any("panic", r).Str("in", what).Bytes("stack", debug.Stack()).
+					Msg("a bug in gchat-hooks; please report it")
 			}
 		}()
 		f()

@@ -22,10 +22,10 @@ var (
 )
 
 // linger is how long a send that was begun may go on when its caller is told to end: mostly the answer is a moment
-// away, and without it a thread stays that nobody knows of.
+// away, and without it a thread stays that no record names.
 const linger = 2 * time.Second
 
-// Post puts a question into its space, once, whoever calls it how often. The message id is derived from the question,
+// Post puts a question into its space, once, however often it is called. The message id is derived from the question,
 // so that a try after a lost answer, or after kill -9 between the answer and our writing it down, cannot post twice.
 // own says that the session's own hook calls.
 func (p *Poller) Post(ctx context.Context, path string, own bool) (*state.Question, error) {
@@ -81,7 +81,8 @@ func (p *Poller) Post(ctx context.Context, path string, own bool) (*state.Questi
 	if err != nil {
 		if !before && !gchat.MayHaveArrived(err) {
 			// Nothing is on its way: should the terminal answer now, there is no thread to be told.
-			if after, uerr := state.UpdateQuestion(path, func(q *state.Question) error { q.PostTried = false; return nil }); uerr == nil {
+			after, uerr := state.UpdateQuestion(path, func(q *state.Question) error { q.PostTried = false; return nil })
+			if uerr == nil {
 				q = after
 			}
 		}
@@ -89,7 +90,7 @@ func (p *Poller) Post(ctx context.Context, path string, own bool) (*state.Questi
 			p.forgetCommand(cfg)
 		}
 		if gchat.TooMany(err) {
-			quota.TooMany(p.now().Add(max(gchat.RetryAfter(err), backoff(perWrite(cfg), quota.Failed()))), p.Log.Clean(err.Error()))
+			p.holdBack(quota, perWrite(cfg), err)
 		}
 		return p.notPosted(q, err, err)
 	}
@@ -195,13 +196,18 @@ func (p *Poller) notPosted(q *state.Question, cause, err error) (*state.Question
 	p.Log.Error().Str("question", q.QuestionID).Str("session", q.SessionName).Str("error", why).Str("hint", hint).
 		Msg("question not posted; it stays in the terminal")
 	if gchat.Permanent(cause) || errors.Is(err, ErrUnconfigured) {
-		_ = state.AddNotice(p.user(), q.ClaudeSession(), "gchat-hooks: a question could not be posted to Google Chat: "+why+". Hint: "+hint+".")
+		p.noticeUnposted(q, why+". Hint: "+hint)
 	}
 	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.PostError = why; return nil })
 	if uerr != nil {
 		return q, err
 	}
 	return after, err
+}
+
+// noticeUnposted leaves the person at the terminal a notice of why a question is not in its space.
+func (p *Poller) noticeUnposted(q *state.Question, why string) {
+	_ = state.AddNotice(p.user(), q.ClaudeSession(), "gchat-hooks: a question could not be posted to Google Chat: "+why+".")
 }
 
 // PostSoon is Post for a hook that reads the replies, or has them read. It waits for the space's allowance, as long as ctx.

@@ -29,7 +29,7 @@ type Report struct {
 type Outcome struct {
 	Message   *state.Outgoing // as it was put, or as it would have been when Repeated; nil when Off
 	Put       bool            // it waits to be sent
-	Off       bool            // a rule says that nobody wants it
+	Off       bool            // a rule suppresses it
 	Repeated  bool            // the session said the same less than a minute ago
 	HeldUntil time.Time       // it goes with a digest then; zero: at once
 }
@@ -107,7 +107,8 @@ func (r Report) key(now time.Time) string {
 	case r.SessionID == "":
 		return messageID("report", uuid.NewString())
 	}
-	return messageID("said", r.SessionID, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text, r.ThreadKey, r.ThreadName)
+	return messageID("said", r.SessionID, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text,
+		r.ThreadKey, r.ThreadName)
 }
 
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what cannot wait.

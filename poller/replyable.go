@@ -14,7 +14,7 @@ import (
 // ErrNoReplies says that a question put into the space would wait in vain: a reply could not be used.
 var ErrNoReplies = errors.New("no reply could be used")
 
-// Replyable says whether a reply to a question could be used, as things are configured: somebody may answer, and the space can
+// Replyable says whether a reply to a question could be used, as things are configured: a person may answer, and the space can
 // be read, as far as that is known without asking. Errors are ErrNoReplies and those of the webhook.
 func (p *Poller) Replyable(ctx context.Context, cfg *state.Config) error {
 	if len(cfg.AllowedUsers) == 0 {
@@ -39,7 +39,8 @@ func (p *Poller) Replyable(ctx context.Context, cfg *state.Config) error {
 // cloud has some without, but none that may read messages.
 func (p *Poller) hasCredentials(cfg *state.Config) bool {
 	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
-	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), filepath.Join(gcloud, "application_default_credentials.json")} {
+	byDefault := filepath.Join(gcloud, "application_default_credentials.json")
+	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), byDefault} {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return true
 		}

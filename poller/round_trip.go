@@ -49,7 +49,7 @@ func (r *RoundTrip) Out(ctx context.Context, text string) (There, error) {
 }
 
 // Back waits, for Verify.Wait, until a person replies in the thread, and returns the reply; called again, the next one.
-// ErrNoReply when nobody does. Whether that person may answer is for the caller to judge.
+// ErrNoReply when there is none. Whether that person may answer is for the caller to judge.
 func (r *RoundTrip) Back(ctx context.Context) (*state.Reply, error) {
 	c := r.check
 	began := c.now()
@@ -65,10 +65,8 @@ func (r *RoundTrip) Back(ctx context.Context) (*state.Reply, error) {
 				continue
 			}
 			r.seen[m.Name] = true
-			return &state.Reply{
-				MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-				Text: gchat.Cut(m.Text, 200), CreateTime: m.CreateTime,
-			}, nil
+			reply := replyOf(m, gchat.Cut(m.Text, 200))
+			return &reply, nil
 		}
 		if over {
 			return nil, fmt.Errorf("%w within %s", ErrNoReply, Spoken(r.Verify.Wait))

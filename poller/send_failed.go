@@ -20,8 +20,10 @@ func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.
 	case gchat.AuthFailure(cause):
 		s.forgetCommand(m.cfg)
 		session := s.sessionOf(m)
-		p := state.Pause{Chat: m.hook.Chat(), Project: m.ProjectDir, Since: now.UTC(), NotBefore: now.Add(authPause).UTC(), Why: why + "; " + hint, Told: session != ""}
-		news, tell := quota.Pause(m.hook.ID(), p)
+		news, tell := quota.Pause(m.hook.ID(), state.Pause{
+			Chat: m.hook.Chat(), Project: m.ProjectDir, Since: now.UTC(), NotBefore: now.Add(authPause).UTC(),
+			Why: why + "; " + hint, Told: session != "",
+		})
 		if news {
 			log.Msg("nothing goes through this webhook until somebody mends it; one message tries now and then")
 		}
@@ -31,7 +33,8 @@ func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.
 		return now, s.failed(m, why, time.Time{})
 	case gchat.Refused(cause):
 		log.Msg("message put aside: Chat will not take it")
-		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+". `gchat-hooks status` shows it.")
+		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
+			". `gchat-hooks status` shows it.")
 		return time.Time{}, s.box.Park(m.Outgoing, why+"; "+hint)
 	case gchat.TooMany(cause):
 		log.Msg("the space has had enough for now; the message waits")
@@ -49,6 +52,12 @@ func (s *sender) notSent(quota state.Quota, m *letter, cause error) (again time.
 	return again, s.failed(m, why, time.Time{})
 }
 
+// holdBack has all processes leave a space alone that has had enough for now.
+func (p *Poller) holdBack(quota state.Quota, every time.Duration, cause error) {
+	pause := max(gchat.RetryAfter(cause), backoff(every, quota.Failed()))
+	quota.TooMany(p.now().Add(pause), p.Log.Clean(cause.Error()))
+}
+
 // backoff is the pause after the n-th failure in a row.
 func backoff(first time.Duration, n int) time.Duration {
 	return min(first<<min(max(n-1, 0), 9), mostBackup)
@@ -62,7 +71,7 @@ func (s *sender) failed(m *letter, why string, next time.Time) error {
 // tooOld is how long a message waits for its space before it is put aside.
 const tooOld = 7 * 24 * time.Hour
 
-// parkOld puts aside what nobody could send, whichever environment it was for.
+// parkOld puts aside what no process could send, whichever environment it was for.
 func (p *Poller) parkOld() {
 	box := p.outbox()
 	waiting, _ := box.Waiting()

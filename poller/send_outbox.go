@@ -105,7 +105,7 @@ func (s *sender) nextChat(ctx context.Context, only string, done []string) strin
 		for _, q := range lane {
 			l := s.letter(ctx, q.Path)
 			if l == nil || l.hook == nil {
-				continue // another environment's: whoever has its webhook sends it
+				continue // another environment's: a process with its webhook sends it
 			}
 			if chat := l.hook.Chat(); (only == "" || chat == only) && !slices.Contains(done, chat) {
 				return chat
@@ -171,7 +171,8 @@ func perWrite(cfg *state.Config) time.Duration {
 // first is the lane that goes next, from the message on that is to be sent: of those that are due an urgent one, then the
 // oldest. With none it is nil; next is when one that failed is due again, held when one that is held back is. Within a
 // lane what is held back, and what another process has to send, lets the others pass; what failed does not.
-func (s *sender) first(ctx context.Context, chat string, paused map[string]time.Time) (lane []state.Queued, next, held time.Time) {
+func (s *sender) first(ctx context.Context, chat string,
+	paused map[string]time.Time) (lane []state.Queued, next, held time.Time) {
 	urgent := false
 	for _, l := range s.lanes() {
 		if l[0].NeverTo(chat) {
@@ -229,9 +230,7 @@ func (s *sender) send(ctx context.Context, quota state.Quota, m *letter) (again 
 	if err != nil {
 		return time.Time{}, err // without this a message could be sent twice where Chat does not know its id
 	}
-	done, err := m.hook.Post(ctx, gchat.Post{
-		Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m.Outgoing),
-	})
+	done, err := m.hook.Post(ctx, partPost(m.Outgoing))
 	if gchat.AlreadyExists(err) {
 		err = nil
 		if s.reads(m.cfg, m.hook) {
@@ -264,6 +263,13 @@ func (s *sender) sentPart(m *letter, p gchat.Posted) error {
 	}
 	s.box.NotTried(m.Outgoing) // the next part was not
 	return nil
+}
+
+// partPost is the part of a message that goes next.
+func partPost(m *state.Outgoing) gchat.Post {
+	return gchat.Post{
+		Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m),
+	}
 }
 
 // partID is the id that Chat keeps one message of.

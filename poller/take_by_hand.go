@@ -79,7 +79,8 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
 		if called && other.ClaudeSession() != q.ClaudeSession() && other.Answerable() &&
 			p.now().Sub(other.AskedAt) < state.MaxAge && !Gone(other) {
-			return "another session of that name asks, too: name the file after its claude_session_id, or use `gchat-hooks answer`"
+			return "another session of that name asks, too: " +
+				"name the file after its claude_session_id, or use `gchat-hooks answer`"
 		}
 	}
 	return ""

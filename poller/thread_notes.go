@@ -31,8 +31,8 @@ func (p *Poller) put(m *state.Outgoing) {
 	}
 }
 
-// Close moves a question to its end and writes down what its thread is told; the caller has it sent. It reports whether this call ended it: of two that end the
-// same question, one does.
+// Close moves a question to its end and writes down what its thread is told; the caller has it sent. It reports whether this
+// call ended it: of two that end the same question, one does.
 func (p *Poller) Close(path string, to state.Status, by string, also func(*state.Question)) (bool, error) {
 	ended := false
 	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
@@ -46,7 +46,7 @@ func (p *Poller) Close(path string, to state.Status, by string, also func(*state
 		p.put(closingNote(q)) // before the file says "closed": after a crash in between it is put again, with the same id
 		ended = true
 		if !q.MessageSent && q.PostError != "" {
-			_ = state.AddNotice(p.user(), q.ClaudeSession(), "gchat-hooks: a question could not be posted to Google Chat: "+q.PostError+".")
+			p.noticeUnposted(q, q.PostError)
 		}
 		return nil
 	})
@@ -88,7 +88,7 @@ func answeredWhere(q *state.Question) string {
 	return ""
 }
 
-// atShell says where somebody answered who is no sender in Chat; by is who, "" when that is not known.
+// atShell says where a person answered who is no sender in Chat; by is the name, "" when that is not known.
 func atShell(by string) string {
 	if by = gchat.Line(gchat.Cut(by, 64)); by == "" {
 		return "at a shell"
@@ -122,15 +122,16 @@ func closedWhy(q *state.Question) string {
 	return why
 }
 
-// unwaitedText says that nobody reads the replies to a question.
+// unwaitedText says that no process reads the replies to a question.
 func unwaitedText(q *state.Question) string {
 	if q.Mode == state.Inject {
-		return "[Not read] The daemon that types the answer does not run: start it with `gchat-hooks poller install`, or answer in the terminal."
+		return "[Not read] The daemon that types the answer does not run: start it with `gchat-hooks poller install`, " +
+			"or answer in the terminal."
 	}
 	return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
 }
 
-// refusedText answers the first reply of somebody who may not answer. It names the file first: a hook that waits reads it
+// refusedText answers the first reply of a person who may not answer. It names the file first: a hook that waits reads it
 // afresh, while its environment stays as it is.
 func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	who := gchat.Line(r.Sender)
@@ -141,8 +142,8 @@ func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	if nobodyAllowed {
 		why = "Nobody may answer yet."
 	}
-	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, or to "+
-		"GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, gchat.Line(r.Sender))
+	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, "+
+		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, gchat.Line(r.Sender))
 }
 
 // lateText answers the second reply to a question.

@@ -7,7 +7,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// TimeOut ends a question in deny mode that nobody replied to in time, as its policy says; the caller has the outbox sent.
+// TimeOut ends a question in deny mode that had no reply in time, as its policy says; the caller has the outbox sent.
 // Unread says that there may have been a reply: then nothing is chosen in the person's place. It reports whether this call
 // ended it.
 func (p *Poller) TimeOut(path string, unread bool, also func(*state.Question)) (ended bool, err error) {
@@ -26,8 +26,8 @@ func (p *Poller) TimedOut(q *state.Question, unread bool) *state.Question {
 	return &then
 }
 
-// choose does what the timeout policy says, in its time: who waits for a shorter one chooses nothing, nor does
-// anybody against a reply that was not judged yet. What the person did answer stays.
+// choose does what the timeout policy says, in its time: a process that waits for a shorter one chooses nothing, and none
+// chooses against a reply that was not judged yet. What the person did answer stays.
 func (p *Poller) choose(q *state.Question, unread bool) {
 	if q.TimeoutPolicy != state.Recommended || unread || q.Unread() || q.TimesOutAt != nil && p.now().Before(*q.TimesOutAt) {
 		return
@@ -49,7 +49,8 @@ func (p *Poller) choose(q *state.Question, unread bool) {
 // choice gets one.
 func recommended(prompt state.Prompt) (a state.Answer) {
 	for _, o := range prompt.Options {
-		if says := strings.ToLower(o.Label + " " + o.Description); strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]") {
+		says := strings.ToLower(o.Label + " " + o.Description)
+		if strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]") {
 			if a.Labels = append(a.Labels, o.Label); !prompt.MultiSelect {
 				return a
 			}
@@ -61,7 +62,7 @@ func recommended(prompt state.Prompt) (a state.Answer) {
 	return a
 }
 
-// timedOutNote is what the thread is told of a question that nobody replied to in time.
+// timedOutNote is what the thread is told of a question that had no reply in time.
 func timedOutNote(q *state.Question) *state.Outgoing {
 	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
 	switch {

@@ -62,7 +62,7 @@ func (p *Poller) chatFor(q *state.Question) (chat, space string) {
 	return chat, space
 }
 
-// leadsTo is the space that a configuration means: its webhook's, else, where another program posts, the one that it names.
+// leadsTo is the space that a configuration means: its webhook's, else, where another program posts, the space that it names.
 func (p *Poller) leadsTo(ctx context.Context, cfg *state.Config) (chat, space string) {
 	if hook, err := p.webhook(ctx, cfg); err == nil {
 		return hook.Chat(), hook.Space

@@ -52,8 +52,8 @@ func (d *Daemon) deliverTyped(ctx context.Context, t *task, path string) {
 	}
 	out := d.typist(path).Answer(ctx, to, choices(q))
 	if out.Keys > 0 {
-		d.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", to.Pane).Str("result", string(out.Result)).
-			Int("keys", out.Keys).Str("why", out.Why).Msg("answer typed")
+		d.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", to.Pane).
+			Str("result", string(out.Result)).Int("keys", out.Keys).Str("why", out.Why).Msg("answer typed")
 	}
 	switch {
 	case d.DryRun:
@@ -67,13 +67,13 @@ func (d *Daemon) deliverTyped(ctx context.Context, t *task, path string) {
 		}
 		t.next = d.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		d.endTyping(t, q, out, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
+		d.endTyping(t, q, out, succeeded(true))
 		if out.Removed {
 			d.put(note(q, "removed", "[Changed] Control characters in your reply were left out."))
 		}
 		d.confirmTyped(ctx, path)
 	case out.Result == inject.Dirty && d.awaitClosed(ctx, path, confirmBound):
-		// A person answered meanwhile, and the hook said so: nobody has to look.
+		// A person answered meanwhile, and the hook said so: no person has to look.
 		d.endTyping(t, q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
 	case out.Result == inject.Dirty:
 		d.spoiled(t, q, out)
@@ -137,6 +137,10 @@ func (d *Daemon) endTyping(t *task, q *state.Question, out inject.Outcome, also 
 	t.ended = false
 }
 
+func succeeded(yes bool) func(*state.Question) {
+	return func(q *state.Question) { q.InjectionSucceeded = &yes }
+}
+
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
 // was told.
 func (d *Daemon) confirmTyped(ctx context.Context, path string) {
@@ -145,8 +149,7 @@ func (d *Daemon) confirmTyped(ctx context.Context, path string) {
 			if q.ResolvedBy != "terminal" {
 				return state.ErrUnchanged
 			}
-			no := false // a person's key was faster than ours by a moment that no screen shows
-			q.InjectionSucceeded = &no
+			succeeded(false)(q) // a person's key was faster than ours by a moment that no screen shows
 			return nil
 		}); err != nil {
 			d.Log.Error().Err(err).Msg("question not corrected")
@@ -191,7 +194,7 @@ func (d *Daemon) afterKill(ctx context.Context, t *task, q *state.Question) {
 	case errors.Is(err, errTmuxGone), errors.Is(err, errNoTmux):
 		d.notTyped(t, q, err.Error(), false)
 	case err == nil && standing == inject.Gone && q.Typing.Commit:
-		d.endTyping(t, q, inject.Outcome{Result: inject.Injected}, func(q *state.Question) { yes := true; q.InjectionSucceeded = &yes })
+		d.endTyping(t, q, inject.Outcome{Result: inject.Injected}, succeeded(true))
 		d.confirmTyped(ctx, q.Path)
 	case err == nil && standing == inject.Gone:
 		d.endTyping(t, q, inject.Outcome{Result: inject.Unchanged, Why: "the dialog was closed meanwhile"}, nil)
@@ -223,8 +226,9 @@ func (d *Daemon) standing(ctx context.Context, to inject.Target, q *state.Questi
 
 // spoiled says that a person has to look. No further key is sent for this question.
 func (d *Daemon) spoiled(t *task, q *state.Question, out inject.Outcome) {
-	d.put(note(q, "dirty", "[Look] Your answer was not typed to its end: "+gchat.Line(out.Why)+". The dialog may be half filled in: please finish it in the terminal."))
-	d.endTyping(t, q, out, func(q *state.Question) { no := false; q.InjectionSucceeded = &no })
+	d.put(note(q, "dirty", "[Look] Your answer was not typed to its end: "+gchat.Line(out.Why)+
+		". The dialog may be half filled in: please finish it in the terminal."))
+	d.endTyping(t, q, out, succeeded(false))
 	d.flushSoon()
 }
 
@@ -246,7 +250,8 @@ func (d *Daemon) notTyped(t *task, q *state.Question, why string, off bool) {
 		d.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", why).Msg("answer not typed yet")
 	}
 	if t.tries == triesBeforeTold {
-		d.put(note(q, "waiting", "[Waiting] Your answer is not in the terminal yet: "+gchat.Line(why)+". It is tried again until the question is closed."))
+		d.put(note(q, "waiting", "[Waiting] Your answer is not in the terminal yet: "+gchat.Line(why)+
+			". It is tried again until the question is closed."))
 		d.flushSoon()
 	}
 }

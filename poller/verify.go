@@ -29,7 +29,7 @@ type Verify struct {
 	ProjectDir string        // whose configuration is checked; absolute
 	NoHuman    bool          // skip the scenario that waits for a person
 	Wait       time.Duration // for that person
-	Timeout    time.Duration // of the question that nobody answers
+	Timeout    time.Duration // of the question that gets no answer
 	Patience   time.Duration // 0 is a minute
 
 	// Keep writes the report down: when the check begins, after each scenario, and at the end. It may be nil.
@@ -135,7 +135,7 @@ func (v *Verify) tell(format string, args ...any) {
 }
 
 // prepare finds out whether there is a webhook to post through and whether the space can be read, before anything is
-// posted: a thread that nobody can read back is no use to anyone.
+// posted: a thread that cannot be read back is of no use.
 func (v *Verify) prepare(ctx context.Context) (*check, error) {
 	c := &check{Verify: v, run: uuid.NewString()[:8], patience: cmp.Or(v.Patience, verifyPatience), ours: map[string]bool{}}
 	c.cfg = v.config(v.ProjectDir)
@@ -182,7 +182,8 @@ func VerifyHint(err error) string {
 	switch {
 	case errors.As(err, &m):
 		return m.hint
-	case errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold), errors.Is(err, gchat.ErrEndpoint):
+	case errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold),
+		errors.Is(err, gchat.ErrEndpoint):
 		return gchat.Hint(err)
 	case gchat.TooMany(err), waitOf(err) > 0:
 		return "the space's quota is used up, by this program or another one: run it again in some minutes"

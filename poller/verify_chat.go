@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -68,7 +69,8 @@ func (c *check) post(ctx context.Context, th *begun, p gchat.Post) (s sent, err 
 	s.name, s.thread = done.Name, done.ThreadName
 	c.ours[s.name] = true
 	if s.thread == "" {
-		return s, found("look what stands between here and Google Chat", "Chat's answer to a post names no thread: no reply could be bound to it")
+		return s, found("look what stands between here and Google Chat",
+			"Chat's answer to a post names no thread: no reply could be bound to it")
 	}
 	if th.Name == "" {
 		th.Name = s.thread
@@ -81,10 +83,12 @@ func (c *check) post(ctx context.Context, th *begun, p gchat.Post) (s sent, err 
 	if p.ThreadName != "" {
 		return s, found(noThreads, "a message to the thread %s landed in %s: thread names are not kept to", th.Name, s.thread)
 	}
-	return s, found(noThreads, "the thread key %s was mapped to %s and then to %s: thread keys are not kept to", th.Key, th.Name, s.thread)
+	return s, found(noThreads, "the thread key %s was mapped to %s and then to %s: thread keys are not kept to",
+		th.Key, th.Name, s.thread)
 }
 
-const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; what stands between must not drop messageReplyOption and threadKey"
+const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
+	"what stands between must not drop messageReplyOption and threadKey"
 
 // patiently tries, and tries again what Chat asked for later or stumbled over, as long as that stays within the patience.
 func (c *check) patiently(ctx context.Context, try func() error) error {
@@ -157,8 +161,8 @@ func (c *check) find(ctx context.Context, posts ...sent) error {
 		}
 		if c.now().Add(pause).After(until) {
 			return &mismatch{
-				why: strconv.Itoa(missing) + " of " + strconv.Itoa(len(posts)) + " messages that Chat took could not be found by listing within " +
-					Spoken(c.patience),
+				why: fmt.Sprintf("%d of %d messages that Chat took could not be found by listing within %s",
+					missing, len(posts), Spoken(c.patience)),
 				hint: "check that the credentials read the space that the webhook posts to, " + c.hook.Space,
 				last: true,
 			}

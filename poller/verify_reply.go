@@ -17,9 +17,10 @@ import (
 // and read as the option that its number means.
 func (c *check) humanReply(ctx context.Context) error {
 	th := c.thread("reply")
+	options := []state.Option{{Label: "Left"}, {Label: "Middle", Description: "neither of the two"}, {Label: "Right"}}
 	q, err := c.ask(ctx, th, state.Prompt{
 		Header: "Verify", Question: "Correlation check of gchat-hooks: pick any of these, best by its number.",
-		Options: []state.Option{{Label: "Left"}, {Label: "Middle", Description: "neither of the two"}, {Label: "Right"}}, OptionCount: 3,
+		Options: options, OptionCount: len(options),
 	})
 	if err != nil {
 		return err
@@ -28,12 +29,13 @@ func (c *check) humanReply(ctx context.Context) error {
 	if len(c.config(c.ProjectDir).AllowedUsers) == 0 {
 		first = ". Nobody is on allowed_users yet: the thread tells what to set; set it, and reply again"
 	}
-	c.tell("waiting up to %s for a reply: answer the question of \"%s\" in the space (Ctrl-C ends the check)%s", Spoken(c.Wait), q.SessionName, first)
+	c.tell("waiting up to %s for a reply: answer the question of \"%s\" in the space (Ctrl-C ends the check)%s",
+		Spoken(c.Wait), q.SessionName, first)
 	if err := c.await(ctx, th, q, c.Wait); err != nil {
 		return err
 	}
 	if a := c.res.Answer; a != nil {
-		// Whoever replied should see that it was read, and as what.
+		// The person should see that the reply was read, and as what.
 		_, err := c.note(ctx, th, fmt.Sprintf("[Verify] Read as: %s. %s", gchat.Line(gchat.Cut(a.ReadAs, 1000)), verifyOver))
 		th.over = err == nil
 		return err
@@ -46,7 +48,7 @@ func (c *check) humanReply(ctx context.Context) error {
 		"no person replied in the question's thread within %s", Spoken(c.Wait))
 }
 
-// timesOut is the fourth scenario: a question that nobody answers times out, whatever else is in its thread and its space.
+// timesOut is the fourth scenario: a question without an answer times out, whatever else is in its thread and its space.
 func (c *check) timesOut(ctx context.Context) error {
 	th := c.thread("timeout")
 	q, err := c.ask(ctx, th, state.Prompt{
@@ -71,10 +73,7 @@ func (c *check) timesOut(ctx context.Context) error {
 // ask posts a question in the product's own words, and a message of a bot below it that would be an answer if a person
 // had written it. Both are listed when it returns, so that an empty list cannot pass for silence.
 func (c *check) ask(ctx context.Context, th *begun, prompt state.Prompt) (*state.Question, error) {
-	q := &state.Question{
-		QuestionID: uuid.NewString(), SessionName: "[Verify] run " + c.run, AskedAt: c.now().UTC(), ThreadKey: th.Key, Questions: []state.Prompt{prompt},
-		Status: state.Pending, Mode: state.Native, ProjectDir: c.ProjectDir, Chat: c.hook.Chat(), Space: c.hook.Space,
-	}
+	q := c.question(uuid.NewString(), "run", th, prompt)
 	asked, err := c.say(ctx, th, gchat.QuestionText(q))
 	if err != nil {
 		return nil, err
@@ -87,12 +86,26 @@ func (c *check) ask(ctx context.Context, th *begun, prompt state.Prompt) (*state
 	if err := c.find(ctx, asked, bot); err != nil {
 		return nil, err
 	}
+	c.datePost(q)
+	return q, nil
+}
+
+// question is the record of a question that the check asks.
+func (c *check) question(id, what string, th *begun, prompt state.Prompt) *state.Question {
+	return &state.Question{
+		QuestionID: id, SessionName: "[Verify] " + what + " " + c.run, AskedAt: c.now().UTC(), ThreadKey: th.Key,
+		Questions: []state.Prompt{prompt}, Status: state.Pending, Mode: state.Native,
+		ProjectDir: c.ProjectDir, Chat: c.hook.Chat(), Space: c.hook.Space,
+	}
+}
+
+// datePost dates a question by its message, as it was last listed.
+func (c *check) datePost(q *state.Question) {
 	for _, m := range c.listed {
-		if m.Name == asked.name && !m.CreateTime.IsZero() {
+		if m.Name == q.MessageName && !m.CreateTime.IsZero() {
 			q.PostedAt = &m.CreateTime
 		}
 	}
-	return q, nil
 }
 
 // await lists at the pace of the inbox until the question is answered or its time is over; the last list comes after that.
@@ -138,10 +151,8 @@ func (c *check) see(ctx context.Context, th *begun, q *state.Question, m gchat.M
 	case m.Deleted, m.Sender == "":
 		return nil
 	}
-	r := &state.Reply{
-		MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-		Text: gchat.Cut(m.Text, gchat.MaxText), CreateTime: m.CreateTime,
-	}
+	reply := replyOf(m, gchat.Cut(m.Text, gchat.MaxText))
+	r := &reply
 	said := c.judge(c.config(c.ProjectDir), q, r)
 	switch r.Verdict {
 	case state.Used:

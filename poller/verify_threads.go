@@ -10,7 +10,8 @@ import (
 // message in it, and the key leads there again.
 func (c *check) threadMapped(ctx context.Context) error {
 	th := c.thread("thread")
-	first, err := c.say(ctx, th, fmt.Sprintf("[Verify] Correlation check of gchat-hooks, run %s: a thread of its own. No reply is needed.", c.run))
+	first, err := c.say(ctx, th, "[Verify] Correlation check of gchat-hooks, run "+c.run+
+		": a thread of its own. No reply is needed.")
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,8 @@ func (c *check) alone(threads ...*begun) error {
 			case c.ours[m.Name]:
 				return found(noThreads, "the thread of %s holds a message of another thread, %s", th.Key, m.Name)
 			default:
-				return found("see whether another app of the space answers in every thread", "the thread of %s holds a message that the check did not post there, %s", th.Key, m.Name)
+				return found("see whether another app of the space answers in every thread",
+					"the thread of %s holds a message that the check did not post there, %s", th.Key, m.Name)
 			}
 		}
 		if people > 0 {

@@ -59,14 +59,15 @@ func (p *Poller) Wait(ctx context.Context, q *state.Question) (*state.Question, 
 		return q, nil
 	case errors.Is(err, errTimeUp):
 		if q.MessageSent && !p.daemonWaits(q) {
-			p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: answer it in the terminal."))
+			p.put(note(q, "gave up", "[Not read] No hook waits for a reply to this question any longer: "+
+				"answer it in the terminal."))
 		}
 		return q, ErrGaveUp
 	}
 	return q, err
 }
 
-// look reads the question and judges what came in; passive, only where nobody else does.
+// look reads the question and judges what came in; passive, only where no other process does.
 func (p *Poller) look(ctx context.Context, path string, passive bool) (*state.Question, error) {
 	q, err := state.LoadQuestion(path)
 	if err != nil {

@@ -73,7 +73,7 @@ func (p *Poller) watch(ctx context.Context, q *state.Question, w watching) (*sta
 		now, err := p.look(ctx, path, w.passive)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				return q, ErrGaveUp // somebody removed the file: closed, as other programs do it
+				return q, ErrGaveUp // the file was removed: closed, as other programs do it
 			}
 			p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("look at question")
 			var corrupt *state.Corrupt

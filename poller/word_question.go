@@ -20,13 +20,15 @@ func (p *Poller) word(ctx context.Context, cfg *state.Config, q *state.Question)
 	}
 	if err == nil {
 		var after *state.Question
-		if after, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Wording = w.Texts; return nil }); err == nil {
+		after, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Wording = w.Texts; return nil })
+		if err == nil {
 			return after
 		}
 	}
 	p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).
 		Msg("not worded by the model: Claude's own words are used")
-	if after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.FormatTried = true; return nil }); err == nil {
+	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.FormatTried = true; return nil })
+	if err == nil {
 		return after // it is not paid for again with the next try to post
 	}
 	return q

@@ -34,7 +34,7 @@ func (f *fire) content(said spoken, known *state.WakeMemory) content {
 		known.Question, known.To = id, to
 		return c
 	}
-	// A session's end and a compaction are news whatever the pane shows; and a pane that nobody can look at may have any.
+	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	c := content{new: f.trigger.name == endTrigger || f.trigger.name == compactTrigger || f.sight.screen == "" || to != known.To}
 	known.Transcript, known.To = said.transcript, to
 	if said.words != "" {

@@ -22,7 +22,7 @@ type Courier struct {
 	Log   *state.Log
 	First string         // path of the message that it was started for
 	Shell int            // pid of the shell that is just handing First over; 0 for none
-	Reply io.WriteCloser // where the reply to First goes; nil when nobody waits for it
+	Reply io.WriteCloser // where the reply to First goes; nil when its hook does not wait
 	Turn  time.Duration  // how long Shell may take; 0 is turnBound
 	Now   func() time.Time
 	Sleep func(context.Context, time.Duration)
@@ -31,7 +31,7 @@ type Courier struct {
 }
 
 const (
-	// oldWake is when nobody wants to hear of it any more, if it was tried by then.
+	// oldWake is how long a message that was tried often enough is kept.
 	oldWake = 24 * time.Hour
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
 	failingTurns    = 8
@@ -113,7 +113,7 @@ func (c *Courier) waiting(to string) []*state.WakeMessage {
 }
 
 // first hands over the message that this process was started for. What waits for the same agent goes before it, for a new
-// event is a good moment to try again; but not when somebody waits for the reply. What another courier has in hand does not
+// event is a good moment to try again; but not when the hook waits for the reply. What another courier delivers does not
 // hold it up.
 func (c *Courier) first(ctx context.Context, own *state.WakeMessage) {
 	if c.Shell != 0 {
@@ -133,14 +133,15 @@ func (c *Courier) first(ctx context.Context, own *state.WakeMessage) {
 	}
 }
 
-// answer hands a message over and gives the reply to whoever waits for it.
+// answer hands a message over and gives the reply to the hook that waits for it.
 func (c *Courier) answer(ctx context.Context, w *state.WakeMessage) {
 	reply, err := c.deliver(ctx, w)
 	if err != nil {
 		return
 	}
 	if _, err := c.Reply.Write(reply); err != nil {
-		c.Log.Warn().Err(err).Str("session", w.Session).Msg("the agent's reply came after its hook's time; a decision in it does not count")
+		c.Log.Warn().Err(err).Str("session", w.Session).
+			Msg("the agent's reply came after its hook's time; a decision in it does not count")
 	}
 }
 
@@ -156,7 +157,8 @@ func (c *Courier) watch(w *state.WakeMessage) {
 		}
 		claim.Unlock()
 	case !errors.Is(err, state.ErrLocked):
-		c.Log.Error().Err(err).Str("session", w.Session).Str("agent", w.AgentID).Msg("not known when openclaw ends; the message waits in the outbox")
+		c.Log.Error().Err(err).Str("session", w.Session).Str("agent", w.AgentID).
+			Msg("not known when openclaw ends; the message waits in the outbox")
 	case began != "" && inject.StartOf(c.Shell) == began:
 		_ = syscall.Kill(-c.Shell, syscall.SIGKILL) // its session, with openclaw
 		c.Log.Error().Str("session", w.Session).Str("agent", w.AgentID).Msgf("openclaw did not end within %s and was ended", most)
@@ -168,7 +170,7 @@ func (c *Courier) retry(ctx context.Context, to string) {
 	for ctx.Err() == nil && len(c.waiting(to)) > 0 {
 		lock, err := c.outbox().LockRetrier(to)
 		if err != nil {
-			// Who has the lock sees our message, too; but a hook may just be looking whether somebody has it.
+			// The lock's holder sees our message, too; but it may be a hook that only tries whether the lock is free.
 			if c.Sleep(ctx, 50*time.Millisecond); c.outbox().Retried(to) {
 				return
 			}
@@ -247,17 +249,18 @@ func (c *Courier) deliver(ctx context.Context, w *state.WakeMessage) (reply []by
 
 // notTaken writes down that a try failed, or puts the message aside.
 func (c *Courier) notTaken(w *state.WakeMessage, err error) error {
-	w.LastError, w.Reply = c.Log.Clean(err.Error()), false // whoever waited for a reply has left
+	w.LastError, w.Reply = c.Log.Clean(err.Error()), false // the hook that waited for a reply has left
 	w.NotBefore = c.Now().Add(pauses[min(w.Tries, len(pauses)-1)]).UTC()
 	w.Tries++
 	line, age := c.Log.Error(), c.Now().Sub(w.CreatedAt)
 	if w.Tries > 1 {
 		line = c.Log.Warn()
 	}
-	line.Str("error", w.LastError).Str("session", w.Session).Str("agent", w.AgentID).Str("trigger", w.Trigger).Int("tries", w.Tries).
-		Str("hint", hintOf(err)).Msg("wake message not handed over; it waits in the outbox")
+	line.Str("error", w.LastError).Str("session", w.Session).Str("agent", w.AgentID).Str("trigger", w.Trigger).
+		Int("tries", w.Tries).Str("hint", hintOf(err)).Msg("wake message not handed over; it waits in the outbox")
 	if w.Tries >= failingTurns && (age > oldWake || age > failingTurnsFor && errors.Is(err, errTurnFailed)) {
-		c.Log.Error().Str("session", w.Session).Str("agent", w.AgentID).Int("tries", w.Tries).Msg("wake message put aside: the agent does not take it")
+		c.Log.Error().Str("session", w.Session).Str("agent", w.AgentID).Int("tries", w.Tries).
+			Msg("wake message put aside: the agent does not take it")
 		if c.outbox().Rewrite(w) == nil && c.outbox().Bury(w) == nil {
 			return errGone
 		}
@@ -273,7 +276,8 @@ func hintOf(err error) string {
 	case errors.Is(err, errNoOpenClaw):
 		return "npm install -g openclaw, or put it into the PATH that Claude Code runs with"
 	case strings.Contains(err.Error(), "inter-session attribution"):
-		return "the session was started by an agent's own command, and openclaw refuses what such a one sends; start it with: env -u OPENCLAW_SHELL tmux new-session ..."
+		return "the session was started by an agent's own command, and openclaw refuses what such a one sends; " +
+			"start it with: env -u OPENCLAW_SHELL tmux new-session ..."
 	}
 	return "gchat-hooks wake tries again at once and says what happens"
 }

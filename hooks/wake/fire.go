@@ -70,8 +70,8 @@ func (f *fire) linesFor(reg *registry) int {
 	return builtIn.paneLines
 }
 
-// findAgent finds the agent of the session, or of another one that shares its windows: somebody who looks in has one such, and
-// tmux names the one that was used last.
+// findAgent finds the agent of the session, or of another one that shares its windows: a person who looks in has such a
+// session, and tmux names the session that was used last.
 func (f *fire) findAgent(ctx context.Context, reg *registry) (known bool) {
 	for _, session := range append([]string{f.sight.session}, f.sight.others...) {
 		if f.agent, known = reg.agentOf(session); known {
@@ -162,8 +162,9 @@ func (f *fire) prepare(ctx context.Context, said spoken) (c content, put *outgoi
 // logFire adds this fire's line to the session's wake log.
 func (f *fire) logFire(outcome, source string, err error) {
 	line := state.WakeFire{
-		Time: time.Now().UTC(), Trigger: f.trigger.name, Session: f.sight.session, AgentID: f.agent.id, State: f.state, Pressure: f.pressure,
-		Source: source, Outcome: outcome, DurationMS: float64(time.Since(f.began).Microseconds()) / 1000,
+		Time: time.Now().UTC(), Trigger: f.trigger.name, Session: f.sight.session, AgentID: f.agent.id,
+		State: f.state, Pressure: f.pressure, Source: source, Outcome: outcome,
+		DurationMS: float64(time.Since(f.began).Microseconds()) / 1000,
 	}
 	if err != nil {
 		line.Error = f.Log().Clean(err.Error())

@@ -22,7 +22,7 @@ import (
 type outgoing struct {
 	wake   *state.WakeMessage // nil when no agent gets it
 	wait   bool               // for the agent's decision
-	unkept bool               // it could not be written down: it is sent once, and by nobody again
+	unkept bool               // it could not be written down: it is tried once
 }
 
 // put writes the message down: into the wake outbox, into Google Chat's, or both, as the agent's settings say.
@@ -57,8 +57,8 @@ func (f *fire) putWake(message string, reply bool) (*state.WakeMessage, error) {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}
 	w := &state.WakeMessage{
-		ID: uuid.NewString(), Session: f.sight.session, AgentID: f.agent.id, To: f.agent.to, Trigger: f.trigger.name, Message: message,
-		Reply: reply, SearchPath: f.Env("PATH"), OpenClaw: whichGateway(), CreatedAt: time.Now().UTC(),
+		ID: uuid.NewString(), Session: f.sight.session, AgentID: f.agent.id, To: f.agent.to, Trigger: f.trigger.name,
+		Message: message, Reply: reply, SearchPath: f.Env("PATH"), OpenClaw: whichGateway(), CreatedAt: time.Now().UTC(),
 	}
 	if err := state.WakeOutboxIn(state.UserState(f.Env)).Put(w); err != nil {
 		return w, fmt.Errorf("put wake message: %w; it is sent once", err)
@@ -140,7 +140,7 @@ func startCourier(self string, reply *os.File, args ...string) error {
 	return cmd.Process.Release()
 }
 
-// StartWaiting starts a courier for each agent whose messages wait and that nobody tries, after a reboot perhaps.
+// StartWaiting starts a courier for each agent whose messages wait without one, after a reboot perhaps.
 func StartWaiting(env state.Getenv, self string) error {
 	box := state.WakeOutboxIn(state.UserState(env))
 	if box.Empty() {

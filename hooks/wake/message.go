@@ -16,7 +16,8 @@ var actions = []string{"choose <n>", "type <text>", "clear_then <command>", "ent
 // A question has a section of its own in place of the content, and says nothing of the context's pressure.
 func (f *fire) message(c content) string {
 	sections := [][2]string{
-		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s", oneLine(f.agent.id), oneLine(f.sight.session), f.began.UTC().Format(time.RFC3339))},
+		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
+			oneLine(f.agent.id), oneLine(f.sight.session), f.began.UTC().Format(time.RFC3339))},
 		{"TRIGGER", "type: " + f.trigger.name},
 		{"CONTENT", c.text},
 		{"STATE HINT", "state: " + f.state},

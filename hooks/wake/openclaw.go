@@ -91,7 +91,7 @@ func send(ctx context.Context, env state.Getenv, w *state.WakeMessage) ([]byte, 
 	cmd.WaitDelay = 2 * time.Second // for a child that keeps our pipe open
 	err = cmd.Run()
 	switch {
-	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left somebody behind
+	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and left a child behind
 		return out.Bytes(), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("openclaw did not end within %s", turnBound)
@@ -140,7 +140,8 @@ func startOpenClaw(env state.Getenv, w *state.WakeMessage) (shell *os.Process, o
 	const script = `e=$1; shift; "$@" 3>&-; c=$?; umask 077; echo $c >"$e"`
 	cmd := &exec.Cmd{
 		Path: "/bin/sh", Args: append([]string{"sh", "-c", script, "sh", box.EndPath(w), program}, arguments(w)...),
-		Dir: home(env), Env: environment(w, program), Stdout: out, Stderr: out, ExtraFiles: []*os.File{claim}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Dir: home(env), Env: environment(w, program), Stdout: out, Stderr: out, ExtraFiles: []*os.File{claim},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if cmd.Start() != nil {
 		return nil, false
@@ -154,7 +155,10 @@ func startUnkept(env state.Getenv, w *state.WakeMessage) error {
 	if err != nil {
 		return err
 	}
-	cmd := &exec.Cmd{Path: program, Args: append([]string{"openclaw"}, arguments(w)...), Dir: home(env), Env: environment(w, program), SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	cmd := &exec.Cmd{
+		Path: program, Args: append([]string{"openclaw"}, arguments(w)...),
+		Dir: home(env), Env: environment(w, program), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("openclaw: %w", err)
 	}
@@ -179,7 +183,8 @@ func environment(w *state.WakeMessage, program string) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return name == "PATH" || namesGateway(name) || strings.HasPrefix(name, "GCHAT_") || strings.HasPrefix(name, "GOOGLE_CHAT_") && slices.Contains(state.Variables(), name)
+		forChat := strings.HasPrefix(name, "GOOGLE_CHAT_") && slices.Contains(state.Variables(), name)
+		return name == "PATH" || namesGateway(name) || strings.HasPrefix(name, "GCHAT_") || forChat
 	})
 	return append(append(env, "PATH="+strings.Join(dirs, string(filepath.ListSeparator))), w.OpenClaw...)
 }
@@ -195,7 +200,10 @@ func whichGateway() (vars []string) {
 }
 
 func namesGateway(name string) bool {
-	return strings.HasPrefix(name, "OPENCLAW_") && !slices.ContainsFunc([]string{"TOKEN", "PASSWORD", "SECRET", "KEY"}, func(part string) bool { return strings.Contains(name, part) })
+	secret := slices.ContainsFunc([]string{"TOKEN", "PASSWORD", "SECRET", "KEY"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
+	return strings.HasPrefix(name, "OPENCLAW_") && !secret
 }
 
 // firstWords is the beginning of the first text that says something.

@@ -17,7 +17,9 @@ const (
 )
 
 var (
-	percent      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`) })
+	percent = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
+	})
 	aboutContext = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
 	})
@@ -33,9 +35,12 @@ var (
 	})
 	// wordsNumber and numbersWord are what stands between the word and its own number, or a number and its own word.
 	wordsNumber = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:[^\pL0-9]|\b(?i:left|until|auto|compact|remaining|used|usage|window|size|is|at|now|low|full|of|the|tokens?|[0-9.]+[km]?)\b)*$`)
+		return regexp.MustCompile(`^(?:[^\pL0-9]|\b(?i:left|until|auto|compact|remaining|used|usage|window|size|` +
+			`is|at|now|low|full|of|the|tokens?|[0-9.]+[km]?)\b)*$`)
 	})
-	numbersWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^\)? *(?:of )?(?:the |your )?(?:left )?$`) })
+	numbersWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^\)? *(?:of )?(?:the |your )?(?:left )?$`)
+	})
 )
 
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func registryPath(env state.Getenv) string {
 	return filepath.Join(state.ConfigDir(env), "recovery-registry.json")
 }
 
-// registry reads the registry. While somebody's edit leaves it broken, the last one that could be read counts.
+// registry reads the registry. While a person's edit leaves it broken, the last one that could be read counts.
 func (f *fire) registry() (*registry, error) {
 	if f.reg != nil {
 		return f.reg, nil
@@ -72,7 +73,8 @@ func (f *fire) readRegistry() (*registry, error) {
 	}
 	if kept, ok := state.KeptRegistry(user, path); ok && !os.IsNotExist(err) {
 		if reg, kerr := parseRegistry(kept); kerr == nil {
-			f.Log().Error().Err(err).Str("registry", path).Str("hint", "mend the file; the last one that could be read counts until then").Msg("registry")
+			f.Log().Error().Err(err).Str("registry", path).
+				Str("hint", "mend the file; the last one that could be read counts until then").Msg("registry")
 			return reg, nil
 		}
 	}
@@ -164,11 +166,11 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		r.problems = append(r.problems, fmt.Sprintf("%s.enabled is neither true nor false; it counts as %v", where, a.enabled))
 	}
 	a.settings, a.problems = r.settings.with(in.Settings, in.Deliver, where+".hook_settings")
-	for _, other := range r.agents {
-		if a.session != "" && other.session == a.session && other.enabled && a.enabled {
-			r.problems = append(r.problems, fmt.Sprintf("%s: another agent has the tmux session %q; the first one that can be told counts", where, a.session))
-			break
-		}
+	if a.session != "" && a.enabled && slices.ContainsFunc(r.agents, func(other agent) bool {
+		return other.session == a.session && other.enabled
+	}) {
+		r.problems = append(r.problems,
+			fmt.Sprintf("%s: another agent has the tmux session %q; the first one that can be told counts", where, a.session))
 	}
 	r.agents = append(r.agents, a)
 }

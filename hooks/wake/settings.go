@@ -46,8 +46,9 @@ func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []
 		to     *int
 		lo, hi int
 	}{
-		{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100}, {"min_context_lines", &s.minLines, 0, 1000},
-		{"transcript_extract_chars", &s.extractChars, 1, math.MaxInt32}, {"reply_seconds", &s.replySeconds, 1, 3600},
+		{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100},
+		{"min_context_lines", &s.minLines, 0, 1000}, {"transcript_extract_chars", &s.extractChars, 1, math.MaxInt32},
+		{"reply_seconds", &s.replySeconds, 1, 3600},
 	} {
 		if v := in[n.name]; len(v) > 0 && string(v) != "null" {
 			var number float64

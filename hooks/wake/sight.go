@@ -46,7 +46,8 @@ func (f *fire) look(ctx context.Context, lines int) (sight, error) {
 	}
 	_ = state.RememberWakePane(user, f.place(), seen.Session) // only for when tmux is gone
 	return sight{
-		session: seen.Session, others: seen.Others, pane: seen.Pane, wanted: lines, asked: asked, seen: time.Now(), screen: seen.Screen, raw: seen.Lines,
+		session: seen.Session, others: seen.Others, pane: seen.Pane,
+		wanted: lines, asked: asked, seen: time.Now(), screen: seen.Screen, raw: seen.Lines,
 	}, nil
 }
 

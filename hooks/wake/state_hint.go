@@ -22,7 +22,8 @@ const (
 var looks = sync.OnceValue(func() []look {
 	return []look{
 		{menuState, regexp.MustCompile(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
-		{permissionState, regexp.MustCompile(`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
+		{permissionState, regexp.MustCompile(
+			`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
 		{idleState, regexp.MustCompile(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
 		{errorState, failure()},
 	}
@@ -36,10 +37,12 @@ type look struct {
 // failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself before
 // the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
 var failure = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
+	return regexp.MustCompile(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
+		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
 		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
 		`|(?i:(?:there (?:was|were|has been) )?an error(?: occurred)?: )` +
-		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) (?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
+		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) ` +
+		`(?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
 })
 
 // warm has the patterns compiled that a screen is read with, which takes as long as tmux does to show one.

@@ -17,5 +17,7 @@ func (f *fire) tellChat(c content) error {
 	if f.pressure != "unknown" {
 		about += ", context " + f.pressure
 	}
-	return f.Tell(f.event, "wake", gchat.Report{Type: gchat.Plain, Prefix: "[Wake]", Session: f.sight.session, About: about, Text: shown})
+	return f.Tell(f.event, "wake", gchat.Report{
+		Type: gchat.Plain, Prefix: "[Wake]", Session: f.sight.session, About: about, Text: shown,
+	})
 }
