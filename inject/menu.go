@@ -2,9 +2,11 @@ package inject
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -145,4 +147,220 @@ func (d *driver) guard() error {
 	}
 	_, err := d.pane.Claude(0, "")
 	return err
+}
+
+// locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
+func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
+	if paneID().MatchString(session) {
+		return d.Server.Pane(ctx, session)
+	}
+	name, err := d.Server.Find(ctx, session)
+	if err != nil {
+		return Pane{}, err
+	}
+	all, err := d.Server.Panes(ctx)
+	if err != nil {
+		return Pane{}, err
+	}
+	var panes, claudes []Pane
+	var what []string
+	for _, p := range all {
+		if p.Session != name {
+			continue
+		}
+		panes = append(panes, p)
+		if _, err := p.Claude(0, ""); err == nil {
+			claudes = append(claudes, p)
+		} else {
+			what = append(what, fmt.Sprintf("%s: %v", p.ID, err))
+		}
+	}
+	switch {
+	case len(panes) == 0:
+		return Pane{}, fmt.Errorf("find session %q: %w", session, ErrNoSession) // it ended just now
+	case len(claudes) == 1:
+		return claudes[0], nil
+	case len(panes) == 1:
+		return panes[0], nil
+	case len(claudes) > 1:
+		var ids []string
+		for _, p := range claudes {
+			ids = append(ids, p.ID)
+		}
+		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s",
+			name, len(claudes), strings.Join(ids, ", "))
+	}
+	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(what, "; "))
+}
+
+// locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
+// tmux, where nothing names a server that is not the default one.
+func (d *driver) locateSupervised(ctx context.Context) bool {
+	for _, socket := range state.WakeServers(d.UserState, d.session) {
+		there := *d
+		there.Server = Server{Socket: socket}
+		if pane, err := there.locate(ctx, d.session); err == nil {
+			d.Server, d.pane = there.Server, pane
+			return true
+		}
+	}
+	return false
+}
+
+// look reads the screen once.
+func (d *driver) look(ctx context.Context) (Screen, error) {
+	capture, err := d.Server.Capture(ctx, d.pane.ID)
+	if err != nil {
+		return Screen{}, err
+	}
+	s := ReadScreen(capture)
+	if s.Kind == Unknown && s.Why == "" {
+		s.Why = "a screen that I do not know"
+	}
+	return s, nil
+}
+
+// await looks until ok likes the screen, or until patience has run out: then seen is false, and the screen the last one.
+func (d *driver) await(ctx context.Context, patience time.Duration, ok func(Screen) bool) (s Screen, seen bool, err error) {
+	if d.Patience > 0 {
+		patience = d.Patience
+	}
+	for deadline := time.Now().Add(patience); ; {
+		if s, err = d.look(ctx); err != nil || ok(s) {
+			return s, err == nil, err
+		}
+		if time.Now().After(deadline) {
+			return s, false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, false, ctx.Err()
+		case <-time.After(glance):
+		}
+	}
+}
+
+// steady is a screen that has been the same dialog for a moment. Claude Code 2.1.329 takes no keys in the first 150 ms of
+// a dialog, lest it swallow what a person was typing; and a screen may be caught half drawn.
+func (d *driver) steady(ctx context.Context) (Screen, error) {
+	s, err := d.look(ctx)
+	since := time.Now()
+	for deadline := since.Add(6 * settled); err == nil && time.Since(since) < settled && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-time.After(glance):
+		}
+		var now Screen
+		if now, err = d.look(ctx); !sameDialog(now, s) {
+			since = time.Now()
+		}
+		s = now
+	}
+	return s, err
+}
+
+// settled is how long a screen stays as it is before it is believed.
+const settled = 300 * time.Millisecond
+
+// sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
+func sameDialog(a, b Screen) bool {
+	if a.Kind != b.Kind || a.Question != b.Question || a.Header != b.Header || a.Why != b.Why || len(a.Rows) != len(b.Rows) {
+		return false
+	}
+	for i := range a.Rows {
+		if a.Rows[i].Number != b.Rows[i].Number || a.Rows[i].Kind != OtherRow && a.Rows[i].Label != b.Rows[i].Label {
+			return false
+		}
+	}
+	current := func(s Screen) string {
+		for _, t := range s.Tabs {
+			if t.Current {
+				return t.Title
+			}
+		}
+		return ""
+	}
+	return current(a) == current(b)
+}
+
+// Exit codes of menu-driver.
+const (
+	exitNoSession = 1
+	exitRefused   = 2
+	exitUnseen    = 3
+	exitUsage     = 4
+)
+
+func usage(format string, args ...any) error {
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
+}
+
+// refuse says why nothing was done.
+func (d *driver) refuse(format string, args ...any) error {
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.command("snapshot")}
+}
+
+// unseen says that keys were sent and that the screen does not show what they should have done.
+func (d *driver) unseen(s Screen, what string) error {
+	err := fmt.Errorf("%s, but the screen still shows %s", what, shown(s))
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
+}
+
+func (d *driver) command(words string) string {
+	return "menu-driver " + state.ShellQuoted(d.session) + " " + words
+}
+
+// coded gives errors of tmux and of the process table their exit code.
+func (d *driver) coded(err error) error {
+	var coded *state.UserError
+	switch {
+	case err == nil || errors.As(err, &coded):
+		return err
+	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
+		return d.refuse("%w", err)
+	case errors.Is(err, state.ErrLocked):
+		return d.refuse("another program of ours is typing into this pane: %w", err)
+	case errors.Is(err, exec.ErrNotFound):
+		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
+	}
+	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.Server.socket() + " list-panes -a"}
+}
+
+// shown says in a few words what is on a screen.
+func shown(s Screen) string {
+	switch s.Kind {
+	case Prompt:
+		if s.Busy {
+			return "an empty input box, and Claude at work"
+		}
+		return "an empty input box"
+	case Draft:
+		return fmt.Sprintf("a text in the input box: %q", cutText(s.Draft, 80))
+	case Question:
+		return fmt.Sprintf("the question %q with %s", cutText(s.Question, 80), rowWords(s))
+	case Review:
+		return "the page \"Review your answers\" with " + rowWords(s)
+	case Permission:
+		return "a dialog of Claude Code's with " + rowWords(s)
+	}
+	return s.Why
+}
+
+func rowWords(s Screen) string {
+	var words []string
+	for _, r := range s.Rows {
+		word := cutText(r.Label, 40)
+		if r.Number > 0 {
+			word = fmt.Sprintf("%d. %s", r.Number, word)
+		}
+		if r.Cursor {
+			word = "❯ " + word
+		}
+		words = append(words, word)
+	}
+	if s.Below {
+		words = append(words, "more below")
+	}
+	return strings.Join(words, ", ")
 }

@@ -2,10 +2,18 @@ package inject
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
 )
 
 // The session's name comes last, for it may hold blanks. tmux lets no tab, line break, colon or dot into it.
@@ -103,4 +111,148 @@ func SessionsCalled(all []string, name string) (begin []string) {
 		}
 	}
 	return begin
+}
+
+// LastTyped is when a person last did something in a terminal that shows this pane's session, in whole seconds; zero when
+// none is attached. Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the mouse is on),
+// focus in and out (where focus-events is on) and late answers to tmux's questions count; so does attaching. What goes
+// through tmux's commands does not, our own keys least of all; nor do output, a resize, a switch to another session, or
+// Ctrl-Z of the client. In control mode (iTerm2's tmux -CC) keys are commands too: of such a client only its attaching is
+// known. A read-only client types nothing and is left out.
+func (s Server) LastTyped(ctx context.Context, p Pane) (time.Time, error) {
+	panes, err := s.Panes(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for attention: %w", err)
+	}
+	shown := map[string]bool{} // a window can belong to several sessions
+	for _, other := range panes {
+		if other.ID == p.ID {
+			shown[other.Session] = true
+		}
+	}
+	if len(shown) == 0 {
+		return time.Time{}, fmt.Errorf("ask for attention: %w", ErrNoPane)
+	}
+	out, err := s.call(ctx, nil, "list-clients", "-F", "#{client_activity} #{client_readonly} #{client_session}")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for attention: %w", err)
+	}
+	var last time.Time
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(f) < 3 || f[1] == "1" || !shown[f[2]] {
+			continue
+		}
+		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil && time.Unix(seconds, 0).After(last) {
+			last = time.Unix(seconds, 0)
+		}
+	}
+	return last, nil
+}
+
+// Capture is the pane's visible screen with its colours as escape sequences, one line of text per line of the screen,
+// without the blanks at their ends. While a person has scrolled back it is still the live screen, which the person does
+// not see (capture-pane reads the mode's own screen only with -M, from tmux 3.4 on; measured on 3.3a).
+func (s Server) Capture(ctx context.Context, pane string) (string, error) {
+	if !paneID().MatchString(pane) {
+		return "", fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
+	}
+	out, err := s.call(ctx, nil, "capture-pane", "-p", "-e", "-t", pane)
+	if err != nil {
+		return "", fmt.Errorf("capture pane: %w", err)
+	}
+	return out, nil
+}
+
+// History is the last lines of the pane without colours, what has scrolled off its top included and the empty rest of
+// the screen left out.
+func (s Server) History(ctx context.Context, pane string, lines int) (string, error) {
+	if !paneID().MatchString(pane) {
+		return "", fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
+	}
+	out, err := s.call(ctx, nil, "capture-pane", "-p", "-t", pane, "-S", strconv.Itoa(-lines))
+	if err != nil {
+		return "", fmt.Errorf("capture pane: %w", err)
+	}
+	all := slices.Collect(strings.Lines(strings.TrimRight(out, " \n") + "\n"))
+	return strings.Join(all[max(0, len(all)-lines):], ""), nil
+}
+
+var styled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[[0-9;:]*m`) })
+
+// Sight is what a pane showed at one moment.
+type Sight struct {
+	Pane    string   // its id
+	Session string   // tmux's name
+	Others  []string // names of other sessions that show the pane: of its group, or with a linked window
+	Screen  string   // the visible screen with its styles, as Capture gives it: for ReadScreen
+	Lines   []string // the last lines without styles, what has scrolled off the top included, the empty rest left out
+}
+
+// Look takes a pane's session, its screen and its last lines with one call of tmux. pane is an id (%N); "" is the active
+// pane of the session that tmux ($TMUX: "socket,pid,session") names. Errors are ErrNoServer, ErrNoPane, ErrNoSession and a
+// tmux that does not answer.
+func Look(ctx context.Context, tmux, pane string, lines int) (Sight, error) {
+	target := pane
+	if _, own, _ := strings.Cut(tmux, ","); target == "" {
+		_, session, _ := strings.Cut(own, ",")
+		if _, err := strconv.Atoi(session); err != nil {
+			return Sight{}, fmt.Errorf("look at session %q: %w", session, ErrNoSession)
+		}
+		target = "$" + session + ":"
+	} else if !paneID().MatchString(pane) {
+		return Sight{}, fmt.Errorf("look at pane %q: %w", pane, ErrNoPane)
+	}
+	const format = "#{pane_height} #{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
+	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
+		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
+	if err != nil {
+		return Sight{}, fmt.Errorf("look at pane: %w", err)
+	}
+	first, capture, _ := strings.Cut(out, "\n")
+	words := strings.SplitN(first, " ", 4)
+	height, err := strconv.Atoi(words[0])
+	if err != nil || len(words) < 4 {
+		return Sight{}, fmt.Errorf("look at pane: %w", ErrNoPane)
+	}
+	s := Sight{Pane: words[1], Session: words[3]}
+	if words[2] == "1" {
+		all, err := ServerOf(tmux).Panes(ctx)
+		if err != nil {
+			return Sight{}, fmt.Errorf("look at pane: %w", err)
+		}
+		for _, p := range all {
+			if p.ID == s.Pane && p.Session != s.Session {
+				s.Others = append(s.Others, p.Session)
+			}
+		}
+	}
+	all := strings.SplitAfter(capture, "\n")
+	if n := len(all); all[n-1] == "" {
+		all = all[:n-1]
+	}
+	above := max(0, len(all)-height)
+	// A style goes on over the end of a line.
+	styles := styled().FindAllString(strings.Join(all[:above], ""), -1)
+	s.Screen = strings.Join(append(styles, all[above:]...), "")
+	for _, l := range readCapture(capture) {
+		s.Lines = append(s.Lines, l.text)
+	}
+	s.Lines = s.Lines[max(0, len(s.Lines)-lines):]
+	return s, nil
+}
+
+// LockPane makes its holder the only one of ours, in any process of this person, that types into the pane;
+// state.ErrLocked when another does. Servers are told apart by the socket's real path: /tmp is a link on macOS.
+func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
+	socket := s.socket()
+	if real, err := filepath.EvalSymlinks(socket); err == nil {
+		socket = real
+	}
+	sum := sha256.Sum256([]byte(socket + "\x00" + pane))
+	l, err := state.TryLock(filepath.Join(userState, "panes", hex.EncodeToString(sum[:8])+".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("take pane %s: %w", pane, err)
+	}
+	return l, nil
 }

@@ -89,7 +89,7 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
 })
 
-// checkAllowed looks whether anybody may answer, and whether those on the list are people.
+// checkAllowed looks whether any person may answer, and whether those on the list are people.
 func (l *look) checkAllowed(ctx context.Context) (fs []state.Finding) {
 	if len(l.cfg.AllowedUsers) == 0 {
 		return failed("nobody may answer: allowed_users is empty", "no reply is used",
@@ -141,4 +141,22 @@ func (l *look) checkPeople(ctx context.Context) []state.Finding {
 		return state.Skipped("nothing of ours was posted in the last 24 hours; gchat-hooks doctor --live tries it")
 	}
 	return state.Fine(fmt.Sprintf("people are told from programs; messages of ours that are listed as a program's: %d", ours))
+}
+
+const logIn = "gchat-hooks login"
+
+// loginMend adds to a mend that names a login what keeps one from being used: a credentials file goes before it.
+func (p *Poller) loginMend(cfg *state.Config, mend string) string {
+	if !strings.Contains(mend, logIn) {
+		return mend
+	}
+	if cfg.CredentialsFile == state.NoCredentials {
+		return "put a credentials file into the project and name it as credentials_file, " +
+			"or take the webhook out of the project's files"
+	}
+	if file := cfg.CredentialsFile; file != "" && file != state.LoginFile(p.Env) {
+		mend += "; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed: " +
+			"do that, or replace " + file
+	}
+	return mend
 }

@@ -2,7 +2,9 @@ package poller
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"gchat-hooks/state"
 )
@@ -51,4 +53,79 @@ func (p *Poller) AdoptMarker(q *state.Question) (*state.Question, error) {
 		}
 		return nil
 	})
+}
+
+// NotOne says that a person's words name no question, or more than one.
+type NotOne struct {
+	By   string
+	Them []*state.Question // that it could be; none when there is no such question
+}
+
+func (e *NotOne) Error() string {
+	if len(e.Them) == 0 {
+		return fmt.Sprintf("no question %s is known", e.By)
+	}
+	var keys []string
+	for _, q := range e.Them[:min(len(e.Them), 5)] {
+		keys = append(keys, q.ThreadKey)
+	}
+	if more := len(e.Them) - len(keys); more > 0 {
+		keys = append(keys, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
+}
+
+// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name
+// or id, where that has one question that can be answered; by a beginning of its id or key that only one such question has.
+// Where none can be answered, a closed one that is meant is returned: that it is over is worth saying, and an answer to it is
+// none to another session's question, whose id may begin as this session is called. The error is *NotOne, or what kept
+// questions from being read.
+func (p *Poller) PickQuestion(by string) (*state.Question, error) {
+	qs, bad := p.allQuestions(&Look{})
+	for _, means := range []func(*state.Question) bool{
+		func(q *state.Question) bool { return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName },
+		func(q *state.Question) bool {
+			return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
+		},
+		func(q *state.Question) bool { return idBegins(q.QuestionID, by) || idBegins(q.ThreadKey, by) },
+	} {
+		var open []*state.Question
+		var over *state.Question
+		for _, q := range qs { // the newest first
+			switch {
+			case by == "" || !means(q):
+			case q.Answerable():
+				open = append(open, q)
+			case over == nil:
+				over = q
+			}
+		}
+		switch {
+		case len(open) == 1:
+			return open[0], nil
+		case len(open) > 1:
+			return nil, &NotOne{by, open}
+		case over != nil:
+			return over, nil
+		}
+	}
+	if len(bad) > 0 { // it may be the one that is meant
+		return nil, fmt.Errorf("%w; %d files could not be read: %w", &NotOne{By: by}, len(bad), bad[0])
+	}
+	return nil, &NotOne{By: by}
+}
+
+// leastBeginning is how much of an id says which: a number could be the name of a session, an option, or a slip.
+const leastBeginning = 4
+
+// idBegins says whether an id or a thread's key begins so, as far as that tells it from others: all keys begin alike.
+func idBegins(id, beginning string) bool {
+	alike := ""
+	for _, prefix := range []string{"ask-user-", "ask-"} {
+		if strings.HasPrefix(id, prefix) {
+			alike = prefix
+			break
+		}
+	}
+	return strings.HasPrefix(id, beginning) && len(beginning) >= len(alike)+leastBeginning
 }

@@ -1,8 +1,11 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -259,4 +262,89 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
+}
+
+// word has a model reword the question's text, where the configuration wants that, before it is sent for the first time:
+// another text of the same message would not be known again. Whatever fails leaves it to Claude's own words.
+func (p *Poller) word(ctx context.Context, cfg *state.Config, q *state.Question) *state.Question {
+	if cfg.Format != "haiku" || q.Wording != nil || q.FormatTried || q.PostTried {
+		return q
+	}
+	p.Log.Hide(cfg.AnthropicKey)
+	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
+	if w.InputTokens+w.OutputTokens > 0 { // a wording of no use costs, too
+		p.noteCost(q, w)
+	}
+	if err == nil {
+		var after *state.Question
+		after, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Wording = w.Texts; return nil })
+		if err == nil {
+			return after
+		}
+	}
+	p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).
+		Msg("not worded by the model: Claude's own words are used")
+	after, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.FormatTried = true; return nil })
+	if err == nil {
+		return after // it is not paid for again with the next try to post
+	}
+	return q
+}
+
+// noteCost writes into the session's ledger and into the log what the wording of a question cost.
+func (p *Poller) noteCost(q *state.Question, w gchat.Wording) {
+	usd := w.USD()
+	p.Log.Info().Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
+		Int64("output_tokens", w.OutputTokens).Float64("usd", usd).Msg("a model was asked for a wording")
+	err := state.LedgersIn(p.user()).Update(q.ClaudeSession(), func(l *state.Ledger, known bool) error {
+		if !known {
+			*l = state.Ledger{
+				SessionID: q.ClaudeSession(), SessionName: q.SessionName, ProjectDir: q.ProjectDir, CWD: q.CWD,
+				StartedAt: q.AskedAt, LastSeen: q.AskedAt, Source: state.Unknown,
+			}
+		}
+		l.FormattingQuestions++
+		l.FormattingUSD += usd
+		return nil
+	})
+	if err != nil {
+		p.Log.Error().Err(err).Msg("cost not written down")
+	}
+}
+
+// ErrNoReplies says that a question put into the space would wait in vain: a reply could not be used.
+var ErrNoReplies = errors.New("no reply could be used")
+
+// Replyable says whether a reply to a question could be used, as things are configured: a person may answer, and the space can
+// be read, as far as that is known without asking. Errors are ErrNoReplies and those of the webhook.
+func (p *Poller) Replyable(ctx context.Context, cfg *state.Config) error {
+	if len(cfg.AllowedUsers) == 0 {
+		return fmt.Errorf("%w: nobody is on allowed_users", ErrNoReplies)
+	}
+	hook, err := p.webhook(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if p.endpoint(cfg, hook) == "" && !p.hasCredentials(cfg) {
+		return fmt.Errorf("%w: there are no credentials to read with", ErrNoReplies)
+	}
+	for _, in := range state.TroubledInboxes(p.user()) {
+		if in.Chat == hook.Chat() && (in.Trouble.Refused || in.Trouble.Degraded) {
+			return fmt.Errorf("%w: %s", ErrNoReplies, in.Trouble.Why)
+		}
+	}
+	return nil
+}
+
+// hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
+// cloud has some without, but none that may read messages.
+func (p *Poller) hasCredentials(cfg *state.Config) bool {
+	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
+	byDefault := filepath.Join(gcloud, "application_default_credentials.json")
+	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), byDefault} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
 }

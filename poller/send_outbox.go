@@ -1,10 +1,14 @@
 package poller
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -278,4 +282,198 @@ func partID(m *state.Outgoing) string {
 		return m.MessageID
 	}
 	return messageID(m.MessageID, "part", m.Parts[m.PartsSent], strconv.Itoa(m.PartsSent))
+}
+
+// letter is a waiting message with the way that it goes.
+type letter struct {
+	*state.Outgoing
+	cfg   *state.Config
+	hook  *gchat.Webhook // nil when this process has none for it
+	quiet time.Time      // when the quiet hours end that hold it now; zero for none
+}
+
+// gateway is what a project's configuration says in this process's environment.
+type gateway struct {
+	cfg  *state.Config
+	hook *gchat.Webhook
+	err  error // of the command that prints the webhook
+}
+
+// letter loads a message, once a pass; nil when it is gone or cannot be read.
+func (s *sender) letter(ctx context.Context, path string) *letter {
+	if l, ok := s.loaded[path]; ok {
+		return l
+	}
+	m, err := s.box.Load(path)
+	if err != nil {
+		s.Log.Error().Err(err).Msg("outgoing message not read")
+	}
+	if m == nil {
+		s.loaded[path] = nil
+		return nil
+	}
+	l := &letter{Outgoing: m}
+	way := s.way(ctx, m)
+	l.cfg, l.hook = way.cfg, way.hook
+	if hook := way.hook; hook != nil && hook.Chat() != m.Chat && (m.Chat != "" || m.Command != commandID(way.cfg)) {
+		l.hook = nil
+	}
+	if !m.Urgent && m.Kind != noteKind && !s.Loud {
+		// What was put before the quiet hours and could not be sent is held in them all the same.
+		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet {
+			l.quiet = end
+		}
+	}
+	s.loaded[path] = l
+	return l
+}
+
+// way is how the messages of m's project go. A command for the webhook is run for this process's own project only, since
+// what it prints depends on who runs it; the daemon, which belongs to no project, runs those of all.
+func (s *sender) way(ctx context.Context, m *state.Outgoing) *gateway {
+	if w := s.ways[m.ProjectDir]; w != nil {
+		return w
+	}
+	w := &gateway{cfg: s.config(m.ProjectDir)}
+	if w.cfg.WebhookURL != "" || w.cfg.WebhookCommand != "" && (s.Steady || s.ours(m.ProjectDir)) {
+		w.hook, w.err = s.webhook(ctx, w.cfg)
+	}
+	if w.err != nil && w.cfg.WebhookCommand != "" {
+		s.Log.Error().Str("error", s.Log.Clean(w.err.Error())).Msg("the webhook could not be found out; messages wait")
+		s.again(s.now().Add(commandPause))
+	}
+	s.ways[m.ProjectDir] = w
+	return w
+}
+
+// commandPause is when a command that printed no webhook is asked again.
+const commandPause = 10 * time.Second
+
+// commandID names the command that prints the webhook, without its words; "" when there is none.
+func commandID(cfg *state.Config) string {
+	if cfg.WebhookCommand == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(cfg.WebhookCommand))
+	return hex.EncodeToString(sum[:8])
+}
+
+// merge makes one message of m and those behind it in its lane, where that is wanted and m was never tried.
+func (s *sender) merge(ctx context.Context, m *letter, behind []state.Queued) error {
+	if len(m.Merged) > 0 {
+		return s.box.Absorb(m.Outgoing)
+	}
+	if !m.Low && !m.Digest || m.PartsSent > 0 || !s.box.Tried(m.Outgoing).IsZero() {
+		return nil
+	}
+	parts, size, others := slices.Clone(m.Parts), textSize(m.Parts), []*state.Outgoing(nil)
+	for _, q := range behind {
+		next := s.letter(ctx, q.Path)
+		if next == nil || next.hook == nil {
+			continue // gone, or another process's: as if it stood elsewhere
+		}
+		if !together(m.Outgoing, next.Outgoing) || s.now().Before(next.NotBefore) || next.hook.ID() != m.hook.ID() ||
+			!s.box.Tried(next.Outgoing).IsZero() || len(next.Merged) > 0 {
+			break
+		}
+		if size += textSize(next.Parts); size > mergedSize(m.Outgoing) {
+			break
+		}
+		parts, others = append(parts, next.Parts...), append(others, next.Outgoing)
+	}
+	for _, o := range others {
+		delete(s.loaded, o.Path)
+	}
+	switch {
+	case m.Digest:
+		parts = gchat.Digest(parts, 1+len(others))
+	case len(others) > 0:
+		parts = []string{gchat.Together(parts)}
+	default:
+		return nil
+	}
+	return s.box.Merge(m.Outgoing, others, parts)
+}
+
+// together says whether b may go in one message with a, which stands before it.
+func together(a, b *state.Outgoing) bool {
+	if a.Digest || b.Digest {
+		return a.Digest && b.Digest
+	}
+	return a.Low && b.Low && a.SessionID != "" && a.SessionID == b.SessionID && len(a.Parts) == 1 && len(b.Parts) == 1
+}
+
+// mergedSize bounds a merged message: one message of low value, or a digest of several.
+func mergedSize(m *state.Outgoing) int {
+	if m.Digest {
+		return 8 * gchat.MaxText
+	}
+	return gchat.MaxText
+}
+
+func textSize(texts []string) (n int) {
+	for _, t := range texts {
+		n += len(t) + len("\n\n")
+	}
+	return n
+}
+
+// lookFor looks whether a message that was tried is in its space, where messages can be read. Chat's own rule, one message
+// for an id, is documented; whether it holds for webhooks was not measured, so the space is asked before the second try.
+func (s *sender) lookFor(ctx context.Context, m *letter, tried time.Time) (gchat.Posted, bool) {
+	if !s.reads(m.cfg, m.hook) {
+		return gchat.Posted{}, false
+	}
+	r, err := gchat.NewReader(ctx, s.endpoint(m.cfg, m.hook), m.cfg.CredentialsFile)
+	if err != nil {
+		return gchat.Posted{}, false
+	}
+	id, text, found := partID(m.Outgoing), m.Parts[m.PartsSent], gchat.Posted{}
+	known, threads := s.box.Known()
+	_, err = r.Since(ctx, m.hook.Space, tried.Add(-clockSlack), func(page []gchat.Message) {
+		since := tried.Add(-clocksApart)
+		if ahead, ok := r.Ahead(); ok {
+			since = tried.Add(ahead - dateTells)
+		}
+		for _, got := range page {
+			// Where Chat tells no ids, what says the same in the same thread, and is none that we know of.
+			same := got.ClientID == id || got.ClientID == "" && !got.Human && !known[got.Name] && sameText(got.Text, text) &&
+				sameThread(got, m.Outgoing, threads, since)
+			if same && found.Name == "" && !got.Deleted {
+				found = gchat.Posted{Name: got.Name, ThreadName: got.ThreadName, ServerTime: got.CreateTime}
+			}
+		}
+	})
+	if err != nil {
+		s.Log.Warn().Str("error", s.Log.Clean(err.Error())).Msg("cannot look whether a message arrived; its id has to do")
+	}
+	return found, found.Name != ""
+}
+
+// reads says whether reading is configured. Looking for Application Default Credentials would ask the network.
+func (s *sender) reads(cfg *state.Config, hook *gchat.Webhook) bool {
+	return cfg.CredentialsFile != "" && cfg.CredentialsFile != state.NoCredentials || s.endpoint(cfg, hook) != ""
+}
+
+// sameText compares as far as Chat keeps a text: it trims it.
+func sameText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+
+const (
+	// clocksApart is how far Chat's clock and ours may differ, where it does not tell its own.
+	clocksApart = 2 * time.Minute
+	// dateTells is how exactly it tells: to the second, and an answer takes its time.
+	dateTells = 2 * time.Second
+)
+
+// sameThread says whether a message stands in m's thread, as far as that can be told: by its name, which a key has once a
+// message of ours arrived there, by the key, and else by its being no older than the try.
+func sameThread(got gchat.Message, m *state.Outgoing, threads map[string]string, since time.Time) bool {
+	name := cmp.Or(m.ThreadName, threads[m.ThreadKey])
+	switch {
+	case name != "":
+		return got.ThreadName == name
+	case m.ThreadKey != "" && got.ThreadKey != "":
+		return got.ThreadKey == m.ThreadKey
+	}
+	return got.CreateTime.After(since)
 }

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
+	"gchat-hooks/hooks"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -98,4 +103,129 @@ func hash(texts ...string) string {
 		h.Write([]byte{0})
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// spoken is what Claude said last, as far as it is to be told.
+type spoken struct {
+	words      string // "" when it said nothing, or that cannot be read
+	entry      string // of the transcript, that the words are from; "" for those of the event itself
+	transcript string // its size and time
+}
+
+// lastWords is what Claude said last. Words of an earlier turn count where no message has carried them: they may be all that
+// this turn had to say, and a screen says less.
+func (f *fire) lastWords() spoken {
+	path := text(f.news.Transcript)
+	if said := readable(text(f.news.LastWords)); said != "" {
+		return spoken{words: said, transcript: fingerprint(path)}
+	}
+	if path == "" {
+		return spoken{}
+	}
+	known := state.PeekWakeMemory(state.UserState(f.Env), f.sight.session, f.Env("TMUX_PANE"))
+	now := spoken{transcript: fingerprint(path)} // before it is read: what is written meanwhile is new
+	said, err := hooks.LastWords(path)
+	words := readable(said.Text)
+	fresh := said.Entry != known.Said
+	if said.Entry == "" || known.Said == "" {
+		fresh = textID(words) != known.Text
+	}
+	if there := words != "" && said.Last && !said.Earlier && fresh; !there {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
+			f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
+		}
+		if f.trigger.event == "Notification" || !fresh && said.Earlier {
+			return now // what the session waits for, or has done, is on the screen
+		}
+	}
+	now.words, now.entry = words, said.Entry
+	return now
+}
+
+// fingerprint tells one state of a file from another.
+func fingerprint(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "none"
+	}
+	return fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
+}
+
+// clean makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
+func clean(lines []string) (kept []string) {
+	for _, l := range lines {
+		l, _ = inject.Clean(l)
+		boxed := false
+		l = strings.Map(func(r rune) rune {
+			if r >= 0x2500 && r <= 0x259f { // box drawing and block elements
+				boxed = true
+				return ' '
+			}
+			return r
+		}, l)
+		if boxed { // what was a frame leaves blanks of no meaning
+			l = strings.Join(strings.Fields(l), " ")
+		}
+		if l = strings.TrimRight(l, " "); l != "" {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+// delta are the lines that are new since the pane was last told of, in their order, and as many of the last ones besides
+// that at least so many are told; at the first time (was is nil) only those.
+func delta(was, is []string, least int) (told []string) {
+	if was == nil && least > 0 {
+		return is[max(0, len(is)-least):]
+	}
+	fresh := newIn(was, is)
+	count := 0
+	for _, n := range fresh {
+		if n {
+			count++
+		}
+	}
+	for i := len(is) - 1; i >= 0 && count < least; i-- {
+		if !fresh[i] {
+			fresh[i] = true
+			count++
+		}
+	}
+	for i, l := range is {
+		if fresh[i] {
+			told = append(told, l)
+		}
+	}
+	return told
+}
+
+// newIn says of each line whether it is none of a longest common subsequence with the lines before.
+func newIn(was, is []string) []bool {
+	longest := make([][]int, len(was)+1) // of the ends from there on
+	for i := range longest {
+		longest[i] = make([]int, len(is)+1)
+	}
+	for i := len(was) - 1; i >= 0; i-- {
+		for j := len(is) - 1; j >= 0; j-- {
+			if was[i] == is[j] {
+				longest[i][j] = longest[i+1][j+1] + 1
+			} else {
+				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+			}
+		}
+	}
+	fresh := make([]bool, len(is))
+	i := 0
+	for j := range is {
+		for i < len(was) && was[i] != is[j] && longest[i+1][j] == longest[i][j] {
+			i++
+		}
+		if i < len(was) && was[i] == is[j] {
+			i++
+		} else {
+			fresh[j] = true
+		}
+	}
+	return fresh
 }
