@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -410,9 +411,11 @@ func (w *world) endStandIns() {
 	w.end(func(args, env string) bool { return strings.HasPrefix(args, "sleep\x00600") })
 }
 
-// end kills the processes of this test's world, found by their environment.
+// end kills the processes of this test's world, found by their environment, and waits until they are gone: one that is just
+// dying still holds its locks.
 func (w *world) end(which func(args, env string) bool) {
 	w.Helper()
+	var killed []int
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -423,10 +426,12 @@ func (w *world) end(which func(args, env string) bool) {
 				w.Logf("ends %s (%s)", pid, p)
 				if proc, err := os.FindProcess(atoi(pid)); err == nil {
 					_ = proc.Signal(syscall.SIGKILL)
+					killed = append(killed, proc.Pid)
 				}
 			}
 		}
 	}
+	w.until("what was killed is gone", func() bool { return !slices.ContainsFunc(killed, inject.Running) })
 }
 
 func atoi(s string) (n int) {
