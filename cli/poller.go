@@ -48,7 +48,8 @@ func (p Program) pollerCommand() *cli.Command {
 				return p.service().Uninstall(c.Context)
 			}},
 			{Name: "status", Usage: "say whether the service is installed and running", Action: func(c *cli.Context) error {
-				return p.service().Status(c.Context, time.Now())
+				p.service().Status(c.Context, time.Now())
+				return nil
 			}},
 		},
 	}
@@ -122,6 +123,9 @@ func (r responsePoller) run(ctx context.Context) error {
 		p.Log.Error().Str("error", p.Log.Clean(cannot.Error())).Str("hint", cannot.Hint()).Msg("the daemon ends: a person has to set it up")
 		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", p.Log.Clean(cannot.Error()), cannot.Hint())
 		return nil
+	}
+	if err != nil { // where the system starts the daemon, the log is where a person looks
+		p.Log.Error().Err(err).Msg("the daemon ends")
 	}
 	return err
 }

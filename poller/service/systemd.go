@@ -3,9 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"gchat-hooks/state"
@@ -14,7 +12,7 @@ import (
 type systemd struct{ *Service }
 
 func (s systemd) file() string {
-	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd", "user", Name+".service")
+	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", Name+".service")
 }
 
 // contents is the unit. Type=exec has a start fail when there is no such program. KillMode=mixed: the signal is for the daemon,
@@ -28,8 +26,7 @@ func (s systemd) contents(env []string) string {
 	return fmt.Sprintf(unit, unitWord(s.Self), vars.String())
 }
 
-const unit = `# Written by gchat-hooks poller install, which keeps a changed one as .bak;
-# systemctl --user edit ` + Name + ` keeps your settings apart.
+const unit = `# Written by gchat-hooks poller install, which keeps a changed one as .bak.
 [Unit]
 Description=Google Chat replies for Claude Code (gchat-hooks poller)
 StartLimitIntervalSec=600
@@ -57,55 +54,27 @@ func unitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(s) + `"`
 }
 
-func (s systemd) ctl(ctx context.Context, args ...string) (string, error) {
-	return s.run(ctx, "systemctl", append([]string{"--user"}, args...)...)
+// pid fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
+func (s systemd) pid(ctx context.Context) (pid int, err error) {
+	out, err := s.run(ctx, "systemctl", "--user", "show", Name+".service", "--property=MainPID")
+	if _, after, ok := strings.Cut(out, "MainPID="); ok {
+		_, err = fmt.Sscan(after, &pid)
+	}
+	return pid, err
 }
 
 func (s systemd) start(ctx context.Context) error {
-	if _, err := s.ctl(ctx, "daemon-reload"); err != nil {
+	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks elsewhere. It reads all units anew for it.
+	if _, err := s.run(ctx, "systemctl", "--user", "enable", s.file()); err != nil {
 		return err
 	}
-	// By its path: the manager may have an XDG_CONFIG_HOME of its own, and looks elsewhere.
-	if _, err := s.ctl(ctx, "enable", s.file()); err != nil {
-		return err
-	}
-	_, _ = s.ctl(ctx, "reset-failed", Name+".service") // too many starts in a row would refuse this one, too
-	if _, err := s.ctl(ctx, "restart", Name+".service"); err != nil {
-		return &state.UserError{Err: err, Hint: "journalctl --user -u " + Name + " -n 20", Code: 1}
-	}
-	return nil
-}
-
-func (s systemd) stop(ctx context.Context) error {
-	_, err := s.ctl(ctx, "stop", Name+".service")
+	_, _ = s.run(ctx, "systemctl", "--user", "reset-failed", Name+".service") // after ten starts it refuses this one, too
+	_, err := s.run(ctx, "systemctl", "--user", "restart", Name+".service")
 	return err
 }
 
-// remove works also where no manager runs: disable only removes links then.
-func (s systemd) remove(ctx context.Context) error {
-	_, _ = s.ctl(ctx, "disable", Name+".service")
-	if err := os.Remove(s.file()); err != nil {
-		return err
-	}
-	_, _ = s.ctl(ctx, "daemon-reload")
-	_, _ = s.ctl(ctx, "reset-failed", Name+".service") // a unit that failed is remembered without its file
-	return nil
-}
-
-// status fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
-func (s systemd) status(ctx context.Context) (st status, err error) {
-	out, err := s.ctl(ctx, "show", Name+".service", "--property=LoadState,MainPID,Result,ExecMainStatus")
-	is := map[string]string{}
-	for line := range strings.Lines(out) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		is[name] = value
-	}
-	if is["LoadState"] != "not-found" {
-		st.loaded = is["LoadState"]
-	}
-	st.pid, _ = strconv.Atoi(is["MainPID"])
-	if err == nil && is["Result"] != "success" {
-		st.ended = is["Result"] + ", exit code " + is["ExecMainStatus"]
-	}
-	return st, err
+// stop removes the links that start the daemon also where no manager runs.
+func (s systemd) stop(ctx context.Context) error {
+	_, err := s.run(ctx, "systemctl", "--user", "disable", "--now", Name+".service")
+	return err
 }
