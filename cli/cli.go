@@ -166,7 +166,7 @@ func checkArguments(c *cli.Command) {
 		if ctx.Command.Name == "wait" { // its callers know three exit codes
 			return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
 		}
-		return usage(err, "gchat-hooks "+ctx.Command.Name+" --help")
+		return usage(err, ctx.Command.HelpName+" --help")
 	}
 	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, c.Name)
 	c.Before = func(ctx *cli.Context) error {

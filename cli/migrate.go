@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/migrate"
@@ -26,15 +24,9 @@ func (p Program) migrateCommand() *cli.Command {
 				&cli.BoolFlag{Name: "copy", Usage: "with --apply: first copy DIR, beside it, in place of the clean git tree"},
 			},
 			Action: func(c *cli.Context) error {
-				if c.Bool("copy") && !c.Bool("apply") {
-					return usage(errors.New("--copy goes with --apply"), "gchat-hooks migrate s3-communicator --help")
-				}
 				o := migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply"), Copy: c.Bool("copy")}
 				return migrate.Run(c.Context, p.out, o)
 			},
 		}},
-		Action: func(*cli.Context) error {
-			return usage(errors.New("migrate takes what to migrate from: s3-communicator"), "gchat-hooks migrate --help")
-		},
 	}
 }

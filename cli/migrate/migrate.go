@@ -1,6 +1,6 @@
 // Package migrate takes a harness folder from a relay agent to gchat-hooks: the persistent agent s3-communicator, to which
-// other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. It changes what is surely a call, a
-// table row or a section about the relay, and lists every other mention by file and line. git, or a copy, is the way back.
+// other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. It changes what is surely a call or a
+// table row about the relay, and lists every other mention by file and line. git, or a copy, is the way back.
 package migrate
 
 import (
@@ -8,15 +8,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
-
-	"gchat-hooks/state"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"gchat-hooks/state"
 )
+
+const (
+	relay    = "s3-communicator"
+	skillDir = ".claude/skills/" + relay
+	archive  = ".claude/skills/_archived"
+	archived = archive + "/" + relay
+	checker  = "persistent_agent_checker.py" // beside communicator_checker.py
+)
+
+// skipped are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
+var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archive, ".git", "node_modules"}
 
 // Options say which harness, and what is done to it.
 type Options struct {
@@ -44,25 +60,109 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 			return err
 		}
 	default:
-		h.show(out)
+		if h.moves {
+			fmt.Fprintf(out, "move %s to %s\n", skillDir, archived)
+		}
+		for _, c := range h.changes {
+			d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
+			fmt.Fprint(out, state.Printable(string(d)))
+		}
+		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
 	}
 	if len(h.looks) > 0 {
-		fmt.Fprintf(out, "\nLook at this yourself (the lines are those after --apply):\n    %s\n", strings.Join(h.looks, "\n    "))
+		fmt.Fprintf(out, "\nLook at this yourself (lines as after --apply):\n    %s\n", strings.Join(h.looks, "\n    "))
 	}
 	return nil
 }
 
-func (h *harness) show(out io.Writer) {
-	if h.moves {
-		fmt.Fprintf(out, "move %s to %s\n", skillDir, archived)
+// harness is a harness folder and what is to become of it. Everything is read and written through an os.Root, so that no
+// link leads out of the folder.
+type harness struct {
+	dir     string // absolute
+	root    *os.Root
+	rules   *rules
+	changes []change
+	moves   bool     // the skill's folder goes to the archive
+	touched []string // what git has to have: .claude, and all that is to change
+	looks   []string // what a person has to look at: path, line and why
+}
+
+type change struct {
+	path          string // in the harness, with slashes
+	before, after string
+}
+
+func open(dir string) (*harness, error) {
+	dir, err := filepath.Abs(dir)
+	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
+	if err != nil || missing != nil || !info.IsDir() {
+		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: "name the folder that holds .claude", Code: 1}
 	}
-	for _, c := range h.changes {
-		d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
-		for line := range strings.Lines(string(d)) {
-			fmt.Fprintln(out, state.Printable(strings.TrimSuffix(line, "\n")))
+	root, err := os.OpenRoot(dir)
+	return &harness{dir: dir, root: root, rules: newRules(), touched: []string{".claude"}}, err
+}
+
+// walk finds what is to change and what is to be listed, in the order of the paths.
+func (h *harness) walk() error {
+	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case p == skillDir && d.IsDir():
+			h.touched = append(h.touched, p)
+			if h.moves = !h.exists(archived); !h.moves {
+				h.see(p, "stays: "+archived+" is there already")
+			}
+			return fs.SkipDir
+		case d.IsDir() && (slices.Contains(skipped, p) || slices.Contains(skipped, d.Name()) || p != "." && h.exists(p+"/.git")):
+			return fs.SkipDir
+		case d.Type().IsRegular():
+			return h.file(p, d)
+		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
+			h.see(p, "is a link, and links are not followed")
+		}
+		return nil
+	})
+}
+
+func (h *harness) exists(p string) bool {
+	_, err := h.root.Lstat(p)
+	return err == nil
+}
+
+// file plans what becomes of one file. Only text that may be written changes.
+func (h *harness) file(p string, d fs.DirEntry) error {
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	if info.Size() > 1<<20 {
+		h.see(p, "is not searched: it is larger than 1 MB")
+		return nil
+	}
+	b, err := h.root.ReadFile(p)
+	if err != nil {
+		return err
+	}
+	before, after := string(b), string(b)
+	if info.Mode()&0o200 != 0 && utf8.Valid(b) && !strings.ContainsAny(before, "\x00\r") {
+		after = h.rules.rewrite(p, before)
+	}
+	if after != before {
+		h.changes, h.touched = append(h.changes, change{p, before, after}), append(h.touched, p)
+	}
+	if beside := path.Join(path.Dir(p), checker); strings.HasPrefix(p, ".claude/") && path.Base(p) == "communicator_checker.py" {
+		h.see(p, "looks for the relay: let the stop gate call "+checker+" in its place")
+		if !h.exists(beside) {
+			h.changes = append(h.changes, change{beside, "", checkerText})
 		}
 	}
-	fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
+	for i, line := range strings.Split(after, "\n") {
+		if h.rules.mention.MatchString(strings.ReplaceAll(line, archived, "")) {
+			h.see(fmt.Sprintf("%s:%d", p, i+1), line)
+		}
+	}
+	return nil
 }
 
 // apply makes sure of a way back, then changes the harness.
@@ -84,7 +184,7 @@ func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) erro
 		fmt.Fprintln(out, "move", skillDir, "to", archived)
 	}
 	for i := 0; i < len(h.changes) && err == nil; i++ {
-		err = h.write(h.changes[i])
+		err = h.root.WriteFile(h.changes[i].path, []byte(h.changes[i].after), 0o644)
 		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
 	}
 	fmt.Fprintf(out, "To take it back, %s.\nRunning sessions keep their old instructions: start new ones.\n", back)
@@ -94,43 +194,37 @@ func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) erro
 // inGit checks that git can give everything back: no change is uncommitted, and git has each file that is to change, which it
 // has not of what it ignores.
 func (h *harness) inGit(ctx context.Context) error {
-	open, err := h.git(ctx, "status", "--porcelain", "--", ".")
-	if err == nil && open != "" {
-		err = fmt.Errorf("not committed:\n%.500s", open)
-	}
-	if err == nil {
-		_, err = h.git(ctx, append([]string{"ls-files", "--error-unmatch", "--"}, h.touched...)...)
-	}
-	if err != nil {
-		return &state.UserError{Err: fmt.Errorf("git is no way back: %w", err), Hint: "commit the harness, or add --copy, which makes a copy first", Code: 1}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	has := append([]string{"ls-files", "--error-unmatch", "--"}, h.touched...)
+	for _, args := range [][]string{{"status", "--porcelain", "--", "."}, has} {
+		cmd := exec.CommandContext(ctx, "git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false"}, args...)...)
+		cmd.Dir = h.dir
+		out, err := cmd.CombinedOutput()
+		if err == nil && args[0] == "status" && len(out) > 0 {
+			err = errors.New("not committed")
+		}
+		if err != nil {
+			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, out)
+			return &state.UserError{Err: err, Hint: "commit the harness, or add --copy", Code: 1}
+		}
 	}
 	return nil
-}
-
-// git asks git about the harness, whatever repository the environment names.
-func (h *harness) git(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	env := []string{"-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE", "GIT_OPTIONAL_LOCKS=0"}
-	env = append(env, "git", "--literal-pathspecs", "-c", "core.fsmonitor=false")
-	cmd := exec.CommandContext(ctx, "env", append(env, args...)...)
-	cmd.Dir = h.dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("git %s: %w: %.300s", args[0], err, out)
-	}
-	return string(out), err
 }
 
 // copy copies the harness beside itself, with its .git, links as links and every file's mode, and says where.
 func (h *harness) copy(ctx context.Context) (string, error) {
 	to := h.dir + ".before-gchat-hooks"
 	if err := os.Mkdir(to, 0o700); err != nil {
-		return "", &state.UserError{Err: fmt.Errorf("copy harness: %w", err), Hint: "an older copy has to be moved away first", Code: 1}
+		return "", &state.UserError{Err: fmt.Errorf("copy harness: %w", err), Hint: "move an older copy away first", Code: 1}
 	}
 	words, err := exec.CommandContext(ctx, "cp", "-RPp", h.dir+"/.", to).CombinedOutput()
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("copy harness: %w: %.300s", err, words), os.RemoveAll(to))
 	}
 	return to, nil
+}
+
+func (h *harness) see(where, what string) {
+	h.looks = append(h.looks, fmt.Sprintf("%s: %.100s", state.OneLine(where), state.OneLine(strings.TrimSpace(what))))
 }

@@ -34,10 +34,11 @@ const styleBefore = "# System 3\n\nSpawn three persistent agents:\n\n" +
 	"```python\nSendMessage(\n    type=\"message\",\n    recipient=\"s3-communicator\",\n    content=\"TASK_COMPLETION: It's \"\n            \"done\",\n    summary=\"x\",\n)\n```\n"
 
 const styleAfter = "# System 3\n\nSpawn three persistent agents:\n\n" +
+	"### 1. Spawn s3-communicator (GChat relay)\n\n```python\n# Spawn the relay\nTask(name=\"s3-communicator\", prompt=\"s3-heartbeat tells you\")\n```\n\n" +
 	"### 2. Spawn s3-heartbeat\n\n```python\nTask(name=\"s3-heartbeat\", prompt=\"\"\"Scan.\n" +
-	"    Bash(\"gchat-send --type heartbeat '{n} items'\")\n\"\"\")\n```\n\n" +
+	"    Bash(\"gchat-send --type plain 'HEARTBEAT: {n} items'\")\n\"\"\")\n```\n\n" +
 	"| # | Agent | Role |\n|---|---|---|\n| 2 | s3-heartbeat | scans |\n\n" +
-	"```python\nBash(\"gchat-send --type task_completion 'It'\\\\''s done'\")\n```\n\n" + styleText
+	"```python\nBash(\"gchat-send --type plain 'TASK_COMPLETION: It'\\\\''s done'\")\n```\n\n" + styleText
 
 func makeHarness(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -130,7 +131,7 @@ func TestMigration(t *testing.T) {
 	after := tree(t, dir)
 	for p, want := range map[string]string{
 		".claude/output-styles/system3.md":                  "-rw-rw----\n" + styleAfter,
-		".claude/skills/s3-heartbeat/SKILL.md":              "-rw-r--r--\n1. Report: `Bash(\"gchat-send --type heartbeat 'ok'\")`\n",
+		".claude/skills/s3-heartbeat/SKILL.md":              "-rw-r--r--\n1. Report: `Bash(\"gchat-send --type plain '[HEARTBEAT] ok'\")`\n",
 		".claude/hooks/gate/persistent_agent_checker.py":    "-rw-r--r--\n" + checkerText,
 		".claude/skills/_archived/s3-communicator/SKILL.md": before[".claude/skills/s3-communicator/SKILL.md"],
 		".claude/documentation/SYSTEM3_CHANGELOG.md":        before[".claude/documentation/SYSTEM3_CHANGELOG.md"],
@@ -143,7 +144,7 @@ func TestMigration(t *testing.T) {
 	}
 	_, looks, _ := strings.Cut(done, "Look at this yourself")
 	for _, look := range []string{
-		".claude/settings.json:1: {", ".claude/output-styles/system3.md:3: Spawn three", ".claude/documentation/SYSTEM3_CHANGELOG.md:3: - Send",
+		".claude/settings.json:1: {", ".claude/output-styles/system3.md:3: Spawn three", ".claude/output-styles/system3.md:5: ### 1. Spawn s3-comm", ".claude/documentation/SYSTEM3_CHANGELOG.md:3: - Send",
 		".claude/hooks/gate/communicator_checker.py: looks for the relay", ".claude/hooks/gate/communicator_checker.py:2: return",
 	} {
 		if !strings.Contains(looks, look) {
@@ -227,14 +228,13 @@ func TestHostileHarness(t *testing.T) {
 	outside := makeHarness(t, map[string]string{"style.md": message})
 	dir := makeHarness(t, map[string]string{
 		".claude/commands/binary.md": "\x00" + message, ".claude/commands/latin1.md": "\xe9" + message,
-		".claude/commands/large.md": message + strings.Repeat("x", longest), ".claude/commands/\x1b[2J.md": "\x1b]0;x\a s3-communicator\n",
+		".claude/commands/large.md": message + strings.Repeat("x", 1<<20), ".claude/commands/\x1b[2J.md": "\x1b]0;x\a s3-communicator\n",
 		".claude/state/log.md": message, "sub/CLAUDE.md": message, ".claude/skills/_archived/s3-communicator/SKILL.md": "older",
 		".claude/skills/s3-communicator/SKILL.md": message, ".claude/commands/locked.md": message,
 		".claude/commands/CLAUDE.md": message,
 	})
 	commit(t, filepath.Join(dir, "sub"))
-	for from, to := range map[string]string{".claude/output-styles": outside, "CLAUDE.md": outside + "/style.md", ".claude/commands/loop.md": "loop.md",
-		".claude/commands/CLAUDE.md.gchat-hooks-new": "binary.md"} {
+	for from, to := range map[string]string{".claude/output-styles": outside, "CLAUDE.md": outside + "/style.md", ".claude/commands/loop.md": "loop.md"} {
 		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,6 @@ func TestHostileHarness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(want, ".claude/commands/CLAUDE.md.gchat-hooks-new")
 	want[".claude/commands/CLAUDE.md"] = "-rw-r--r--\nBash(\"gchat-send --type plain 'hi'\")\n"
 	same(t, "inside", tree(t, dir), want)
 	same(t, "outside", tree(t, outside), before)

@@ -8,7 +8,7 @@ import (
 
 // rules are what a harness's text is searched for. They are compiled for a migration only: a hook of this program starts without.
 type rules struct {
-	mention, instruct, history, block, heading, title, row, spawn, call, argument, literal, label, order *regexp.Regexp
+	mention, instruct, history, block, row, call, argument, literal, order *regexp.Regexp
 }
 
 func newRules() *rules {
@@ -17,9 +17,8 @@ func newRules() *rules {
 		quoted  = `(?:"""(?:"{0,2}(?:[^"\\]|` + escaped + `))*"""|'''(?:'{0,2}(?:[^'\\]|` + escaped + `))*'''` +
 			`|"(?:[^"\\\n]|` + escaped + `)*"|'(?:[^'\\\n]|` + escaped + `)*')`
 		argument = `["']?(recipient|to|content|message|summary)["']?\s*[=:]\s*(` + quoted + `(?:\s+` + quoted + `)*)` +
-			`|["']?type["']?\s*[=:]\s*["']message["']|(\.\.\.)`
+			`|["']?type["']?\s*[=:]\s*["']message["']`
 		aRelay = "[`*]*s3-communicator[`*]*(\\s*\\([^()|]*\\))?\\s*"
-		types  = `task_completion|progress_update|blocked_alert|heartbeat|session_start|session_end|error`
 		fence  = "|^[ \t>]*(?:[-*+] |\\d+[.)] )?MARK.*?^[ \t>]*MARK[ \t]*$"
 	)
 	re, fenced := regexp.MustCompile, func(mark string) string { return strings.ReplaceAll(fence, "MARK", mark) }
@@ -28,22 +27,13 @@ func newRules() *rules {
 		instruct: re(`^\.claude/(agents|commands|output-styles|rules|skills)/.*\.md$|(^|/)(AGENTS|CLAUDE)\.md$`),
 		history:  re(`(?i)changelog|archive|\d{4}-\d{2}-\d{2}`),
 		block:    re(`(?ms)\A---$.*?^---$` + fenced("````") + fenced("```") + fenced("~~~")),
-		heading:  re(`^#{1,6}\s`),
-		title:    re(`(?i)^#{2,6}\s+((step )?[\d.]+:?\s+)?((spawn|launch|start)\s+)?` + aRelay + `$`),
 		row:      re(`(?i)^\s*\|\s*(\d+\s*\|\s*)?([\w ]+\()?` + aRelay + `\)?\s*\|`),
-		spawn:    re(`\b(Task|Agent|spawn\w*)\(`),
 		call:     re(`\bSendMessage\(\s*\{?\s*(?:` + argument + `)(?:\s*,\s*(?:` + argument + `))*\s*,?\s*\}?\s*\)`),
 		argument: re(argument),
 		literal:  re(quoted),
-		label:    re(`^(?i)\[?(` + types + `)(?:\]:?|:)\s+`), // as the relay's messages began: "TASK_COMPLETION: Epic 3 done"
 		// What told the relay to do something: gchat-send cannot do it.
 		order: re(`(?i)^\s*(please )?(poll|check|read|fetch|watch|stop|shut ?down|exit|resume|pause|restart|forward|relay)\b`),
 	}
-}
-
-// mentions says whether a line names the relay, or counts it among the agents.
-func (r *rules) mentions(line string) bool {
-	return r.mention.MatchString(strings.ReplaceAll(line, "_archived/"+relay, ""))
 }
 
 // rewrite gives a file's new text. It changes what instructs Claude.
@@ -64,32 +54,15 @@ func (r *rules) prose(text string) []string {
 	return strings.SplitAfter(plain, "\n")
 }
 
-// drop takes the table rows and the sections away whose first cell, or whose heading, is the relay's name, unless they hold what
-// outlasts the relay: another agent's name or spawn, or a message.
+// drop takes the table rows away whose first cell is the relay's name, unless they name another agent.
 func (r *rules) drop(text string) string {
-	lines, prose := strings.SplitAfter(text, "\n"), r.prose(text)
-	var kept strings.Builder
-	for i := 0; i < len(lines); i++ {
-		if r.row.MatchString(prose[i]) && !otherAgent(prose[i]) {
-			continue
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range r.prose(text) {
+		if r.row.MatchString(line) && !strings.Contains(strings.ReplaceAll(strings.ToLower(line), relay, ""), "s3-") {
+			lines[i] = ""
 		}
-		end := i + 1
-		for r.title.MatchString(prose[i]) && end < len(lines) && !r.heading.MatchString(prose[end]) {
-			end++
-		}
-		section := strings.Join(lines[i:end], "")
-		outlasts := otherAgent(strings.Join(prose[i:end], "")) || strings.Contains(section, "SendMessage")
-		if end > i+1 && !outlasts && len(r.spawn.FindAllString(section, 2)) < 2 {
-			i = end - 1
-			continue
-		}
-		kept.WriteString(lines[i])
 	}
-	return kept.String()
-}
-
-func otherAgent(s string) bool {
-	return strings.Contains(strings.NewReplacer(relay, "", "s3-live", "").Replace(strings.ToLower(s)), "s3-")
+	return strings.Join(lines, "")
 }
 
 // replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
@@ -128,21 +101,12 @@ func (r *rules) sendCall(call string) string {
 			unescape := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\'`, `'`, `\n`, "\n", `\t`, "\t", `\/`, "/")
 			args[m[1]] += unescape.Replace(s[quotes : len(s)-quotes])
 		}
-		args[m[1]] += m[3] // "..." has no name
 	}
-	to, content, kind := args["recipient"]+args["to"], args["content"]+args["message"], "plain"
-	if m := r.label.FindStringSubmatch(content); m != nil {
-		kind, content = strings.ToLower(m[1]), content[len(m[0]):]
-	}
-	switch {
-	case to != relay || r.order.MatchString(content) || strings.HasPrefix(content, "-"): // gchat-send would read "-…" as a flag
-		return ""
-	case content == "" && args[""] == "...":
-		return `Bash("gchat-send ...")`
-	case content == "" || args[""] != "":
+	to, content := args["recipient"]+args["to"], args["content"]+args["message"]
+	if to != relay || content == "" || r.order.MatchString(content) || strings.HasPrefix(content, "-") { // "-…" would be a flag
 		return ""
 	}
-	command := "gchat-send --type " + kind + " '" + strings.ReplaceAll(content, "'", `'\''`) + "'"
+	command := "gchat-send --type plain '" + strings.ReplaceAll(content, "'", `'\''`) + "'"
 	return `Bash("` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(command) + `")`
 }
 
