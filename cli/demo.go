@@ -24,11 +24,9 @@ import (
 
 func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "demo",
-		Usage: "ask a question on the embedded space and answer it from the page",
-		Description: "Try it:   gchat-hooks demo\n" +
-			"Scripted: gchat-hooks demo --answer 2\n" +
-			"Real:     gchat-hooks demo --claude",
+		Name:        "demo",
+		Usage:       "ask a question on the embedded space and answer it from the page",
+		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` of the page"},
@@ -36,34 +34,18 @@ func (p Program) demoCommand() *cli.Command {
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.IsSet("answer") && c.String("answer") == "" {
-				return usage(errors.New("--answer takes a text"), "")
-			}
-			d := demo{self: p.self, out: p.out, answer: c.String("answer"), listen: c.String("listen"), verbose: c.Bool("verbose")}
+			d := demo{self: p.self, out: p.out, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			ask := d.recorded
 			if c.Bool("claude") {
-				return d.runClaude(c.Context)
+				ask = d.inClaude
 			}
-			return d.run(c.Context)
+			err := d.run(c.Context, c.String("listen"), ask)
+			if err == nil && !c.Bool("claude") {
+				fmt.Fprintf(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (it needs claude and tmux).\n")
+			}
+			return err
 		},
 	}
-}
-
-// demoInput is the tool input of the question that the demo asks.
-const demoInput = `{"questions": [{
-	"question": "Which deployment approach should we use?", "header": "Deploy", "multiSelect": false,
-	"options": [
-		{"label": "Blue-green deployment", "description": "Zero downtime with instant rollback."},
-		{"label": "Rolling deployment", "description": "Gradual rollout."},
-		{"label": "Canary", "description": "Small slice first."}
-	]}]}`
-
-// event is what Claude Code 2.1.329 sends a hook on its stdin, with the tool input before or after the answer.
-func (d *demo) event(name string, input json.RawMessage) []byte {
-	b, _ := json.Marshal(map[string]any{
-		"session_id": "b1e91434-d410-4fbe-b382-0fbc1f1c23d3", "cwd": filepath.Join(d.dir, "demo"), "permission_mode": "default",
-		"hook_event_name": name, "tool_name": "AskUserQuestion", "tool_use_id": "toolu_demo", "tool_input": input, "tool_response": input,
-	})
-	return b
 }
 
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
@@ -71,69 +53,85 @@ type demo struct {
 	self    string // this program
 	out     io.Writer
 	answer  string // "" waits for a person
-	listen  string
-	verbose bool // also show the JSON that Claude Code receives
+	verbose bool   // also show the JSON that Claude Code receives
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
 	base string
 }
 
-// start opens the space on a folder of its own.
-func (d *demo) start(ctx context.Context) (stop func(), err error) {
+// run opens the space in a folder of its own, has the question asked, and shows what its thread says.
+func (d *demo) run(ctx context.Context, listen string, ask func(context.Context) error) (err error) {
 	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
-		return nil, err
+		return err
 	}
+	defer d.remove()
 	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space")}); err != nil {
-		return nil, err
+		return err
 	}
-	ln, err := net.Listen("tcp", d.listen)
+	defer d.chat.Close()
+	ln, err := net.Listen("tcp", listen)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if addr, ok := ln.Addr().(*net.TCPAddr); !ok || !addr.IP.IsLoopback() {
-		ln.Close()
-		return nil, errors.New("the demo stays on this machine: listen on 127.0.0.1")
+	defer ln.Close()
+	if !ln.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return errors.New("the demo stays on this machine: listen on 127.0.0.1")
 	}
 	d.base = "http://" + ln.Addr().String()
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives Ctrl-C a little: see settle
-	served := make(chan struct{})
-	go func() { defer close(served); _ = space.Serve(serving, ln, d.chat) }()
-	return func() {
-		d.settle()
-		cancel()
-		<-served
-		_ = d.chat.Close()
-		d.remove()
-	}, nil
+	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
+	fmt.Fprintf(d.out, "The embedded space is at  %s\n", d.chat.PageURL(d.base))
+	if d.answer != "" {
+		go d.reply(ctx)
+	}
+	err = ask(ctx)
+	_ = d.program(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
+	_, text := d.message("[Answered]")
+	if text != "" {
+		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
+	} else if err == nil && ctx.Err() == nil {
+		err = errors.New("the session ended without an answer")
+	}
+	return err
 }
 
-// settle has what the demo's hooks left said while the space still stands, and waits, a few seconds at most, until
-// their detached processes have ended: those may only just have been started.
-func (d *demo) settle() {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	flush := exec.CommandContext(ctx, d.self, "flush", "--timeout", "2s")
-	flush.Env = d.environment()
-	_ = flush.Run()
-	for quiet := 0; quiet < 3 && ctx.Err() == nil; quiet++ {
+// remove takes the demo's folder away, once no process that the hooks left is at work there. One that just starts may write
+// there once more.
+func (d *demo) remove() {
+	for quiet, looks := 0, 0; quiet < 4 && looks < 60; looks++ {
+		quiet++
 		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "flusher-*.lock"))
 		if slices.ContainsFunc(locks, state.Held) {
-			quiet = -1
+			quiet = 0
+		} else if _, err := os.Stat(d.dir); err == nil {
+			quiet = 0
+			_ = os.RemoveAll(d.dir)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	_ = os.RemoveAll(d.dir)
 }
 
-// remove takes the demo's folder away, also when a process that was just ending writes there once more.
-func (d *demo) remove() {
-	for range 5 {
-		_ = os.RemoveAll(d.dir)
-		time.Sleep(30 * time.Millisecond)
-		if _, err := os.Stat(d.dir); errors.Is(err, os.ErrNotExist) {
+// reply answers the question for a script, as a person would: in its thread, from the page's sender.
+func (d *demo) reply(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		if thread, text := d.message("[AskUserQuestion]"); text != "" {
+			if _, err := d.chat.Say(space.Person(), thread, d.answer); err != nil {
+				fmt.Fprintln(d.out, "reply:", err)
+			}
 			return
 		}
 	}
+}
+
+// message is the space's first message with that beginning, and its thread.
+func (d *demo) message(beginning string) (thread, text string) {
+	for _, m := range d.chat.Messages() {
+		if strings.HasPrefix(m.Text, beginning) {
+			return m.Thread.Name, m.Text
+		}
+	}
+	return "", ""
 }
 
 // settings are the variables that point a hook to the demo's space, and its files to the demo's folder.
@@ -145,150 +143,97 @@ func (d *demo) settings() []string {
 	}
 }
 
-// environment is that of a recorded hook: nothing of this machine's configuration may get in.
-func (d *demo) environment() []string {
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		for _, p := range []string{"CLAUDE", "GCHAT_", "GOOGLE_", "TMUX", "HOME=", "XDG_"} {
-			if strings.HasPrefix(kv, p) {
-				return true
-			}
-		}
-		return false
-	})
-	return append(append(env, "HOME="+d.dir, "CLAUDE_PROJECT_DIR="+filepath.Join(d.dir, "demo")), d.settings()...)
-}
-
-// hook runs this program as Claude Code runs it: the event on stdin, the decision on stdout.
-func (d *demo) hook(ctx context.Context, name string, event []byte) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, d.self, "hook", name)
+// program runs this program as a command or a hook. Nothing of this machine's configuration gets in.
+func (d *demo) program(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, d.self, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env, cmd.Stdin, cmd.Stderr = d.environment(), bytes.NewReader(event), os.Stderr
+	cmd.Env = append(d.settings(), "PATH="+os.Getenv("PATH"), "HOME="+d.dir, "CLAUDE_PROJECT_DIR="+filepath.Join(d.dir, "demo"))
+	return cmd
+}
+
+// demoInput is the tool input of the question that the demo asks.
+const demoInput = `{"questions": [{
+	"question": "Which deployment approach should we use?", "header": "Deploy", "multiSelect": false,
+	"options": [
+		{"label": "Blue-green deployment", "description": "Zero downtime with instant rollback."},
+		{"label": "Rolling deployment", "description": "Gradual rollout."},
+		{"label": "Canary", "description": "Small slice first."}
+	]}]}`
+
+// hook runs a hook as Claude Code 2.1.329 does: the event on stdin, with the tool input before or after the answer.
+func (d *demo) hook(ctx context.Context, name, event string, input any) (printed []byte, err error) {
+	b, err := json.Marshal(map[string]any{
+		"session_id": "b1e91434-d410-4fbe-b382-0fbc1f1c23d3", "cwd": filepath.Join(d.dir, "demo"), "permission_mode": "default",
+		"hook_event_name": event, "tool_name": "AskUserQuestion", "tool_use_id": "toolu_demo", "tool_input": input, "tool_response": input,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cmd := d.program(ctx, "hook", name)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(b), os.Stderr
 	return cmd.Output()
 }
 
-func (d *demo) run(ctx context.Context) error {
-	stop, err := d.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	fmt.Fprintf(d.out, "The embedded space is at  %s\n\n", d.chat.PageURL(d.base))
-	fmt.Fprintf(d.out, "Claude Code asks: \"Which deployment approach should we use?\"\n")
+// recorded has the question asked by events as Claude Code sends them.
+func (d *demo) recorded(ctx context.Context) error {
+	fmt.Fprintf(d.out, "\nClaude Code asks: \"Which deployment approach should we use?\"\n")
 	if d.answer == "" {
 		fmt.Fprintf(d.out, "Open the page and tap an option, or type a reply. Ctrl-C ends the demo.\n")
-	} else {
-		go d.reply(ctx)
 	}
-	if _, err := d.hook(ctx, "gchat-ask-user-forward", d.event("PreToolUse", json.RawMessage(demoInput))); err != nil {
+	if _, err := d.hook(ctx, "gchat-ask-user-forward", "PreToolUse", json.RawMessage(demoInput)); err != nil {
 		return err
 	}
-	printed, err := d.hook(ctx, "gchat-ask-user-forward", d.event("PermissionRequest", json.RawMessage(demoInput)))
+	printed, err := d.hook(ctx, "gchat-ask-user-forward", "PermissionRequest", json.RawMessage(demoInput))
 	if ctx.Err() != nil {
 		return nil // the person ended it
 	}
 	var decision struct {
-		Output struct {
-			Decision struct {
-				Input json.RawMessage `json:"updatedInput"`
-			} `json:"decision"`
-		} `json:"hookSpecificOutput"`
+		HookSpecificOutput struct{ Decision struct{ UpdatedInput map[string]any } }
 	}
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
-		return fmt.Errorf("the hook printed no decision: %w; its log was %s", err, d.log())
+		log, _ := os.ReadFile(filepath.Join(d.dir, ".claude", "logs", "gchat-hooks.log"))
+		return fmt.Errorf("the hook printed no decision: %w; its log was %s", err, log)
 	}
-	var input struct {
-		Answers map[string]string `json:"answers"`
-	}
-	if err := json.Unmarshal(decision.Output.Decision.Input, &input); err != nil {
-		return fmt.Errorf("read the decision: %w", err)
-	}
-	for _, answer := range input.Answers {
-		fmt.Fprintf(d.out, "\nClaude goes on with: %s\n", answer)
+	input := decision.HookSpecificOutput.Decision.UpdatedInput
+	answers, _ := input["answers"].(map[string]any)
+	for _, answer := range answers {
+		fmt.Fprintf(d.out, "\nClaude goes on with: %v\n", answer)
 	}
 	if d.verbose {
-		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, printed, "", "  "); err != nil {
-			return err
-		}
-		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", pretty.Bytes())
+		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
 	}
-	if _, err := d.hook(ctx, "gchat-ask-user-answered", d.event("PostToolUse", decision.Output.Decision.Input)); err != nil {
-		return err
-	}
-	if text := d.await(ctx, "[Answered]"); text != "" {
-		fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
-	}
-	fmt.Fprintf(d.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (it needs claude and tmux).\n")
-	return nil
-}
-
-// reply answers the question for a script, as a person would: in its thread, from the page's sender.
-func (d *demo) reply(ctx context.Context) {
-	if d.await(ctx, "[AskUserQuestion]") == "" {
-		return
-	}
-	for _, m := range d.chat.Messages() {
-		if strings.HasPrefix(m.Text, "[AskUserQuestion]") {
-			if _, err := d.chat.Say(space.Person(), m.Thread.Name, d.answer); err != nil {
-				fmt.Fprintln(d.out, "reply:", err)
-			}
-			return
-		}
-	}
-}
-
-// await waits until the space holds a message with that beginning, and returns it; "" when ctx ended before.
-func (d *demo) await(ctx context.Context, beginning string) string {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		for _, m := range d.chat.Messages() {
-			if strings.HasPrefix(m.Text, beginning) {
-				return m.Text
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-tick.C:
-		}
-	}
-}
-
-func (d *demo) log() string {
-	b, err := os.ReadFile(filepath.Join(d.dir, ".claude", "logs", "gchat-hooks.log"))
-	if err != nil {
-		return "empty"
-	}
-	return string(b)
+	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
+	return err
 }
 
 // demoPrompt makes Claude ask. It is the one thing of the demo that a model has to do.
 const demoPrompt = "This is a test of AskUserQuestion. Ask me one question with it: which deployment approach we should use, " +
 	"with the options Blue-green, Rolling and Canary. Then say in one sentence what I chose, and stop."
 
-// runClaude is the demo in a real session: the person's own Claude Code, in a tmux server of its own, in this folder.
-func (d *demo) runClaude(ctx context.Context) error {
+// inClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
+func (d *demo) inClaude(ctx context.Context) error {
 	for _, program := range []string{"claude", "tmux"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("demo --claude needs %s: %w", program, err)
 		}
 	}
-	stop, err := d.start(ctx)
+	hooks, err := settings.Hooks("answer")
 	if err != nil {
 		return err
 	}
-	defer stop()
-	file, stopped := filepath.Join(d.dir, "settings.json"), filepath.Join(d.dir, "stopped")
-	b, err := hookSettings(d.self, stopped)
-	if err == nil {
-		err = os.WriteFile(file, b, 0o600)
-	}
+	entries, _, err := settings.Program{Path: d.self}.Entries(hooks)
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(d.dir, "tmux")
+	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
+	if d.answer != "" { // for a script the session ends with the turn
+		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
+	}
+	b, err := settings.Install(nil, nil, entries)
+	if err = errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
+		return err
+	}
 	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}
 	for _, kv := range d.settings() {
 		args = append(args, "-e", kv)
@@ -299,72 +244,9 @@ func (d *demo) runClaude(ctx context.Context) error {
 		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
-	fmt.Fprintf(d.out, "The embedded space is at  %s\n", d.chat.PageURL(d.base))
 	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\n", socket)
-	fmt.Fprintf(d.out, "Its question will be on the page and in the terminal; the first answer wins. Ctrl-C ends the demo.\n")
-	if d.answer != "" {
-		go d.reply(ctx)
-	}
-	text, err := d.awaitEnd(ctx, socket)
-	if err != nil || text == "" {
-		return err
-	}
-	fmt.Fprintf(d.out, "\nThe thread says:\n%s\n", strings.TrimSpace(text))
-	d.awaitStop(ctx, stopped)
-	if d.answer == "" {
-		fmt.Fprintf(d.out, "\nLook at the session, then end the demo with Ctrl-C.\n")
-		<-ctx.Done()
-	}
+	fmt.Fprintf(d.out, "Its question will be on the page and in the terminal; the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n")
+	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
+	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
 	return nil
-}
-
-// awaitEnd waits until the question has its answer, or the session is gone.
-func (d *demo) awaitEnd(ctx context.Context, socket string) (string, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ended := errors.New("the session ended")
-	go func() {
-		for ctx.Err() == nil {
-			if exec.CommandContext(ctx, "tmux", "-S", socket, "has-session", "-t", "=gchat-hooks-demo").Run() != nil {
-				cancel(ended)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}()
-	text := d.await(ctx, "[Answered]")
-	if errors.Is(context.Cause(ctx), ended) && text == "" {
-		return "", ended
-	}
-	return text, nil
-}
-
-// awaitStop lets Claude end its turn, half a minute at most: it says what was chosen.
-func (d *demo) awaitStop(ctx context.Context, file string) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
-		if _, err := os.Stat(file); err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// hookSettings is a settings file with the hooks of the preset answer, and one that touches stopped when the turn is over.
-func hookSettings(self, stopped string) ([]byte, error) {
-	hooks, err := settings.Hooks("answer")
-	if err != nil {
-		return nil, err
-	}
-	entries, _, err := settings.Program{Path: self}.Entries(hooks)
-	if err != nil {
-		return nil, err
-	}
-	return settings.Install(nil, nil, append(entries, settings.Entry{Event: "Stop", Command: "touch '" + stopped + "'"}))
 }
