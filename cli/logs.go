@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -32,94 +33,83 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "the lines as they stand, JSON each"},
 		},
 		Action: func(c *cli.Context) error {
-			return logs{
-				env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), level: c.String("level"), session: c.String("session"), asJSON: c.Bool("json"),
-			}.run(c.Context)
+			l := logs{env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json")}
+			l.level, l.session = c.String("level"), c.String("session")
+			return l.run(c.Context)
 		},
 	}
 }
 
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
-	env     state.Getenv
-	out     io.Writer
-	lines   int
-	follow  bool
-	level   string
-	session string
-	asJSON  bool
+	env            state.Getenv
+	out            io.Writer
+	lines          int
+	follow, asJSON bool
+	level, session string
 }
 
 // logLevels are the names that --level takes.
 var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal", "panic"}
 
 func (l logs) run(ctx context.Context) error {
-	const help = "gchat-hooks logs --help"
-	if l.lines < 1 {
-		return usage(errors.New("--lines takes a number from 1 on"), help)
-	}
 	if l.level != "" && !slices.Contains(logLevels, l.level) {
-		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), help)
+		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), "gchat-hooks logs --help")
 	}
-	log := &logFile{path: state.LogPath(l.env)}
-	older, _ := os.ReadFile(log.path + ".1")
-	all, err := log.added()
-	if err != nil {
+	path := state.LogPath(l.env)
+	older, _ := os.ReadFile(path + ".1")
+	now, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	var last [][]byte
-	names := l.names()
-	for _, line := range slices.Backward(append(slices.Collect(bytes.Lines(older)), all...)) {
-		if len(last) < l.lines && l.wants(line, names) {
-			last = append(last, line)
+	names, lines := l.names(), slices.Collect(bytes.Lines(append(older, now...)))
+	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line, names) })
+	if len(lines) == 0 && !l.asJSON {
+		fmt.Fprintf(l.out, "the log holds nothing of that: %s\n", path)
+	}
+	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
+		l.print(line)
+	}
+	if !l.follow {
+		return nil
+	}
+	// tail goes on with a log that is begun anew, too. It ends with ctx, which ends the loop.
+	tail := exec.CommandContext(ctx, "tail", "-c", fmt.Sprint("+", len(now)+1), "-F", path)
+	out, err := tail.StdoutPipe()
+	if err = errors.Join(err, tail.Start()); err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	added := bufio.NewReader(out)
+	for line, err := added.ReadBytes('\n'); err == nil; line, err = added.ReadBytes('\n') {
+		if l.wants(line, l.names()) { // a session goes on asking
+			l.print(line)
 		}
 	}
-	if len(last) == 0 && !l.asJSON {
-		fmt.Fprintf(l.out, "the log holds nothing of that: %s\n", log.path)
-	}
-	for _, line := range slices.Backward(last) {
-		err = errors.Join(err, l.print(line))
-	}
-	for l.follow && err == nil && ctx.Err() == nil && !poller.NobodyReads(l.out) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(300 * time.Millisecond):
-		}
-		if all, err = log.added(); len(all) > 0 {
-			names = l.names() // a session goes on asking
-		}
-		for _, line := range all {
-			if l.wants(line, names) {
-				err = errors.Join(err, l.print(line))
-			}
-		}
-	}
-	return err
+	return nil
 }
 
 // wants says whether a line is of the level and about the session. What is not JSON is a crash, most likely.
-func (l logs) wants(line []byte, names map[string]bool) bool {
+func (l logs) wants(line []byte, names []string) bool {
 	var entry map[string]any
 	isJSON := json.Unmarshal(line, &entry) == nil
 	if level, _ := entry["level"].(string); isJSON && slices.Index(logLevels, level) < slices.Index(logLevels, l.level) {
 		return false
 	}
-	about := l.session == ""
-	for _, member := range []string{"session", "session_id", "session_name", "tmux_session", "question"} {
+	return l.session == "" || slices.ContainsFunc([]string{"session", "tmux_session", "question"}, func(member string) bool {
 		name, _ := entry[member].(string)
-		about = about || names[name]
-	}
-	return about
+		return name != "" && slices.Contains(names, name)
+	})
 }
 
-func (l logs) print(line []byte) (err error) {
+func (l logs) print(line []byte) {
 	switch {
 	case !json.Valid(line):
-		_, err = io.WriteString(l.out, plain(string(line)))
+		fmt.Fprint(l.out, plain(string(line)))
 	case l.asJSON:
-		_, err = io.WriteString(l.out, new(state.Redactor).Clean(state.PrintableJSON(string(line))))
+		fmt.Fprint(l.out, new(state.Redactor).Clean(state.PrintableJSON(string(line))))
 	default:
-		harmless := func(entry map[string]any) error {
+		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !terminalOf(l.out, l.env).colour, TimeFormat: time.DateTime}
+		w.FormatPrepare = func(entry map[string]any) error {
 			for name, v := range entry {
 				if text, ok := v.(string); ok {
 					entry[name] = plain(text)
@@ -127,101 +117,25 @@ func (l logs) print(line []byte) (err error) {
 			}
 			return nil
 		}
-		plainly := !terminalOf(l.out, l.env).colour
-		w := zerolog.ConsoleWriter{Out: l.out, NoColor: plainly, TimeFormat: time.DateTime, FormatPrepare: harmless}
-		_, err = w.Write(line)
+		_, _ = w.Write(line)
 	}
-	return err
 }
 
 // names are what lines about the session call it, or its questions: some jobs know only the one, some only the other.
-func (l logs) names() map[string]bool {
-	if l.session == "" {
-		return nil
-	}
-	names := map[string]bool{l.session: true}
+func (l logs) names() []string {
+	names := []string{l.session}
 	box := state.LedgersIn(state.UserState(l.env))
 	running, _ := box.Running()
 	ended, _ := box.Ended()
 	for _, x := range append(running, ended...) {
 		if x.SessionName == l.session || x.SessionID == l.session {
-			names[x.SessionID], names[x.SessionName] = true, true
+			names = append(names, x.SessionID, x.SessionName)
 		}
 	}
-	p := &poller.Poller{Env: l.env, Log: state.NewLog(l.env, "logs")}
-	for _, q := range p.AllQuestions() {
-		if q.SessionName == l.session || q.SessionID == l.session || q.ClaudeSessionID == l.session || q.TmuxSession == l.session {
-			for _, name := range []string{q.SessionID, q.ClaudeSessionID, q.SessionName, q.QuestionID} {
-				names[name] = true
-			}
+	for _, q := range (&poller.Poller{Env: l.env, Log: state.NewLog(l.env, "logs")}).AllQuestions() {
+		if is := []string{q.SessionID, q.ClaudeSessionID, q.SessionName, q.TmuxSession}; slices.Contains(is, l.session) {
+			names = append(names, append(is[:3], q.QuestionID)...)
 		}
 	}
-	delete(names, "")
 	return names
-}
-
-// logFile is the log, and how far it was read.
-type logFile struct {
-	path string
-	file *os.File // nil: not begun
-	half []byte   // of a line that is being written
-}
-
-// added are the whole lines that came since the last call, of a log that was begun anew too.
-func (f *logFile) added() (lines [][]byte, err error) {
-	for {
-		if f.file == nil {
-			file, err := os.Open(f.path)
-			if errors.Is(err, fs.ErrNotExist) {
-				return lines, nil
-			}
-			if err != nil {
-				return lines, err
-			}
-			f.file = file
-		}
-		now, nerr := os.Stat(f.path)
-		was, werr := f.file.Stat()
-		b, err := io.ReadAll(f.file)
-		if err != nil {
-			return lines, err
-		}
-		b = append(f.half, b...)
-		end := bytes.LastIndexByte(b, '\n') + 1
-		lines, f.half = append(lines, slices.Collect(bytes.Lines(b[:end]))...), bytes.Clone(b[end:])
-		if nerr != nil || werr != nil || os.SameFile(now, was) {
-			return lines, nil
-		}
-		f.file.Close()
-		f.file, f.half = nil, nil
-	}
-}
-
-// logError is an error line of the log, as status shows it.
-type logError struct {
-	Time    time.Time `json:"time"`
-	Job     string    `json:"job"`
-	Message string    `json:"message"`
-	Cause   string    `json:"error,omitempty"`
-	Hint    string    `json:"hint,omitempty"`
-}
-
-// lastErrors are the last n errors of the log since then, the oldest first, as far as its last megabyte goes back.
-func lastErrors(env state.Getenv, n int, since time.Time) (errs []logError) {
-	f, err := os.Open(state.LogPath(env))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	_, _ = f.Seek(-1<<20, io.SeekEnd) // a shorter one is read from its beginning
-	b, _ := io.ReadAll(f)
-	for _, line := range slices.Backward(slices.Collect(bytes.Lines(b))) {
-		var e logError
-		isError := bytes.Contains(line, []byte(`"level":"error"`)) && json.Unmarshal(line, &e) == nil
-		if isError && len(errs) < n && !e.Time.Before(since) {
-			errs = append(errs, e)
-		}
-	}
-	slices.Reverse(errs)
-	return errs
 }

@@ -1,14 +1,15 @@
 package cli
 
 import (
-	"bytes"
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gchat-hooks/state"
@@ -29,43 +30,44 @@ func logOf(t *testing.T, text string) (env state.Getenv, path string) {
 	return env, path
 }
 
-// Nothing is lost when the log is begun anew between two looks.
+// Nothing is lost of a log that goes on, nor when it is begun anew.
 func TestLogsFollow(t *testing.T) {
-	env, path := logOf(t, "old\nha")
+	env, path := logOf(t, "old\nlast\n")
 	add := func(text string) {
+		t.Helper()
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
-		if err != nil {
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		f.WriteString(text)
-		f.Close()
 	}
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- logs{env: env, out: &out, lines: 1, follow: true}.run(ctx) }()
-		expect := func(want string) {
-			t.Helper()
-			time.Sleep(time.Second) // of the bubble's clock: some looks later
-			synctest.Wait()
-			if got := out.String(); got != want {
-				t.Errorf("printed %q, want %q", got, want)
-			}
-			out.Reset()
+	out, in := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- logs{env: env, out: in, lines: 1, follow: true}.run(ctx) }()
+	printed := bufio.NewReader(out)
+	expect := func(want string) {
+		t.Helper()
+		if got, err := printed.ReadString('\n'); err != nil || got != want+"\n" {
+			t.Errorf("printed %q (%v), want %q", got, err, want)
 		}
-		expect("old\n")
-		add("lf\nnext\n")
-		expect("half\nnext\n")
-		add("the last of the old one\n")
-		os.Rename(path, path+".1")
-		add("the first of the new one\n")
-		expect("the last of the old one\nthe first of the new one\n")
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	expect("last")
+	add("ha")
+	add("lf\nnext\n")
+	expect("half")
+	expect("next")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	add("the first of the new one\n")
+	expect("the first of the new one")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLastErrors(t *testing.T) {

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"os"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -248,4 +251,25 @@ func (g *gatherer) wakes() wakeStatus {
 		s.Dead = append(s.Dead, of(w))
 	}
 	return s
+}
+
+// logError is an error line of the log, as status shows it.
+type logError struct {
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job"`
+	Message string    `json:"message"`
+	Cause   string    `json:"error,omitempty"`
+	Hint    string    `json:"hint,omitempty"`
+}
+
+// lastErrors are the last n errors of the log since then, the oldest first.
+func lastErrors(env state.Getenv, n int, since time.Time) (errs []logError) {
+	b, _ := os.ReadFile(state.LogPath(env))
+	for line := range bytes.Lines(b) {
+		var e logError
+		if bytes.Contains(line, []byte(`"level":"error"`)) && json.Unmarshal(line, &e) == nil && !e.Time.Before(since) {
+			errs = append(errs, e)
+		}
+	}
+	return errs[max(0, len(errs)-n):]
 }
