@@ -41,7 +41,7 @@ func (p Program) demoCommand() *cli.Command {
 			}
 			err := d.run(c.Context, c.String("listen"), ask)
 			if err == nil && !c.Bool("claude") {
-				fmt.Fprintf(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (it needs claude and tmux).\n")
+				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (it needs claude and tmux).")
 			}
 			return err
 		},
@@ -98,18 +98,16 @@ func (d *demo) run(ctx context.Context, listen string, ask func(context.Context)
 // remove takes the demo's folder away, once no process that the hooks left is at work there. One that just starts may write
 // there once more.
 func (d *demo) remove() {
-	for quiet, looks := 0, 0; quiet < 4 && looks < 60; looks++ {
-		quiet++
+	for looks := 0; looks < 60; looks++ {
 		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "flusher-*.lock"))
-		if slices.ContainsFunc(locks, state.Held) {
-			quiet = 0
-		} else if _, err := os.Stat(d.dir); err == nil {
-			quiet = 0
+		if !slices.ContainsFunc(locks, state.Held) {
 			_ = os.RemoveAll(d.dir)
 		}
 		time.Sleep(50 * time.Millisecond)
+		if _, err := os.Stat(d.dir); err != nil && looks > 3 {
+			return
+		}
 	}
-	_ = os.RemoveAll(d.dir)
 }
 
 // reply answers the question for a script, as a person would: in its thread, from the page's sender.
@@ -153,23 +151,21 @@ func (d *demo) program(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // demoInput is the tool input of the question that the demo asks.
-const demoInput = `{"questions": [{
+var demoInput = json.RawMessage(`{"questions": [{
 	"question": "Which deployment approach should we use?", "header": "Deploy", "multiSelect": false,
 	"options": [
 		{"label": "Blue-green deployment", "description": "Zero downtime with instant rollback."},
 		{"label": "Rolling deployment", "description": "Gradual rollout."},
 		{"label": "Canary", "description": "Small slice first."}
-	]}]}`
+	]}]}`)
 
 // hook runs a hook as Claude Code 2.1.329 does: the event on stdin, with the tool input before or after the answer.
-func (d *demo) hook(ctx context.Context, name, event string, input any) (printed []byte, err error) {
-	b, err := json.Marshal(map[string]any{
+func (d *demo) hook(ctx context.Context, name, event string, input json.RawMessage) (printed []byte, err error) {
+	b, _ := json.Marshal(map[string]any{
 		"session_id": "b1e91434-d410-4fbe-b382-0fbc1f1c23d3", "cwd": filepath.Join(d.dir, "demo"), "permission_mode": "default",
-		"hook_event_name": event, "tool_name": "AskUserQuestion", "tool_use_id": "toolu_demo", "tool_input": input, "tool_response": input,
+		"hook_event_name": event, "tool_name": "AskUserQuestion", "tool_use_id": "toolu_demo",
+		"tool_input": input, "tool_response": input,
 	})
-	if err != nil {
-		return nil, err
-	}
 	cmd := d.program(ctx, "hook", name)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(b), os.Stderr
 	return cmd.Output()
@@ -181,28 +177,25 @@ func (d *demo) recorded(ctx context.Context) error {
 	if d.answer == "" {
 		fmt.Fprintf(d.out, "Open the page and tap an option, or type a reply. Ctrl-C ends the demo.\n")
 	}
-	if _, err := d.hook(ctx, "gchat-ask-user-forward", "PreToolUse", json.RawMessage(demoInput)); err != nil {
+	if _, err := d.hook(ctx, "gchat-ask-user-forward", "PreToolUse", demoInput); err != nil {
 		return err
 	}
-	printed, err := d.hook(ctx, "gchat-ask-user-forward", "PermissionRequest", json.RawMessage(demoInput))
+	printed, err := d.hook(ctx, "gchat-ask-user-forward", "PermissionRequest", demoInput)
 	if ctx.Err() != nil {
 		return nil // the person ended it
 	}
 	var decision struct {
-		HookSpecificOutput struct{ Decision struct{ UpdatedInput map[string]any } }
+		HookSpecificOutput struct {
+			Decision struct{ UpdatedInput json.RawMessage }
+		}
 	}
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
-		log, _ := os.ReadFile(filepath.Join(d.dir, ".claude", "logs", "gchat-hooks.log"))
-		return fmt.Errorf("the hook printed no decision: %w; its log was %s", err, log)
-	}
-	input := decision.HookSpecificOutput.Decision.UpdatedInput
-	answers, _ := input["answers"].(map[string]any)
-	for _, answer := range answers {
-		fmt.Fprintf(d.out, "\nClaude goes on with: %v\n", answer)
+		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
 	if d.verbose {
 		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
 	}
+	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
 	return err
 }
@@ -213,25 +206,17 @@ const demoPrompt = "This is a test of AskUserQuestion. Ask me one question with 
 
 // inClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
 func (d *demo) inClaude(ctx context.Context) error {
-	for _, program := range []string{"claude", "tmux"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("demo --claude needs %s: %w", program, err)
-		}
-	}
-	hooks, err := settings.Hooks("answer")
-	if err != nil {
-		return err
-	}
-	entries, _, err := settings.Program{Path: d.self}.Entries(hooks)
-	if err != nil {
-		return err
+	if _, err := exec.LookPath("claude"); err != nil { // tmux would end at once, and not say why
+		return fmt.Errorf("find Claude Code: %w", err)
 	}
 	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
+	hooks, err := settings.Hooks("answer")
+	entries, _, err2 := settings.Program{Path: d.self}.Entries(hooks)
 	if d.answer != "" { // for a script the session ends with the turn
 		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
 	}
-	b, err := settings.Install(nil, nil, entries)
-	if err = errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
+	b, err3 := settings.Install(nil, nil, entries)
+	if err := errors.Join(err, err2, err3, os.WriteFile(file, b, 0o600)); err != nil {
 		return err
 	}
 	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}
@@ -244,8 +229,8 @@ func (d *demo) inClaude(ctx context.Context) error {
 		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
-	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\n", socket)
-	fmt.Fprintf(d.out, "Its question will be on the page and in the terminal; the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n")
+	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\nIts question will be on the page and in the terminal; "+
+		"the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n", socket)
 	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
 	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
 	return nil
