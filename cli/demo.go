@@ -41,7 +41,7 @@ func (p Program) demoCommand() *cli.Command {
 			}
 			err := d.run(c.Context, c.String("listen"), ask)
 			if err == nil && !c.Bool("claude") {
-				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (it needs claude and tmux).")
+				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
 			}
 			return err
 		},

@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func (h *harness) inGit(ctx context.Context) error {
 			err = errors.New("not committed")
 		}
 		if err != nil {
-			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, out)
+			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, bytes.TrimSpace(out))
 			return &state.UserError{Err: err, Hint: "commit the harness, or add --copy", Code: 1}
 		}
 	}
