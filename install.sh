@@ -10,7 +10,7 @@ usage() {
 ./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
 
   --prefix DIR      in place of ~/bin
-  --preset NAME     hooks to register: answer (default), report, system3, wake
+  --preset NAME     hooks to register: answer (default), report, system3, wake, send
   --yes             with --uninstall: do not ask
 
 Run it again to upgrade: the hooks that you chose stay. Nothing is written outside your home folder, and sudo is not needed.
@@ -23,14 +23,15 @@ die() { printf 'install.sh: error: %s\ninstall.sh: hint: %s\n' "$1" "$2" >&2; ex
 # is_ours says whether a file is this program, of any version.
 is_ours() { [ -f "$1" ] && case $("$1" --version 2>/dev/null </dev/null) in "gchat-hooks "*) ;; *) return 1 ;; esac; }
 
-# build makes the program in $work from the source beside this script. From a pipe there is none, whatever the working
+# build makes $binary in $work from the source beside this script. From a pipe there is none, whatever the working
 # folder holds: $0 is the shell's name then.
 build() {
-  case $0 in */install.sh | install.sh) src=$(cd "$(dirname "$0")" && pwd) ;; *) src= ;; esac
+  case $0 in */install.sh | install.sh) src=$(CDPATH= cd "$(dirname "$0")" && pwd) ;; *) src= ;; esac
   grep -qs '^module gchat-hooks$' "$src/go.mod" || die "there is no source beside this script" "git clone the project and run its install.sh, or give a program with --binary"
   command -v go >/dev/null || die "Go is not on the PATH" "install it from https://go.dev/dl, or give a program with --binary"
   say "building (a minute or two the first time) ..."
-  (cd "$src" && CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -o "$work/gchat-hooks" .) || die "the build failed" "give a program with --binary"
+  binary=$work/built
+  (cd "$src" && CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -o "$binary" .) || die "the build failed" "give a program with --binary"
 }
 
 uninstall() {
@@ -43,17 +44,13 @@ uninstall() {
 }
 
 install() {
-  if [ -e "$program" ] && ! is_ours "$program"; then
+  [ ! -e "$program" ] || is_ours "$program" ||
     die "$program is there and not a gchat-hooks, so it stays" "move it away, or take another --prefix"
-  fi
   work=$(mktemp -d "${TMPDIR:-/tmp}/gchat-hooks.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM
-  if [ -n "$binary" ]; then
-    cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
-  else
-    build
-  fi
+  [ -n "$binary" ] || build
+  cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
   is_ours "$work/gchat-hooks" || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
   # What would keep the hooks from being registered is found before anything is written.
   "$work/gchat-hooks" install --keep --dry-run "$@" >/dev/null
@@ -85,7 +82,6 @@ main() {
     shift
   done
   [ "$(id -u)" != 0 ] || [ -z "${SUDO_USER:-}" ] || die "this installs for one person, and sudo makes that root" "run it without sudo"
-  unset CDPATH # cd would say where it went
   case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
   program=$prefix/gchat-hooks
   $job ${preset:+--preset "$preset"}

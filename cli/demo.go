@@ -211,12 +211,12 @@ func (d *demo) inClaude(ctx context.Context) error {
 	}
 	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
 	hooks, err := settings.Hooks("answer")
-	entries, _, err2 := settings.Program{Path: d.self}.Entries(hooks)
+	entries, _ := settings.Program{Path: d.self}.Entries(hooks)
 	if d.answer != "" { // for a script the session ends with the turn
 		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
 	}
-	b, err3 := settings.Install(nil, nil, entries)
-	if err := errors.Join(err, err2, err3, os.WriteFile(file, b, 0o600)); err != nil {
+	b, err2 := settings.Install(nil, nil, entries)
+	if err := errors.Join(err, err2, os.WriteFile(file, b, 0o600)); err != nil {
 		return err
 	}
 	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}

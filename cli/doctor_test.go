@@ -123,8 +123,7 @@ func (p *patient) entries() []settings.Entry {
 	version, _ := settings.ParseVersion(p.claude)
 	hooks, err := settings.Hooks(p.presets...)
 	p.check(err)
-	entries, _, err := settings.Program{Path: p.program, Claude: version}.Entries(hooks)
-	p.check(err)
+	entries, _ := settings.Program{Path: p.program, Claude: version}.Entries(hooks)
 	return entries
 }
 

@@ -170,7 +170,7 @@ func TestInstallAndUninstall(t *testing.T) {
 				script = filepath.Join(n.home, "install.sh")
 			}
 			before := n.tree()
-			if out := n.does("sh", script, "--binary", binary); !strings.Contains(out, "~/.claude/settings.json: 7 hooks added") || !strings.Contains(out, "gchat-hooks setup") {
+			if out := n.does("sh", script, "--binary", binary); !strings.Contains(out, ".claude/settings.json: 7 hooks added") || !strings.Contains(out, "gchat-hooks setup") {
 				t.Errorf("it says\n%s", out)
 			}
 			n.does("sh", script, "--binary", binary, "--preset", "report")

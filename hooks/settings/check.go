@@ -82,7 +82,7 @@ func (a *audit) checkVersion(ctx context.Context) []state.Finding {
 func (a *audit) checkSettings(context.Context) (fs []state.Finding) {
 	for _, s := range a.sources() {
 		if s.broken != nil {
-			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " cannot be read: " + s.broken.Error(), Means: "Claude Code skips the whole file, hooks and all", Mend: "mend its JSON: $EDITOR " + shellQuote(s.path)})
+			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " cannot be read: " + s.broken.Error(), Means: "Claude Code skips the whole file, hooks and all", Mend: "mend its JSON: $EDITOR " + state.ShellQuoted(s.path)})
 		}
 	}
 	if len(fs) == 0 {

@@ -25,9 +25,7 @@ func (s *source) flag() string {
 // presets are those that the file has hooks of.
 func (s *source) presets() (names []string) {
 	for _, h := range s.hooks {
-		if i := slices.IndexFunc(table, func(r row) bool { return r.Name == h.name }); i >= 0 {
-			names = append(names, table[i].preset)
-		}
+		names = append(names, partOf(h.Event, h.name)) // a preset's own part has its name
 	}
 	return names
 }

@@ -44,7 +44,7 @@ func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
 func (s *source) narrow() string {
 	switch s.scope {
 	case plugin:
-		return "if it decides about questions: claude plugin disable " + shellQuote(s.name)
+		return "if it decides about questions: claude plugin disable " + state.ShellQuoted(s.name)
 	case managed:
 		return "ask your administrator to narrow its matcher in " + s.path
 	}

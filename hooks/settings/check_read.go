@@ -80,15 +80,15 @@ func sources(env state.Getenv) (all []*source) {
 
 func readSource(scope Scope, f File) *source {
 	s := &source{scope: scope, path: f.Path}
-	got, err := f.read()
+	_, b, err := f.read()
 	if err != nil {
 		s.broken = err
 		return s
 	}
-	if got.bytes == nil {
+	if b == nil {
 		return nil
 	}
-	s.parse(got.bytes, "")
+	s.parse(b, "")
 	return s
 }
 

@@ -91,7 +91,7 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 		}
 		seen[path] = true
 		if why == "" && strings.Contains(path, "/") && state.WritableByOthers(path) {
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: "other users of this machine can write to " + path + ", which " + h.from.path + " starts", Means: "what they put there runs as you", Mend: "chmod go-w " + shellQuote(path)})
+			fs = append(fs, state.Finding{Level: state.LevelWarn, What: "other users of this machine can write to " + path + ", which " + h.from.path + " starts", Means: "what they put there runs as you", Mend: "chmod go-w " + state.ShellQuoted(path)})
 		}
 		if why == "" {
 			continue

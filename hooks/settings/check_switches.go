@@ -23,7 +23,7 @@ func (a *audit) deciding(names ...string) (on bool, in *source) {
 func (a *audit) checkDisabled(context.Context) []state.Finding {
 	const means = "no hook runs, so no question is asked in Chat"
 	if on, in := a.deciding("disableAllHooks"); on {
-		return []state.Finding{{Level: state.LevelFail, What: "disableAllHooks is set in " + in.path, Means: means, Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+		return []state.Finding{{Level: state.LevelFail, What: "disableAllHooks is set in " + in.path, Means: means, Mend: "take it out: $EDITOR " + state.ShellQuoted(in.path)}}
 	}
 	if a.env("CLAUDE_CODE_SAFE_MODE") != "" {
 		return []state.Finding{{Level: state.LevelWarn, What: "CLAUDE_CODE_SAFE_MODE is set", Means: "sessions started from here run no hooks", Mend: "unset CLAUDE_CODE_SAFE_MODE"}}
@@ -60,7 +60,7 @@ func (a *audit) checkTrust(context.Context) []state.Finding {
 		return state.Skipped("Claude Code was not used here yet")
 	}
 	return []state.Finding{{Level: state.LevelWarn, What: "Claude Code was not told to trust " + a.project, Means: "in an interactive session no hook runs until then",
-		Mend: "cd " + shellQuote(a.project) + " && claude, and accept the folder"}}
+		Mend: "cd " + state.ShellQuoted(a.project) + " && claude, and accept the folder"}}
 }
 
 // Claude Code closed questions by itself after 60 seconds in these two versions, unless told otherwise.
@@ -81,11 +81,11 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 		var env map[string]any
 		s.value(&env, "env")
 		if _, ok := env["CLAUDE_AFK_TIMEOUT_MS"]; ok {
-			return []state.Finding{{Level: state.LevelWarn, What: "env.CLAUDE_AFK_TIMEOUT_MS is set in " + s.path, Means: means, Mend: "take it out: $EDITOR " + shellQuote(s.path)}}
+			return []state.Finding{{Level: state.LevelWarn, What: "env.CLAUDE_AFK_TIMEOUT_MS is set in " + s.path, Means: means, Mend: "take it out: $EDITOR " + state.ShellQuoted(s.path)}}
 		}
 	}
 	if after != "" && after != "never" {
-		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("askUserQuestionTimeout is %.20q in %s", after, in.path), Means: means, Mend: `set it to "never": $EDITOR ` + shellQuote(in.path)}}
+		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("askUserQuestionTimeout is %.20q in %s", after, in.path), Means: means, Mend: `set it to "never": $EDITOR ` + state.ShellQuoted(in.path)}}
 	}
 	if v, err := a.claude(ctx); err == nil && v.atLeast(impatientFrom) && !v.atLeast(impatientTo) {
 		return []state.Finding{{Level: state.LevelWarn, What: "Claude Code " + v.String() + " closes questions by itself after a minute", Means: means, Mend: "claude update"}}
@@ -97,7 +97,7 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 func (a *audit) checkPrompting(context.Context) []state.Finding {
 	for _, names := range [][]string{{"permissions", "denyInsteadOfPrompting"}, {"denyInsteadOfPrompting"}} {
 		if on, in := a.deciding(names...); on {
-			return []state.Finding{{Level: state.LevelFail, What: strings.Join(names, ".") + " is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + shellQuote(in.path)}}
+			return []state.Finding{{Level: state.LevelFail, What: strings.Join(names, ".") + " is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + state.ShellQuoted(in.path)}}
 		}
 	}
 	mode, in := "", (*source)(nil)
@@ -106,7 +106,7 @@ func (a *audit) checkPrompting(context.Context) []state.Finding {
 		s.value(&deny, "permissions", "deny")
 		for _, rule := range deny {
 			if name, _, _ := strings.Cut(rule, "("); name == ask || name == "*" {
-				return []state.Finding{{Level: state.LevelFail, What: "permissions.deny has " + name + " in " + s.path, Means: "Claude cannot ask questions", Mend: "take it out: $EDITOR " + shellQuote(s.path)}}
+				return []state.Finding{{Level: state.LevelFail, What: "permissions.deny has " + name + " in " + s.path, Means: "Claude cannot ask questions", Mend: "take it out: $EDITOR " + state.ShellQuoted(s.path)}}
 			}
 		}
 		var m string
@@ -115,7 +115,7 @@ func (a *audit) checkPrompting(context.Context) []state.Finding {
 		}
 	}
 	if mode == "dontAsk" {
-		return []state.Finding{{Level: state.LevelWarn, What: "permissions.defaultMode is dontAsk in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "use another mode: $EDITOR " + shellQuote(in.path)}}
+		return []state.Finding{{Level: state.LevelWarn, What: "permissions.defaultMode is dontAsk in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "use another mode: $EDITOR " + state.ShellQuoted(in.path)}}
 	}
 	return state.Fine("Claude may ask questions")
 }

@@ -59,7 +59,7 @@ func keepOne(was, is *source) string {
 	}
 	switch {
 	case is.scope == plugin:
-		return "claude plugin disable " + shellQuote(is.name)
+		return "claude plugin disable " + state.ShellQuoted(is.name)
 	case was.scope == managed:
 		return is.reinstall()
 	case is.scope == managed:

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/tailscale/hujson"
 )
 
 // sets are the hooks of a few installs, as an older and a newer Claude Code take them.
@@ -25,10 +27,7 @@ func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, _, err := Program{Path: "/home/me/bin/gchat-hooks", Claude: v}.Entries(hooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries, _ := Program{Path: "/home/me/bin/gchat-hooks", Claude: v}.Entries(hooks)
 	return entries
 }
 
@@ -77,7 +76,10 @@ func checkBothWays(t *testing.T, file []byte, first, second []Entry) {
 	}
 	other, err := Install(out, bare, second)
 	if err != nil {
-		t.Fatal(err)
+		if !strings.Contains(err.Error(), "has to be") {
+			t.Fatal(err)
+		}
+		return
 	}
 	for i, installed := range [][]byte{out, other} {
 		entries := [][]Entry{first, second}[i]
@@ -105,11 +107,13 @@ func doubles(file []byte) bool {
 	}
 	for v := range d.root.All() {
 		seen := map[string]bool{}
-		for _, p := range parts(v) {
-			if v.Value.Kind() == '{' && seen[p.name] {
+		object, _ := v.Value.(*hujson.Object)
+		for i := 0; object != nil && i < len(object.Members); i++ {
+			name := object.Members[i].Name.Value.(hujson.Literal).String()
+			if seen[name] {
 				return true
 			}
-			seen[p.name] = true
+			seen[name] = true
 		}
 	}
 	return false
@@ -125,35 +129,43 @@ func sameOthers(t *testing.T, a, b []byte) {
 	if x, y := others(t, a), others(t, b); !reflect.DeepEqual(x, y) {
 		t.Fatalf("what is not ours has changed:\n%v\n%v\n%s\n%s", x, y, a, b)
 	}
-	if x, y := comments(t, a), comments(t, b); x != y {
+	if x, y := commentsIn(t, a), commentsIn(t, b); x != y {
 		t.Fatalf("comments have changed:\n%q\n%q\n%s\n%s", x, y, a, b)
 	}
 }
 
-// comments are the comments of a file in a row, without white space and commas.
-func comments(t *testing.T, file []byte) string {
-	d, err := parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+// commentsIn are the comments of a file in a row, without white space and commas.
+func commentsIn(t *testing.T, file []byte) string {
+	body, plain := plainly(t, file)
 	var all strings.Builder
-	for i := range len(d.body) {
-		if d.plain[i] == ' ' && !strings.ContainsRune(" \t\r\n,", rune(d.body[i])) {
-			all.WriteByte(d.body[i])
+	for i := range body {
+		if plain[i] == ' ' && !strings.ContainsRune(" \t\r\n,", rune(body[i])) {
+			all.WriteByte(body[i])
 		}
 	}
 	return all.String()
 }
 
-// others reads a file by another way than the code under test: its plain form, read by encoding/json, as maps.
-func others(t *testing.T, file []byte) map[string]any {
+// plainly is a file without its byte order mark, and the same with spaces for comments and trailing commas.
+func plainly(t *testing.T, file []byte) (body, plain []byte) {
 	t.Helper()
-	d, err := parse(file)
+	body = bytes.TrimPrefix(file, []byte(byteOrderMark))
+	if len(bytes.TrimSpace(body)) == 0 {
+		body = []byte("{}\n")
+	}
+	plain, err := hujson.Standardize(bytes.Clone(body)) // it writes into what it is given
 	if err != nil {
 		t.Fatalf("%v\n%s", err, file)
 	}
+	return body, plain
+}
+
+// others reads a file by another way than the code under test: its plain form, read by encoding/json, as maps.
+func others(t *testing.T, file []byte) map[string]any {
+	t.Helper()
+	_, plain := plainly(t, file)
 	all := map[string]any{}
-	if err := json.Unmarshal([]byte(d.plain), &all); err != nil {
+	if err := json.Unmarshal(plain, &all); err != nil {
 		return nil // a number too large, say
 	}
 	if all["hooks"] == nil { // null, which is as good as none

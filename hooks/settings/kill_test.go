@@ -1,10 +1,10 @@
 package settings
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 	if home := os.Getenv(endless); home != "" {
 		f, _ := At(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
 		hooks, _ := Hooks("system3")
-		entries, _, _ := Program{Path: "/b/gchat-hooks", Claude: Version{2, 1, 329}}.Entries(hooks)
+		entries, _ := Program{Path: "/b/gchat-hooks", Claude: Version{2, 1, 329}}.Entries(hooks)
 		os.Stdout.WriteString("begins\n")
 		for {
-			if _, err := f.Install(context.Background(), entries, false); err != nil {
+			if _, err := f.Install(entries, false); err != nil {
 				panic(err)
 			}
-			if _, err := f.Uninstall(context.Background(), false); err != nil {
+			if _, err := f.Uninstall(false); err != nil {
 				panic(err)
 			}
 		}
@@ -48,7 +48,7 @@ func TestKilled(t *testing.T) {
 	var seen [2]int
 	for range rounds {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = []string{endless + "=" + f.Env("HOME")}
+		cmd.Env = []string{endless + "=" + filepath.Dir(filepath.Dir(f.Path))}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

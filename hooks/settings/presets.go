@@ -2,9 +2,10 @@ package settings
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
+
+	"gchat-hooks/state"
 )
 
 // A Hook is one of our hooks on one of Claude Code's events.
@@ -25,29 +26,27 @@ const (
 	decide = 600 // for another agent to say whether the session may stop
 )
 
-type row struct {
-	preset string
-	Hook
-}
-
 const ask = "AskUserQuestion"
 
-// table has every hook with the preset that brings it.
+// table has every hook with the part of the presets that it belongs to.
 //
 // gchat-ask-user-forward may wait on PreToolUse too, in hold mode. gchat-notification-dispatch has no matcher: which
 // notifications are sent is for the configuration to say, at any time.
-var table = []row{
-	{"answer", Hook{"PreToolUse", ask, "gchat-ask-user-forward", Waiting, false}},
+var table = []struct {
+	part string
+	Hook
+}{
+	{"post", Hook{"PreToolUse", ask, "gchat-ask-user-forward", Waiting, false}},
 	{"answer", Hook{"PermissionRequest", ask, "gchat-ask-user-forward", Waiting, false}},
-	{"answer", Hook{"PostToolUse", ask, "gchat-ask-user-answered", quick, false}},
-	{"answer", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quick, false}},
-	{"answer", Hook{"Stop", "", "gchat-ask-user-answered", quick, false}},
-	{"answer", Hook{"StopFailure", "", "gchat-ask-user-answered", quick, false}},
-	{"answer", Hook{"SessionEnd", "", "gchat-ask-user-answered", quick, false}},
+	{"post", Hook{"PostToolUse", ask, "gchat-ask-user-answered", quick, false}},
+	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quick, false}},
+	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quick, false}},
+	{"post", Hook{"StopFailure", "", "gchat-ask-user-answered", quick, false}},
+	{"post", Hook{"SessionEnd", "", "gchat-ask-user-answered", quick, false}},
 
-	{"report", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
-	{"report", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},
-	{"report", Hook{"StopFailure", "", "gchat-notification-dispatch", quick, false}},
+	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
+	{"notify", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},
+	{"notify", Hook{"StopFailure", "", "gchat-notification-dispatch", quick, false}},
 	{"report", Hook{"SessionStart", "", "gchat-session-event", quick, false}},
 	{"report", Hook{"Stop", "", "gchat-session-event", quick, false}},
 	{"report", Hook{"SessionEnd", "", "gchat-session-event", quick, false}},
@@ -64,66 +63,62 @@ var table = []row{
 	{"wake", Hook{"PreCompact", "", "pre-compact-hook", agent, false}},
 }
 
-// presets are the presets with those that they take in.
+// presets are the presets with their parts.
 var presets = map[string][]string{
-	"answer":  {"answer"},
-	"report":  {"answer", "report"},
-	"system3": {"answer", "report", "system3"},
+	"answer":  {"post", "answer"},
+	"report":  {"post", "answer", "notify", "report"},
+	"system3": {"post", "answer", "notify", "report", "system3"},
 	"wake":    {"wake"},
+	"send":    {"post", "notify"}, // beside another bridge: no reply is used
 }
 
 // Presets are the names that Hooks knows, the default first.
-func Presets() []string { return []string{"answer", "report", "system3", "wake"} }
+func Presets() []string { return []string{"answer", "report", "system3", "wake", "send"} }
 
 // Hooks are the hooks of these presets together, each once; of the default one, "answer", when none is named.
-func Hooks(names ...string) (hooks []Hook, err error) {
+func Hooks(names ...string) ([]Hook, error) {
 	if len(names) == 0 {
 		names = Presets()[:1]
 	}
-	var want []string
+	var parts []string
 	for _, name := range names {
 		if presets[name] == nil {
 			return nil, fmt.Errorf("no such preset: %s (there are %s)", name, strings.Join(Presets(), ", "))
 		}
-		want = append(want, presets[name]...)
+		parts = append(parts, presets[name]...)
 	}
-	for _, r := range table {
-		if slices.Contains(want, r.preset) {
-			hooks = append(hooks, r.Hook)
-		}
-	}
-	return hooks, nil
+	return hooksIn(parts), nil
 }
 
-// Phase are the hooks of a step of the roll-out beside another bridge: 1 only sends, so that both run side by side and no
-// reply is used; 2 also answers and tells how sessions went; 3 has all that makes the other one needless. A step back is
-// taken by installing the phase before.
-func Phase(n int) (hooks []Hook, err error) {
-	switch n {
-	case 1:
-		hooks, err = Hooks("report")
-		return slices.DeleteFunc(hooks, func(h Hook) bool { return h.Event == "PermissionRequest" || h.Name == "gchat-session-event" }), err
-	case 2:
-		return Hooks("report")
-	case 3:
-		return Hooks("system3")
+// hooksIn are the hooks of these parts.
+func hooksIn(parts []string) (hooks []Hook) {
+	for _, row := range table {
+		if slices.Contains(parts, row.part) {
+			hooks = append(hooks, row.Hook)
+		}
 	}
-	return nil, fmt.Errorf("no such phase: %d (there are 1, 2 and 3)", n)
+	return hooks
+}
+
+// partOf is the part that a hook belongs to, "" for one that this version does not register.
+func partOf(event, name string) string {
+	for _, row := range table {
+		if row.Event == event && row.Name == name {
+			return row.part
+		}
+	}
+	return ""
 }
 
 // A Program is what the hooks start, and what starts them.
 type Program struct {
-	Path    string  // of gchat-hooks; absolute, or a name that is on every session's PATH
+	Path    string  // absolute; its name is gchat-hooks, by which the entries are known again
 	Claude  Version // the oldest that reads the file
 	Waiting int     // seconds for hooks that wait for a person, 0 is Waiting
 }
 
-// Entries are the hooks as this Claude Code takes them, and those that it cannot have. The program has to be called
-// gchat-hooks: by that its entries are known again.
-func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook, err error) {
-	if path.Base(p.Path) != program {
-		return nil, nil, fmt.Errorf("the program is called %s; hooks are known again by the name %s", path.Base(p.Path), program)
-	}
+// Entries are the hooks as this Claude Code takes them, and those that it cannot have.
+func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook) {
 	for _, h := range hooks {
 		if h.Rewake && !p.Claude.atLeast(AsyncRewake) {
 			left = append(left, h)
@@ -136,23 +131,9 @@ func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook, err error)
 		if p.Claude.atLeast(execForm) {
 			e.Command, e.Args = p.Path, []string{"hook", h.Name}
 		} else {
-			e.Command = shellQuote(p.Path) + " hook " + h.Name
+			e.Command = state.ShellQuoted(p.Path) + " hook " + h.Name
 		}
 		entries = append(entries, e)
 	}
-	return entries, left, nil
-}
-
-// chosen are the hooks that entries of ours register, with this version's time limits.
-func chosen(entries []Entry) (hooks []Hook) {
-	for _, e := range entries {
-		_, name := ours(e.Command, e.Args)
-		hook := Hook{e.Event, e.Matcher, name, e.Timeout, e.AsyncRewake}
-		if i := slices.IndexFunc(table, func(r row) bool { return r.Event == e.Event && r.Name == name }); i >= 0 {
-			hook = table[i].Hook
-			hook.Matcher = e.Matcher
-		}
-		hooks = append(hooks, hook)
-	}
-	return hooks
+	return entries, left
 }

@@ -55,32 +55,21 @@ func TestPresets(t *testing.T) {
 		"SessionEnd session-end-hook 10",
 		"PreCompact pre-compact-hook 30",
 	}
+	send := slices.DeleteFunc(slices.Clone(report), func(s string) bool {
+		return strings.HasPrefix(s, "PermissionRequest") || strings.Contains(s, "session-event")
+	})
 	for _, test := range []struct {
 		presets, want []string
 	}{
-		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake},
+		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake}, {[]string{"send"}, send},
 		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
 	} {
 		if got := words(newest(t, test.presets...)); !slices.Equal(got, test.want) {
 			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
 		}
 	}
-	if _, err := Hooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, report, system3, wake)" {
+	if _, err := Hooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, report, system3, wake, send)" {
 		t.Error(err)
-	}
-
-	quiet := slices.DeleteFunc(slices.Clone(report), func(s string) bool {
-		return strings.HasPrefix(s, "PermissionRequest") || strings.Contains(s, "session-event")
-	})
-	for n, want := range map[int][]string{1: quiet, 2: report, 3: system3} {
-		phase, err := Phase(n)
-		entries, left, err2 := Program{Path: "gchat-hooks", Claude: Version{2, 1, 329}}.Entries(phase)
-		if got := words(entries); err != nil || err2 != nil || len(left) > 0 || !slices.Equal(got, want) {
-			t.Errorf("phase %d: %v %v\n%s", n, err, err2, strings.Join(got, "\n"))
-		}
-	}
-	if _, err := Phase(4); err == nil {
-		t.Error("a fourth phase")
 	}
 }
 
@@ -110,9 +99,9 @@ func TestVersions(t *testing.T) {
 		if ok == strings.HasPrefix(test.version, "unknown") || v.Supported() != nil {
 			t.Errorf("%q is %v: %v", test.version, v, v.Supported())
 		}
-		entries, left, err := Program{Path: "/a b/gchat-hooks", Claude: v, Waiting: 60}.Entries(all)
-		if err != nil || len(left) != test.left || len(entries)+len(left) != len(all) {
-			t.Errorf("%s: %v, %d of %d, left out: %v", v, err, len(entries), len(all), left)
+		entries, left := Program{Path: "/a b/gchat-hooks", Claude: v, Waiting: 60}.Entries(all)
+		if len(left) != test.left || len(entries)+len(left) != len(all) {
+			t.Errorf("%s: %d of %d, left out: %v", v, len(entries), len(all), left)
 			continue
 		}
 		for _, e := range entries {
@@ -125,9 +114,6 @@ func TestVersions(t *testing.T) {
 				t.Errorf("%s: %+v", v, e)
 			}
 		}
-	}
-	if _, _, err := (Program{Path: "/tmp/exe"}).Entries(all); err == nil {
-		t.Error("a program by another name is not known again")
 	}
 	err = Version{2, 1, 45}.Supported()
 	if err == nil || err.Error() != "Claude Code 2.1.45 is too old: update it (`claude update`)" {
@@ -153,10 +139,10 @@ func TestTooOld(t *testing.T) {
 // What the table names exists.
 func TestNames(t *testing.T) {
 	for _, r := range table {
-		if presets[r.preset] == nil || !slices.Contains(Presets(), r.preset) {
-			t.Errorf("no preset %s", r.preset)
+		if got := partOf(r.Event, r.Name); got != r.part {
+			t.Errorf("%s on %s is of %s and of %s", r.Name, r.Event, r.part, got)
 		}
-		if r.preset != "wake" && !hooks.Known(r.Name) {
+		if r.part != "wake" && !hooks.Known(r.Name) {
 			t.Errorf("no hook %s", r.Name)
 		}
 	}

@@ -4,6 +4,7 @@ package settings
 
 import (
 	"encoding/json"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -51,62 +52,30 @@ func Install(file, before []byte, entries []Entry) ([]byte, error) {
 func sorted(entries []Entry) string {
 	var all []string
 	for _, e := range entries {
-		all = append(all, encode(e, ""))
+		all = append(all, fmt.Sprintf("%#v", e))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-// insert puts entries in that file does not have yet.
+// insert puts each entry at the end of its event's list.
 func insert(file []byte, entries []Entry) ([]byte, error) {
 	d, err := parse(file)
 	if err != nil {
 		return nil, err
 	}
-	var events []string // in the order in which they stand in the file, then in that of the entries
-	if hooks := member(&d.root, "hooks"); hooks != nil {
-		for _, event := range parts(hooks) {
-			events = append(events, event.name)
-		}
-	}
 	for _, e := range entries {
-		events = append(events, e.Event)
-	}
-	for i, event := range events {
-		for _, e := range entries {
-			if e.Event != event || slices.Contains(events[:i], event) {
-				continue
-			}
-			if err := d.add(e); err != nil {
-				return nil, err
-			}
+		hooks, err := d.open(&d.root, 1, "hooks", "{}")
+		if err != nil {
+			return nil, err
 		}
+		event, err := d.open(hooks, 2, e.Event, "[]")
+		if err != nil {
+			return nil, err
+		}
+		d.put(event, 3, "", group{e.Matcher, []handler{{"command", e.Command, e.Args, e.Timeout, e.AsyncRewake}}})
 	}
-	return d.bytes(), nil
-}
-
-// add puts an entry at the end of its event. It makes the event, and "hooks", where there is none; null is none too.
-func (d *document) add(e Entry) error {
-	one := group{e.Matcher, []handler{{"command", e.Command, e.Args, e.Timeout, e.AsyncRewake}}}
-	hooks := member(&d.root, "hooks")
-	switch {
-	case hooks == nil:
-		return d.append(&d.root, "hooks", map[string][]group{e.Event: {one}})
-	case hooks.Value.Kind() == 'n':
-		return d.set(hooks, map[string][]group{e.Event: {one}})
-	case hooks.Value.Kind() != '{':
-		return d.wrong(hooks, `"hooks" has to be an object, { … }`)
-	}
-	groups := member(hooks, e.Event)
-	switch {
-	case groups == nil:
-		return d.append(hooks, e.Event, []group{one})
-	case groups.Value.Kind() == 'n':
-		return d.set(groups, []group{one})
-	case groups.Value.Kind() != '[':
-		return d.wrong(groups, `"`+e.Event+`" has to be a list, [ … ]`)
-	}
-	return d.append(groups, "", one)
+	return d.root.Pack(), nil
 }
 
 // takeOut returns file without our entries, and these. Where file is what insert makes of before, that is before, to the
@@ -116,78 +85,79 @@ func takeOut(file, before []byte) (without []byte, found []Entry, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for {
-		in, i, e := d.findOurs()
-		if in == nil {
-			break
-		}
-		found = append(found, e)
-		if err := d.cut(in, i); err != nil {
-			return nil, nil, err
-		}
-	}
-	if len(found) == 0 {
+	if found = d.takeOut(); len(found) == 0 {
 		return file, nil, nil
 	}
 	if again, err := insert(before, found); err == nil && string(again) == string(file) {
 		return before, found, nil
 	}
-	return d.bytes(), found, nil
+	return d.root.Pack(), found, nil
 }
 
-// findOurs finds an entry of ours, and what to cut for it: part i of an object or a list. That is the outermost one that
-// holds nothing else; keys of a group that we do not write are the person's. in is nil when there is no entry of ours.
-func (d *document) findOurs() (in *hujson.Value, i int, e Entry) {
-	for h, hooks := range parts(&d.root) {
-		for ev, event := range parts(hooks.value) {
-			for g, group := range parts(event.value) {
-				list, matcher := member(group.value, "hooks"), member(group.value, "matcher")
-				if hooks.name != "hooks" || event.name == "" || group.name != "" || list == nil || list.Value.Kind() != '[' {
-					continue
-				}
-				for k, one := range parts(list) {
-					e, ok := d.entry(event.name, matcher, one.value)
-					if !ok {
-						continue
-					}
-					alone := len(parts(list)) == 1 && (len(parts(group.value)) == 1 || len(parts(group.value)) == 2 && matcher != nil)
-					switch {
-					case !alone:
-						return list, k, e
-					case len(parts(event.value)) > 1:
-						return event.value, g, e
-					case len(parts(hooks.value)) > 1:
-						return hooks.value, ev, e
-					}
-					return &d.root, h, e
-				}
-			}
+// takeOut cuts our entries, and each group, event and "hooks" that holds nothing else then.
+func (d *document) takeOut() (found []Entry) {
+	hooks := member(&d.root, "hooks")
+	if hooks == nil || hooks.Value.Kind() != '{' {
+		return nil
+	}
+	events := hooks.Value.(*hujson.Object)
+	for i := len(events.Members) - 1; i >= 0; i-- {
+		name, groups := events.Members[i].Name.Value.(hujson.Literal).String(), &events.Members[i].Value
+		ours := takeOutOf(name, groups)
+		found = append(ours, found...)
+		if len(ours) > 0 && len(list(groups).Elements) == 0 {
+			cut(hooks, i)
 		}
 	}
-	return nil, 0, Entry{}
+	root := d.root.Value.(*hujson.Object)
+	for i := len(root.Members) - 1; i >= 0 && len(found) > 0 && len(events.Members) == 0; i-- {
+		if &root.Members[i].Value == hooks {
+			cut(&d.root, i)
+			break
+		}
+	}
+	return found
+}
+
+// takeOutOf cuts our entries from the groups of an event. A group with a key that we do not write is the person's, and stays.
+func takeOutOf(event string, groups *hujson.Value) (found []Entry) {
+	all := list(groups)
+	if all == nil {
+		return nil
+	}
+	for i := len(all.Elements) - 1; i >= 0; i-- {
+		group := &all.Elements[i]
+		handlers, matcher, was := member(group, "hooks"), member(group, "matcher"), len(found)
+		if list(handlers) == nil {
+			continue
+		}
+		for h := len(list(handlers).Elements) - 1; h >= 0; h-- {
+			if e, ok := entry(event, matcher, list(handlers).Elements[h]); ok {
+				found = append(found, e)
+				cut(handlers, h)
+			}
+		}
+		keys := len(group.Value.(*hujson.Object).Members)
+		if len(found) > was && len(list(handlers).Elements) == 0 && (keys == 1 || keys == 2 && matcher != nil) {
+			cut(groups, i)
+		}
+	}
+	slices.Reverse(found)
+	return found
 }
 
 // entry reads an entry of ours; ok is false where the command is another one.
-func (d *document) entry(event string, matcher, v *hujson.Value) (e Entry, ok bool) {
-	var h struct {
-		Command              string
-		Args                 []string
-		Timeout, AsyncRewake any // whatever a person wrote there, the entry is ours
-	}
-	if v.Value.Kind() != '{' || json.Unmarshal([]byte(d.plain[v.StartOffset:v.EndOffset]), &h) != nil {
-		return e, false
-	}
+func entry(event string, matcher *hujson.Value, v hujson.Value) (e Entry, ok bool) {
+	var h handler
+	v = v.Clone()
+	v.Minimize()
+	_ = json.Unmarshal(v.Pack(), &h) // leaves out what has a wrong type
 	if _, name := ours(h.Command, h.Args); name == "" {
 		return e, false
 	}
-	timeout, _ := h.Timeout.(float64)
-	rewake, _ := h.AsyncRewake.(bool)
-	e = Entry{event, "", h.Command, h.Args, int(timeout), rewake}
-	if matcher != nil {
-		e.Matcher = d.plain[matcher.StartOffset:matcher.EndOffset]
-		if matcher.Value.Kind() == '"' {
-			e.Matcher = matcher.Value.(hujson.Literal).String()
-		}
+	e = Entry{event, "", h.Command, h.Args, h.Timeout, h.AsyncRewake}
+	if matcher != nil && matcher.Value.Kind() == '"' {
+		e.Matcher = matcher.Value.(hujson.Literal).String()
 	}
 	return e, true
 }
@@ -198,7 +168,8 @@ const program = "gchat-hooks"
 // shellForm are the shell lines that are ours: what Entries and the plugin write, and what the docs show. A line that does
 // more is its person's.
 var shellForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+) hook ([a-z0-9-]+)$`)
+	const word = `('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+)`
+	return regexp.MustCompile(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` + word + ` hook ([a-z0-9-]+)$`)
 })
 
 // ours are the program and the hook of a command that is ours, `gchat-hooks hook NAME`; also of a version that knows more
@@ -216,12 +187,4 @@ func ours(command string, args []string) (start, hook string) {
 		return "", ""
 	}
 	return start, hook
-}
-
-// shellQuote is s as one word of a shell's line.
-func shellQuote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+,:@%-") == "" && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

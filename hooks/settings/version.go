@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -49,23 +49,15 @@ func (v Version) Supported() error {
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
 }
 
-var versions = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(\d{1,6})\.(\d{1,6})\.(\d{1,6})(\S* \(Claude Code\))?`)
-})
-
-// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)". A shell may print the versions of others
-// before it: where the name is missing, only a lone number is taken.
+// ParseVersion reads what `claude --version` prints, "2.1.329 (Claude Code)", or the number alone. It has a line of its own: a
+// wrapper may print the versions of other programs before it.
 func ParseVersion(s string) (v Version, ok bool) {
-	all := versions().FindAllStringSubmatch(s, -1)
-	named := slices.IndexFunc(all, func(m []string) bool { return m[4] != "" })
-	switch {
-	case named >= 0:
-		all = all[named:]
-	case len(all) != 1:
+	m := regexp.MustCompile(`(?m)^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})\S*(?: \(Claude Code\))?$`).FindStringSubmatch(s)
+	if m == nil {
 		return v, false
 	}
 	for i := range v {
-		v[i], _ = strconv.Atoi(all[0][i+1])
+		v[i], _ = strconv.Atoi(m[i+1])
 	}
 	return v, true
 }
@@ -76,7 +68,7 @@ var errNoClaude = errors.New("claude is not on PATH")
 // its own.
 func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Version, error) {
 	path, err := exec.LookPath("claude")
-	for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // where its installers put it
+	for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // by its installers; the second is an alias
 		if err != nil {
 			path, err = exec.LookPath(filepath.Join(state.Home(env), usual))
 		}
@@ -88,15 +80,9 @@ func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Vers
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.WaitDelay = 300 * time.Millisecond // a child of it may hold the pipe
-	said, err := cmd.Output()
-	v, ok := ParseVersion(string(said))
-	switch {
-	case ctx.Err() != nil:
-		return Version{}, fmt.Errorf("claude --version did not end within %s", wait)
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return Version{}, fmt.Errorf("claude --version: %w", err)
-	case !ok:
-		return Version{}, errors.New("claude --version prints no version")
+	out, err := cmd.Output()
+	if v, ok := ParseVersion(string(out)); ok {
+		return v, nil
 	}
-	return v, nil
+	return Version{}, fmt.Errorf("claude --version: %w", cmp.Or(ctx.Err(), err, errors.New("it prints no version")))
 }
