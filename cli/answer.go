@@ -33,11 +33,8 @@ func (p Program) answerCommand() *cli.Command {
 	}
 }
 
-// Exit codes of answer, beside exitUsage.
-const (
-	exitNoQuestion = 1
-	exitNotUsed    = 2
-)
+// exitNotUsed is answer's code for a reply that did not become the answer.
+const exitNotUsed = 2
 
 // answer gives a question its reply at a shell, on the way that a reply in Chat takes.
 type answer struct {
@@ -57,11 +54,11 @@ func (a answer) run(ctx context.Context, args []string) error {
 	}
 	text, err := a.text(args[1:])
 	if err != nil {
-		return err
+		return usage(err, "gchat-hooks answer --help")
 	}
 	q, err := p.PickQuestion(args[0])
 	if err != nil {
-		return failed(err, "gchat-hooks answer lists what is open", exitNoQuestion)
+		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
 	waiter := p.WaiterOf(q)
 	after, err := p.AnswerAtShell(ctx, q, text, who(a.env))
@@ -71,8 +68,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 	var not *poller.NotUsed
 	switch {
 	case errors.As(err, &not):
-		hint := ""
-		if by := cmp.Or(after.AnsweredByName, after.AnsweredBy); not.Verdict == state.Late && by != "" && after.ResolvedBy != "terminal" {
+		hint, by := "", cmp.Or(after.AnsweredByName, after.AnsweredBy)
+		if not.Verdict == state.Late && by != "" && after.ResolvedBy != "terminal" {
 			hint = "it was answered by " + state.OneLine(by)
 		}
 		if not.Verdict == state.Kept {
@@ -84,7 +81,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return failed(err, "gchat-hooks status", exitNotUsed)
 	}
-	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(after.ThreadKey), state.OneLine(cmp.Or(after.SessionName, after.SessionID)))
+	session := cmp.Or(after.SessionName, after.SessionID)
+	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(after.ThreadKey), state.OneLine(session))
 	for _, prompt := range after.Questions {
 		said := state.OneLine(after.Answers[prompt.Question])
 		if note := after.Notes[prompt.Question]; note != "" {
@@ -108,9 +106,9 @@ func (a answer) text(words []string) (string, error) {
 	}
 	switch {
 	case len(text) > gchat.MaxText:
-		return "", usage(fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText), "gchat-hooks answer --help")
+		return "", fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText)
 	case strings.TrimSpace(gchat.CleanReply(text)) == "":
-		return "", usage(errors.New("the text is empty"), "gchat-hooks answer --help")
+		return "", errors.New("the text is empty")
 	}
 	return text, nil
 }
@@ -140,7 +138,8 @@ func (a answer) list(qs []*state.Question) error {
 	}
 	var b strings.Builder
 	for _, q := range qs {
-		fmt.Fprintf(&b, "%s, %s old, session %s\n", state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID)), ago(time.Since(q.AskedAt)), state.OneLine(cmp.Or(q.SessionName, q.SessionID)))
+		key, session := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID)), state.OneLine(cmp.Or(q.SessionName, q.SessionID))
+		fmt.Fprintf(&b, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), session)
 		for i, prompt := range q.Questions {
 			number, several := "", ""
 			if len(q.Questions) > 1 {

@@ -63,20 +63,15 @@ func Main(self string) {
 		p.help(app, len(args) == 3)
 		return
 	}
-	err := app.RunContext(ctx, args)
-	if err == nil {
-		return
+	if err := app.RunContext(ctx, args); err != nil {
+		os.Exit(p.tell(err, filepath.Base(os.Args[0])))
 	}
-	os.Exit(p.tell(err, filepath.Base(os.Args[0])))
 }
 
 // tell prints an error and its hint as calledAs, and returns the exit code.
 func (p Program) tell(err error, calledAs string) int {
 	told := &state.UserError{Err: err, Code: exitFailed}
-	var hinted interface{ Hint() string }
-	if !errors.As(err, &told) && errors.As(err, &hinted) {
-		told.Hint = hinted.Hint()
-	}
+	errors.As(err, &told)
 	code := cmp.Or(told.Code, exitFailed)
 	if told.Said {
 		return code
@@ -131,6 +126,7 @@ func (p Program) app() *cli.App {
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
 	app := &cli.App{
 		Name:                 "gchat-hooks",
+		HelpName:             "gchat-hooks",
 		EnableBashCompletion: true,
 		Usage:                "answer Claude Code's questions from Google Chat",
 		Version:              version(),
@@ -175,7 +171,8 @@ func checkArguments(c *cli.Command) {
 			return urlInSight("setup takes no URL as an argument")
 		}
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
-			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, didYouMean(word, names(ctx.Command.Subcommands))), "")
+			near := didYouMean(word, names(ctx.Command.Subcommands))
+			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, near), ctx.Command.HelpName+" --help")
 		}
 		return nil
 	}
@@ -229,7 +226,8 @@ func (p Program) help(app *cli.App, all bool) {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
 		}
 	}
-	fmt.Fprint(w, "\ngchat-hooks COMMAND --help says more about a command; gchat-hooks --help --all lists the commands for programs too.\n")
+	fmt.Fprintln(w, "\ngchat-hooks COMMAND --help says more about a command; "+
+		"gchat-hooks --help --all lists the commands for programs too.")
 	w.Flush()
 }
 
@@ -254,8 +252,8 @@ func asCalled(arg0, self string) string {
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
 var calledAs = map[string]string{
-	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller", "menu-driver": "menu", "menu-driver.sh": "menu",
-	"health-check.sh": "health",
+	"gchat-send": "send", "gchat-wait": "wait", "gchat-response-poller": "poller",
+	"menu-driver": "menu", "menu-driver.sh": "menu", "health-check.sh": "health",
 }
 
 // commandCalled is the command that a name stands for; "" for none.

@@ -70,13 +70,13 @@ func (d *demo) run(ctx context.Context, listen string, ask func(context.Context)
 		return err
 	}
 	defer d.chat.Close()
-	ln, err := net.Listen("tcp", listen)
+	ln, err := listenOn(listen, "demo")
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
 	if !ln.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return errors.New("the demo stays on this machine: listen on 127.0.0.1")
+		return usage(errors.New("the demo stays on this machine: listen on 127.0.0.1"), "gchat-hooks demo --help")
 	}
 	d.base = "http://" + ln.Addr().String()
 	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send

@@ -63,7 +63,7 @@ type doctor struct {
 	out, errOut io.Writer
 	asJSON, fix bool
 	live        bool          // post to the space, and read it back
-	wait        time.Duration // for a person's reply to that; 0 asks nobody
+	wait        time.Duration // for a person's reply to that; 0 asks for none
 	colour      bool
 }
 
@@ -104,8 +104,8 @@ func (d doctor) look(ctx context.Context, project string) []state.Finding {
 	p := &poller.Poller{Env: d.env, Log: state.NewLog(d.env, "doctor")}
 	cfg := state.LoadConfig(d.env, project)
 	p.Log.HideConfigured(d.env, cfg)
-	checks := slices.Concat(state.Checks(d.env, time.Now), settings.Checks(d.env, cfg), p.Checks(project), inject.Checks(d.env, poller.Types(cfg)))
-	found := examineAll(ctx, checks)
+	found := examineAll(ctx, slices.Concat(
+		state.Checks(d.env, time.Now), settings.Checks(d.env, cfg), p.Checks(project), inject.Checks(d.env, poller.Types(cfg))))
 	if d.live {
 		tell := func(sentence string) { fmt.Fprintln(d.errOut, "gchat-hooks:", p.Log.Clean(sentence)) }
 		for _, c := range p.LiveChecks(project, d.wait, tell) {
@@ -146,7 +146,7 @@ func examineAll(ctx context.Context, checks []state.Check) (found []state.Findin
 	return slices.Concat(each...)
 }
 
-// examine runs a check within its time, whatever it does: one that hangs or breaks is a finding, too.
+// examine runs a check within its time. A check that hangs or breaks is a finding, too.
 func examine(ctx context.Context, c state.Check, bound time.Duration) []state.Finding {
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -154,7 +154,10 @@ func examine(ctx context.Context, c state.Check, bound time.Duration) []state.Fi
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				done <- []state.Finding{{Level: state.LevelFail, What: fmt.Sprintf("the check broke: %v", r), Means: "a bug in gchat-hooks", Mend: "please report it"}}
+				done <- []state.Finding{{
+					Level: state.LevelFail, What: fmt.Sprintf("the check broke: %v", r),
+					Means: "a bug in gchat-hooks", Mend: "please report it",
+				}}
 			}
 		}()
 		done <- c.Run(bounded)
@@ -166,7 +169,10 @@ func examine(ctx context.Context, c state.Check, bound time.Duration) []state.Fi
 		select {
 		case found = <-done:
 		case <-time.After(checkGrace):
-			found = []state.Finding{{Level: state.LevelWarn, What: "the check did not end within " + poller.Spoken(bound), Means: "this was not looked at", Mend: "gchat-hooks doctor, again; see what hangs"}}
+			found = []state.Finding{{
+				Level: state.LevelWarn, What: "the check did not end within " + poller.Spoken(bound),
+				Means: "this was not looked at", Mend: "gchat-hooks doctor, again; see what hangs",
+			}}
 			if ctx.Err() != nil {
 				found[0].What = "interrupted"
 			}
@@ -229,7 +235,8 @@ func (d doctor) tell(project string, found []state.Finding) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(d.out, "\n%d ok, %d warn, %d fail, %d skip\n", count[state.LevelOK], count[state.LevelWarn], count[state.LevelFail], count[state.LevelSkip])
+	_, err := fmt.Fprintf(d.out, "\n%d ok, %d warn, %d fail, %d skip\n",
+		count[state.LevelOK], count[state.LevelWarn], count[state.LevelFail], count[state.LevelSkip])
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -27,17 +26,19 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
 			&cli.BoolFlag{Name: "forget-dead", Usage: "drop the messages that Chat refused, and say which; nothing is sent"},
 			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
-			&cli.BoolFlag{Name: "detached", Hidden: true, Usage: "as hooks start it: end if another one runs, wait for what is held back"},
+			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks start it
 		},
 		Action: func(c *cli.Context) error {
 			f := flush{self: p.self, env: os.Getenv, out: p.out}
 			if c.Bool("detached") {
-				f.detached(c.Context)
+				// It ends if another one runs, and waits for what is held back.
+				f.poller().FlushDetached(c.Context, poller.FlushPatience)
 				return nil
 			}
 			if c.Bool("forget-dead") {
 				if c.Bool("dead") || c.Bool("held") {
-					return usage(errors.New("--forget-dead sends nothing: it does not go with --dead or --held"), "gchat-hooks flush --help")
+					return usage(errors.New("--forget-dead sends nothing: it goes without --dead and --held"),
+						"gchat-hooks flush --help")
 				}
 				return f.forget()
 			}
@@ -61,8 +62,8 @@ func (f flush) poller() *poller.Poller {
 	return p
 }
 
-// compose is what the flusher and the daemon do besides sending: they report the sessions that have ended, and see to it
-// that somebody hands over what waits for agents.
+// compose is what the flusher and the daemon do besides sending: they report the sessions that have ended, and start the
+// process that hands over what waits for agents.
 func compose(ctx context.Context, p *poller.Poller, self string) (left bool) {
 	if err := wake.StartWaiting(p.Env, self); err != nil {
 		p.Log.Error().Err(err).Msg("wake messages wait for the next hook")
@@ -79,8 +80,8 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		}
 	}
 	p := f.poller()
-	p.Stoppable = true
-	if p.Probe = true; held {
+	p.Stoppable, p.Probe = true, true
+	if held {
 		if err := box.Release(time.Now()); err != nil {
 			return fmt.Errorf("held messages: %w", err)
 		}
@@ -88,32 +89,41 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	}
 	left := p.Flush(ctx)
 	if !box.Empty() {
-		_ = poller.StartFlusher(f.env, f.self) // what hooks leave from now on needs somebody too
+		_ = poller.StartFlusher(f.env, f.self) // what hooks leave from now on needs a sender too
 	}
 	waiting, _ := box.Waiting()
-	stuck := slices.DeleteFunc(slices.Clone(waiting), func(m *state.Outgoing) bool { return m.Tries == 0 && time.Now().Before(m.NotBefore) })
+	stuck := 0
+	for _, m := range waiting {
+		if m.Tries > 0 || !time.Now().Before(m.NotBefore) {
+			stuck++
+		}
+	}
 	switch refused := len(box.Dead()); {
 	case !left.Again.IsZero():
-		return failed(fmt.Errorf("not all is sent yet: %d wait", len(stuck)), "`gchat-hooks status` says what waits, and why", exitNotDelivered)
-	case len(stuck) > 0 && left.HeldUntil.IsZero():
-		return failed(fmt.Errorf("%d wait for a webhook that is not configured here", len(stuck)), "`gchat-hooks status` names it", exitNotDelivered)
+		return failed(fmt.Errorf("not all is sent yet: %d wait", stuck),
+			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
+	case stuck > 0 && left.HeldUntil.IsZero():
+		return failed(fmt.Errorf("%d wait for a webhook that is not configured here", stuck),
+			"`gchat-hooks status` names it", exitNoWebhook)
 	case dead && refused > 0:
-		return failed(fmt.Errorf("%d refused again", refused), "`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
-	}
-	if !left.HeldUntil.IsZero() {
-		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", len(waiting), left.HeldUntil.Local().Format("Mon 15:04"))
+		return failed(fmt.Errorf("%d refused again", refused),
+			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
+	case !left.HeldUntil.IsZero():
+		until := left.HeldUntil.Local().Format("Mon 15:04")
+		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", len(waiting), until)
 	}
 	return nil
 }
 
-// forget drops what Chat refused, and says what that was: nobody can get it back.
+// forget drops what Chat refused, and says what that was: it cannot be got back.
 func (f flush) forget() error {
 	gone, err := state.OutboxIn(state.UserState(f.env)).ForgetDead()
 	g := newGatherer(f.env)
 	for _, m := range gone {
 		l := g.letter(m)
-		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n", state.OneLine(cmp.Or(l.Kind, "message")), state.OneLine(cmp.Or(m.SessionID, "(none)")),
-			ago(time.Since(m.CreatedAt)), state.OneLine(l.Text), state.OneLine(l.Error))
+		kind, session := state.OneLine(cmp.Or(l.Kind, "message")), state.OneLine(cmp.Or(m.SessionID, "(none)"))
+		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n",
+			kind, session, ago(time.Since(m.CreatedAt)), state.OneLine(l.Text), state.OneLine(l.Error))
 	}
 	if err != nil {
 		return fmt.Errorf("dead messages: %w", err)
@@ -122,9 +132,4 @@ func (f flush) forget() error {
 		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")
 	}
 	return nil
-}
-
-// detached is for hooks: nobody waits for it, so it can.
-func (f flush) detached(ctx context.Context) {
-	f.poller().FlushDetached(ctx, poller.FlushPatience)
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -24,19 +22,16 @@ func (p Program) menuCommand() *cli.Command {
 			"Write:   menu-driver orch-epic4 type \"go on with F2.2\", then menu-driver orch-epic4 submit\n" +
 			"Keys:    menu-driver orch-epic4 enter, menu-driver orch-epic4 esc\n" +
 			"Afresh:  menu-driver orch-epic4 clear_then \"read PLAN.md and begin\"\n" +
-			"Exit codes: 0 done, 1 no such session, 2 refused (what is on the screen is said), 3 pressed without a visible effect, 4 wrong arguments",
+			"Exit codes: 0 done, 1 no such session, 2 refused (what is on the screen is said), " +
+			"3 pressed without a visible effect, 4 wrong arguments",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "whatever is on the screen"}},
 		Action: func(c *cli.Context) error {
-			return runMenu(c.Context, os.Getenv, p.out, c.Bool("force"), c.Args().Slice())
+			words := c.Args().Slice()
+			if len(words) < 2 {
+				return usage(errors.New("menu-driver takes a session and an action"), "menu-driver --help")
+			}
+			m := inject.Menu{UserState: state.UserState(os.Getenv), Env: os.Getenv, Out: p.out, Force: c.Bool("force")}
+			return m.Run(c.Context, words[0], words[1], words[2:])
 		},
 	}
-}
-
-// runMenu is menu-driver: SESSION ACTION [WORD].
-func runMenu(ctx context.Context, env state.Getenv, out io.Writer, force bool, words []string) error {
-	if len(words) < 2 {
-		return usage(errors.New("menu-driver takes a session and an action"), "menu-driver --help")
-	}
-	m := inject.Menu{UserState: state.UserState(env), Env: env, Out: out, Force: force}
-	return m.Run(ctx, words[0], words[1], words[2:])
 }

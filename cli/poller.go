@@ -23,34 +23,38 @@ func (p Program) pollerCommand() *cli.Command {
 		Name:  "poller",
 		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable (default: of all projects)"},
-			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next when nobody answers (default: 10)"},
+			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable (default: all projects')"},
+			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 10)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
 		},
 		Action: func(c *cli.Context) error {
 			if s := c.String("poll-interval"); s != "" {
 				if _, err := state.ParseInterval(s); err != nil {
-					return usage(fmt.Errorf("--poll-interval: %w", err), "")
+					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
 				}
 			}
 			r := responsePoller{
-				self: p.self, env: os.Getenv, out: p.out, pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
+				self: p.self, env: os.Getenv, out: p.out,
+				pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
 				dryRun: c.Bool("dry-run"), once: c.Bool("once"),
 			}
 			return r.run(c.Context)
 		},
 		Subcommands: []*cli.Command{
-			{Name: "install", Usage: "have the system start the daemon, now and at each login", Action: func(c *cli.Context) error {
-				return p.service().Install(c.Context)
-			}},
-			{Name: "uninstall", Usage: "stop the daemon and remove its service", Action: func(c *cli.Context) error {
-				return p.service().Uninstall(c.Context)
-			}},
-			{Name: "status", Usage: "say whether the service is installed and running", Action: func(c *cli.Context) error {
-				p.service().Status(c.Context, time.Now())
-				return nil
-			}},
+			{
+				Name: "install", Usage: "have the system start the daemon, now and at each login",
+				Action: func(c *cli.Context) error { return p.service().Install(c.Context) },
+			}, {
+				Name: "uninstall", Usage: "stop the daemon and remove its service",
+				Action: func(c *cli.Context) error { return p.service().Uninstall(c.Context) },
+			}, {
+				Name: "status", Usage: "say whether the service is installed and running",
+				Action: func(c *cli.Context) error {
+					p.service().Status(c.Context, time.Now())
+					return nil
+				},
+			},
 		},
 	}
 }
@@ -117,11 +121,12 @@ func (r responsePoller) run(ctx context.Context) error {
 		run = d.RunOnce
 	}
 	err := run(ctx)
-	var cannot *poller.Misconfigured
+	var cannot *state.UserError
 	if errors.As(err, &cannot) {
 		// Nothing would be better after a restart, and a service manager must not try for ever.
-		p.Log.Error().Str("error", p.Log.Clean(cannot.Error())).Str("hint", cannot.Hint()).Msg("the daemon ends: a person has to set it up")
-		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", p.Log.Clean(cannot.Error()), cannot.Hint())
+		why, hint := p.Log.Clean(cannot.Error()), cannot.Hint
+		p.Log.Error().Str("error", why).Str("hint", hint).Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", why, hint)
 		return nil
 	}
 	if err != nil { // where the system starts the daemon, the log is where a person looks

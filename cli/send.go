@@ -33,13 +33,18 @@ func (p Program) sendCommand() *cli.Command {
 			"Piped:   make 2>&1 | tail -20 | gchat-send --type error --code -\n" +
 			"Exit codes: 0 sent, 1 no webhook URL, 2 not delivered (it stays in the outbox), 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: task_completion, progress_update, blocked_alert, heartbeat, session_start, session_end, error or plain"},
+			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + strings.Join(reportTypes(), ", ")},
 			&cli.StringFlag{
-				Name: "webhook", Usage: "`URL` to send to, instead of the configured one; other users of this machine can see a command line",
+				Name:  "webhook",
+				Usage: "`URL` to send to, not the configured one; other users of this machine can see a command line",
 			},
 			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
 			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
-			&cli.StringFlag{Name: "session", Usage: "`NAME` of the session, in the header; its messages share a thread (default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)"},
+			&cli.StringFlag{
+				Name: "session",
+				Usage: "`NAME` of the session, in the header; its messages share a thread " +
+					"(default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)",
+			},
 			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
 			&cli.BoolFlag{Name: "code", Usage: "the message is a program's output: shown as it stands, not read as Markdown"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when all goes well; the exit code tells"},
@@ -55,9 +60,11 @@ func (p Program) sendCommand() *cli.Command {
 				}
 			}
 			s := send{
-				self: p.self, env: os.Getenv, in: p.in, out: p.out, errOut: p.errOut, kind: c.String("type"), title: c.String("title"),
+				self: p.self, env: os.Getenv, in: p.in, out: p.out, errOut: p.errOut,
+				kind: c.String("type"), title: c.String("title"), code: c.Bool("code"),
 				threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
-				quiet: c.Bool("quiet"), code: c.Bool("code"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"), queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
+				quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"),
+				queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
 			}
 			return s.run(c.Context, c.Args().Slice())
 		},
@@ -65,7 +72,7 @@ func (p Program) sendCommand() *cli.Command {
 }
 
 const (
-	// sendBound is how long gchat-send tries itself, from its start: the one who calls it waits.
+	// sendBound is how long gchat-send tries itself, from its start: its caller waits.
 	sendBound = 1800 * time.Millisecond
 	// maxMessage bounds a message, in bytes: more is a file and no message. It makes 16 parts.
 	maxMessage = 500_000
@@ -94,6 +101,13 @@ const (
 	exitNotDelivered = 2
 )
 
+func reportTypes() (all []string) {
+	for _, t := range gchat.ReportTypes() {
+		all = append(all, string(t))
+	}
+	return all
+}
+
 // olderTypes are the types that callers of earlier scripts give.
 var olderTypes = map[string]string{"message": string(gchat.Plain), "progress": string(gchat.ProgressUpdate)}
 
@@ -115,7 +129,7 @@ func (s *send) run(ctx context.Context, args []string) error {
 	defer cancel()
 	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send"), Probe: true}
 	for _, problem := range state.LoadConfig(s.env, report.ProjectDir).Problems {
-		s.warn(p.Log.Clean(problem.Error()))
+		fmt.Fprintln(s.errOut, "gchat-send: warning:", p.Log.Clean(problem.Error()))
 	}
 	hook, err := p.Webhook(ctx, report.ProjectDir)
 	switch {
@@ -133,7 +147,8 @@ func (s *send) run(ctx context.Context, args []string) error {
 	out, err := p.PutReport(report)
 	switch {
 	case err != nil:
-		return failed(fmt.Errorf("message not kept: %w", err), "free the disk or mend the state folder; --no-queue sends without it", exitNotDelivered)
+		return failed(fmt.Errorf("message not kept: %w", err),
+			"free the disk or mend the state folder; --no-queue sends without it", exitNotDelivered)
 	case out.Off:
 		return s.say("not sent: the configuration has "+report.What()+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
@@ -157,13 +172,9 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 		text = strings.TrimRight(string(b), "\n")
 	}
 	t := gchat.ReportType(cmp.Or(olderTypes[s.kind], s.kind))
-	var all []string
-	for _, t := range gchat.ReportTypes() {
-		all = append(all, string(t))
-	}
 	switch {
 	case !t.Known():
-		return poller.Report{}, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(all, ", "))
+		return poller.Report{}, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(reportTypes(), ", "))
 	case strings.TrimSpace(text) == "":
 		return poller.Report{}, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
@@ -226,7 +237,7 @@ func (s *send) sessionName(ctx context.Context) string {
 func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome) error {
 	defer func() {
 		if p.Left() {
-			s.wake() // to whoever stays
+			s.wake()
 		}
 	}()
 	fate := poller.Fate{}
@@ -236,10 +247,7 @@ func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome
 		if fate.Known() || ctx.Err() != nil || left.Again.After(s.began.Add(sendBound)) {
 			break
 		}
-		wait := max(time.Until(left.Again), 5*time.Millisecond) // else another process has it in its hands
-		if left.Again.IsZero() {
-			wait = 5 * time.Millisecond
-		}
+		wait := max(time.Until(left.Again), 5*time.Millisecond) // less where another process is sending it
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -253,23 +261,23 @@ func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome
 		}
 		return s.say(word, result{Name: fate.Name, ThreadName: fate.ThreadName, Repeated: out.Repeated})
 	case fate.Refused != "":
-		return failed(fmt.Errorf("not delivered: %s", fate.Refused), "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered)
+		return failed(fmt.Errorf("not delivered: %s", fate.Refused),
+			"it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered)
 	}
 	why := cmp.Or(fate.LastError, "it has not been its turn within two seconds")
-	return failed(fmt.Errorf("not delivered yet: %s", why), "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered)
+	return failed(fmt.Errorf("not delivered yet: %s", why),
+		"it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered)
 }
 
 // post sends without the outbox: once, now or never.
 func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) error {
 	posted, err := p.PostNow(ctx, r)
 	if err != nil {
-		return failed(fmt.Errorf("not delivered, and not kept: %s", p.Log.Clean(err.Error())), "without --no-queue it would stay in the outbox until it is", exitNotDelivered)
+		return failed(fmt.Errorf("not delivered, and not kept: %s", p.Log.Clean(err.Error())),
+			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
 	}
 	return s.say("sent", result{Name: posted.Name, ThreadName: posted.ThreadName})
 }
-
-// warn says what is wrong and does not stop us.
-func (s *send) warn(words string) { fmt.Fprintln(s.errOut, "gchat-send: warning:", words) }
 
 func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
 

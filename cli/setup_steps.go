@@ -48,9 +48,9 @@ func (s *setup) webhook(ctx context.Context) error {
 		s.done("webhook", "%s", gchat.Line(known.Chat()))
 		return s.write(s.answered("GCHAT_API_ENDPOINT", "api_endpoint", s.config(s.kept).APIEndpoint)...)
 	case !s.ask.terminal && errors.Is(err, state.ErrNoWebhook):
-		return usage(errors.New("no webhook URL is configured, and there is no terminal to ask on"), webhookFlag)
+		return failed(errors.New("no webhook URL is configured, and there is no terminal to ask on"), webhookFlag, exitNoWebhook)
 	case !s.ask.terminal:
-		return failed(err, gchat.Hint(err), exitUsage)
+		return failed(err, gchat.Hint(err), exitNoWebhook)
 	}
 	fmt.Fprintln(s.out, "\nQuestions go to a space, through a webhook. In the space: Apps & integrations > Webhooks > Add.")
 	for {
@@ -97,7 +97,7 @@ func (s *setup) tryWebhook(ctx context.Context, raw string) error {
 	hook, err := gchat.ConfiguredWebhook(cfg, raw)
 	if err != nil {
 		return failed(fmt.Errorf("%w: Google Chat's are https://chat.googleapis.com/v1/spaces/ID/messages with a key and a token", err),
-			gchat.Hint(err)+"; a gateway's URL goes with --space-id spaces/ID, or GOOGLE_CHAT_SPACE_ID", exitUsage)
+			gchat.Hint(err)+"; a gateway's URL goes with --space-id spaces/ID, or GOOGLE_CHAT_SPACE_ID", exitNoWebhook)
 	}
 	_, err = hook.Post(ctx, gchat.Post{
 		Text:      "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space.",

@@ -72,7 +72,7 @@ func (s status) print(r *statusReport, indent string) error {
 	return err
 }
 
-// follow goes on until ctx ends or nobody reads it any more, which is what it is for: no error.
+// follow goes on until ctx ends or its reader is gone; neither is an error.
 func (s status) follow(ctx context.Context, g *gatherer) error {
 	draw, end := s.drawing()
 	defer end()
@@ -134,7 +134,7 @@ func (r *statusReport) lasting() []byte {
 		same.Daemons = append(same.Daemons, daemonStatus{PID: x.PID})
 	}
 	for _, x := range r.Inboxes {
-		x.Newest, x.Read = time.Time{}, false // whoever leads changes; whether replies can be read is Trouble
+		x.Newest, x.Read = time.Time{}, false // the leader changes; whether replies can be read is Trouble
 		same.Inboxes = append(same.Inboxes, x)
 	}
 	b, _ := json.Marshal(same)
@@ -164,31 +164,27 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 	say := func(how tone, key, format string, args ...any) {
 		rows = append(rows, statusRow{key: key, cells: []string{state.OneLine(fmt.Sprintf(format, args...))}, how: how})
 	}
-	if len(r.Questions) == 0 {
-		say(head, "questions", "none open")
-	} else {
-		say(head, "questions", "%d open", len(r.Questions))
-	}
-	for i, q := range r.Questions {
-		if t.width > 0 && i == mostItems {
-			say(calm, "", "  … and %d more: gchat-hooks status --json", len(r.Questions)-i)
-			break
+	items := func(key, what string, n int, row func(i int) statusRow) {
+		if n == 0 {
+			say(head, key, "none %s", what)
+		} else {
+			say(head, key, "%d %s", n, what)
 		}
-		rows = append(rows, questionRow(q, r.At))
-	}
-	if len(r.Sessions) == 0 {
-		say(head, "sessions", "none seen within a day")
-	} else {
-		say(head, "sessions", "%d seen within a day", len(r.Sessions))
-	}
-	for i, s := range r.Sessions {
-		if t.width > 0 && i == mostItems {
-			say(calm, "", "  … and %d more: gchat-hooks status --json", len(r.Sessions)-i)
-			break
+		for i := range n {
+			if t.width > 0 && i == mostItems {
+				say(calm, "", "  … and %d more: gchat-hooks status --json", n-i)
+				break
+			}
+			rows = append(rows, row(i))
 		}
-		cells := []string{state.OneLine(s.Name), "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", state.OneLine(s.ProjectDir)}
-		rows = append(rows, statusRow{key: "session", item: true, cells: cells})
 	}
+	items("questions", "open", len(r.Questions), func(i int) statusRow { return questionRow(r.Questions[i], r.At) })
+	items("sessions", "seen within a day", len(r.Sessions), func(i int) statusRow {
+		s := r.Sessions[i]
+		seen := "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago"
+		cells := []string{state.OneLine(s.Name), "since " + local(s.Since), seen, state.OneLine(s.ProjectDir)}
+		return statusRow{key: "session", item: true, cells: cells}
+	})
 	if o := r.Outbox; o.ToSend > 0 {
 		say(head, "outbox", "%d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
 	} else {
@@ -198,14 +194,17 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(calm, "  to "+state.OneLine(chat), "%d", r.Outbox.Chats[chat])
 	}
 	if r.Outbox.Held > 0 {
-		say(head, "held back", "%d, until %s; gchat-hooks flush --held sends them now", r.Outbox.Held, r.Outbox.HeldUntil.Local().Format("Mon 15:04"))
+		until := r.Outbox.HeldUntil.Local().Format("Mon 15:04")
+		say(head, "held back", "%d, until %s; gchat-hooks flush --held sends them now", r.Outbox.Held, until)
 	}
 	for _, p := range r.Outbox.Paused {
 		say(warn, "paused", "%s since %s: %s", p.Chat, local(p.Since), p.Why)
 	}
 	for _, in := range r.Inboxes {
 		if in.Stopped > 0 {
-			say(warn, "reader stopped", "the process that reads %s has shown no life for %s: fg in its terminal, or end it", in.Chat, ago(time.Duration(in.Stopped)*time.Second))
+			silent := ago(time.Duration(in.Stopped) * time.Second)
+			say(warn, "reader stopped", "the process that reads %s has shown no life for %s: fg in its terminal, or end it",
+				in.Chat, silent)
 		}
 		if in.Trouble == nil {
 			if in.Read {
@@ -230,7 +229,8 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "daemon", "none runs; hooks do its work, except typing into tmux")
 	}
 	if w := r.WakeMessages; w.Waiting > 0 {
-		say(head, "wake messages", "%d to be handed over, the oldest since %s; gchat-hooks wake tries them now", w.Waiting, local(w.Oldest))
+		say(head, "wake messages", "%d to be handed over, the oldest since %s; gchat-hooks wake tries them now",
+			w.Waiting, local(w.Oldest))
 	}
 	for _, w := range r.WakeMessages.Tried {
 		say(warn, "  to "+state.OneLine(w.AgentID), "%s, tried %d times: %s", w.Trigger, w.Tries, w.Error)
@@ -257,7 +257,8 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "errors", "the last of a day; gchat-hooks logs shows %s", logPath)
 	}
 	for _, e := range r.Errors {
-		row := statusRow{key: "error", item: true, cells: []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}, how: bad}
+		cells := []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}
+		row := statusRow{key: "error", item: true, cells: cells, how: bad}
 		if e.Cause != "" {
 			row.below = append(row.below, state.OneLine(e.Cause))
 		}
@@ -274,7 +275,8 @@ const mostWords = 200
 
 func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
 	row := statusRow{key: "question", item: true, link: q.ThreadURL, cells: []string{
-		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), string(q.Mode), waits(q.Waiter),
+		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName),
+		string(q.Mode), waits(q.Waiter),
 	}}
 	if q.Status == state.Answered {
 		row.cells[len(row.cells)-1] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "somebody")) + ", on its way to Claude"

@@ -124,7 +124,10 @@ func (g *gatherer) gather() *statusReport {
 	for _, secret := range []string{cfg.WebhookURL, cfg.AnthropicKey, g.env("GOOGLE_CHAT_WEBHOOK_URL")} {
 		g.redact.Hide(secret)
 	}
-	r := &statusReport{At: g.at.UTC().Truncate(time.Second), SetAside: []string{}, Configuration: []string{}, Sessions: []sessionStatus{}, Errors: []logError{}}
+	r := &statusReport{
+		At: g.at.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
+		SetAside: []string{}, Configuration: []string{}, Errors: []logError{},
+	}
 	var broken []error
 	r.Questions, broken = g.poller.OpenQuestions(&g.look)
 	perSession := map[string]int{}
@@ -139,7 +142,10 @@ func (g *gatherer) gather() *statusReport {
 		if g.at.Sub(l.LastSeen) > recent {
 			continue
 		}
-		s := sessionStatus{l.SessionID, cmp.Or(l.SessionName, l.SessionID), l.ProjectDir, l.StartedAt.UTC(), l.LastSeen.UTC(), l.Turns, perSession[l.SessionID]}
+		s := sessionStatus{
+			SessionID: l.SessionID, Name: cmp.Or(l.SessionName, l.SessionID), ProjectDir: l.ProjectDir,
+			Since: l.StartedAt.UTC(), LastSeen: l.LastSeen.UTC(), Turns: l.Turns, Questions: perSession[l.SessionID],
+		}
 		g.clean(&s.SessionID, &s.Name, &s.ProjectDir)
 		r.Sessions = append(r.Sessions, s)
 	}

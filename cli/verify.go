@@ -27,12 +27,13 @@ func (p Program) verifyCommand() *cli.Command {
 		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
 			"In CI:   gchat-hooks verify --no-human --json\n" +
 			"It posts about a dozen messages, in threads marked [Verify] that can be deleted.\n" +
-			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 a scenario failed, 4 wrong arguments",
+			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 a scenario failed, " +
+			"4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-human", Usage: "skip the scenario that waits for a person's reply"},
 			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
 			&cli.StringFlag{Name: "timeout", Value: "5s", Usage: "how `LONG` nobody answers the last question"},
-			&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: gchat-verify-DATE-TIME.json in the state folder)"},
+			&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: in the state folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each scenario"},
 		},
 		Action: func(c *cli.Context) error {
@@ -69,9 +70,6 @@ const (
 )
 
 func (v *verify) run(ctx context.Context) error {
-	if v.wait <= 0 || v.timeout <= 0 {
-		return usage(errors.New("--wait and --timeout take a duration above zero: 5m, 30s"), "gchat-hooks verify --help")
-	}
 	path, err := v.reportFile(time.Now())
 	if err != nil {
 		return err
@@ -142,7 +140,8 @@ func (v *verify) reportFile(now time.Time) (string, error) {
 	if v.file == "" {
 		dir := state.UserState(v.env)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", failed(fmt.Errorf("make state folder: %w", err), "name a file that can be written with --report", exitNotVerifiable)
+			return "", failed(fmt.Errorf("make state folder: %w", err),
+				"name a file that can be written with --report", exitNotVerifiable)
 		}
 		name := filepath.Join(dir, "gchat-verify-"+now.Format("20060102-150405"))
 		path := name + ".json"

@@ -26,9 +26,10 @@ import (
 
 func (p Program) waitCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "wait",
-		Usage:     "wait for the reply to a question, or in a thread (also as gchat-wait)",
-		UsageText: "gchat-wait --question-id ID | --thread-key KEY | --thread-name NAME | --marker FILE [OPTIONS]\ngchat-wait --first-of ID ID ... [OPTIONS]",
+		Name:  "wait",
+		Usage: "wait for the reply to a question, or in a thread (also as gchat-wait)",
+		UsageText: "gchat-wait --question-id ID | --thread-key KEY | --thread-name NAME | --marker FILE [OPTIONS]\n" +
+			"gchat-wait --first-of ID ID ... [OPTIONS]",
 		Description: "One:     gchat-wait --question-id ask-0f2b-1a2b3c4d\n" +
 			"Several: gchat-wait --first-of ask-0f2b-1a2b3c4d ask-0f2b-5e6f7a8b --json\n" +
 			"It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
@@ -36,15 +37,21 @@ func (p Program) waitCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
 			&cli.StringFlag{Name: "thread-key", Usage: "the question, or the message of ours, with that thread `KEY`"},
-			&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, else the thread itself"},
+			&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, or the thread"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			&cli.StringSliceFlag{Name: "first-of", Usage: "whichever of these is replied to first: `IDS`, thread keys, thread names or files, also separated by commas"},
-			&cli.StringFlag{Name: "interval", Usage: "`TIME` from one look to the next when nobody replies (default: 15s, or what is configured, if that is less)"},
+			&cli.StringSliceFlag{
+				Name:  "first-of",
+				Usage: "the first reply to one of these: `IDS`, thread keys, thread names or files, also separated by commas",
+			},
+			&cli.StringFlag{
+				Name:  "interval",
+				Usage: "`TIME` from one look to the next without a reply (default: 15s, or what is configured, if that is less)",
+			},
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
-			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id, thread_name"},
+			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			replyTo, err := awaitedOf(c.String("question-id"), c.String("thread-key"), c.String("thread-name"), c.String("marker"), c.StringSlice("first-of"), c.Args().Slice())
+			replyTo, err := awaitedOf(c)
 			if err != nil {
 				return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
 			}
@@ -118,14 +125,15 @@ func (w wait) await(ctx context.Context) error {
 	trouble := make(chan error, 1)
 	listed := sync.Map{} // chats that were listed
 	p.Listed = func(chat string, err error) {
-		if _, before := listed.LoadOrStore(chat, true); !before && (gchat.AuthFailure(err) || gchat.Permanent(err)) { // what was well before may come back
+		_, before := listed.LoadOrStore(chat, true) // what was well before may come back
+		if !before && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
 			select {
 			case trouble <- err:
 			default:
 			}
 		}
 	}
-	var waits []func(context.Context, time.Time) heard
+	var waits []waitFor
 	known := map[string]bool{}
 	for _, a := range w.replyTo {
 		what, f, err := w.waiting(p, a)
@@ -173,14 +181,17 @@ func (w wait) tell(ctx context.Context, p *poller.Poller) {
 	}
 }
 
-// mostInterval is the time from one look to the next when nobody replies, where nothing else is said.
+// mostInterval is the time from one look to the next without a reply, where nothing else is said.
 const mostInterval = 15 * time.Second
 
 // tellBound is how long gchat-wait stays to tell the thread.
 const tellBound = 2 * time.Second
 
+// waitFor waits for one reply until then.
+type waitFor func(ctx context.Context, until time.Time) heard
+
 // firstOf is what is heard first. When the time is up for all of them, late is what then is to be recorded of each.
-func firstOf(ctx context.Context, waits []func(context.Context, time.Time) heard, until time.Time, trouble <-chan error) (h heard, late []heard) {
+func firstOf(ctx context.Context, waits []waitFor, until time.Time, trouble <-chan error) (h heard, late []heard) {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan heard, len(waits))
 	for _, f := range waits {
@@ -214,7 +225,7 @@ func firstOf(ctx context.Context, waits []func(context.Context, time.Time) heard
 }
 
 // waiting finds what is meant; what names it.
-func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait func(context.Context, time.Time) heard, err error) {
+func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait waitFor, err error) {
 	var q *state.Question
 	switch by := a.question + a.threadKey + a.threadName; {
 	case a.marker != "":
@@ -225,7 +236,7 @@ func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait func(conte
 		if q, err = state.PeekQuestion(path); err != nil {
 			return "", nil, failed(fmt.Errorf("marker: %w", err), "", exitWaitTrouble)
 		}
-		if !state.AmongMarkers(path) { // a copy, or a question elsewhere: the one that it is of
+		if !state.AmongMarkers(path) { // a copy, or a question elsewhere
 			a = awaited{threadName: q.ThreadName, threadKey: q.ThreadKey}
 			if q, err = p.FindQuestion(q.QuestionID); err != nil && q == nil {
 				return "", nil, failed(err, "", exitWaitTrouble)
@@ -246,10 +257,12 @@ func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait func(conte
 	}
 	switch {
 	case a.question != "":
-		return "", nil, failed(fmt.Errorf("no question %s is known", a.question), "is this the machine, the user and the project that asked it?", exitWaitTrouble)
+		return "", nil, failed(fmt.Errorf("no question %s is known", a.question),
+			"is this the machine, the user and the project that asked it?", exitWaitTrouble)
 	case a.threadName == "":
 		if a.threadName = p.ThreadOf(a.threadKey); a.threadName == "" {
-			return "", nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey), "only threads that gchat-hooks began on this machine have a key; use --thread-name", exitWaitTrouble)
+			return "", nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey),
+				"only threads that gchat-hooks began on this machine have a key; use --thread-name", exitWaitTrouble)
 		}
 	}
 	if !gchat.IsThreadName(a.threadName) {
@@ -257,12 +270,14 @@ func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait func(conte
 	}
 	return a.threadName, func(ctx context.Context, until time.Time) heard {
 		r, err := p.AwaitInThread(ctx, a.threadName, until)
-		h := heard{ThreadKey: a.threadKey, ThreadName: a.threadName, Status: "answered", Response: r.Text, AnsweredBy: r.Sender, Name: r.DisplayName, err: err}
-		return h
+		return heard{
+			ThreadKey: a.threadKey, ThreadName: a.threadName, Status: "answered",
+			Response: r.Text, AnsweredBy: r.Sender, Name: r.DisplayName, err: err,
+		}
 	}, nil
 }
 
-// sayTimeout prints that nobody replied to any of them; of one, also what the timeout policy made of it.
+// sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
 func (w wait) sayTimeout(late []heard) error {
 	h := heard{}
 	if len(late) == 1 {
@@ -305,13 +320,16 @@ type awaited struct {
 }
 
 // awaitedOf reads what is waited for from the command line.
-func awaitedOf(questionID, threadKey, threadName, marker string, firstOf, words []string) ([]awaited, error) {
-	var all []awaited
-	for _, a := range []awaited{{question: questionID}, {threadKey: threadKey}, {threadName: threadName}, {marker: marker}} {
+func awaitedOf(c *cli.Context) (all []awaited, err error) {
+	for _, a := range []awaited{
+		{question: c.String("question-id")}, {threadKey: c.String("thread-key")},
+		{threadName: c.String("thread-name")}, {marker: c.String("marker")},
+	} {
 		if a != (awaited{}) {
 			all = append(all, a)
 		}
 	}
+	firstOf, words := c.StringSlice("first-of"), c.Args().Slice()
 	if len(firstOf) == 0 && len(words) > 0 {
 		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
 	}
@@ -334,7 +352,8 @@ func awaitedOf(questionID, threadKey, threadName, marker string, firstOf, words 
 	case len(all) == 0:
 		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name, --marker, or --first-of")
 	case len(all) > 1 && len(firstOf) == 0:
-		return nil, errors.New("gchat-wait takes only one of --question-id, --thread-key, --thread-name and --marker; for several there is --first-of")
+		return nil, errors.New("gchat-wait takes only one of --question-id, --thread-key, --thread-name and --marker; " +
+			"for several there is --first-of")
 	}
 	return all, nil
 }
@@ -390,7 +409,7 @@ type heard struct {
 	err      error
 }
 
-// question waits for the reply to a question. One in deny mode, that nobody else waits for, is then resolved or timed out.
+// question waits for the reply to a question. One in deny mode without another waiter is then resolved or timed out.
 func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question, until time.Time) heard {
 	var lock *state.Lock
 	if q.Mode == state.Deny {
@@ -404,8 +423,8 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 	}
 	q, err := p.Await(ctx, q, poller.Waiting{Until: until, Held: lock != nil})
 	h := heard{
-		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered", Answers: q.Answers, Notes: q.Notes,
-		AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName, question: q, err: err,
+		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
+		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName, question: q, err: err,
 	}
 	if q.ResponseType != nil {
 		h.ResponseType = *q.ResponseType
@@ -432,7 +451,7 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 		if errors.Is(err, poller.ErrGaveUp) {
 			h.err = errors.New("the question was removed")
 		}
-	case q.Status == state.TimedOut: // by whoever waited for it, and no reply would count any more, or that one goes on waiting
+	case q.Status == state.TimedOut: // by another waiter; no reply counts any more, or that waiter goes on
 		h.err = poller.ErrNoReply
 		if q.TimesOutAt != nil {
 			h.waited = q.TimesOutAt.Sub(q.AskedAt)
@@ -449,7 +468,7 @@ func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question,
 			h.Response = strings.Join(values, "; ")
 		}
 		if lock == nil && q.Mode == state.Deny && q.Status == state.Answered {
-			lock, _ = state.LockWaiter(q) // whoever had it may have been killed
+			lock, _ = state.LockWaiter(q) // the process that had it may have been killed
 		}
 		if lock != nil && q.Status == state.Answered {
 			h.record = func() error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,14 +49,12 @@ func runWake(ctx context.Context, env state.Getenv, out io.Writer) error {
 	sent, left := courier(env, "", "").HandOver(ctx)
 	fmt.Fprintf(out, "%d handed over, %d left\n", sent, len(left))
 	for _, w := range left {
-		why := w.LastError
-		if why == "" {
-			why = "an older one comes first, or it is just being handed over"
-		}
+		why := cmp.Or(w.LastError, "an older one comes first, or it is just being handed over")
 		fmt.Fprintf(out, "  %s %s to %s: %s\n", w.CreatedAt.Local().Format(time.DateTime), w.Trigger, w.AgentID, why)
 	}
 	if len(left) > 0 {
-		return failed(fmt.Errorf("not all is handed over: %d wait", len(left)), "the next wake hook tries again, and so does the daemon", exitNotDelivered)
+		return failed(fmt.Errorf("not all is handed over: %d wait", len(left)),
+			"the next wake hook tries again, and so does the daemon", exitNotDelivered)
 	}
 	return nil
 }

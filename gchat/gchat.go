@@ -6,6 +6,7 @@ package gchat
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -65,15 +66,15 @@ func TooMany(err error) bool {
 	return errors.As(err, &e) && e.HTTP == http.StatusTooManyRequests
 }
 
-// Refused says that Chat will not take this message, whoever sends it again: it is malformed, or its space is gone.
+// Refused says that Chat will never take this message: it is malformed, or its space is gone.
 func Refused(err error) bool {
 	var e *APIError
 	if !errors.As(err, &e) || e.badKey() {
 		return false
 	}
 	switch e.HTTP {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict,
-		http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
 	return e.HTTP >= 400 && e.HTTP < 500
@@ -94,8 +95,10 @@ func Overloaded(err error) bool {
 // Permanent says that the same request will fail again until a person changes something.
 func Permanent(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict ||
-		errors.Is(err, ErrNotWebhook)
+	if !errors.As(err, &e) {
+		return errors.Is(err, ErrNotWebhook)
+	}
+	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict
 }
 
 // MayHaveArrived says that a message may be in the space although posting it failed: the connection broke or Chat stumbled
@@ -126,11 +129,14 @@ func Hint(err error) string {
 	case errors.As(err, &refused):
 		return refused.Hint
 	case errors.Is(err, state.ErrNoWebhook):
-		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL (webhook_url in ~/.config/gchat-hooks/config.json)"
+		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
+			"(webhook_url in ~/.config/gchat-hooks/config.json)"
 	case errors.Is(err, ErrNotWebhook):
-		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, in quotes; plain http is for the embedded space on 127.0.0.1 only"
+		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, " +
+			"in quotes; plain http is for the embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrEndpoint):
-		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: Google's is the usual one"
+		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
+			"Google's is the usual one"
 	case errors.Is(err, ErrCredentials):
 		return "log in (gchat-hooks login), or set GOOGLE_CHAT_CREDENTIALS_FILE to a credentials file that may read the space"
 	case errors.Is(err, ErrNotTold):
@@ -154,7 +160,8 @@ func Hint(err error) string {
 	case e.HTTP == 403:
 		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
 	case e.HTTP == 404 && strings.Contains(e.Message, "Chat app not found"):
-		return "Google wants a Chat app for this: configure one in the credentials' Cloud project (Google Chat API > Configuration)"
+		return "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
+			"(Google Chat API > Configuration)"
 	case e.HTTP == 404:
 		return "the webhook or the space was deleted, or the space id is wrong"
 	case e.HTTP == 429:
@@ -207,4 +214,52 @@ func loopback(host string) bool {
 // AllowedBase says whether requests may go there: TLS anywhere, plain http only to this machine.
 func AllowedBase(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+}
+
+// What one answer may hold when it is unpacked. A page of 1,000 messages has a few MB and a few thousand values.
+const (
+	bodyLimit   = 32 << 20 // bytes
+	valuesLimit = 200_000  // objects and lists of JSON; three bytes of body become one of some 500 in memory
+)
+
+var errTooMuch = errors.New("the answer is larger than any of Chat's")
+
+// limitBodies is the default transport, and keeps an answer that has no end, or unpacks to a large one, from filling the
+// memory.
+type limitBodies struct{}
+
+func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		resp.Body = &limitedBody{ReadCloser: resp.Body}
+	}
+	return resp, err
+}
+
+// limitedBody counts what is read of an answer, after the transport has unpacked it.
+type limitedBody struct {
+	io.ReadCloser
+	bytes, values     int
+	inString, escaped bool
+}
+
+func (l *limitedBody) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	l.bytes += n
+	for _, c := range p[:n] {
+		switch {
+		case l.escaped:
+			l.escaped = false
+		case l.inString:
+			l.escaped, l.inString = c == '\\', c != '"'
+		case c == '"':
+			l.inString = true
+		case c == '{' || c == '[':
+			l.values++
+		}
+	}
+	if l.bytes > bodyLimit || l.values > valuesLimit {
+		return 0, errTooMuch
+	}
+	return n, err
 }

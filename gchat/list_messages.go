@@ -14,6 +14,8 @@ import (
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+
+	"gchat-hooks/state"
 )
 
 // ErrEndpoint says that the configured base URL of the API is none that requests may go to.
@@ -114,8 +116,9 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
-		Filter(fmt.Sprintf("createTime > %q", t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano))) // Chat counts microseconds
+		Filter(fmt.Sprintf("createTime > %q", after))
 	token, seen := "", map[string]bool{}
 	for range maxPages {
 		if token != "" {
@@ -189,4 +192,45 @@ func (r *Reader) failed(err error) error {
 		return tokenError(token, time.Now())
 	}
 	return unquote(err)
+}
+
+// Person is a person in Chat.
+type Person struct {
+	Name        string // users/ID
+	Email       string // where Chat gives it
+	DisplayName string // where Chat gives it
+}
+
+// ErrNotTold says that Chat cannot tell who the credentials belong to: that person wrote nothing that a search finds.
+var ErrNotTold = errors.New("chat does not tell who that is")
+
+// Me is the person whose login reads. With the scopes that reading takes, the API does not tell who that is (members.get
+// takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
+// Errors are ErrNotTold, ErrCredentials and the API's.
+func (r *Reader) Me(ctx context.Context) (Person, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
+	got, err := r.svc.Spaces.Messages.Search("spaces/-", mine).
+		Fields("results/message/sender"). // not what was said
+		Context(ctx).Do()
+	if err != nil {
+		return Person{}, fmt.Errorf("ask who logged in: %w", r.failed(err))
+	}
+	var me Person
+	for _, res := range got.Results {
+		if res == nil || res.Message == nil || res.Message.Sender == nil {
+			continue
+		}
+		s := res.Message.Sender
+		// Two senders would mean that the filter was not understood.
+		if s.Type != "HUMAN" || !state.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
+			return Person{}, ErrNotTold
+		}
+		me = Person{s.Name, s.Email, s.DisplayName}
+	}
+	if me.Name == "" {
+		return Person{}, ErrNotTold
+	}
+	return me, nil
 }

@@ -31,7 +31,9 @@ func Block(s string) string {
 		}
 		kept = append(kept, l)
 	}
-	kept = kept[:max(0, len(kept)-blankTail(kept))]
+	for len(kept) > 0 && kept[len(kept)-1] == "" {
+		kept = kept[:len(kept)-1]
+	}
 	if len(kept) == 0 {
 		return ""
 	}
@@ -45,13 +47,6 @@ func Block(s string) string {
 		}
 	}
 	return inert(strings.Join(kept, "\n"))
-}
-
-func blankTail(lines []string) (n int) {
-	for n < len(lines) && lines[len(lines)-1-n] == "" {
-		n++
-	}
-	return n
 }
 
 func indented(lines []string) bool {
@@ -221,8 +216,9 @@ func fuses(r rune) bool {
 // text may begin with one of them, or with what looks like it.
 var ownPrefixes = [...]string{
 	"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Session]", "[Error]",
-	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]", "[Cancelled]",
-	"[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]", "[Wake]", "[Setup]",
+	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]",
+	"[Cancelled]", "[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]",
+	"[Wake]", "[Setup]",
 }
 
 // forgeries are the letters of ownPrefixes, as lettersOf gives them.

@@ -121,7 +121,7 @@ func closed(s string) string {
 	return s
 }
 
-// CancelledText says in the thread that nobody needs to answer any more, and why.
+// CancelledText says in the thread that no answer is needed any more, and why.
 func CancelledText(sessionName string, prompts []state.Prompt, why string) string {
 	return fit(func(d *draft) {
 		d.add("[Cancelled] ", d.line(sessionName), "\n")
@@ -137,11 +137,11 @@ func CancelledText(sessionName string, prompts []state.Prompt, why string) strin
 	})
 }
 
-// TimedOutText says in the thread that nobody replied in time, what comes of it, and what the timeout policy chose in the
+// TimedOutText says in the thread that no reply came in time, what comes of it, and what the timeout policy chose in the
 // person's place, where the person had not answered. Both are by index into prompts.
-func TimedOutText(sessionName string, prompts []state.Prompt, chosen []state.Answer, given map[int]state.Answer, what string) string {
+func TimedOutText(session string, prompts []state.Prompt, chosen []state.Answer, given map[int]state.Answer, what string) string {
 	return fit(func(d *draft) {
-		d.add("[Timeout] ", d.line(sessionName), "\n")
+		d.add("[Timeout] ", d.line(session), "\n")
 		if len(prompts) > 0 {
 			d.add("\n")
 		}

@@ -358,7 +358,9 @@ func (c *choices) chosen(numbers []int) (labels []string) {
 	return labels
 }
 
-var numberForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`) })
+var numberForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`)
+})
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
 // anything else. Bare is a number without any decoration.

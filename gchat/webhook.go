@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -48,7 +49,7 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 		return nil, ErrNotWebhook
 	}
 	if m := webhookPath().FindStringSubmatch(u.Path); m != nil {
-		space = m[2] // where it posts, whatever is configured: replies come nowhere else
+		space = m[2] // replies come where it posts, and not to another space that is configured
 	}
 	if space == "" {
 		return nil, ErrNotWebhook
@@ -96,7 +97,7 @@ type Post struct {
 	Text       string // Chat's own markup, at most MaxText bytes
 	ThreadName string // reply in this thread, or
 	ThreadKey  string // in the thread of this key, which it begins if need be; both "" begin a thread of their own
-	MessageID  string // client-…: Chat keeps one message of an id, whatever is sent twice
+	MessageID  string // client-…: Chat keeps one message of an id
 }
 
 // Body is the JSON that is posted.
@@ -165,36 +166,39 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 	u.RawQuery = strings.TrimPrefix(q, "&")
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(p.Body()))
+	resp, got, err := w.do(ctx, u.String(), p.Body())
+	if resp == nil {
+		return Posted{}, fmt.Errorf("post message: %w", err)
+	}
+	posted, perr := readPosted(resp, got, w.Space)
+	switch {
+	case perr == nil:
+		return posted, nil
+	case err != nil && errors.Is(perr, ErrNonsense):
+		perr = err
+	}
+	return Posted{}, fmt.Errorf("post message: %w", perr)
+}
+
+// do posts a body and reads the answer. Without an answer resp is nil; err besides one is why it broke off.
+func (w *Webhook) do(ctx context.Context, to string, body []byte) (resp *http.Response, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return Posted{}, ErrNotWebhook
+		return nil, nil, ErrNotWebhook
 	}
 	req.Header.Set("Content-Type", "application/json; charset=UTF-8")
 	client := w.Client
 	if client == nil {
 		client = noRedirects
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Posted{}, fmt.Errorf("post message: %w", unquote(err))
+	if resp, err = client.Do(req); err != nil {
+		return nil, nil, unquote(err)
 	}
 	defer resp.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	posted, perr := readPosted(resp, got, w.Space)
-	if perr == nil || !errors.Is(perr, ErrNonsense) {
-		return posted, wrap(perr)
+	if answer, err = io.ReadAll(io.LimitReader(resp.Body, maxBody)); err != nil {
+		err = fmt.Errorf("read answer: %w", unquote(err))
 	}
-	if err != nil {
-		return Posted{}, fmt.Errorf("post message: read answer: %w", unquote(err))
-	}
-	return Posted{}, wrap(perr)
-}
-
-func wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("post message: %w", err)
+	return resp, answer, err
 }
 
 // readPosted makes sense of the answer to a post, or does not.
@@ -248,3 +252,66 @@ func shorten(s string, n int) string {
 	}
 	return s[:n] + "…"
 }
+
+// Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
+// ("Message cannot be empty.") once key and token are right, and with other words when they are not. ahead is how far
+// Chat's clock is ahead of ours, to about a second, where it told (clock). Errors are those of Post. What stands in for Chat
+// may take the empty message and tell its name: it let the webhook in, too.
+//
+// That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
+// back proves it.
+func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, clock bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	resp, body, err := w.do(ctx, w.url.String(), []byte("{}"))
+	if err != nil {
+		return 0, false, fmt.Errorf("reach webhook: %w", err)
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		ahead, clock = time.Until(t), true
+	}
+	answer := answeredError(resp.StatusCode, resp.Header, body)
+	switch {
+	case resp.StatusCode == http.StatusBadRequest && !answer.badKey() && answer.Status == "INVALID_ARGUMENT":
+		return ahead, clock, nil // refused as empty: let in
+	case resp.StatusCode >= 200 && resp.StatusCode < 300 && namesMessage(body):
+		return ahead, clock, nil
+	case resp.StatusCode < 400:
+		return ahead, clock, fmt.Errorf("reach webhook: %w", ErrNonsense)
+	}
+	return ahead, clock, fmt.Errorf("reach webhook: %w", answer)
+}
+
+// namesMessage says that an answer is a message of some space.
+func namesMessage(body []byte) bool {
+	var created struct {
+		Name string `json:"name"`
+	}
+	return json.Unmarshal(body, &created) == nil && strings.HasPrefix(created.Name, "spaces/")
+}
+
+var threadParts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
+})
+
+// ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
+// it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this
+// machine it is its page, which may ask for the token that status must not show.
+func ThreadLink(chat, thread string) string {
+	m := threadParts().FindStringSubmatch(thread)
+	host, space, _ := strings.Cut(chat, "/")
+	if m == nil || space != "spaces/"+m[1] {
+		return ""
+	}
+	if host == googleHost {
+		return "https://chat.google.com/room/" + m[1] + "/" + m[2]
+	}
+	name, _, err := net.SplitHostPort(host)
+	if ip := net.ParseIP(name); err == nil && m[1] == embeddedSpace && (name == "localhost" || ip != nil && ip.IsLoopback()) {
+		return "http://" + host + "/#" + m[2]
+	}
+	return ""
+}
+
+// embeddedSpace is the one space of the embedded server.
+const embeddedSpace = "local"

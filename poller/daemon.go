@@ -346,23 +346,11 @@ func (d *Daemon) listOnce(ctx context.Context, q *state.Question) error {
 	return err
 }
 
-// Misconfigured says that the daemon has nothing that it could do before a person changes something.
-type Misconfigured struct {
-	err  error
-	hint string
-}
-
-func (m *Misconfigured) Error() string { return m.err.Error() }
-func (m *Misconfigured) Unwrap() error { return m.err }
-
-// Hint says what to change.
-func (m *Misconfigured) Hint() string { return m.hint }
-
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
 		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"
-		return &Misconfigured{err, hint}
+		return &state.UserError{Err: err, Hint: hint}
 	}
 	return err
 }
@@ -389,9 +377,11 @@ func (d *Daemon) check() error {
 		broken = append(broken, cfg.Problems...)
 	}
 	if len(broken) > 0 {
-		return &Misconfigured{broken[0], "mend it, then start the daemon again: gchat-hooks poller install"}
+		return &state.UserError{Err: broken[0], Hint: "mend it, then start the daemon again: gchat-hooks poller install"}
 	}
-	return &Misconfigured{errors.New("no webhook and no space are configured"),
-		"gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
-			"then start the daemon again: gchat-hooks poller install"}
+	return &state.UserError{
+		Err: errors.New("no webhook and no space are configured"),
+		Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+			"then start the daemon again: gchat-hooks poller install",
+	}
 }

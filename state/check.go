@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// doctorFix is the mend of whatever --fix does by itself.
+// doctorFix is the mend of what --fix does by itself.
 const doctorFix = "gchat-hooks doctor --fix"
 
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
@@ -36,12 +37,14 @@ func Checks(env Getenv, now func() time.Time) []Check {
 func checkConfig(env Getenv) (fs []Finding) {
 	cfg := LoadConfig(env, ProjectDir(env))
 	for _, err := range cfg.Problems {
-		f := Finding{Level: LevelWarn, What: OneLine(err.Error()), Means: "the value is not used", Mend: "mend the value in the configuration; docs/configuration.md lists what each takes"}
+		f := warning(OneLine(err.Error()), "the value is not used",
+			"mend the value in the configuration; docs/configuration.md lists what each takes")
 		if path, broken := brokenFile(err); broken {
-			f.Level, f.Means, f.Mend = LevelFail, "neither this file nor those that rank below it are used", "mend the JSON in "+path
+			f = failure(f.What, "neither this file nor those that rank below it are used", "mend the JSON in "+path)
 		}
 		if errors.Is(err, errUntrusted) {
-			f.Means, f.Mend = "your own configuration alone is used here", "start claude in that folder and trust it, if its files are yours"
+			f.Means = "your own configuration alone is used here"
+			f.Mend = "start claude in that folder and trust it, if its files are yours"
 		}
 		fs = append(fs, f)
 	}
@@ -62,8 +65,9 @@ func brokenFile(err error) (path string, ok bool) {
 func checkWaiting(env Getenv, now time.Time) (fs []Finding) {
 	box := OutboxIn(UserState(env))
 	for _, p := range box.Pauses() {
-		fs = append(fs, Finding{Level: LevelFail, What: fmt.Sprintf("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), OneLine(p.Why)),
-			Means: "questions and reports of its projects wait", Mend: "mend the webhook (see chat.webhook), then gchat-hooks flush"})
+		what := fmt.Sprintf("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), OneLine(p.Why))
+		fs = append(fs, failure(what, "questions and reports of its projects wait",
+			"mend the webhook (see chat.webhook), then gchat-hooks flush"))
 	}
 	waiting, _ := box.Waiting()
 	n, late, why := 0, 0, ""
@@ -78,8 +82,8 @@ func checkWaiting(env Getenv, now time.Time) (fs []Finding) {
 		}
 	}
 	if late > 0 {
-		fs = append(fs, Finding{Level: LevelWarn, What: fmt.Sprintf("messages that wait to be sent for more than 10 minutes: %d%s", late, why),
-			Means: "their threads do not know yet", Mend: "gchat-hooks flush"})
+		what := fmt.Sprintf("messages that wait to be sent for more than 10 minutes: %d%s", late, why)
+		fs = append(fs, warning(what, "their threads do not know yet", "gchat-hooks flush"))
 	}
 	if len(fs) > 0 {
 		return fs
@@ -93,26 +97,29 @@ func checkDead(env Getenv) []Finding {
 	if len(dead) == 0 {
 		return Fine("no message was refused for good")
 	}
-	return []Finding{{Level: LevelWarn, What: fmt.Sprintf("messages that were refused for good: %d, the last one: %s", len(dead), OneLine(dead[len(dead)-1].LastError)),
-		Means: "they never came into the space", Mend: "gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"}}
+	last := OneLine(dead[len(dead)-1].LastError)
+	return []Finding{warning(fmt.Sprintf("messages that were refused for good: %d, the last one: %s", len(dead), last),
+		"they never came into the space",
+		"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead")}
 }
 
 // checkPIDFiles finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end
 // with their holder.
 func checkPIDFiles(env Getenv) (fs []Finding) {
 	for _, dir := range stateFolders(env) {
-		pid := DaemonPID(dir)
-		if _, err := os.Lstat(filepath.Join(dir, pidFile)); err != nil || DaemonRuns(dir) {
+		path := filepath.Join(dir, pidFile)
+		if !exists(path) || DaemonRuns(dir) {
 			continue
 		}
-		fs = append(fs, Finding{Level: LevelWarn, What: fmt.Sprintf("%s names pid %d, and no daemon runs for that folder", filepath.Join(dir, pidFile), pid),
-			Means: "a daemon was killed; scripts that trust the file would signal another process", Mend: doctorFix,
-			Fix: func() (string, error) {
-				if DaemonRuns(dir) { // one came up since
-					return "left the pid file alone: a daemon runs now", nil
-				}
-				return "removed " + filepath.Join(dir, pidFile), os.Remove(filepath.Join(dir, pidFile))
-			}})
+		f := warning(fmt.Sprintf("%s names pid %d, and no daemon runs for that folder", path, DaemonPID(dir)),
+			"a daemon was killed; scripts that trust the file would signal another process", doctorFix)
+		f.Fix = func() (string, error) {
+			if DaemonRuns(dir) { // one came up since
+				return "left the pid file alone: a daemon runs now", nil
+			}
+			return "removed " + path, os.Remove(path)
+		}
+		fs = append(fs, f)
 	}
 	if len(fs) == 0 {
 		return Fine("no daemon left its pid file behind")
@@ -129,7 +136,7 @@ func stateFolders(env Getenv) (dirs []string) {
 	return append(dirs, UserState(env))
 }
 
-// checkDamaged finds state files that did not parse. It moves none aside: that is for whoever needs them.
+// checkDamaged finds state files that did not parse. It moves none aside: a hook or the poller does when it reads one.
 func checkDamaged(env Getenv) (fs []Finding) {
 	for _, dir := range append(stateFolders(env), SpareState(env)) {
 		var found []string
@@ -147,12 +154,134 @@ func checkDamaged(env Getenv) (fs []Finding) {
 			}
 		}
 		for _, path := range found {
-			fs = append(fs, Finding{Level: LevelWarn, What: "a state file does not parse: " + path, Means: "what it held is out of use: a question, or what waited",
-				Mend: "look whether you need it, then: rm " + ShellQuoted(path)})
+			fs = append(fs, warning("a state file does not parse: "+path,
+				"a question in it, or a message, is out of use", "look whether you need it, then: rm "+ShellQuoted(path)))
 		}
 	}
 	if len(fs) == 0 {
 		return Fine("all state files parse")
 	}
 	return fs
+}
+
+// Level says how bad a finding of `gchat-hooks doctor` is.
+type Level string
+
+const (
+	LevelOK   Level = "ok"
+	LevelWarn Level = "warn" // something does not work as it could, or will not before long
+	LevelFail Level = "fail" // questions are not asked, or not answered, in Chat; or a secret lies open
+	LevelSkip Level = "skip" // it was not looked at, and why
+)
+
+// Finding is what a check of `gchat-hooks doctor` has to say in one line. None of its words may be a secret.
+type Finding struct {
+	ID    string `json:"id"` // of the check, stable: room.thing
+	Level Level  `json:"level"`
+	What  string `json:"what"`
+	Means string `json:"means,omitempty"` // what it keeps from working
+	Mend  string `json:"mend,omitempty"`  // the command or the change that mends it
+	Fixed string `json:"fixed,omitempty"` // what --fix did about it
+
+	// Fix mends it where that is safe: nothing a person wrote is changed. It says what it did. nil: a person has to.
+	Fix func() (did string, err error) `json:"-"`
+}
+
+// Check is one look at how things are. It changes nothing, ends soon after its context, and has one finding at least.
+type Check struct {
+	ID  string
+	Run func(ctx context.Context) []Finding
+}
+
+func warning(what, means, mend string) Finding {
+	return Finding{Level: LevelWarn, What: what, Means: means, Mend: mend}
+}
+
+func failure(what, means, mend string) Finding {
+	return Finding{Level: LevelFail, What: what, Means: means, Mend: mend}
+}
+
+// Fine is the finding of a check that found nothing wrong.
+func Fine(what string) []Finding { return []Finding{{Level: LevelOK, What: what}} }
+
+// Skipped is the finding of a check that could not be made, or does not apply.
+func Skipped(why string) []Finding { return []Finding{{Level: LevelSkip, What: why}} }
+
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// checkFolders looks whether state can be written where it is to be.
+func checkFolders(env Getenv) (found []Finding) {
+	if Home(env) == noHome {
+		return []Finding{failure("HOME is not set",
+			"there is no configuration and no state of yours, so questions stay in the terminal", "export HOME=~")}
+	}
+	missingOnes := []string{}
+	for _, dir := range append(stateFolders(env), filepath.Dir(LogPath(env))) {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && info.IsDir():
+			probe, err := os.CreateTemp(dir, ".new-")
+			if err == nil {
+				probe.Close()
+				err = os.Remove(probe.Name())
+			}
+			if err != nil {
+				is := ShellQuoted(dir)
+				found = append(found, failure("nothing can be written to "+dir+": "+reason(err), notKept,
+					"see who owns it and whether the disk is full (ls -ld "+is+"; df "+is+"), or set GCHAT_STATE_DIR"))
+			}
+		case err == nil:
+			found = append(found, notAFolder(dir))
+		case missing(err):
+			if up := nearest(dir); !isDir(up) {
+				found = append(found, notAFolder(up))
+			} else {
+				missingOnes = append(missingOnes, dir)
+			}
+		default:
+			found = append(found, failure("cannot look at "+dir+": "+reason(err), notKept,
+				"see who owns its folders: ls -ld "+ShellQuoted(filepath.Dir(dir))))
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	if len(missingOnes) > 0 {
+		found = Fine("state folders are made at their first use: " + strings.Join(missingOnes, ", "))
+		found[0].Fix = func() (string, error) {
+			for _, dir := range missingOnes {
+				if err := mkdir(dir); err != nil {
+					return "", err
+				}
+			}
+			return "made " + strings.Join(missingOnes, ", "), nil
+		}
+		return found
+	}
+	return Fine("state folders can be written")
+}
+
+const notKept = "questions cannot be kept, so they stay in the terminal"
+
+func notAFolder(path string) Finding {
+	return failure(path+" is a file where a folder has to be", notKept, "mv "+ShellQuoted(path)+" "+ShellQuoted(path+".old"))
+}
+
+// nearest is the closest of a path's parents that exists.
+func nearest(path string) string {
+	for path = filepath.Dir(path); path != filepath.Dir(path) && !exists(path); {
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -141,7 +141,7 @@ func TestSettingsAreAll(t *testing.T) {
 		{"report_rules.go", `file\["(\w+)"\]`, ""},
 		{"report_rules.go", `each\("(\w+)"`, ""},
 		{"report_rules.go", `v\["(\w+)"\]`, "notifications.*."},
-		{"quiet_hours.go", `json:"(\w+)"`, "quiet_hours."},
+		{"report_rules.go", `json:"(\w+)"`, "quiet_hours."},
 	} {
 		b, err := os.ReadFile(in.file)
 		if err != nil {

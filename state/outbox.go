@@ -10,6 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,7 +21,7 @@ import (
 type Outgoing struct {
 	MessageID  string    `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
 	Key        string    `json:"key"`        // what is put again under the same key is the same message; "" is MessageID
-	Chat       string    `json:"chat"`       // host/spaces/S: another environment's webhook must not send it elsewhere; "" before a command was asked for the webhook
+	Chat       string    `json:"chat"`       // host/spaces/S, the only place it may go to; "" before a command told the webhook
 	ThreadName string    `json:"thread_name,omitempty"`
 	ThreadKey  string    `json:"thread_key,omitempty"`
 	Parts      []string  `json:"parts"` // its texts: one message each, in this order
@@ -121,8 +124,8 @@ func (o Outbox) Rewrite(m *Outgoing) error {
 	return syncDir(o.Dir)
 }
 
-// rename replaces a waiting message's file while nobody looks for what was put before: where a file system gives a renamed
-// file a new place in its folder (tmpfs and btrfs do), who reads the folder meanwhile can find neither the old nor the new.
+// rename replaces a waiting message's file while no process looks for what was put before: where a file system gives a
+// renamed file a new place in its folder (tmpfs and btrfs do), a reader of the folder can find neither the old nor the new.
 func (o Outbox) rename(from, to string) error {
 	unlock, err := o.lockNames()
 	if err != nil {
@@ -175,4 +178,234 @@ func (o Outbox) senderLock(chat string) string {
 func hashName(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])
+}
+
+// Queued is a message's place in the outbox, as its file name tells.
+type Queued struct {
+	Path string
+	Lane string // messages of one lane go in order: hashes of chat and thread
+	Key  string // as a file name
+	At   time.Time
+}
+
+// laneChat is how many characters of a lane are the chat's hash.
+const laneChat = 6
+
+func lane(m *Outgoing) string {
+	thread := m.Thread()
+	if m.Chat == "" { // each command's messages go their own way
+		thread += "\x00" + m.ProjectDir
+	}
+	return hashName(m.Chat)[:laneChat] + hashName(thread)[:8]
+}
+
+// OnlyTo says, without reading it, that the message is for that chat.
+func (q Queued) OnlyTo(chat string) bool { return strings.HasPrefix(q.Lane, hashName(chat)[:laneChat]) }
+
+// NeverTo says, without reading it, that the message is for another chat than that. One that was put before a command was
+// asked for the webhook may go anywhere.
+func (q Queued) NeverTo(chat string) bool { return !q.OnlyTo(chat) && !q.OnlyTo("") }
+
+// Queue is what waits, by lane, each in its order. It reads file names only.
+func (o Outbox) Queue() ([][]Queued, error) {
+	all, err := o.queue()
+	if err != nil {
+		return nil, err
+	}
+	var lanes [][]Queued
+	at := map[string]int{}
+	for _, q := range all {
+		i, ok := at[q.Lane]
+		if !ok {
+			i = len(lanes)
+			at[q.Lane], lanes = i, append(lanes, nil)
+		}
+		lanes[i] = append(lanes[i], q)
+	}
+	return lanes, nil
+}
+
+func (o Outbox) queue() (all []Queued, err error) {
+	entries, err := os.ReadDir(o.Dir) // sorted: the oldest first
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	for _, e := range entries {
+		name, isMessage := strings.CutSuffix(e.Name(), ".json")
+		parts := strings.SplitN(name, "-", 3)
+		if !isMessage || strings.HasPrefix(name, ".") || len(parts) != 3 {
+			continue
+		}
+		nanos, err := strconv.ParseInt(parts[0], 10, 64)
+		if err != nil {
+			continue
+		}
+		all = append(all, Queued{Path: filepath.Join(o.Dir, e.Name()), Lane: parts[1], Key: parts[2], At: time.Unix(0, nanos)})
+	}
+	return all, nil
+}
+
+var errNoText = errors.New("no text")
+
+// Load reads a waiting message; nil when it waits no more. What does not parse is moved aside and returned as *Corrupt.
+func (o Outbox) Load(path string) (*Outgoing, error) {
+	b, err := os.ReadFile(path)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read message: %w", err)
+	}
+	m := &Outgoing{}
+	if err = json.Unmarshal(b, m); err == nil && len(m.Parts) == 0 {
+		err = errNoText
+	}
+	if err != nil {
+		return nil, setAside(path, err)
+	}
+	m.Path = path
+	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))
+	return m, nil
+}
+
+// Waiting are all messages to be sent, oldest first, and what did not parse.
+func (o Outbox) Waiting() (ms []*Outgoing, bad []error) {
+	all, err := o.queue()
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, q := range all {
+		m, err := o.Load(q.Path)
+		if err != nil {
+			bad = append(bad, err)
+		} else if m != nil {
+			ms = append(ms, m)
+		}
+	}
+	return ms, bad
+}
+
+// Empty says that no message waits.
+func (o Outbox) Empty() bool {
+	all, err := o.queue()
+	return err == nil && len(all) == 0
+}
+
+// Merged names a message that went into another one.
+type Merged struct {
+	Key       string    `json:"key"`
+	MessageID string    `json:"message_id"`
+	CreatedAt time.Time `json:"created_at"`
+	File      string    `json:"file"`
+}
+
+// Merge makes one message of m and those that wait behind it, with these texts. Killed at any line it is either not done,
+// or Absorb ends it.
+func (o Outbox) Merge(m *Outgoing, others []*Outgoing, parts []string) error {
+	was := *m
+	m.Parts, m.Merged = parts, slices.Clone(m.Merged)
+	for _, other := range others {
+		m.Merged = append(m.Merged, Merged{other.Key, other.MessageID, other.CreatedAt, filepath.Base(other.Path)})
+	}
+	if err := o.Rewrite(m); err != nil {
+		*m = was
+		return err
+	}
+	return o.Absorb(m)
+}
+
+// Absorb removes the messages that m holds the texts of. It must be done before m is sent.
+func (o Outbox) Absorb(m *Outgoing) error {
+	for _, other := range m.Merged {
+		path := filepath.Join(o.Dir, filepath.Base(other.File))
+		if _, err := os.Stat(path); missing(err) {
+			continue
+		}
+		r := Receipt{MessageID: other.MessageID, CreatedAt: other.CreatedAt, Into: m.Key, IntoID: m.MessageID}
+		if err := o.receive(other.Key, r); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil && !missing(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// deadAge is how long a message that cannot be sent is kept.
+const deadAge = 30 * 24 * time.Hour
+
+func (o Outbox) deadDir() string { return filepath.Join(o.Dir, "dead") }
+
+// Park puts a message aside that Chat will never take as it is, with the reason.
+func (o Outbox) Park(m *Outgoing, why string) error {
+	if err := o.Absorb(m); err != nil {
+		return err
+	}
+	m.LastError = why
+	if err := mkdir(o.deadDir()); err != nil {
+		return err
+	}
+	if err := o.Rewrite(m); err != nil {
+		return err
+	}
+	o.NotTried(m)
+	return os.Rename(m.Path, filepath.Join(o.deadDir(), filepath.Base(m.Path)))
+}
+
+// Dead are the messages that were put aside, oldest first.
+func (o Outbox) Dead() []*Outgoing {
+	ms, _ := Outbox{Dir: o.deadDir()}.Waiting()
+	return ms
+}
+
+// Revive puts dead messages back into the queue, after a person changed what they failed for. It returns how many.
+func (o Outbox) Revive(now time.Time) (n int, err error) {
+	for _, m := range o.Dead() {
+		m.Tries, m.LastError, m.NotBefore = 0, "", now // else the old ones would be too old again
+		if err := o.Rewrite(m); err != nil {
+			return n, err
+		}
+		if err := os.Rename(m.Path, filepath.Join(o.Dir, filepath.Base(m.Path))); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// ForgetDead removes the messages that were put aside, and returns them.
+func (o Outbox) ForgetDead() (gone []*Outgoing, err error) {
+	for _, m := range o.Dead() {
+		err := os.Remove(m.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was revived, or is too old
+		}
+		if err != nil {
+			return gone, err
+		}
+		gone = append(gone, m)
+	}
+	return gone, nil
+}
+
+// Release lets go of what is held back for a digest.
+func (o Outbox) Release(now time.Time) error {
+	ms, _ := o.Waiting()
+	for _, m := range ms {
+		if m.Tries > 0 || !now.Before(m.NotBefore) {
+			continue
+		}
+		lock, err := lockSoon(o.senderLock(m.Chat))
+		if err != nil {
+			return err
+		}
+		m.NotBefore = now
+		err = o.Rewrite(m)
+		lock.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Receipt is what is remembered, for a day, of a message that left the outbox: so that it is not put again, and for the
-// one who waits for it. It is found by the message's key; a later message of the same key has it overwritten.
+// process that waits for it. It is found by the message's key; a later message of the same key has it overwritten.
 type Receipt struct {
 	MessageID  string    `json:"message_id"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -33,8 +33,8 @@ func (o Outbox) Receipt(key string) (Receipt, bool) {
 	return r, true
 }
 
-// Arrived is the receipt of a message that Chat has, also inside another one. id is its MessageID; "" takes whichever
-// was last put under the key.
+// Arrived is the receipt of a message that Chat has, also inside another one. id is its MessageID; "" takes the last
+// message under the key.
 func (o Outbox) Arrived(key, id string) (r Receipt, ok bool) {
 	for range 4 {
 		if r, ok = o.Receipt(key); !ok || id != "" && r.MessageID != id {
@@ -112,9 +112,6 @@ func (o Outbox) Settle(m *Outgoing) (bool, error) {
 }
 
 func (o Outbox) receive(key string, r Receipt) error {
-	if err := mkdir(filepath.Dir(o.receiptPath(key))); err != nil {
-		return err
-	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -179,6 +176,6 @@ func (o Outbox) Sweep(now time.Time) {
 			}
 		}
 	}
-	removeOld(o.Dir, ".new-", now) // of processes that were killed while they wrote
-	removeOld(o.deadDir(), "", now.Add(MaxAge-deadAge))
+	removeOld(o.Dir, ".new-", MaxAge, now) // of processes that were killed while they wrote
+	removeOld(o.deadDir(), "", deadAge, now)
 }

@@ -14,12 +14,12 @@ import (
 type Status string
 
 const (
-	Pending   Status = "pending"   // asked, nobody answered yet
+	Pending   Status = "pending"   // asked, not answered yet
 	Answered  Status = "answered"  // a reply was claimed; Claude Code has not confirmed it yet
 	Resolved  Status = "resolved"  // Claude Code has the answer, from the thread or from the terminal
 	Cancelled Status = "cancelled" // Esc, quit, crash, "chat about this"
 	Abandoned Status = "abandoned" // its tmux session is gone (inject mode)
-	TimedOut  Status = "timeout"   // nobody replied in time (deny mode)
+	TimedOut  Status = "timeout"   // not answered in time (deny mode)
 	Expired   Status = "expired"   // 24 hours old
 )
 
@@ -30,10 +30,10 @@ func (s Status) Open() bool { return s == Pending || s == Answered }
 var next = map[Status][]Status{
 	Pending:  {Answered, Resolved, Cancelled, Abandoned, TimedOut, Expired},
 	Answered: {Resolved, Cancelled, Abandoned, Expired},
-	TimedOut: {Answered, Resolved, Expired}, // somebody may wait again
+	TimedOut: {Answered, Resolved, Expired}, // a late reply still counts
 }
 
-// ErrTransition is what a step that a question's life does not allow returns. Somebody else was faster.
+// ErrTransition is what a step that a question's life does not allow returns. Another process was faster.
 var ErrTransition = errors.New("question is not in that state any more")
 
 // Mode is how the answer reaches Claude Code.
@@ -97,7 +97,7 @@ const (
 )
 
 // Local is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and
-// whoever can write there owns the session.
+// only the session's owner can write there.
 const Local = "local"
 
 // Reply is a message of a person in the question's thread. MessageName is its Chat resource name and is used once.
@@ -116,7 +116,7 @@ type Typing struct {
 	At     time.Time `json:"at"`               // of the last key
 	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
 	Last   string    `json:"last"`             // the last key; "text" for words
-	Commit bool      `json:"commit,omitempty"` // the last key was the one that submits
+	Commit bool      `json:"commit,omitempty"` // the last key was that which submits
 	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the daemon was killed in it, or is at it
 	Result string    `json:"result,omitempty"` // injected, clean or dirty
 	Why    string    `json:"why,omitempty"`    // for a person
@@ -149,16 +149,16 @@ type Question struct {
 	PromptID        string            `json:"prompt_id,omitempty"` // Claude Code's, from 2.1.196
 	ToolUseID       string            `json:"tool_use_id,omitempty"`
 	AgentID         string            `json:"agent_id,omitempty"`   // of the subagent that asks; "" for the session itself
-	InputHash       string            `json:"input_hash,omitempty"` // of tool_input.questions: what ties a PermissionRequest to its PreToolUse
+	InputHash       string            `json:"input_hash,omitempty"` // of its questions; ties a PermissionRequest to it
 	ClaudePID       int               `json:"claude_pid,omitempty"`
-	ClaudeStart     string            `json:"claude_start,omitempty"` // start time of that process, so that a reused pid is not taken for it
+	ClaudeStart     string            `json:"claude_start,omitempty"` // of that process: its pid may come again
 	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
 	TmuxSocket      string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
 	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the daemon did not find it (inject)
 	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it goes, or is
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
-	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived, whatever we heard
+	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived
 	Unwaited        bool              `json:"unwaited,omitempty"`     // its thread was told that no process waits for a reply
 	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
@@ -169,9 +169,9 @@ type Question struct {
 	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
 	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)
 	SessionEnded    *time.Time        `json:"session_ended_at,omitempty"` // this machine's clock, UTC (deny)
-	DeliveredAt     *time.Time        `json:"delivered_at,omitempty"`     // when a hook ended to wake the session with it; this machine's clock, UTC (deny)
+	DeliveredAt     *time.Time        `json:"delivered_at,omitempty"`     // a hook ended then to wake the session (deny)
 	DeliverySeen    bool              `json:"delivery_seen,omitempty"`    // it was made sure of, or given up (deny)
-	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout it went to the terminal (deny, ask-terminal)
+	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout in the terminal (deny)
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
 	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
@@ -179,7 +179,9 @@ type Question struct {
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
-	ResolvedBy      string            `json:"resolved_by,omitempty"`      // chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, timeout, policy, instead
+	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, timeout, policy
+	// or instead.
+	ResolvedBy string `json:"resolved_by,omitempty"`
 
 	Path string `json:"-"` // where it is on disk
 

@@ -85,7 +85,7 @@ func (q *Question) readForeign() {
 	}
 }
 
-// takeForeignAnswer makes a reply, which nobody judged yet, of an answer that another program wrote into the file. Without
+// takeForeignAnswer makes a reply that is still to be judged of an answer that another program wrote into the file. Without
 // one the question still waits: an empty answer is none.
 func (q *Question) takeForeignAnswer() {
 	q.Status = Pending
@@ -139,7 +139,10 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 }
 
 // foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.
-var foreignTimes = []string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00"}
+var foreignTimes = []string{
+	"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
+	"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
+}
 
 // withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC; nil when that mends nothing.
 func withOurTimes(b []byte) []byte {
@@ -199,7 +202,8 @@ func (q *Question) MarshalJSON() ([]byte, error) {
 		}
 		known[name] = true
 		f := v.Field(i)
-		if raw := q.raw[name]; raw == nil && opts == "omitempty" && (f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0) {
+		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0
+		if empty && q.raw[name] == nil && opts == "omitempty" {
 			continue
 		}
 		value := f.Interface()

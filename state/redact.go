@@ -1,19 +1,23 @@
 package state
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf16"
 )
 
-// secretShapes are the places where a secret shows even when nobody told us its value: the query of a webhook URL and of
+// secretShapes are the places where a secret shows even when its value is not known: the query of a webhook URL and of
 // a login's callback, a bearer token, the fields of a credentials file up to their end (keys hold blanks and escapes, refresh
-// tokens slashes), a token in the path of the embedded space, and whatever begins as Google's OAuth secrets do.
+// tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
 // Compiled at its first use: most hooks log nothing.
 var secretShapes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=|bearer\s+)[^\s"'&<>\\]+` +
+	return regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
+		`|bearer\s+)[^\s"'&<>\\]+` +
 		`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
 		`|(/t/)[^\s"'&<>\\/]+` +
 		`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
@@ -54,3 +58,62 @@ func (r *Redactor) Clean(s string) string {
 	}
 	return secretShapes().ReplaceAllString(s, "${1}${2}${3}[secret]")
 }
+
+// Printable is text that does nothing to a terminal: a log, a question, a session's name hold what other people wrote. It
+// shortens nothing: the Redactor does not know half a secret.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || unicode.IsSpace(r) && r < unicode.MaxASCII && r != '\r' && r != '\v' && r != '\f' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// OneLine is Printable text in one line.
+func OneLine(s string) string { return strings.Join(strings.Fields(Printable(s)), " ") }
+
+// ShellQuoted is a word as a POSIX shell takes it.
+func ShellQuoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// PrintableJSON is JSON that does nothing to a terminal and means the same: what would is escaped.
+func PrintableJSON(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < unicode.MaxASCII || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// HideConfigured makes the secrets unreadable that are configured here: a text that quotes the configuration, or an answer
+// to a request, may hold one.
+func (r *Redactor) HideConfigured(env Getenv, c *Config) {
+	r.Hide(c.WebhookURL)
+	r.Hide(c.AnthropicKey)
+	if l, err := ReadLogin(LoginFile(env)); err == nil {
+		r.Hide(l.RefreshToken)
+		r.Hide(l.ClientSecret)
+	}
+}
+
+// UserError is an error as a person reads it: a command ends with it.
+type UserError struct {
+	Err  error  // what is wrong
+	Hint string // what to do about it; "" where there is nothing to add
+	Code int    // the command's exit code; 0 stands for 1
+	Said bool   // the command has told it on stdout: nothing more is printed
+}
+
+func (e *UserError) Error() string { return e.Err.Error() }
+func (e *UserError) Unwrap() error { return e.Err }

@@ -35,11 +35,11 @@ type SessionRules struct {
 	StopGate      StopGate // complete: every check has its level
 }
 
-// TimeoutPolicy is what becomes of a question in deny mode that nobody replies to in time.
+// TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
 type TimeoutPolicy string
 
 const (
-	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that nobody replied
+	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
 	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
 	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
 )
@@ -226,13 +226,12 @@ func (c *Config) gate(where string, g StopGate) {
 		name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(check)), "-", "_")
 		level = GateLevel(strings.ToLower(strings.TrimSpace(string(level))))
 		known := name == QuestionAsked || name == PersistentAgents
-		switch level {
-		case GateOn, GateOff, GateAdvice:
-			if known {
-				g[name] = level
-				continue
-			}
+		if known && (level == GateOn || level == GateOff || level == GateAdvice) {
+			g[name] = level
+			continue
 		}
-		c.Problems = append(c.Problems, fmt.Errorf("%s: %q: %q: the checks are %s, each on, off or advice", where, check, level, strings.Join(gateChecks, " and ")))
+		checks := strings.Join(gateChecks, " and ")
+		c.Problems = append(c.Problems,
+			fmt.Errorf("%s: %q: %q: the checks are %s, each on, off or advice", where, check, level, checks))
 	}
 }

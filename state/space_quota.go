@@ -39,7 +39,7 @@ const (
 	maxLeftAlone = time.Hour
 	// quotaWait bounds how long a sender waits for the file. Only a stopped process holds it that long.
 	quotaWait = 100 * time.Millisecond
-	// staleAfter is when a pause that nobody tries any more is another webhook's past.
+	// staleAfter is when a pause that is not tried any more is another webhook's past.
 	staleAfter = 10 * time.Minute
 )
 
@@ -48,9 +48,8 @@ func (o Outbox) Quota(chat string) Quota {
 	return Quota{filepath.Join(o.Dir, ".quota", hashName(chat)+".json")}
 }
 
-// Take takes one write, when every is the time per write on average and burst how many may come at once. What somebody
-// waits for, a question for one, also goes while Chat was out of reach just now. It returns how long to wait instead, when
-// there is none.
+// Take takes one write, when every is the time per write on average and burst how many may come at once. An awaited write,
+// a question's for one, also goes while Chat was out of reach just now. Take returns how long to wait when there is none.
 func (q Quota) Take(now time.Time, every time.Duration, burst int, awaited bool) (wait time.Duration) {
 	q.update(func(r *quotaRecord) bool {
 		until := r.NotBefore
@@ -115,7 +114,7 @@ func (q Quota) Worked(webhook, project string, now time.Time) {
 	}
 }
 
-// Pause notes that a person has to mend a webhook. It reports whether that is news, and whether p.Told, that somebody will
+// Pause notes that a person has to mend a webhook. It reports whether that is news, and whether p.Told, that a person will
 // be told now, is.
 func (q Quota) Pause(webhook string, p Pause) (news, tell bool) {
 	q.update(func(r *quotaRecord) bool {
@@ -162,7 +161,7 @@ func (q Quota) read() (r quotaRecord) {
 	return r
 }
 
-// update changes the record under its lock. While somebody sits on the lock the record decides as it is, and stays so.
+// update changes the record under its lock. While another process keeps the lock the record decides as it is, and stays so.
 func (q Quota) update(change func(*quotaRecord) bool) {
 	l, err := lockWithin(q.path+".lock", quotaWait)
 	if err == nil {

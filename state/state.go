@@ -1,7 +1,7 @@
 // Package state is every byte that gchat-hooks keeps on disk: the configuration it reads, the questions, the outbox,
 // the inbox watermarks, the locks, the log. It speaks neither Claude Code nor Google Chat nor tmux and imports nothing
-// of ours. Whatever it writes is written to a temporary file, synced and renamed, so that a reader sees the old bytes
-// or the new ones, also after kill -9.
+// of ours. It writes to a temporary file, syncs and renames that, so that a reader sees the old bytes or the new ones,
+// also after kill -9.
 package state
 
 import (
@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 )
@@ -76,8 +77,8 @@ func SpareState(env Getenv) string {
 	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
 }
 
-// noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it: what stands
-// in a temporary folder, or in the working folder, may be another person's.
+// noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it:
+// what stands in a temporary folder, or in the working folder, may be another person's.
 const noHome = "/HOME is not set"
 
 // Home is the person's home folder, $HOME.
@@ -114,43 +115,51 @@ func createFile(path string, b []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncedTemp writes b to a new file in dir, on the disk and under a name that nobody looks for.
-func syncedTemp(dir string, b []byte) (path string, err error) {
+// syncedTemp writes b to a new file in dir, on the disk and under a name that no reader looks for.
+func syncedTemp(dir string, b []byte) (path string, err error) { return newTemp(dir, b, true) }
+
+func newTemp(dir string, b []byte, synced bool) (path string, err error) {
 	tmp, err := os.CreateTemp(dir, ".new-")
 	if err != nil {
 		return "", err
 	}
-	_, err = tmp.Write(b)
-	if err == nil {
+	if _, err = tmp.Write(b); err == nil && synced {
 		err = tmp.Sync()
 	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err = errors.Join(err, tmp.Close()); err != nil {
 		os.Remove(tmp.Name())
 		return "", err
 	}
 	return tmp.Name(), nil
 }
 
-// replaceFile replaces path with b without waiting for the disk: for what may be lost with the power, but not by kill -9.
+// replaceFile replaces path with b, and makes its folder, without waiting for the disk: for what may be lost with the
+// power, but not by kill -9.
 func replaceFile(path string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err := mkdir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	tmp, err := newTemp(filepath.Dir(path), b, false)
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(b)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
+	if err = os.Rename(tmp, path); err != nil {
+		os.Remove(tmp)
 	}
 	return err
+}
+
+// removeOld removes the files of a folder whose names begin with prefix and that were not written for so long. A folder's
+// .lock stays.
+func removeOld(dir, prefix string, age time.Duration, now time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		old := err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > age
+		if old && strings.HasPrefix(e.Name(), prefix) && e.Name() != ".lock" {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 func syncDir(dir string) error {
@@ -189,13 +198,12 @@ func safeName(id string) string {
 	ok := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
 	}
-	name := strings.Map(func(r rune) rune {
+	name := strings.TrimLeft(strings.Map(func(r rune) rune {
 		if ok(r) {
 			return r
 		}
 		return '_'
-	}, id)
-	name = strings.TrimLeft(name, ".")
+	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
 		sum := sha256.Sum256([]byte(id))

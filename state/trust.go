@@ -10,7 +10,7 @@ import (
 var errUntrusted = errors.New("Claude Code was not told to trust its folder")
 
 // projectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
-// only, or was told to trust it. The working folder may be anybody's, and Claude's shell commands have CLAUDECODE in any.
+// only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
 func projectCounts(env Getenv, dir string) bool {
 	if named := env("CLAUDE_PROJECT_DIR"); named != "" && filepath.Clean(named) == filepath.Clean(dir) {
 		return true

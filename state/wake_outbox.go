@@ -120,7 +120,7 @@ func (o WakeOutbox) Load(path string) (*WakeMessage, error) {
 	return w, nil
 }
 
-// Claim makes the caller the one that hands a message over; ErrLocked when another process does.
+// Claim gives the caller alone the right to hand a message over; ErrLocked when another process has it.
 func (o WakeOutbox) Claim(w *WakeMessage) (*Lock, error) { return TryLock(besides(w, ".lock")) }
 
 // ClaimFor is Claim for a process that the caller is about to start: it holds the claim as long as it has the file open.
@@ -146,13 +146,12 @@ func besides(w *WakeMessage, suffix string) string {
 	return filepath.Join(filepath.Dir(w.Path), "."+filepath.Base(w.Path)+suffix)
 }
 
-// Output is the file for what the process says that was started with ClaimFor, and EndPath that for its exit code and a line
-// break.
+// Output is the file for what the process says that was started with ClaimFor.
 func (o WakeOutbox) Output(w *WakeMessage) (*os.File, error) {
 	return os.OpenFile(besides(w, ".out"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 }
 
-// EndPath is where that process's exit code is written to.
+// EndPath is the file for that process's exit code and a line break.
 func (o WakeOutbox) EndPath(w *WakeMessage) string { return besides(w, ".end") }
 
 // Ended is how the process ended that was started with ClaimFor, and the beginning of what it said. ok is false when there was
@@ -192,11 +191,11 @@ func (o WakeOutbox) Remove(w *WakeMessage) error {
 	if err := os.Remove(w.Path); err != nil && !missing(err) {
 		return fmt.Errorf("remove wake message: %w", err)
 	}
-	o.forget(w, ".end", ".out", ".lock") // whoever takes this lock from now on finds no message
+	o.forget(w, ".end", ".out", ".lock") // a process that takes this lock from now on finds no message
 	return nil
 }
 
-// Bury puts a message aside that nobody takes. The caller has claimed it.
+// Bury puts a message aside that its agent does not take. The caller has claimed it.
 func (o WakeOutbox) Bury(w *WakeMessage) error {
 	dir := filepath.Join(o.Dir, "dead")
 	if err := mkdir(dir); err != nil {

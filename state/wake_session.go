@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,7 +68,8 @@ func LockWakeSession(userState, session, pane string) (*WakeSession, error) {
 }
 
 func wakeMemoryPath(userState, session, pane string) string {
-	return filepath.Join(wakeDir(userState), "sessions", safeName(session), "memory-"+safeName(strings.TrimPrefix(pane, "%"))+".json")
+	name := "memory-" + safeName(strings.TrimPrefix(pane, "%")) + ".json"
+	return filepath.Join(wakeDir(userState), "sessions", safeName(session), name)
 }
 
 // PeekWakeMemory is what is remembered of a pane, as far as it can be said without the lock.
@@ -167,9 +169,6 @@ func RememberWakePane(userState, place, session string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == session {
 		return nil
 	}
-	if err := mkdir(filepath.Dir(path)); err != nil {
-		return err
-	}
 	return replaceFile(path, []byte(session))
 }
 
@@ -180,8 +179,7 @@ func wakePanePath(userState, place string) string {
 // sweepWakes is how long what is remembered of a session is kept after its last message.
 const sweepWakes = 30 * 24 * time.Hour
 
-// SweepWakes removes what is remembered of sessions and panes that nobody has heard of for a month, and dead messages of that
-// age.
+// SweepWakes removes what is remembered of sessions and panes without a hook for a month, and dead messages of that age.
 func SweepWakes(userState string, now time.Time) {
 	for _, sub := range []string{"sessions", "panes", filepath.Join("outbox", "dead")} {
 		dir := filepath.Join(wakeDir(userState), sub)
@@ -203,4 +201,23 @@ func SweepWakes(userState string, now time.Time) {
 			}
 		}
 	}
+}
+
+// KeepRegistry keeps the bytes of a wake registry that could be read, for while an edit leaves it broken.
+func KeepRegistry(userState, path string, b []byte) error {
+	kept := keptRegistry(userState, path)
+	if was, err := os.ReadFile(kept); err == nil && bytes.Equal(was, b) {
+		return nil
+	}
+	return replaceFile(kept, b)
+}
+
+// KeptRegistry is what KeepRegistry kept of the registry at path.
+func KeptRegistry(userState, path string) (b []byte, ok bool) {
+	b, err := os.ReadFile(keptRegistry(userState, path))
+	return b, err == nil
+}
+
+func keptRegistry(userState, path string) string {
+	return filepath.Join(wakeDir(userState), "registry-"+hashName(path)+".json")
 }

@@ -12,9 +12,8 @@ import (
 
 // Handler serves the API and the page, each to those who may have it.
 //
-// Without a token everybody on this machine may, and nobody else: a web page of
-// some other origin must not reach the space through the browser, not even with
-// a name that it resolves to 127.0.0.1 (DNS rebinding). Hence the Host check.
+// Without a token only processes and people of this machine may: a web page of some other origin must not reach the space
+// through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding). Hence the Host check.
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +24,8 @@ func (s *Space) Handler() http.Handler {
 
 		granted := s.token == ""
 		if granted && !isLoopback(r.Host) {
-			writeError(w, denied("The host "+brief(r.Host)+" is not this machine. Give the space a token to use it from elsewhere."))
+			denial := "The host " + brief(r.Host) + " is not this machine. Give the space a token to use it from elsewhere."
+			writeError(w, denied(denial))
 			return
 		}
 		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok && !granted {
@@ -78,8 +78,7 @@ func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// letIn answers the address with the token in it: it gives the cookie, and the
-// token disappears from the address bar.
+// letIn answers the address with the token in it: it gives the cookie, and the token disappears from the address bar.
 func (s *Space) letIn(w http.ResponseWriter, r *http.Request) {
 	if !same(r.URL.Query().Get("token"), s.token) {
 		s.refusePage(w, r)
@@ -109,9 +108,8 @@ func (s *Space) derive(what string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// refusePage tells a person what is missing, and a script that it is missing. A
-// link tapped in another site's page arrives here although its cookie was just
-// set (SameSite=Strict looks at where the tap was); "Continue" starts from here.
+// refusePage tells a person what is missing, and a script that it is missing. A link tapped in another site's page arrives
+// here although its cookie was just set (SameSite=Strict looks at where the tap was); "Continue" starts from here.
 func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
 		writeError(w, unauthenticated("Open the page with its token first."))

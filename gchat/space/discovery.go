@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// discovery.json is the part of Google's discovery document for Chat that this
-// package serves. It is made, and compared with the document of the chat/v1
-// module, by TestDiscovery.
+// discovery.json is the part of Google's discovery document for Chat that this package serves. It is made, and compared with
+// the document of the chat/v1 module, by TestDiscovery.
 //
 //go:embed discovery.json
 var discoveryJSON []byte
@@ -70,23 +69,17 @@ func (d *discovery) check(at string, s *schema, v any) []string {
 			return []string{"no schema for '" + at + "'"}
 		}
 	}
-	if v == nil { // null is the same as absent
+	if v == nil || s.Type == "any" { // null is the same as absent
 		return nil
 	}
 	wrong := []string{fmt.Sprintf("Invalid value at '%s' (%s), %s", at, s.kind(), brief(v))}
 	switch v := v.(type) {
 	case map[string]any:
-		if s.Type == "any" {
-			return nil
-		}
 		if s.Type != "object" {
 			return wrong
 		}
 		return d.checkObject(at, s, v)
 	case []any:
-		if s.Type == "any" {
-			return nil
-		}
 		if s.Type != "array" {
 			return wrong
 		}
@@ -96,16 +89,15 @@ func (d *discovery) check(at string, s *schema, v any) []string {
 		}
 		return bad
 	case string:
-		if s.Type != "any" && (s.Type != "string" || !s.accepts(v)) {
+		if s.Type != "string" || !s.accepts(v) {
 			return wrong
 		}
 	case json.Number:
-		if s.Type == "any" || s.Type == "number" || s.Type == "integer" && s.accepts(v.String()) {
-			return nil
+		if s.Type != "number" && (s.Type != "integer" || !s.accepts(v.String())) {
+			return wrong
 		}
-		return wrong
 	case bool:
-		if s.Type != "boolean" && s.Type != "any" {
+		if s.Type != "boolean" {
 			return wrong
 		}
 	}

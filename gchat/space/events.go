@@ -17,9 +17,8 @@ const (
 	eventBatch = 200              // messages in one event
 )
 
-// serveEvents streams the messages: first those after the last one the browser
-// has, then each as it comes. An event's id is "epoch-count"; a browser that comes
-// with another epoch looks at another space's messages, and is told to forget them.
+// serveEvents streams the messages: first those after the last one the browser has, then each as it comes. An event's id is
+// "epoch-count"; a browser that comes with another epoch looks at another space's messages, and is told to forget them.
 func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
@@ -83,8 +82,7 @@ func (s *Space) after(n int) ([]*row, <-chan struct{}) {
 	return append([]*row{}, s.rows[n:]...), s.changed
 }
 
-// epoch names this space's messages. The webhook's key lives exactly as long as
-// they do; a hash of it is no secret.
+// epoch names this space's messages. The webhook's key lives exactly as long as they do; a hash of it is no secret.
 func (s *Space) epoch() string {
 	sum := sha256.Sum256([]byte("epoch " + s.secrets.Key))
 	return hex.EncodeToString(sum[:6])

@@ -64,9 +64,8 @@ func servePageFile(name, kind string) http.HandlerFunc {
 
 var clientIDForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
 
-// postFromPage takes what a person typed or tapped. A cross-origin page cannot
-// send it: a browser asks before it sends JSON elsewhere, and says where the
-// request came from.
+// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
+// elsewhere, and says where the request came from.
 func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		writeError(w, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",

@@ -1,18 +1,20 @@
-// Package space is the embedded space: a small local server that speaks the
-// same webhook and Chat API as Google for the calls this program uses, keeps its
-// messages on disk, and shows them on a web page made for a phone. It is the
-// demo's Chat, the tests' Chat, and a way to use the program without Google.
+// Package space is the embedded space: a small local server that speaks the same webhook and Chat API as Google for the
+// calls this program uses, keeps its messages on disk, and shows them on a web page made for a phone. It is the demo's Chat,
+// the tests' Chat, and a way to use the program without Google.
 //
 // What it accepts and answers is checked against an extract of Google's own
 // discovery document, so that a client that works here is not surprised there.
 package space
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -39,19 +41,16 @@ var ErrClosed = errors.New("the space is closed")
 // Options says where a Space keeps its messages and who may see them. The zero
 // value is a space in memory for this machine only.
 type Options struct {
-	// Data is the folder for the messages, made when missing. "" keeps them in
-	// memory only.
+	// Data is the folder for the messages, made when missing. "" keeps them in memory only.
 	Data string
-	// Token, when not "", is demanded by the page and the API. It is needed as
-	// soon as the server can be reached from beyond loopback. Letters, digits,
-	// and . _ ~ - only, since it is part of an address.
+	// Token, when not "", is demanded by the page and the API. It is needed as soon as the server can be reached from beyond
+	// loopback. Letters, digits, and . _ ~ - only, since it is part of an address.
 	Token string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// A Space holds the messages and serves them. Its methods may be called from
-// several goroutines.
+// A Space holds the messages and serves them. Its methods may be called from several goroutines.
 type Space struct {
 	token   string
 	now     func() time.Time
@@ -70,8 +69,7 @@ type Space struct {
 	changed   chan struct{} // closed, and replaced, with every new message
 }
 
-// secrets are what a webhook URL carries. They outlive the process, since the
-// URL is written into configuration files.
+// secrets are what a webhook URL carries. They outlive the process, since the URL is written into configuration files.
 type secrets struct {
 	Key   string `json:"key"`
 	Token string `json:"token"`
@@ -137,9 +135,8 @@ func (s *Space) Notes() []string {
 	return s.store.notes
 }
 
-// WebhookURL is the address to post to, for a server at base
-// ("http://127.0.0.1:8080"). It carries a secret and stays the same as long as
-// the data folder does.
+// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries a secret and stays the
+// same as long as the data folder does.
 func (s *Space) WebhookURL(base string) string {
 	q := url.Values{"key": {s.secrets.Key}, "token": {s.secrets.Token}}
 	return strings.TrimSuffix(base, "/") + "/v1/" + Name + "/messages?" + q.Encode()
@@ -196,4 +193,42 @@ func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b) // never fails; it ends the program rather than be weak
 	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Person is who types on the page.
+func Person() *chat.User {
+	return &chat.User{Name: Human, Type: "HUMAN", DisplayName: "You"}
+}
+
+// Serve answers on ln until ctx ends, then lets running requests finish for at
+// most five seconds. It closes ln, and leaves s open.
+func Serve(ctx context.Context, ln net.Listener, s *Space) error {
+	server := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       20 * time.Second,
+		WriteTimeout:      30 * time.Second, // event streams set their own
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		// The event streams end with ctx, or Shutdown would wait for them.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve space: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := server.Shutdown(last)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	<-served
+	if err != nil {
+		return fmt.Errorf("end space: %w", err)
+	}
+	return nil
 }

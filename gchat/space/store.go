@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -80,9 +81,8 @@ func (st *store) loadSecrets(path string) error {
 	return nil
 }
 
-// loadMessages reads the rows. A last line that was cut short by a crash was
-// never acknowledged to anybody: it is moved aside. A bad line in the middle is
-// not a crash's doing, and nothing is changed before a person had a look.
+// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is moved
+// aside. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) ([]*row, error) {
 	path := filepath.Join(dir, messagesFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -90,9 +90,6 @@ func (st *store) loadMessages(dir string) ([]*row, error) {
 		return nil, err
 	}
 	st.file = f
-	if err := syncDir(dir); err != nil {
-		return nil, err
-	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -141,17 +138,11 @@ func (st *store) setAside(dir string, end []byte, why error) error {
 	if _, err := fmt.Fprintf(f, "# %s\n%s\n", note, bytes.TrimRight(end, "\n")); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
 	st.notes = append(st.notes, note)
-	if err := st.file.Truncate(st.size); err != nil {
-		return err
-	}
-	return st.file.Sync()
+	return st.file.Truncate(st.size)
 }
 
-// append writes a row and returns when the disk has it.
+// append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
 func (st *store) append(r *row) error {
 	if st.broken != nil {
 		return st.broken
@@ -162,14 +153,10 @@ func (st *store) append(r *row) error {
 	}
 	b = append(b, '\n')
 	if _, err = st.file.Write(b); err == nil {
-		err = st.file.Sync()
-	}
-	if err == nil {
 		st.size += int64(len(b))
 		return nil
 	}
-	// The disk is full, or worse. What was written must go, or the next line
-	// would be glued to it.
+	// The disk is full, or worse. What was written must go, or the next line would be glued to it.
 	if terr := st.file.Truncate(st.size); terr != nil {
 		st.broken = errors.Join(err, terr)
 	}
@@ -184,12 +171,33 @@ func (st *store) close() error {
 	return errors.Join(err, st.lock.Close())
 }
 
-// syncDir makes a new file's name as durable as its bytes.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// KeptToken is the token of a space that is reachable from other machines: made once and kept in the data folder, so
+// that the link on a phone goes on working.
+func KeptToken(data string) (string, error) {
+	path := filepath.Join(data, "page-token")
+	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
+		return strings.TrimSpace(string(b)), nil
 	}
-	defer d.Close()
-	return d.Sync()
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return "", fmt.Errorf("keep token: %w", err)
+	}
+	token := randomText(24)
+	if err := renameio.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keep token: %w", err)
+	}
+	return token, nil
+}
+
+// KeptWebhookURL is the address to post to of the space that is kept in the data folder, for a server at base, also while
+// another process has it open. Its errors are those of reading.
+func KeptWebhookURL(data, base string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(data, secretsFile))
+	if err != nil {
+		return "", fmt.Errorf("read the space's webhook: %w", err)
+	}
+	s := &Space{}
+	if err := json.Unmarshal(b, &s.secrets); err != nil || s.secrets.Key == "" || s.secrets.Token == "" {
+		return "", fmt.Errorf("read the space's webhook: %s is damaged", filepath.Join(data, secretsFile))
+	}
+	return s.WebhookURL(base), nil
 }

@@ -51,9 +51,8 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	return webhookAnswer(posted), nil
 }
 
-// webhookAnswer is all that Google tells a webhook: name and thread.name, and
-// what the request itself said. No createTime, no sender: code that needs them
-// has to fail here too.
+// webhookAnswer is all that Google tells a webhook: name and thread.name, and what the request itself said. No createTime,
+// no sender: code that needs them has to fail here too.
 func webhookAnswer(r *row) *chat.Message {
 	m := clone(r.Message)
 	m.Thread.ThreadKey = r.ThreadKey
