@@ -18,11 +18,8 @@ type asker struct {
 	terminal bool // both ends are one
 	in       io.Reader
 	out      io.Writer
-
-	mu      sync.Mutex
-	reader  *bufio.Reader
-	reading bool
-	lines   chan string
+	lines    chan string
+	begin    sync.Once // reading lines
 }
 
 func newAsker(in io.Reader, out io.Writer) *asker {
@@ -30,33 +27,23 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 		f, ok := end.(*os.File)
 		return ok && term.IsTerminal(int(f.Fd()))
 	}
-	terminal := isTerminal(in) && isTerminal(out)
-	return &asker{terminal: terminal, in: in, out: out, reader: bufio.NewReader(in), lines: make(chan string, 1)}
+	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, lines: make(chan string)}
 }
 
 // errStopped says that the person ended the conversation.
 var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
 
-// next is the next line that the person types, closed at the end of the input. A read of a terminal cannot be called off: a
-// line that is not taken by this caller is the answer to the next question.
+// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be called
+// off: a line that one caller does not take any more is the answer to the next question.
 func (a *asker) next() <-chan string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.reading || len(a.lines) > 0 {
-		return a.lines
-	}
-	a.reading = true
-	go func() {
-		line, err := a.reader.ReadString('\n')
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if err != nil && line == "" {
-			close(a.lines)
-			return
-		}
-		a.lines <- line
-		a.reading = false
-	}()
+	a.begin.Do(func() {
+		go func() {
+			defer close(a.lines)
+			for lines := bufio.NewScanner(a.in); lines.Scan(); {
+				a.lines <- lines.Text()
+			}
+		}()
+	})
 	return a.lines
 }
 
@@ -66,8 +53,32 @@ func (a *asker) line(ctx context.Context, question, flag string) (string, error)
 		return "", usage(fmt.Errorf("there is no terminal to ask on: %s", question), flag)
 	}
 	fmt.Fprintf(a.out, "%s ", question)
+	return a.answer(ctx, a.next())
+}
+
+// secret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
+// It goes before the first line: next would read the secret, too.
+func (a *asker) secret(ctx context.Context, question string) (string, error) {
+	fd := int(a.in.(*os.File).Fd())
+	defer fmt.Fprintln(a.out)
+	if before, err := term.GetState(fd); err == nil {
+		defer term.Restore(fd, before)
+	}
+	fmt.Fprintf(a.out, "%s ", question)
+	typed := make(chan string)
+	go func() {
+		defer close(typed)
+		if line, err := term.ReadPassword(fd); err == nil {
+			typed <- string(line)
+		}
+	}()
+	return a.answer(ctx, typed)
+}
+
+// answer waits for a line, or for the person to go.
+func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error) {
 	select {
-	case line, ok := <-a.next():
+	case line, ok := <-lines:
 		if ok {
 			return strings.TrimSpace(line), nil
 		}
@@ -77,52 +88,15 @@ func (a *asker) line(ctx context.Context, question, flag string) (string, error)
 	return "", errStopped
 }
 
-// secret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
-func (a *asker) secret(ctx context.Context, question string) (string, error) {
-	fd := int(a.in.(*os.File).Fd())
-	before, err := term.GetState(fd)
-	if err != nil {
-		return "", fmt.Errorf("hide what is typed: %w", err)
-	}
-	defer fmt.Fprintln(a.out)
-	defer term.Restore(fd, before)
-	fmt.Fprintf(a.out, "%s ", question)
-	typed := make(chan string)
-	go func() {
-		defer close(typed)
-		if line, err := term.ReadPassword(fd); err == nil {
-			typed <- strings.TrimSpace(string(line))
-		}
-	}()
-	select {
-	case line, ok := <-typed:
-		if ok {
-			return line, nil
-		}
-	case <-ctx.Done():
-	}
-	return "", errStopped
-}
-
-// yes asks for a yes or a no; Enter is otherwise.
+// yes asks for a yes or a no. Enter is otherwise, and any other word a no.
 func (a *asker) yes(ctx context.Context, question string, otherwise bool, flag string) (bool, error) {
 	choice := " [y/N]"
 	if otherwise {
 		choice = " [Y/n]"
 	}
-	for {
-		said, err := a.line(ctx, question+choice, flag)
-		if err != nil {
-			return false, err
-		}
-		switch strings.ToLower(said) {
-		case "":
-			return otherwise, nil
-		case "y", "yes":
-			return true, nil
-		case "n", "no":
-			return false, nil
-		}
-		fmt.Fprintln(a.out, "y or n, please.")
+	said, err := a.line(ctx, question+choice, flag)
+	if said == "" {
+		return otherwise, err
 	}
+	return strings.EqualFold(said, "y") || strings.EqualFold(said, "yes"), err
 }

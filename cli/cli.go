@@ -168,7 +168,7 @@ func checkArguments(c *cli.Command) {
 	c.Before = func(ctx *cli.Context) error {
 		word := ctx.Args().First()
 		if ctx.Command.Name == "setup" && strings.Contains(word, "://") {
-			return urlInSight("setup takes no URL as an argument")
+			return urlInSight()
 		}
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
 			near := didYouMean(word, names(ctx.Command.Subcommands))

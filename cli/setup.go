@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +15,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/login"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -27,70 +33,50 @@ func (p Program) setupCommand() *cli.Command {
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the URL, - for standard input (or $GOOGLE_CHAT_WEBHOOK_URL)"},
-			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // a person who tries it is told what to use
-			&cli.StringFlag{Name: "space-id", Usage: "the space's `ID`, where the URL does not say it (or $GOOGLE_CHAT_SPACE_ID)"},
+			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // refused, with what to use instead
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
-			&cli.BoolFlag{Name: "replace", Usage: "with --space: also where questions go to Google now, whose webhook's URL is lost then"},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
-			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
-			&cli.StringFlag{Name: "credentials-file", Usage: "read with the credentials in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+			&cli.StringFlag{Name: "credentials-file", Usage: "read with what is in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
-			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer, repeatable (or $GCHAT_ALLOWED_USERS)"},
-			&cli.BoolFlag{Name: "round-trip", Usage: "wait for a reply to a test message (asked on a terminal; --no-round-trip)"},
-			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
-			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
-			&cli.BoolFlag{Name: "hooks", Usage: "register the hooks (default; --no-hooks)"},
-			&cli.BoolFlag{Name: "no-hooks", Hidden: true},
-			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`, as of install"},
-			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal; --no-service)"},
-			&cli.BoolFlag{Name: "no-service", Hidden: true},
+			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
+			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
+			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
+			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
+			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("webhook-url") {
-				return urlInSight("--webhook-url takes no URL")
+				return urlInSight()
 			}
-			return (&setup{Program: p, flags: c, env: os.Getenv, ask: newAsker(p.in, p.out), answers: map[string]string{}}).run(c.Context)
+			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
+			return s.run(c.Context)
 		},
 	}
 }
 
 // urlInSight refuses the webhook's URL on the command line, and does not repeat it.
-func urlInSight(what string) error {
-	return usage(fmt.Errorf("%s, for every process list would show it: --webhook-url-file FILE does (- for standard input), "+
-		"or GOOGLE_CHAT_WEBHOOK_URL in the environment", what), "gchat-hooks setup --help")
+func urlInSight() error {
+	return usage(errors.New("setup takes no URL as an argument, for every process list would show it"),
+		"set GOOGLE_CHAT_WEBHOOK_URL in the environment, or do without Google: gchat-hooks setup --space")
 }
 
 // setup is one conversation from nothing to a question answered from the phone. Every step tries what it was told, then
-// writes it into the person's configuration, and is done when that has it: so setup can be stopped anywhere, a person who
-// did a step by hand is not asked for it, and one who took something out again is.
+// writes it into the person's configuration, and is done when that has it: so setup can be stopped anywhere, and a person
+// who did a step otherwise is not asked for it.
 type setup struct {
 	Program
-	flags *cli.Context
-	env   state.Getenv
-	ask   *asker
-
-	answers  map[string]string // by the variable that they could be in: not tried yet
+	flags    *cli.Context
+	ask      *asker
+	answers  map[string]string // by the variable that they could be in: given, and not written down yet
 	sendOnly bool              // replies are not read
-	changed  bool              // something is configured that was not
-	declined bool              // the hooks are registered another time
 	page     string            // of the embedded space, where questions go there
-	serving  chan error        // the embedded space's end, where setup itself serves it
+	secrets  state.Redactor
 }
 
 func (s *setup) run(ctx context.Context) error {
-	// The last steps need these; the person should not find out there that they fail.
-	if _, err := (install{self: s.self}).program(); err != nil {
-		return err
-	}
-	if err := s.readFlags(); err != nil {
-		return err
-	}
-	if s.ask.terminal {
-		fmt.Fprintln(s.out, "Enter takes the answer in capitals. Stop with Ctrl-C at any time: run again, setup goes on from there.")
-	}
-	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.closing} {
+	s.sendOnly = s.flags.Bool("send-only")
+	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service} {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return errStopped
@@ -99,110 +85,43 @@ func (s *setup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.stay(ctx)
-}
-
-// readFlags takes what flags say in place of variables, and looks whether the configuration can be written later.
-func (s *setup) readFlags() error {
-	old, err := os.ReadFile(state.ConfigFile(s.env))
-	if _, broken := withMembers(old); broken != nil || err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: %w", state.ConfigFile(s.env), cmp.Or(broken, err))
-	}
-	s.sendOnly = s.flags.Bool("send-only")
-	s.answers["GOOGLE_CHAT_SPACE_ID"] = cmp.Or(s.flags.String("space-id"), s.env("GOOGLE_CHAT_SPACE_ID"))
-	if file := cmp.Or(s.flags.String("credentials-file"), s.env("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" {
-		file = s.absolute(file)
-		if _, err := os.Stat(file); err != nil {
-			return usage(err, readingFlag)
-		}
-		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = file
-	}
-	s.answers["GOOGLE_CHAT_WEBHOOK_URL"], err = s.readWebhookURL()
-	return err
-}
-
-// readWebhookURL is the URL that a script gives.
-func (s *setup) readWebhookURL() (string, error) {
-	file := s.flags.String("webhook-url-file")
-	if file == "" {
-		return strings.TrimSpace(s.env("GOOGLE_CHAT_WEBHOOK_URL")), nil
-	}
-	if file == "-" {
-		file = "/dev/stdin"
-	}
-	b, err := os.ReadFile(file)
-	if err == nil && len(bytes.TrimSpace(b)) == 0 {
-		err = errors.New("there is nothing in the file")
-	}
-	if err != nil {
-		return "", usage(fmt.Errorf("read webhook URL: %w", err), webhookFlag)
-	}
-	return string(bytes.TrimSpace(b)), nil
-}
-
-// said is the environment as the answers complete it.
-func (s *setup) said(name string) string {
-	if answer, ok := s.answers[name]; ok {
-		return answer
-	}
-	return s.env(name)
-}
-
-// kept is the environment without its settings, in no project: the daemon and other shells see what the files say.
-func (s *setup) kept(name string) string {
-	if name == "CLAUDE_PROJECT_DIR" {
-		return s.env("HOME")
-	}
-	if slices.Contains(state.Variables(), name) {
-		return ""
-	}
-	return s.env(name)
-}
-
-// config is the configuration for all projects: a project that setup happens to be called in does not count.
-func (s *setup) config(env state.Getenv) *state.Config {
-	return state.LoadConfig(env, state.ConfigDir(s.env))
-}
-
-// write puts members into the configuration.
-func (s *setup) write(members ...member) error {
-	if len(members) == 0 {
-		return nil
-	}
-	s.changed = true
-	return setMembers(state.ConfigFile(s.env), members...)
-}
-
-// answered is what a variable says, to be kept once it was tried: a variable counts in this shell only.
-func (s *setup) answered(variable, name, configured string) []member {
-	if answer := s.said(variable); answer != "" && answer != configured {
-		return []member{{name, answer}}
-	}
+	fmt.Fprintln(s.out, "\nDone. Start claude in a trusted folder, and have it ask you something. To check: gchat-hooks doctor")
 	return nil
 }
 
-// choose is a yes or no that a flag says, else the person, else what goes without asking.
-func (s *setup) choose(ctx context.Context, flag, question string, otherwise, unasked bool) (bool, error) {
+// env is the environment with the answers in place of its settings, in no project: the files say everything else, as they
+// do for the daemon and for other shells.
+func (s *setup) env(name string) string {
 	switch {
-	case s.flags.Bool("no-" + flag):
-		return false, nil
-	case s.flags.IsSet(flag):
-		return s.flags.Bool(flag), nil
-	case !s.ask.terminal:
-		return unasked, nil
+	case name == "CLAUDE_PROJECT_DIR":
+		return os.Getenv("HOME")
+	case slices.Contains(state.Variables(), name):
+		return s.answers[name]
 	}
-	return s.ask.yes(ctx, question, otherwise, "")
+	return os.Getenv(name)
 }
 
-// absolute is a path as every folder reads it.
-func (s *setup) absolute(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		path = filepath.Join(state.Home(s.env), rest)
+func (s *setup) config() *state.Config { return state.LoadConfig(s.env, state.ConfigDir(s.env)) }
+
+// keep writes the answers, which were tried, into the configuration.
+func (s *setup) keep() error {
+	for _, setting := range state.Settings() {
+		if answer := s.answers[setting.Variable]; answer != "" {
+			if err := setMember(state.ConfigFile(s.env), setting.Member, answer); err != nil {
+				return err
+			}
+		}
 	}
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
+	clear(s.answers)
+	return nil
+}
+
+// choose is a yes or no that a flag says, else the person.
+func (s *setup) choose(ctx context.Context, flag, question string, otherwise bool) (bool, error) {
+	if s.flags.IsSet(flag) || !s.ask.terminal {
+		return s.flags.Bool(flag), nil
 	}
-	return path
+	return s.ask.yes(ctx, question, otherwise, "")
 }
 
 // done says what a step came to, in a line.
@@ -210,28 +129,229 @@ func (s *setup) done(step, format string, args ...any) {
 	fmt.Fprintf(s.out, "ok    %-9s %s\n", step, fmt.Sprintf(format, args...))
 }
 
-// closing has the doctor examine what came of it, and says how to go on. What the doctor finds undoes no step.
-func (s *setup) closing(ctx context.Context) error {
-	fine, well := 0, true
-	for _, f := range (doctor{env: s.kept, errOut: io.Discard}).look(ctx, state.Home(s.env)) {
-		ofSending := slices.Contains([]string{"chat.webhook", "chat.post", "chat.endpoint"}, f.ID)
-		if s.declined && f.ID == "claude.hooks" || s.sendOnly && strings.HasPrefix(f.ID, "chat.") && !ofSending {
-			continue // the person did not want it
+// words is an error for the screen, without the webhook's URL: a server may quote it.
+func (s *setup) words(err error) string {
+	s.secrets.Hide(s.answers["GOOGLE_CHAT_WEBHOOK_URL"])
+	return state.Printable(s.secrets.Clean(err.Error()))
+}
+
+// cannot ends setup with what Chat, or the way to it, does not do.
+func (s *setup) cannot(what string, err error) error {
+	return failed(errors.New(what+s.words(err)), poller.VerifyHint(err), exitNotVerifiable)
+}
+
+// webhook finds out where questions go. A URL is written down only after a message went through.
+func (s *setup) webhook(ctx context.Context) error {
+	known, _ := s.configuredWebhook(ctx) // by the files alone, for there are no answers yet
+	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
+		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
+	}
+	toSpace := s.flags.Bool("space")
+	for {
+		if toSpace {
+			if err := s.openSpace(ctx); err != nil {
+				return err
+			}
 		}
-		switch f.Level {
-		case state.LevelOK:
-			fine++
-		case state.LevelWarn, state.LevelFail:
-			well = well && f.Level != state.LevelFail
-			fmt.Fprintf(s.out, "%-4s  %-9s %s\n", f.Level, "doctor", sentence(f))
+		err := s.tryWebhook(ctx, known)
+		switch {
+		case err == nil:
+			return s.keep()
+		case !s.ask.terminal || toSpace || ctx.Err() != nil:
+			return s.cannot("", err)
+		case errors.Is(err, state.ErrNoWebhook):
+			fmt.Fprintln(s.out, "\nQuestions go to a space by a webhook. In the space: Apps & integrations > Webhooks > Add.")
+		default:
+			fmt.Fprintln(s.out, "That does not work:", s.words(err))
+		}
+		raw, err := s.ask.secret(ctx, "Paste its URL here (it is not shown), or type `space` to do without Google:")
+		if err != nil {
+			return err
+		}
+		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], toSpace = raw, strings.EqualFold(raw, "space")
+	}
+}
+
+// configuredWebhook is the webhook of the configuration, as the answers complete it.
+func (s *setup) configuredWebhook(ctx context.Context) (*gchat.Webhook, error) {
+	cfg := s.config()
+	raw, err := cfg.Webhook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gchat.ConfiguredWebhook(cfg, raw)
+}
+
+// tryWebhook posts through the webhook, unless it is the known one, and says where to.
+func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
+	hook, err := s.configuredWebhook(ctx)
+	if err != nil {
+		return err
+	}
+	if known == nil || known.ID() != hook.ID() {
+		const text = "[Setup] gchat-hooks can write here: questions of Claude Code sessions will appear in this space."
+		if _, err := hook.Post(ctx, gchat.Post{Text: text}); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out, "A test message is in the space.")
+	}
+	s.done("webhook", "questions go to %s", gchat.Line(hook.Chat()))
+	return nil
+}
+
+// openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
+func (s *setup) openSpace(ctx context.Context) error {
+	address, data := s.flags.String("address"), filepath.Join(state.UserState(s.env), "space")
+	if ln, err := net.Listen("tcp", address); err == nil { // else a space runs there, or the test message fails
+		opened, err := space.Open(space.Options{Data: data})
+		if err != nil {
+			return failed(err, "a space runs on another address: give that with --address", exitFailed)
+		}
+		go func() { _ = space.Serve(ctx, ln, opened) }()
+	}
+	s.page = "http://" + address
+	raw, err := space.KeptWebhookURL(data, s.page)
+	if err != nil {
+		return failed(err, "something else answers at "+s.page+": give another --address 127.0.0.1:PORT", exitFailed)
+	}
+	s.answers = map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": raw} // the endpoint follows from it
+	fmt.Fprintf(s.out, "The space's page is %s/. When setup is over, run it:  gchat-hooks space --listen %s\n", s.page, address)
+	return nil
+}
+
+// reading finds what replies are read with, and tries it on the space.
+func (s *setup) reading(ctx context.Context) error {
+	if file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" && s.page == "" {
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
+	}
+	for !s.sendOnly {
+		err := s.read(ctx)
+		if err == nil {
+			s.done("reading", "replies can be read")
+			return s.keep()
+		}
+		if !s.ask.terminal || ctx.Err() != nil {
+			return s.cannot("replies cannot be read (--send-only does without): ", err)
+		}
+		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.words(err))
+		fmt.Fprintln(s.out, "It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.")
+		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "")
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			s.sendOnly = true
+		} else if err := s.readWith(ctx, path); err != nil {
+			fmt.Fprintln(s.out, "That does not work:", s.words(err))
 		}
 	}
-	s.done("doctor", "%d checks are fine; gchat-hooks doctor shows them", fine)
-	if !well {
-		fmt.Fprintln(s.out, "\nNot yet: what fails above keeps questions from being answered. Then run gchat-hooks setup again.")
+	s.done("reading", "not set up: questions are posted, and answered in the terminal")
+	return nil
+}
+
+// read lists the space once.
+func (s *setup) read(ctx context.Context) error {
+	hook, err := s.configuredWebhook(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := s.config()
+	r, err := gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
+	if err != nil {
+		return err
+	}
+	_, err = r.Since(ctx, hook.Space, time.Now(), func([]gchat.Message) {})
+	return err
+}
+
+// readWith takes the credentials in a file, or logs in with the OAuth client in it.
+func (s *setup) readWith(ctx context.Context, path string) error {
+	delete(s.answers, "GOOGLE_CHAT_CREDENTIALS_FILE")
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		path = filepath.Join(state.Home(s.env), rest)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var credentials struct{ Type string } // a client's file has none
+	if json.Unmarshal(b, &credentials) == nil && credentials.Type != "" {
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], err = filepath.Abs(path)
+		return err
+	}
+	return logIn(ctx, login.Options{
+		ClientFile: path, Env: s.env, Out: s.out, Paste: s.ask.next, NoBrowser: s.flags.Bool("no-browser"),
+		Endpoint: s.config().APIEndpoint,
+	})
+}
+
+// people writes down who may answer. Who logged in and the embedded space's person may, too.
+func (s *setup) people(context.Context) error {
+	may := s.config().AllowedUsers
+	before := len(may)
+	wanted := append(s.flags.StringSlice("allow"), strings.Split(os.Getenv("GCHAT_ALLOWED_USERS"), ",")...)
+	if s.page != "" {
+		wanted = append(wanted, space.Human)
+	}
+	for _, who := range wanted {
+		if who = strings.TrimSpace(who); who != "" && !slices.Contains(may, who) {
+			may = append(may, who)
+		}
+	}
+	if len(may) > before {
+		if err := setMember(state.ConfigFile(s.env), "allowed_users", may); err != nil {
+			return err
+		}
+	}
+	if len(may) > 0 {
+		s.done("people", "may answer: %s", gchat.Line(strings.Join(may, ", ")))
+	} else if !s.sendOnly && !s.ask.terminal {
+		return usage(errors.New("nobody may answer yet"), "gchat-hooks setup --allow users/ID; a question's thread tells your id")
+	}
+	return nil
+}
+
+// roundTrip sends a message through the space and waits for a person's reply. A sender who may not answer is named, for
+// the person to run setup again with --allow: a reply alone puts nobody on the list, for everybody in the space can reply.
+func (s *setup) roundTrip(ctx context.Context) error {
+	if s.sendOnly {
 		return nil
 	}
-	fmt.Fprintln(s.out, "\nDone. Start claude in a folder that you trust (it asks that once) and let it ask you something; "+
-		"gchat-hooks status shows what is open.")
+	yes, err := s.choose(ctx, "round-trip", "\nShall a message go there, for you to reply to?", true)
+	if err != nil || !yes {
+		return err
+	}
+	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "setup")}
+	tell := func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) }
+	for _, check := range p.LiveChecks(state.ConfigDir(s.env), s.flags.Duration("wait"), tell) {
+		for _, f := range check.Run(ctx) {
+			if f.Level != state.LevelOK {
+				return failed(errors.New(f.What), f.Mend, exitNotVerified)
+			}
+			s.done("back", "%s", plain(f.What))
+		}
+	}
 	return nil
+}
+
+// hooks writes the hooks into Claude Code's settings; those that are there stay.
+func (s *setup) hooks(ctx context.Context) error {
+	if s.flags.Bool("no-hooks") {
+		return nil
+	}
+	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, keep: true}.run(ctx)
+}
+
+// service offers the daemon. Without a terminal it is installed only where a flag says so.
+func (s *setup) service(ctx context.Context) error {
+	daemon := service.New(s.env, s.self, s.out)
+	if _, there := daemon.Installed(); there {
+		s.done("service", "installed")
+		return nil
+	}
+	yes, err := s.choose(ctx, "service", "Keep the daemon running, for sessions that hooks cannot reach? Most need none.", false)
+	if err != nil || !yes {
+		return err
+	}
+	return daemon.Install(ctx)
 }

@@ -98,8 +98,6 @@ func (v *verify) run(ctx context.Context) error {
 		return failed(errors.New("interrupted before anything was posted"), "", exitNotVerified)
 	case report != nil:
 		return failed(err, "name a file that can be written with --report", exitNotVerifiable)
-	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
-		return failed(errors.New(p.Log.Clean(err.Error())), gchat.Hint(err), exitNotVerifiable)
 	default:
 		return failed(errors.New(p.Log.Clean(err.Error())), poller.VerifyHint(err), exitNotVerifiable)
 	}

@@ -14,7 +14,7 @@ import (
 // livePatience is how long the round trip waits for its message to be listed. verify waits a minute; here a person does.
 const livePatience = 15 * time.Second
 
-// LiveChecks are the round trip: two messages are posted to a thread of their own and read back, then the thread waits up to
+// LiveChecks are the round trip of doctor and setup: two messages are posted to a thread of their own and read back, then the thread waits up to
 // wait for the person's "ok", judged as a reply to a question is. It is verify's first and third scenario, cut short. The
 // second message has the first one's thread key: a Chat that does not keep to keys begins a thread for each.
 func (p *Poller) LiveChecks(projectDir string, wait time.Duration, tell func(string)) []state.Check {
@@ -42,7 +42,7 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 	th, passed := c.thread("doctor"), false
 	defer func() { c.endThreads(ctx, passed) }()
 	q := c.question(c.run, "doctor", th, state.Prompt{
-		Header: "Verify", Question: "Round trip of gchat-hooks doctor: reply ok in this thread.",
+		Header: "Verify", Question: "Round trip of gchat-hooks: reply ok in this thread.",
 		Options: []state.Option{{Label: "ok"}, {Label: "not ok"}}, OptionCount: 2,
 	})
 	text, again := gchat.QuestionText(q), "[Verify] A second message with the same thread key."
@@ -89,7 +89,7 @@ func (v *Verify) roundTrip(ctx context.Context) (fs []state.Finding) {
 		return append(fs, state.Finding{
 			ID: liveIn, Level: state.LevelFail,
 			What:  "only people replied who may not answer: " + strings.Join(c.res.Refused, ", "),
-			Means: "their replies are not used", Mend: "put them on allowed_users in ~/.config/gchat-hooks/config.json",
+			Means: "their replies are not used", Mend: "gchat-hooks setup --allow " + c.res.Refused[0] + ", if that is you",
 		})
 	}
 	return append(fs, state.Finding{
@@ -126,9 +126,6 @@ func (v *Verify) liveFailed(ctx context.Context, id string, err error) []state.F
 		}
 	default:
 		f.What = gchat.Cut(gchat.Line(v.Log.Clean(err.Error())), 400)
-	}
-	if errors.Is(err, state.ErrNoWebhook) {
-		f.Mend = gchat.Hint(err)
 	}
 	return []state.Finding{f}
 }

@@ -186,8 +186,8 @@ func VerifyHint(err error) string {
 	switch {
 	case errors.As(err, &m):
 		return m.hint
-	case errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold),
-		errors.Is(err, gchat.ErrEndpoint):
+	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrCredentials), errors.Is(err, gchat.ErrNotWebhook),
+		errors.Is(err, gchat.ErrNotTold), errors.Is(err, gchat.ErrEndpoint):
 		return gchat.Hint(err)
 	case gchat.TooMany(err), waitOf(err) > 0:
 		return "the space's quota is used up, by this program or another one: run it again in some minutes"
