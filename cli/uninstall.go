@@ -144,16 +144,16 @@ func (p *purge) look() error {
 			return err
 		})
 	}
-	p.addFiles("links", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
+	p.addFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
 	for _, project := range projects {
 		files, folders := state.OwnFiles(project.State)
-		p.addFiles("project", project.State, files)
+		p.addFiles("questions in", project.State, files)
 		p.folders = append(p.folders, folders...)
 	}
 	log := state.LogPath(p.env) // last: what ends because its state is gone logs that
 	for _, path := range []string{state.ConfigDir(p.env), user, log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
-			p.addFiles("ours", path, []string{path})
+			p.addFiles("all of", path, []string{path})
 			p.foldersAbove(path)
 		}
 	}
@@ -164,9 +164,9 @@ func (p *purge) add(name, what string, gone func(context.Context) error) {
 	p.parts = append(p.parts, part{name, what, gone})
 }
 
-func (p *purge) addFiles(name, in string, paths []string) {
+func (p *purge) addFiles(name, what string, paths []string) {
 	if len(paths) > 0 {
-		p.add(name, fmt.Sprintf("%s: %d", in, len(paths)), func(context.Context) error { return removeForGood(paths...) })
+		p.add(name, what, func(context.Context) error { return removeForGood(paths...) })
 	}
 }
 

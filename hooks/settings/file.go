@@ -162,13 +162,10 @@ func (f File) read() (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// write replaces a file, whole or not at all. One that is there keeps its mode.
+// write replaces a file, whole or not at all. One that is there keeps its mode: renameio sees to that.
 func write(path string, b []byte, mode os.FileMode) error {
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, b, mode, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(mode))
+	return renameio.WriteFile(path, b, mode, renameio.WithTempDir(filepath.Dir(path)))
 }
