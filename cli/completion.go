@@ -20,7 +20,8 @@ func (p Program) completionCommand() *cli.Command {
 				return usage(errors.New("completion takes bash, zsh or fish"), "gchat-hooks completion --help")
 			}
 			quoted := "'" + strings.ReplaceAll(p.self, "'", `'\''`) + "'" // for fish, too: it takes \' outside of quotes
-			_, err := io.WriteString(p.out, strings.NewReplacer("PROGRAM", quoted, "NAMES", "gchat-hooks gchat-send gchat-wait").Replace(script))
+			names := strings.NewReplacer("PROGRAM", quoted, "NAMES", "gchat-hooks gchat-send gchat-wait")
+			_, err := io.WriteString(p.out, names.Replace(script))
 			return err
 		},
 	}

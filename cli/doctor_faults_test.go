@@ -347,7 +347,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"another hook for every tool", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "*", Command: "/opt/log --key " + foreignSecret})
 		}, "claude.others", warn, "for every tool, so for AskUserQuestion too", "narrow its matcher", ""},
-		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
+		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old: update it (`claude update`)", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}

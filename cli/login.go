@@ -22,7 +22,7 @@ func (p Program) loginCommand() *cli.Command {
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
 			"The file is your own OAuth client's, of type Desktop app. Over ssh, paste the address that the browser ends on.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: that of the login that is kept)"},
+			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: the kept login's)"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
 		},
@@ -74,7 +74,8 @@ func (p Program) logoutCommand() *cli.Command {
 			}
 			fmt.Fprintf(p.out, "logged out: %s is gone\n", state.LoginFile(os.Getenv))
 			if notRevoked != nil {
-				fmt.Fprintf(p.out, "Google may still know the login (%v): end it at https://myaccount.google.com/connections\n", notRevoked)
+				const end = "end it at https://myaccount.google.com/connections"
+				fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, end)
 			}
 			return nil
 		},

@@ -164,7 +164,8 @@ func (c *check) see(ctx context.Context, th *begun, q *state.Question, m gchat.M
 	case state.Refused:
 		c.res.Refused = append(c.res.Refused, gchat.Line(r.Sender))
 		who := gchat.Line(r.Sender)
-		c.tell("%s replied, but may not answer. If that is you: gchat-hooks setup --allow %s", gchat.Line(cmp.Or(r.DisplayName, who)), who)
+		c.tell("%s replied, but may not answer. If that is you: gchat-hooks setup --allow %s",
+			gchat.Line(cmp.Or(r.DisplayName, who)), who)
 		if len(c.res.Refused) == 1 { // as the outbox does it: once in a thread
 			_, err := c.note(ctx, th, said.Parts[0])
 			return err

@@ -41,7 +41,8 @@ func checkMembers(env Getenv) (fs []Finding) {
 		if len(odd) > 0 {
 			fs = append(fs, Finding{
 				Level: LevelWarn, What: fmt.Sprintf("%s has what nothing reads: %s", path, OneLine(strings.Join(odd, ", "))),
-				Means: "it sets nothing", Mend: "correct the name in " + path + ", or take it out; docs/configuration.md has all names",
+				Means: "it sets nothing",
+				Mend:  "correct the name in " + path + ", or take it out; docs/configuration.md has all names",
 			})
 		}
 		if len(old) > 0 {

@@ -30,7 +30,7 @@ type Config struct {
 	WebhookURL      string        // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
 	WebhookCommand  string        // webhook_url_command: prints the URL
 	SpaceID         string        // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's, where there is one; or NoCredentials
+	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
 	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
@@ -111,7 +111,8 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		return ""
 	}
 	for _, l := range layers { // the URL or a command for it, whichever stands higher
-		if c.WebhookURL, c.WebhookCommand = l.value["GOOGLE_CHAT_WEBHOOK_URL"], l.value["webhook_url_command"]; c.WebhookURL+c.WebhookCommand != "" {
+		c.WebhookURL, c.WebhookCommand = l.value["GOOGLE_CHAT_WEBHOOK_URL"], l.value["webhook_url_command"]
+		if c.WebhookURL != "" || c.WebhookCommand != "" {
 			break
 		}
 	}

@@ -177,7 +177,7 @@ func (o Options) wait(ctx context.Context, b *browser) (url.Values, error) {
 				return answer, nil
 			}
 			if strings.TrimSpace(line) != "" {
-				fmt.Fprintln(o.Out, "That does not belong to this login. Paste the whole address of the page that the browser ended on.")
+				fmt.Fprintln(o.Out, "That is not this login's. Paste the whole address of the page that the browser ended on.")
 			}
 			pasted = o.Paste()
 		case <-ctx.Done():

@@ -13,8 +13,7 @@ import (
 
 // The versions of Claude Code that this program was tried with, the oldest and the newest.
 var (
-	testedFrom = Oldest
-	testedTo   = Version{2, 1, 329}
+	testedTo = Version{2, 1, 329}
 )
 
 // installs is the command that registers the hooks.
@@ -62,31 +61,43 @@ func (a *audit) claude(ctx context.Context) (Version, error) {
 
 func (a *audit) checkVersion(ctx context.Context) []state.Finding {
 	v, err := a.claude(ctx)
-	f := state.Finding{Level: state.LevelWarn, Means: "it may ask, answer or draw in ways that were not tried"}
+	const untried = "it may ask, answer or draw in ways that were not tried"
 	switch {
 	case errors.Is(err, errNoClaude):
-		f.What, f.Means, f.Mend = err.Error(), "its version is not known; hooks are checked as for the oldest, "+Oldest.String(), "install Claude Code, or put it on PATH"
+		return warned(err.Error(), "its version is not known; hooks are checked as for the oldest, "+Oldest.String(),
+			"install Claude Code, or put it on PATH")
 	case err != nil:
-		f.What, f.Mend = err.Error(), "run claude --version by hand"
-	case !v.atLeast(testedFrom):
-		f.Level, f.What, f.Means, f.Mend = state.LevelFail, "Claude Code "+v.String()+" is too old", "one hook event that it does not know voids the whole settings file", "claude update"
+		return warned(err.Error(), untried, "run claude --version by hand")
+	case v.Supported() != nil:
+		return failed(v.Supported().Error(), "one hook event that it does not know voids the whole settings file", "claude update")
 	case v != testedTo && v.atLeast(testedTo):
-		f.What, f.Mend = "Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"
-	default:
-		return state.Fine("Claude Code " + v.String() + ", within " + Oldest.String() + " … " + testedTo.String())
+		return warned("Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", untried,
+			"gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks")
 	}
-	return []state.Finding{f}
+	return state.Fine("Claude Code " + v.String() + ", within " + Oldest.String() + " … " + testedTo.String())
 }
 
 // checkSettings finds the files that Claude Code skips, hooks and all.
 func (a *audit) checkSettings(context.Context) (fs []state.Finding) {
 	for _, s := range a.sources() {
 		if s.broken != nil {
-			fs = append(fs, state.Finding{Level: state.LevelFail, What: s.path + " cannot be read: " + s.broken.Error(), Means: "Claude Code skips the whole file, hooks and all", Mend: "mend its JSON: $EDITOR " + state.ShellQuoted(s.path)})
+			fs = append(fs, failed(
+				s.path+" cannot be read: "+s.broken.Error(),
+				"Claude Code skips the whole file, hooks and all",
+				"mend its JSON: $EDITOR "+state.ShellQuoted(s.path),
+			)...)
 		}
 	}
 	if len(fs) == 0 {
 		return state.Fine(fmt.Sprintf("settings files that Claude Code reads: %d", len(a.sources())))
 	}
 	return fs
+}
+
+func failed(what, means, mend string) []state.Finding {
+	return []state.Finding{{Level: state.LevelFail, What: what, Means: means, Mend: mend}}
+}
+
+func warned(what, means, mend string) []state.Finding {
+	return []state.Finding{{Level: state.LevelWarn, What: what, Means: means, Mend: mend}}
 }

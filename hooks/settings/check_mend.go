@@ -33,7 +33,9 @@ func (s *source) presets() (names []string) {
 // presetFlags name presets to install, without those that another one of them takes in.
 func presetFlags(names []string) (flags string) {
 	for _, name := range Presets() {
-		within := slices.ContainsFunc(names, func(other string) bool { return other != name && slices.Contains(presets[other], name) })
+		within := slices.ContainsFunc(names, func(other string) bool {
+			return other != name && slices.Contains(presets[other], name)
+		})
 		if slices.Contains(names, name) && !within {
 			flags += " --preset " + name
 		}

@@ -24,14 +24,15 @@ func (a *audit) checkOthers(context.Context) (fs []state.Finding) {
 			if every && named[h.called()] {
 				continue
 			}
-			f := state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called()),
-				Means: "it may answer or deny questions before a reply comes", Mend: "see what it does; " + s.narrow()}
+			what := fmt.Sprintf("another hook is registered on %s for AskUserQuestion in %s: %s", h.Event, s.path, h.called())
+			means := "it may answer or deny questions before a reply comes"
 			if every {
 				named[h.called()] = true
-				f.What = fmt.Sprintf("another hook is registered on PreToolUse for every tool, so for AskUserQuestion too, in %s: %s", s.path, h.called())
-				f.Means = "it runs before each question, and may answer, deny or delay it"
+				const words = "another hook is registered on PreToolUse for every tool, so for AskUserQuestion too, in %s: %s"
+				what = fmt.Sprintf(words, s.path, h.called())
+				means = "it runs before each question, and may answer, deny or delay it"
 			}
-			fs = append(fs, f)
+			fs = append(fs, warned(what, means, "see what it does; "+s.narrow())...)
 		}
 	}
 	if len(fs) == 0 {

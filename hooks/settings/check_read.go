@@ -132,7 +132,10 @@ func (s *source) parse(b []byte, root string) {
 					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				}
 				_, name := ours(h.Command, h.Args)
-				e := Entry{Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout), AsyncRewake: h.AsyncRewake}
+				e := Entry{
+					Event: event, Matcher: g.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout),
+					AsyncRewake: h.AsyncRewake,
+				}
 				s.hooks = append(s.hooks, registered{e, s, name, h.Async})
 			}
 		}

@@ -34,7 +34,8 @@ func (a *audit) asks(mode state.Mode) bool {
 func (a *audit) checkHooks(context.Context) []state.Finding {
 	all := a.own()
 	if len(all) == 0 {
-		return []state.Finding{{Level: state.LevelFail, What: "no hook of ours is registered in Claude Code's settings", Means: "no question is asked in Chat", Mend: installs}}
+		return failed("no hook of ours is registered in Claude Code's settings",
+			"no question is asked in Chat", installs)
 	}
 	want, _ := Hooks("answer")
 	var vital, rest, files []string
@@ -65,9 +66,11 @@ func (a *audit) checkHooks(context.Context) []state.Finding {
 		if vital[0] == "PermissionRequest" { // the only one: the table has PreToolUse first
 			means = "questions are posted, but only the terminal can answer them"
 		}
-		return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-forward is not registered on " + strings.Join(vital, ", ") + " for AskUserQuestion", Means: means, Mend: mend}}
+		return failed("gchat-ask-user-forward is not registered on "+strings.Join(vital, ", ")+" for AskUserQuestion",
+			means, mend)
 	case len(rest) > 0:
-		return []state.Finding{{Level: state.LevelWarn, What: "gchat-ask-user-answered is not registered on " + strings.Join(rest, ", "), Means: "threads do not hear how a question ended", Mend: mend}}
+		return warned("gchat-ask-user-answered is not registered on "+strings.Join(rest, ", "),
+			"threads do not hear how a question ended", mend)
 	}
 	return state.Fine("registered in " + strings.Join(files, ", "))
 }
@@ -83,7 +86,8 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 	for _, h := range all {
 		if h.Args != nil && verr == nil && !v.atLeast(execForm) && !seen["args "+h.from.path] {
 			seen["args "+h.from.path] = true
-			fs = append(fs, state.Finding{Level: state.LevelFail, What: h.from.path + ` has entries with "args", which Claude Code ` + v.String() + " does not know", Means: "the hooks start without their names and do nothing", Mend: h.from.reinstall()})
+			fs = append(fs, failed(h.from.path+` has entries with "args", which Claude Code `+v.String()+" does not know",
+				"the hooks start without their names and do nothing", h.from.reinstall())...)
 		}
 		path, why := h.program(a.env)
 		if seen[path] {
@@ -91,12 +95,14 @@ func (a *audit) checkProgram(ctx context.Context) (fs []state.Finding) {
 		}
 		seen[path] = true
 		if why == "" && strings.Contains(path, "/") && state.WritableByOthers(path) {
-			fs = append(fs, state.Finding{Level: state.LevelWarn, What: "other users of this machine can write to " + path + ", which " + h.from.path + " starts", Means: "what they put there runs as you", Mend: "chmod go-w " + state.ShellQuoted(path)})
+			fs = append(fs, warned("other users of this machine can write to "+path+", which "+h.from.path+" starts",
+				"what they put there runs as you", "chmod go-w "+state.ShellQuoted(path))...)
 		}
 		if why == "" {
 			continue
 		}
-		fs = append(fs, state.Finding{Level: state.LevelFail, What: fmt.Sprintf("%s starts %s, %s", h.from.path, path, why), Means: "Claude Code passes the hook over without a word", Mend: h.from.reinstall()})
+		fs = append(fs, failed(fmt.Sprintf("%s starts %s, %s", h.from.path, path, why),
+			"Claude Code passes the hook over without a word", h.from.reinstall())...)
 	}
 	if len(fs) == 0 {
 		return state.Fine("the registered program is there")
@@ -146,16 +152,17 @@ const usualTimeout = 10 * time.Minute
 // before their time is up, and have to know it.
 func (a *audit) checkLimit(context.Context) (fs []state.Finding) {
 	for _, h := range a.own() {
-		waits := h.name == "gchat-ask-user-rewake" || h.name == "gchat-ask-user-forward" && (h.Event == "PermissionRequest" || h.Event == "PreToolUse" && a.asks(state.Hold))
+		waits := h.name == "gchat-ask-user-rewake"
+		if h.name == "gchat-ask-user-forward" {
+			waits = h.Event == "PermissionRequest" || h.Event == "PreToolUse" && a.asks(state.Hold)
+		}
 		limit := time.Duration(h.Timeout) * time.Second
 		if limit == 0 {
 			limit = usualTimeout
 		}
 		if waits && limit < state.HookTimeout {
-			fs = append(fs, state.Finding{
-				Level: state.LevelWarn, What: fmt.Sprintf("Claude Code ends %s on %s after %s (%s)", h.name, h.Event, limit, h.from.path),
-				Means: "later replies do not answer the question, and its thread does not hear why", Mend: h.from.reinstall(),
-			})
+			fs = append(fs, warned(fmt.Sprintf("Claude Code ends %s on %s after %s (%s)", h.name, h.Event, limit, h.from.path),
+				"later replies do not answer the question, and its thread does not hear why", h.from.reinstall())...)
 		}
 	}
 	if len(fs) == 0 {
@@ -174,14 +181,17 @@ func (a *audit) checkRewake(ctx context.Context) []state.Finding {
 		}
 		wakes++
 		if err == nil && !v.atLeast(AsyncRewake) {
-			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered, and Claude Code " + v.String() + " does not know asyncRewake", Means: "the session hangs in the hook until you reply", Mend: "claude update, or " + h.from.reinstall()}}
+			return failed("gchat-ask-user-rewake is registered, and Claude Code "+v.String()+" does not know asyncRewake",
+				"the session hangs in the hook until you reply", "claude update, or "+h.from.reinstall())
 		}
 		if !h.AsyncRewake {
-			return []state.Finding{{Level: state.LevelFail, What: "gchat-ask-user-rewake is registered on " + h.Event + " without asyncRewake", Means: "the session hangs in the hook until you reply", Mend: h.from.reinstall()}}
+			return failed("gchat-ask-user-rewake is registered on "+h.Event+" without asyncRewake",
+				"the session hangs in the hook until you reply", h.from.reinstall())
 		}
 	}
 	if a.asks(state.Deny) && wakes == 0 {
-		return []state.Finding{{Level: state.LevelWarn, What: "ask_mode is deny, and gchat-ask-user-rewake is not registered", Means: "nothing wakes a session with your reply; gchat-wait has to fetch it", Mend: installs + " --preset system3"}}
+		return warned("ask_mode is deny, and gchat-ask-user-rewake is not registered",
+			"nothing wakes a session with your reply; gchat-wait has to fetch it", installs+" --preset system3")
 	}
 	return state.Fine("what wakes sessions fits")
 }

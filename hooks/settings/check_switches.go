@@ -23,10 +23,12 @@ func (a *audit) deciding(names ...string) (on bool, in *source) {
 func (a *audit) checkDisabled(context.Context) []state.Finding {
 	const means = "no hook runs, so no question is asked in Chat"
 	if on, in := a.deciding("disableAllHooks"); on {
-		return []state.Finding{{Level: state.LevelFail, What: "disableAllHooks is set in " + in.path, Means: means, Mend: "take it out: $EDITOR " + state.ShellQuoted(in.path)}}
+		return failed("disableAllHooks is set in "+in.path,
+			means, "take it out: $EDITOR "+state.ShellQuoted(in.path))
 	}
 	if a.env("CLAUDE_CODE_SAFE_MODE") != "" {
-		return []state.Finding{{Level: state.LevelWarn, What: "CLAUDE_CODE_SAFE_MODE is set", Means: "sessions started from here run no hooks", Mend: "unset CLAUDE_CODE_SAFE_MODE"}}
+		return warned("CLAUDE_CODE_SAFE_MODE is set",
+			"sessions started from here run no hooks", "unset CLAUDE_CODE_SAFE_MODE")
 	}
 	return state.Fine("hooks are not switched off")
 }
@@ -40,8 +42,11 @@ func (a *audit) checkManaged(context.Context) []state.Finding {
 		if slices.ContainsFunc(a.own(), func(h registered) bool { return h.from.scope == managed }) {
 			return state.Fine("only managed hooks run, and ours are among them")
 		}
-		return []state.Finding{{Level: state.LevelFail, What: "allowManagedHooksOnly is set in " + s.path, Means: "Claude Code runs none of your own hooks",
-			Mend: "ask your administrator to put the hooks into the managed settings (" + installs + " --dry-run shows them)"}}
+		return failed(
+			"allowManagedHooksOnly is set in "+s.path,
+			"Claude Code runs none of your own hooks",
+			"ask your administrator to put the hooks into the managed settings ("+installs+" --dry-run shows them)",
+		)
 	}
 	return state.Fine("your own hooks may run")
 }
@@ -59,8 +64,11 @@ func (a *audit) checkTrust(context.Context) []state.Finding {
 	case !known:
 		return state.Skipped("Claude Code was not used here yet")
 	}
-	return []state.Finding{{Level: state.LevelWarn, What: "Claude Code was not told to trust " + a.project, Means: "in an interactive session no hook runs until then",
-		Mend: "cd " + state.ShellQuoted(a.project) + " && claude, and accept the folder"}}
+	return warned(
+		"Claude Code was not told to trust "+a.project,
+		"in an interactive session no hook runs until then",
+		"cd "+state.ShellQuoted(a.project)+" && claude, and accept the folder",
+	)
 }
 
 // Claude Code closed questions by itself after 60 seconds in these two versions, unless told otherwise.
@@ -70,7 +78,7 @@ var impatientFrom, impatientTo = Version{2, 1, 198}, Version{2, 1, 200}
 func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 	const means = "the dialog closes with what is ticked before you can reply from Chat"
 	if s := a.env("CLAUDE_AFK_TIMEOUT_MS"); s != "" {
-		return []state.Finding{{Level: state.LevelWarn, What: "CLAUDE_AFK_TIMEOUT_MS is set", Means: means, Mend: "unset CLAUDE_AFK_TIMEOUT_MS"}}
+		return warned("CLAUDE_AFK_TIMEOUT_MS is set", means, "unset CLAUDE_AFK_TIMEOUT_MS")
 	}
 	after, in := "", (*source)(nil)
 	for _, s := range a.sources() {
@@ -81,14 +89,17 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 		var env map[string]any
 		s.value(&env, "env")
 		if _, ok := env["CLAUDE_AFK_TIMEOUT_MS"]; ok {
-			return []state.Finding{{Level: state.LevelWarn, What: "env.CLAUDE_AFK_TIMEOUT_MS is set in " + s.path, Means: means, Mend: "take it out: $EDITOR " + state.ShellQuoted(s.path)}}
+			return warned("env.CLAUDE_AFK_TIMEOUT_MS is set in "+s.path,
+				means, "take it out: $EDITOR "+state.ShellQuoted(s.path))
 		}
 	}
 	if after != "" && after != "never" {
-		return []state.Finding{{Level: state.LevelWarn, What: fmt.Sprintf("askUserQuestionTimeout is %.20q in %s", after, in.path), Means: means, Mend: `set it to "never": $EDITOR ` + state.ShellQuoted(in.path)}}
+		return warned(fmt.Sprintf("askUserQuestionTimeout is %.20q in %s", after, in.path),
+			means, `set it to "never": $EDITOR `+state.ShellQuoted(in.path))
 	}
 	if v, err := a.claude(ctx); err == nil && v.atLeast(impatientFrom) && !v.atLeast(impatientTo) {
-		return []state.Finding{{Level: state.LevelWarn, What: "Claude Code " + v.String() + " closes questions by itself after a minute", Means: means, Mend: "claude update"}}
+		return warned("Claude Code "+v.String()+" closes questions by itself after a minute",
+			means, "claude update")
 	}
 	return state.Fine("a question waits until it is answered")
 }
@@ -97,7 +108,8 @@ func (a *audit) checkIdle(ctx context.Context) []state.Finding {
 func (a *audit) checkPrompting(context.Context) []state.Finding {
 	for _, names := range [][]string{{"permissions", "denyInsteadOfPrompting"}, {"denyInsteadOfPrompting"}} {
 		if on, in := a.deciding(names...); on {
-			return []state.Finding{{Level: state.LevelFail, What: strings.Join(names, ".") + " is set in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "take it out: $EDITOR " + state.ShellQuoted(in.path)}}
+			return failed(strings.Join(names, ".")+" is set in "+in.path,
+				"Claude Code refuses every question by itself", "take it out: $EDITOR "+state.ShellQuoted(in.path))
 		}
 	}
 	mode, in := "", (*source)(nil)
@@ -106,7 +118,8 @@ func (a *audit) checkPrompting(context.Context) []state.Finding {
 		s.value(&deny, "permissions", "deny")
 		for _, rule := range deny {
 			if name, _, _ := strings.Cut(rule, "("); name == ask || name == "*" {
-				return []state.Finding{{Level: state.LevelFail, What: "permissions.deny has " + name + " in " + s.path, Means: "Claude cannot ask questions", Mend: "take it out: $EDITOR " + state.ShellQuoted(s.path)}}
+				return failed("permissions.deny has "+name+" in "+s.path,
+					"Claude cannot ask questions", "take it out: $EDITOR "+state.ShellQuoted(s.path))
 			}
 		}
 		var m string
@@ -115,7 +128,8 @@ func (a *audit) checkPrompting(context.Context) []state.Finding {
 		}
 	}
 	if mode == "dontAsk" {
-		return []state.Finding{{Level: state.LevelWarn, What: "permissions.defaultMode is dontAsk in " + in.path, Means: "Claude Code refuses every question by itself", Mend: "use another mode: $EDITOR " + state.ShellQuoted(in.path)}}
+		return warned("permissions.defaultMode is dontAsk in "+in.path,
+			"Claude Code refuses every question by itself", "use another mode: $EDITOR "+state.ShellQuoted(in.path))
 	}
 	return state.Fine("Claude may ask questions")
 }

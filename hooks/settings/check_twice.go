@@ -23,7 +23,8 @@ func (a *audit) checkTwice(context.Context) (fs []state.Finding) {
 			first[key] = h
 			continue
 		}
-		if was.Command == h.Command && slices.Equal(was.Args, h.Args) && was.from.scope != plugin && h.from.scope != plugin && was.Matcher == h.Matcher {
+		sameCall := was.Command == h.Command && slices.Equal(was.Args, h.Args) && was.Matcher == h.Matcher
+		if sameCall && was.from.scope != plugin && h.from.scope != plugin {
 			continue
 		}
 		if h.Matcher != was.Matcher && !(matches(h.Matcher, ask) && matches(was.Matcher, ask)) {
@@ -40,8 +41,8 @@ func (a *audit) checkTwice(context.Context) (fs []state.Finding) {
 		if p.was != p.is {
 			where = "both in " + p.was.path + " and in " + p.is.path
 		}
-		fs = append(fs, state.Finding{Level: state.LevelWarn, What: fmt.Sprintf("registered %s: %s", where, strings.Join(both[p], ", ")),
-			Means: "they are started twice; each acts once, but two versions may disagree", Mend: keepOne(p.was, p.is)})
+		fs = append(fs, warned(fmt.Sprintf("registered %s: %s", where, strings.Join(both[p], ", ")),
+			"they are started twice; each acts once, but two versions may disagree", keepOne(p.was, p.is))...)
 	}
 	if len(fs) == 0 {
 		return state.Fine("no hook of ours is registered twice")
