@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/migrate"
@@ -28,5 +30,8 @@ func (p Program) migrateCommand() *cli.Command {
 				return migrate.Run(c.Context, p.out, o)
 			},
 		}},
+		Action: func(*cli.Context) error {
+			return usage(errors.New("migrate takes what to migrate from: s3-communicator"), "gchat-hooks migrate --help")
+		},
 	}
 }

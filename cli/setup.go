@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,16 +35,21 @@ func (p Program) setupCommand() *cli.Command {
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // refused, with what to use instead
+			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
+			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
 			&cli.StringFlag{Name: "credentials-file", Usage: "read with what is in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
+			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
+			&cli.BoolFlag{Name: "no-service", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("webhook-url") {
@@ -58,7 +64,8 @@ func (p Program) setupCommand() *cli.Command {
 // urlInSight refuses the webhook's URL on the command line, and does not repeat it.
 func urlInSight() error {
 	return usage(errors.New("setup takes no URL as an argument, for every process list would show it"),
-		"set GOOGLE_CHAT_WEBHOOK_URL in the environment, or do without Google: gchat-hooks setup --space")
+		"give it with --webhook-url-file FILE (- for standard input) or GOOGLE_CHAT_WEBHOOK_URL; "+
+			"or do without Google: gchat-hooks setup --space")
 }
 
 // setup is one conversation from nothing to a question answered from the phone. Every step tries what it was told, then
@@ -94,7 +101,7 @@ func (s *setup) run(ctx context.Context) error {
 func (s *setup) env(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
-		return os.Getenv("HOME")
+		return state.Home(os.Getenv)
 	case slices.Contains(state.Variables(), name):
 		return s.answers[name]
 	}
@@ -118,6 +125,9 @@ func (s *setup) keep() error {
 
 // choose is a yes or no that a flag says, else the person.
 func (s *setup) choose(ctx context.Context, flag, question string, otherwise bool) (bool, error) {
+	if s.flags.Bool("no-" + flag) {
+		return false, nil
+	}
 	if s.flags.IsSet(flag) || !s.ask.terminal {
 		return s.flags.Bool(flag), nil
 	}
@@ -146,6 +156,13 @@ func (s *setup) webhook(ctx context.Context) error {
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
+	if file := s.flags.String("webhook-url-file"); file != "" {
+		b, err := s.readAll(file)
+		if err != nil {
+			return failed(err, "gchat-hooks setup --help", exitFailed)
+		}
+		s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = strings.TrimSpace(string(b))
+	}
 	toSpace := s.flags.Bool("space")
 	for {
 		if toSpace {
@@ -170,6 +187,14 @@ func (s *setup) webhook(ctx context.Context) error {
 		}
 		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], toSpace = raw, strings.EqualFold(raw, "space")
 	}
+}
+
+// readAll reads a small file, or standard input for "-".
+func (s *setup) readAll(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(s.in, 1<<16))
+	}
+	return os.ReadFile(file)
 }
 
 // configuredWebhook is the webhook of the configuration, as the answers complete it.
@@ -202,6 +227,10 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) error {
 	address, data := s.flags.String("address"), filepath.Join(state.UserState(s.env), "space")
+	if host, _, err := net.SplitHostPort(address); err != nil || !net.ParseIP(host).IsLoopback() {
+		err := fmt.Errorf("--address %s: hooks reach the space on this machine only, 127.0.0.1:PORT", address)
+		return usage(err, "gchat-hooks setup --help")
+	}
 	if ln, err := net.Listen("tcp", address); err == nil { // else a space runs there, or the test message fails
 		opened, err := space.Open(space.Options{Data: data})
 		if err != nil {
@@ -223,6 +252,11 @@ func (s *setup) openSpace(ctx context.Context) error {
 func (s *setup) reading(ctx context.Context) error {
 	if file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" && s.page == "" {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
+	}
+	if file := s.flags.String("client-id-file"); file != "" && s.page == "" {
+		if err := s.readWith(ctx, file); err != nil {
+			return err
+		}
 	}
 	for !s.sendOnly {
 		err := s.read(ctx)
@@ -339,7 +373,8 @@ func (s *setup) hooks(ctx context.Context) error {
 	if s.flags.Bool("no-hooks") {
 		return nil
 	}
-	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, keep: true}.run(ctx)
+	presets := s.flags.StringSlice("preset")
+	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, presets: presets, keep: true}.run(ctx)
 }
 
 // service offers the daemon. Without a terminal it is installed only where a flag says so.

@@ -39,7 +39,11 @@ func (p Program) uninstallCommand() *cli.Command {
 				}
 				return (&purge{Program: p, env: os.Getenv}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
 			}
-			file, err := settings.At(os.Getenv, scopeOf(c))
+			scope, err := scopeOf(c)
+			if err != nil {
+				return err
+			}
+			file, err := settings.At(os.Getenv, scope)
 			if err != nil {
 				return err
 			}

@@ -294,9 +294,9 @@ func TestMendsAreForTheirFile(t *testing.T) {
 	short := `{"enabledPlugins": {"b@m": true}, "hooks": {"PermissionRequest": [{"hooks": [{"type": "command", "command": "/a/gchat-hooks hook gchat-ask-user-forward", "timeout": 60}]}],
 		"Stop": [{"hooks": [{"type": "command", "command": "/a/gchat-hooks hook gchat-stop-gate"}]}]}}`
 	for path, want := range map[string]string{
-		"home/.claude/settings.json":                   "gchat-hooks install --preset system3, or",
-		"src/deep/project/.claude/settings.json":       "gchat-hooks install --project --preset system3, or",
-		"src/deep/project/.claude/settings.local.json": "gchat-hooks install --local --preset system3, or",
+		"home/.claude/settings.json":                   "gchat-hooks install --preset system3",
+		"src/deep/project/.claude/settings.json":       "gchat-hooks install --project --preset system3",
+		"src/deep/project/.claude/settings.local.json": "gchat-hooks install --local --preset system3",
 		"plugin/hooks/hooks.json":                      "mend or update the plugin b@m (",
 		"managed/managed-settings.json":                "ask your administrator to mend ",
 	} {
