@@ -61,7 +61,7 @@ func findCredentials(path string) (*auth.Credentials, error) {
 		return nil, fmt.Errorf("credentials file: %w", err)
 	}
 	switch file.Type {
-	case credentials.ServiceAccount, credentials.ImpersonatedServiceAccount:
+	case credentials.ServiceAccount: // no other kind: one may name a file or a program, and a host that gets what it holds
 		return credentials.NewCredentialsFromJSON(file.Type, b, app)
 	case credentials.AuthorizedUser:
 		// Google's library takes its own address whatever the file says; a login goes back to where it came from.

@@ -219,7 +219,7 @@ func AllowedBase(u *url.URL) bool {
 // What one answer may hold when it is unpacked. A page of 1,000 messages has a few MB and a few thousand values.
 const (
 	bodyLimit   = 32 << 20 // bytes
-	valuesLimit = 200_000  // objects and lists of JSON; three bytes of body become one of some 500 in memory
+	valuesLimit = 300_000  // objects, lists and members of JSON; three bytes of body become one of some 500 in memory
 )
 
 var errTooMuch = errors.New("the answer is larger than any of Chat's")
@@ -254,7 +254,7 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 			l.escaped, l.inString = c == '\\', c != '"'
 		case c == '"':
 			l.inString = true
-		case c == '{' || c == '[':
+		case c == '{' || c == '[' || c == ',':
 			l.values++
 		}
 	}

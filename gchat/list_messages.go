@@ -159,6 +159,14 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	return fromChat(m), nil
 }
 
+// bounded cuts a text that is longer than any of Chat's, and lets go of the rest: a list may have many pages.
+func bounded(text string) string {
+	if len(text) <= 2*MaxText {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:2*MaxText], ""))
+}
+
 func fromChat(m *chat.Message) Message {
 	out := Message{Name: m.Name, ClientID: m.ClientAssignedMessageId, Text: m.Text, Deleted: m.DeleteTime != ""}
 	if m.Thread != nil {
@@ -170,6 +178,8 @@ func fromChat(m *chat.Message) Message {
 			out.Sender = m.Sender.Name
 		}
 	}
+	m.Text, m.ArgumentText = bounded(m.Text), bounded(m.ArgumentText)
+	out.Text = m.Text
 	if m.ArgumentText != "" {
 		out.Text = m.ArgumentText
 	}

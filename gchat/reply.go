@@ -311,7 +311,10 @@ func (c *choices) label(text string) int {
 	if text = normal(text); text == "" {
 		return 0
 	}
-	return slices.Index(c.labels, text) + 1
+	if n := slices.Index(c.labels, text); n >= 0 {
+		return n + 1
+	}
+	return slices.Index(c.labels, strings.TrimRight(text, "!.")) + 1 // "MySQL!"
 }
 
 // leastBeginning is how many letters a clear beginning has: "do", "go" and "no" choose no Docker, Google or Node.js.

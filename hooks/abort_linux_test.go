@@ -11,9 +11,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// Go ends a process with 2 at these signals, which Claude Code takes for "block".
+// Go ends a process with 2 at the first two signals, which Claude Code takes for "block".
 func TestAbortedHookEndsWithZero(t *testing.T) {
-	for name, sig := range map[string]os.Signal{"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT} {
+	for name, sig := range map[string]os.Signal{
+		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
+	} {
 		t.Run(name+" to a waiting hook", func(t *testing.T) {
 			w := newWorld(t)
 			w.run(forward, recorded(t, "single-03-PreToolUse"))

@@ -85,7 +85,8 @@ const exitWake = 2
 func (h *Hook) Run() (code int) {
 	signal.Ignore(syscall.SIGPIPE) // a Claude Code that is gone is no reason to end otherwise than with 0
 	aborted := make(chan os.Signal, 1)
-	signal.Notify(aborted, syscall.SIGQUIT, syscall.SIGABRT) // Go prints its stacks and exits 2 at these, and 2 means "block"
+	// Go prints its stacks and exits 2 at the first two, and 2 means "block". A hook that does not wait ends at the others too.
+	signal.Notify(aborted, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	h.log = state.NewLog(h.Env, h.Name)
 	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
 	done, waiting := make(chan struct{}), make(chan struct{})

@@ -189,7 +189,7 @@ func TestPastedAddressLogsIn(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, acc, err)
 		}
 		out := p.out.String()
-		if len(p.opened) > 0 || strings.Count(out, "That does not belong to this login") != 6 || !strings.Contains(out, "Open this in a browser") {
+		if len(p.opened) > 0 || strings.Count(out, "That is not this login's") != 6 || !strings.Contains(out, "Open this in a browser") {
 			t.Errorf("%s: %d browsers; said %s", name, len(p.opened), out)
 		}
 		g.unseen(out)
