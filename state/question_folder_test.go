@@ -24,7 +24,6 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 		"ask-s-1-empty.json":   ``,
 		"ask-s-1-array.json":   `[]`,
 		"ask-s-1-nothing.json": `{"foo":1}`,
-		"ask-s-1-epoch.json":   `{"question_id":"ask-s-1-epoch","session_id":"s-1","asked_at":1795357346,"questions":[{"question":"Which?"}],"gchat_thread_key":"k","status":"pending"}`,
 		"ask-s-1-python.json":  `{"question_id":"ask-s-1-python","session_id":"s-1","asked_at":"2026-02-21T10:30:00","questions":[{"question":"Which?"}],"gchat_thread_key":"k","status":"pending"}`,
 		"ask-s-1-other.json":   `{"question_id":"x","session_id":"s-1","asked_at":"yesterday","status":"pending","mode":"deny"}`,
 	}

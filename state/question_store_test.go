@@ -385,3 +385,12 @@ func FuzzQuestionFile(f *testing.F) {
 		}
 	})
 }
+
+// Another program's time may be a number of seconds.
+func TestAskedAtInSeconds(t *testing.T) {
+	var q Question
+	err := json.Unmarshal([]byte(`{"question_id":"x","session_id":"s","status":"pending","asked_at":1795357346}`), &q)
+	if err != nil || q.AskedAt.Unix() != 1795357346 {
+		t.Errorf("asked at %v, %v", q.AskedAt, err)
+	}
+}
