@@ -13,7 +13,7 @@ usage() {
   --preset NAME     hooks to register: answer (default), report, system3, wake, send
   --yes             with --uninstall: do not ask
 
-Run it again to upgrade: the hooks that you chose stay. Nothing is written outside your home folder, and sudo is not needed.
+Run it again to upgrade: the hooks that you chose stay. Nothing stays outside your home folder and --prefix, and sudo is not needed.
 END
 }
 
