@@ -34,7 +34,8 @@ const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.g
 // words, which come beside a general one, are above it.
 var loginHints = []struct{ words, hint string }{
 	{"invalid_rapt rapt_required", "your organisation ends logins after some hours (Google Cloud session control): log in " +
-		"again (gchat-hooks login); an administrator can exempt the OAuth client as a trusted app, or give you a service account"},
+		"again (gchat-hooks login); an administrator can exempt the OAuth client as a trusted app, or give you " +
+		"a service account"},
 	{"JWT", "the service account's key was not taken: see that it still exists, that this machine's clock is right, " +
 		"and that an administrator approved its scope"},
 	{"admin_policy_enforced org_internal restricted_client account_restricted", "an administrator has to allow the OAuth " +
@@ -43,8 +44,8 @@ var loginHints = []struct{ words, hint string }{
 	{"access_denied", "log in again (gchat-hooks login) and allow both; with a client in Testing, you have to be among its " +
 		"test users (console.cloud.google.com/auth/audience); in an organisation, an administrator may have to allow the client"},
 	{"invalid_grant", "the login has ended: access was removed, the password was changed, it was not used for six months, or " +
-		"its code was used before or too late. Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is in " +
-		"Testing: make its consent screen Internal or publish it"},
+		"its code was used before or too late. Log in again (gchat-hooks login); if it ends every 7 days, the OAuth client is " +
+		"in Testing: make its consent screen Internal or publish it"},
 	{"invalid_client deleted_client disabled_client unauthorized_client redirect_uri_mismatch", "the OAuth client was deleted, " +
 		"has another secret now, or is not of type Desktop app: " + DesktopClient},
 	{"invalid_scope", "the credentials may not read messages: log in with gchat-hooks login, which asks for " +

@@ -15,8 +15,8 @@ import (
 const livePatience = 15 * time.Second
 
 // LiveChecks are the round trip of doctor and setup: two messages are posted to a thread of their own and read back, then the
-// thread waits up to wait for the person's "ok", judged as a reply to a question is. It is verify's first and third scenario, cut short. The
-// second message has the first one's thread key: a Chat that does not keep to keys begins a thread for each.
+// thread waits up to wait for the person's "ok", judged as a reply to a question is. It is verify's first and third scenario,
+// cut short. The second message has the first one's thread key: a Chat that does not keep to keys begins a thread for each.
 func (p *Poller) LiveChecks(projectDir string, wait time.Duration, tell func(string)) []state.Check {
 	v := &Verify{Poller: p, ProjectDir: projectDir, Wait: wait, Patience: livePatience, Tell: tell}
 	return []state.Check{{ID: "live", Run: v.roundTrip}}

@@ -69,7 +69,8 @@ func (a *audit) checkVersion(ctx context.Context) []state.Finding {
 	case err != nil:
 		return warned(err.Error(), untried, "run claude --version by hand")
 	case v.Supported() != nil:
-		return failed(v.Supported().Error(), "one hook event that it does not know voids the whole settings file", "claude update")
+		return failed(v.Supported().Error(), "one hook event that it does not know voids the whole settings file",
+			"claude update")
 	case v != testedTo && v.atLeast(testedTo):
 		return warned("Claude Code "+v.String()+" is newer than "+testedTo.String()+", the newest that was tried", untried,
 			"gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks")
