@@ -94,7 +94,8 @@ func (s *session) Again(args ...string) {
 		s.t.Fatal(err)
 	}
 	begin := []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@"`, pidFile}
-	s.Type(shellLine(append(append(begin, s.Claude.Argv...), args...)...))
+	// The last session's input box is wiped away first: it would pass for the new one's.
+	s.Type(`printf '\033[2J\033[H'; ` + shellLine(append(append(begin, s.Claude.Argv...), args...)...))
 	s.Keys("Enter")
 	s.proc.Close()
 	s.proc = s.findProcess(pidFile)
