@@ -70,7 +70,7 @@ func Main(self string) {
 
 // tell prints an error and its hint as calledAs, and returns the exit code.
 func (p Program) tell(err error, calledAs string) int {
-	told := &state.UserError{Err: err, Code: exitFailed}
+	told := &state.UserError{} // where the error is of another type
 	errors.As(err, &told)
 	code := cmp.Or(told.Code, exitFailed)
 	if told.Said {

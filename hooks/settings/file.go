@@ -135,12 +135,6 @@ func (f File) Hooks() ([]Hook, error) {
 	return hooksIn(parts), err
 }
 
-// Holds says whether the file has an entry of ours.
-func (f File) Holds() (bool, error) {
-	hooks, err := f.Hooks()
-	return len(hooks) > 0, err
-}
-
 // maxFile is more than any settings are, in bytes.
 const maxFile = 2 << 20
 
