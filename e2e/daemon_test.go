@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,8 @@ func (b *bridge) questions() (qs []*state.Question) {
 		}
 		qs = append(qs, q)
 	}
+	// Not by file name: of two questions of one second, "-2.json" stands before ".json".
+	slices.SortFunc(qs, func(a, b *state.Question) int { return a.AskedAt.Compare(b.AskedAt) })
 	return qs
 }
 
