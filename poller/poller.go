@@ -1,51 +1,51 @@
-// Package poller waits for replies: it puts questions into their space, runs the one inbox loop that all waiters of a
-// machine share, decides who may answer, and binds replies to questions. It knows nothing of the hook protocol: a
-// question goes in, an answered question comes out.
+// Package poller is the one loop that talks to Google Chat, types into tmux and calls OpenClaw: it sends what is in the
+// outbox, reads what people reply, decides who may answer, types answers, and closes what is over. It knows nothing of
+// Claude Code's hook protocol: hooks and commands write records, and it goes on from the records, also after kill -9.
 package poller
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"runtime/debug"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"io"
+	"os"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// Poller is one process's part in posting and reading. Env and Log must be set.
-type Poller struct {
-	Env state.Getenv
-	Log *state.Log
+// Options say what a poller is to do.
+type Options struct {
+	Env  state.Getenv
+	Log  *state.Log
+	Self string            // this program's path; the poller ends when the file there changes
+	Lock *state.PollerLock // where the caller took it, or inherited it; nil: Run takes it
+
+	Daemon bool      // stays; else it ends Idle after its work is done
+	Once   bool      // one round: send, read, judge, type, send
+	DryRun bool      // type nothing; say what would be typed
+	Out    io.Writer // where DryRun says it; nil for the log alone
+	// Dirs are folders of questions that a person named: the poller acts on all that is in them.
+	Dirs   []string
+	Hangup <-chan os.Signal // configuration and credentials are read afresh
+
+	// Until, where set, ends the poller as soon as it says so: a command is the poller itself until its receipt is there. What
+	// is left then goes to a detached poller.
+	Until func() bool
+
+	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
+	Summary func(context.Context, *state.Session) (state.Report, int, error)
+
 	Now func() time.Time // nil: time.Now
-	// Compose, where set, writes down what others have to report before each pass of the flusher; it reports whether some
-	// could not be done yet.
-	Compose func(context.Context) (left bool)
+}
 
-	// Dirs are state folders that are served besides those in the registry, Folders folders of questions. Not to be changed
-	// any more when the work has begun.
-	Dirs, Folders []string
+// Idle is how long a poller stays after its work is done.
+const Idle = 30 * time.Second
 
-	// Listed, where set, hears how each list of a space went, by its inbox loop.
-	Listed func(chat string, err error)
-
-	// Steady says that this is the daemon.
-	Steady bool
-
-	// Probe, where a person asks, tries each message once whatever earlier failures say. What Chat asked for is kept to.
-	Probe bool
-	Loud  bool // does not mind the quiet hours
-
-	// Stoppable says that a person can stop this process with Ctrl-Z: it then does so between two messages.
-	Stoppable bool
-
-	probed     sync.Map    // messages that were tried so, by path
-	passedOver sync.Map    // replies by hand that the log told of
-	printed    sync.Map    // webhook_url_command → what it printed: a password manager is not asked every second
-	took       atomic.Bool // a reply in a thread without a question
+// Poller is one running poller.
+type Poller struct {
+	Options
+	environment string // see state.Environment
 }
 
 func (p *Poller) now() time.Time {
@@ -57,39 +57,11 @@ func (p *Poller) now() time.Time {
 
 func (p *Poller) user() string { return state.UserState(p.Env) }
 
-// stateDirs are the state folders of all projects that are known.
-func (p *Poller) stateDirs() ([]string, error) {
-	dirs, err := state.ProjectStates(p.user())
-	for _, dir := range p.Dirs {
-		if !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs, err
-}
-
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(projectDir string) *state.Config {
-	c := state.LoadConfig(p.Env, projectDir)
+func (p *Poller) config(projectDir string, trusted bool) *state.Config {
+	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
 	p.Log.Hide(c.WebhookURL)
 	return c
-}
-
-// goSafely runs f beside the caller. A panic ends f and is logged: it must not end the process with exit code 2, which
-// Claude Code takes for "block".
-func (p *Poller) goSafely(what string, f func()) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				p.Log.Error().Any("panic", r).Str("in", what).Bytes("stack", debug.Stack()).
-					Msg("a bug in gchat-hooks; please report it")
-			}
-		}()
-		f()
-	}()
-	return done
 }
 
 // messageID derives the id that Chat keeps one message of, from what the message is about: at most 63 characters of

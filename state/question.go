@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,8 +42,9 @@ const (
 	Native Mode = "native" // the PermissionRequest hook waits beside the dialog
 	Hold   Mode = "hold"   // the PreToolUse hook waits, no dialog is drawn
 	Deny   Mode = "deny"   // the call is denied, the reply delivered later
-	Inject Mode = "inject" // the daemon types the answer
+	Inject Mode = "inject" // the poller types the answer
 	Off    Mode = "off"    // nothing is forwarded
+	Thread Mode = "thread" // no question: a process waits for a reply in a thread
 )
 
 // Option is one choice of a Prompt, as Claude Code's AskUserQuestion tool names it.
@@ -111,20 +111,45 @@ type Reply struct {
 	Verdict     Verdict   `json:"verdict,omitempty"`
 }
 
-// Typing is the daemon's account of the keys that it sent for a question. It is written before each key.
+// Typing is the poller's account of the keys that it sent for a question. It is written before each key.
 type Typing struct {
 	At     time.Time `json:"at"`               // of the last key
 	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
 	Last   string    `json:"last"`             // the last key; "text" for words
 	Commit bool      `json:"commit,omitempty"` // the last key was that which submits
-	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the daemon was killed in it, or is at it
+	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the poller was killed in it, or is at it
 	Result string    `json:"result,omitempty"` // injected, clean or dirty
 	Why    string    `json:"why,omitempty"`    // for a person
 }
 
-// Question is one AskUserQuestion call that was put to a person, as it stands in its file. The first block is the
-// format that other programs read; the second is ours. Fields that this version does not know survive a rewrite.
+// Owed is a note that a question's thread is still to be given. It stands in the same write as the step that it tells of; the
+// poller words it from the question, puts it into the outbox and strikes it off.
+type Owed struct {
+	About string `json:"about"`           // what the note is about: one of the Note constants
+	Reply string `json:"reply,omitempty"` // the message that it answers; "" for none
+	Seen  string `json:"seen,omitempty"`  // what the note is to say, where the question does not tell it
+}
+
+// What notes are about.
+const (
+	NoteClosed   = "closed"    // how it ended
+	NoteSent     = "sent"      // the answer was handed to Claude Code, which did not confirm it for ten seconds
+	NoteRefused  = "refused"   // the sender may not answer
+	NoteLate     = "late"      // the question was answered or closed already
+	NoteNoOption = "no option" // a number that no option has
+	NoteKept     = "kept"      // an answer to some of several questions
+	NoteLater    = "later"     // Claude reads the reply with its next step, or when its session is resumed
+	NoteNoText   = "no text"   // an attachment is no answer
+	NoteUnwaited = "unwaited"  // only the terminal can answer
+	NoteUnread   = "unread"    // the space cannot be read
+	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
+	NoteNobody   = "nobody"    // no process waits for a reply in this thread
+)
+
+// Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
+// that other programs read; the second is ours. A thread that a process waits in without a question is one without prompts.
 type Question struct {
+	Record
 	QuestionID         string     `json:"question_id"` // UUID; in deny mode the thread key
 	SessionID          string     `json:"session_id"`  // what stop gates compare with: see SessionID
 	TmuxSession        string     `json:"tmux_session"`
@@ -154,38 +179,37 @@ type Question struct {
 	ClaudeStart     string            `json:"claude_start,omitempty"` // of that process: its pid may come again
 	TmuxPane        string            `json:"tmux_pane,omitempty"`    // %N
 	TmuxSocket      string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
-	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the daemon did not find it (inject)
-	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it goes, or is
+	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the poller did not find it (inject)
+	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it is
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
-	PostTried       bool              `json:"post_tried,omitempty"`   // a send was begun: it may have arrived
-	Unwaited        bool              `json:"unwaited,omitempty"`     // its thread was told that no process waits for a reply
-	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets
+	Owes            []Owed            `json:"owes,omitempty"`         // notes that its thread is to be given
+	ToldUnread      bool              `json:"told_unread,omitempty"`  // its thread was told that replies cannot be read
+	Printed         bool              `json:"printed,omitempty"`      // the waiting hook handed the answer to Claude Code
+	PrintedAt       *time.Time        `json:"printed_at,omitempty"`   // this machine's clock, UTC
+	ToldSent        bool              `json:"told_sent,omitempty"`    // its thread was told that the answer was sent to Claude
 	Replies         []Reply           `json:"replies,omitempty"`
 	Wording         []string          `json:"wording,omitempty"`          // of the Questions' texts, where a model worded them
 	FormatTried     bool              `json:"format_tried,omitempty"`     // a model was asked for a wording, and gave none of use
+	FormatUSD       float64           `json:"format_usd,omitempty"`       // what that cost
 	Denied          bool              `json:"denied,omitempty"`           // Claude Code was told that the call is denied (deny)
 	TimeoutPolicy   TimeoutPolicy     `json:"timeout_policy,omitempty"`   // (deny)
-	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny)
+	TimesOutAt      *time.Time        `json:"times_out_at,omitempty"`     // this machine's clock, UTC (deny, and a thread)
 	SessionEnded    *time.Time        `json:"session_ended_at,omitempty"` // this machine's clock, UTC (deny)
 	DeliveredAt     *time.Time        `json:"delivered_at,omitempty"`     // a hook ended then to wake the session (deny)
-	DeliverySeen    bool              `json:"delivery_seen,omitempty"`    // it was made sure of, or given up (deny)
+	DeliverySeen    bool              `json:"delivery_seen,omitempty"`    // the transcript holds it, or it was given up (deny)
 	AskedAgain      bool              `json:"asked_again,omitempty"`      // after its timeout in the terminal (deny)
 	Partial         map[int]Answer    `json:"partial,omitempty"`          // by index into Questions, until all are answered
 	Answers         map[string]string `json:"answers,omitempty"`          // by raw question text
 	Notes           map[string]string `json:"notes,omitempty"`            // remarks, by raw question text
-	Typing          *Typing           `json:"typing,omitempty"`           // what the daemon typed (inject)
+	Typing          *Typing           `json:"typing,omitempty"`           // what the poller typed (inject)
 	AnsweredBy      string            `json:"answered_by,omitempty"`      // users/ID
 	AnsweredByName  string            `json:"answered_by_name,omitempty"` // display name, when Chat gave one
 	AnsweredMessage string            `json:"answered_message,omitempty"` // the message whose text became the answer
 	// ResolvedBy is chat, terminal, stop, prompt, session_end, signal, claude_gone, tmux_gone, screen, age, timeout, policy
 	// or instead.
 	ResolvedBy string `json:"resolved_by,omitempty"`
-
-	Path string `json:"-"` // where it is on disk
-
-	raw map[string]json.RawMessage // the file as it was read
 }
 
 // ThreadKey is the key of the thread that a question begins: "ask-user-" and the first eight digits of its id.
@@ -249,3 +273,33 @@ func (q *Question) Reply(messageName string) *Reply {
 	}
 	return nil
 }
+
+// Owe notes that the question's thread is to be given a note, once for each reply that it answers.
+func (q *Question) Owe(about, reply string) {
+	owed := Owed{About: about, Reply: reply}
+	if !slices.Contains(q.Owes, owed) {
+		q.Owes = append(q.Owes, owed)
+	}
+}
+
+// CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is
+// not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.
+func CloseQuestion(path string, to Status, by string, also func(*Question)) (ended bool, err error) {
+	_, err = UpdateQuestion(path, func(q *Question) error {
+		if ended = false; q.Move(to, time.Now()) != nil {
+			return ErrUnchanged
+		}
+		q.ResolvedBy, ended = by, true
+		if also != nil {
+			also(q)
+		}
+		if q.ResolvedBy != Instead {
+			q.Owe(NoteClosed, "")
+		}
+		return nil
+	})
+	return ended && err == nil, err
+}
+
+// Instead is the ResolvedBy of a question in deny mode that goes on in the terminal: its thread hears nothing of that.
+const Instead = "instead"

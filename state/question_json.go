@@ -1,14 +1,11 @@
 package state
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
-	"reflect"
-	"slices"
+	"errors"
 	"strings"
 	"time"
 )
@@ -16,17 +13,6 @@ import (
 // Other programs read and write questions, too: stop gates look at session_id, status, answer and response; poll scripts look
 // for status "pending", list the space from forwarded_at on, take what is in thread_name, and write status "answered" with
 // answer, answered_at and answered_by. They are Python as a rule.
-
-// pythonTime is a time as datetime.fromisoformat reads it in every Python: before 3.11 it takes three or six digits of a
-// second, and a zone only in numbers.
-const pythonTime = "2006-01-02T15:04:05.000-07:00"
-
-// JSONTime is a time in JSON that other programs read.
-type JSONTime time.Time
-
-func (t JSONTime) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Time(t).UTC().Format(pythonTime))
-}
 
 func (r Reply) MarshalJSON() ([]byte, error) {
 	type plain Reply
@@ -44,34 +30,33 @@ func (t Typing) MarshalJSON() ([]byte, error) {
 	}{plain(t), JSONTime(t.At)})
 }
 
-func marshalMember(value any) ([]byte, error) {
-	switch v := value.(type) {
-	case time.Time:
-		value = JSONTime(v)
-	case *time.Time:
-		value = (*JSONTime)(v)
-	}
-	return json.Marshal(value)
-}
-
 // closedAs is what stop gates are told of a marker that is over: they know "resolved" and "timeout", and send a session back
 // for any other word. The finer word stands in closed_as.
 var closedAs = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expired: TimedOut}
 
-// inFile is the question's status as it stands in its file, and the members that stand there for other programs alone; nil
-// is left out.
-func (q *Question) inFile() (Status, map[string]any) {
+// forOthers completes a question's members: its status in words that stop gates know, and what stands in its file for other
+// programs alone.
+func (q *Question) forOthers(members []member) []member {
+	word, finer := closedAs[q.Status], any(nil)
+	if word == "" || q.Mode != Deny {
+		word = q.Status
+	} else {
+		finer = q.Status
+	}
+	for i := range members {
+		if members[i].name == "status" {
+			members[i].value = word
+		}
+	}
 	forwarded := q.AskedAt
 	if q.PostedAt != nil { // the server's clock, which counts for the replies
 		forwarded = *q.PostedAt
 	}
-	foreign := map[string]any{"thread_name": q.ThreadName, "forwarded_at": forwarded, "closed_as": nil}
-	word := closedAs[q.Status]
-	if word == "" || q.Mode != Deny {
-		return q.Status, foreign
+	members = append(members, member{name: "forwarded_at", value: forwarded}, member{name: "thread_name", value: q.ThreadName})
+	if finer != nil {
+		members = append(members, member{name: "closed_as", value: finer})
 	}
-	foreign["closed_as"] = q.Status
-	return word, foreign
+	return members
 }
 
 // readForeign takes over what the file says in other programs' words.
@@ -109,33 +94,41 @@ func (q *Question) takeForeignAnswer() {
 	q.Replies = append(q.Replies, Reply{MessageName: name, Sender: Local, DisplayName: by, Text: text, CreateTime: at.UTC()})
 }
 
-// rawText is a member of the file that is a string; "" where it is none.
-func (q *Question) rawText(name string) (text string) {
-	_ = json.Unmarshal(q.raw[name], &text)
-	return text
+// check takes over what other programs wrote into the file, and says what is missing in it.
+func (q *Question) check(written time.Time) error {
+	if q.QuestionID == "" || q.Status == "" {
+		return errors.New("question_id or status is missing")
+	}
+	q.readForeign()
+	if q.AskedAt.IsZero() { // another program's
+		var err error
+		if q.AskedAt, err = timeNear(q.rawText("forwarded_at"), written); err != nil {
+			q.AskedAt = written.UTC()
+		}
+	}
+	return nil
 }
 
-// UnmarshalJSON keeps the raw members, so that MarshalJSON can give back what it does not know.
+// MarshalJSON writes the question as it stands in its file.
+func (q *Question) MarshalJSON() ([]byte, error) { return encode(q) }
+
+// UnmarshalJSON reads a question whose times may be written as other programs write them.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
 	var p plain
 	err := json.Unmarshal(b, &p)
 	if err != nil {
-		if b = withOurTimes(b); b == nil {
+		mended := withOurTimes(b)
+		if mended == nil {
 			return err
 		}
 		p = plain{}
-		err = json.Unmarshal(b, &p)
+		err = json.Unmarshal(mended, &p)
 	}
 	if err == nil {
-		err = json.Unmarshal(b, &p.raw)
+		*q = Question(p)
 	}
-	if err != nil {
-		return err
-	}
-	*q = Question(p)
-	q.readForeign()
-	return nil
+	return err
 }
 
 // foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.
@@ -174,99 +167,4 @@ func withOurTimes(b []byte) []byte {
 		return nil
 	}
 	return mended
-}
-
-// MarshalJSON writes known members in the order of the struct, then unknown ones by name. A known member whose value
-// did not change keeps the bytes it was read with: unknown fields inside it survive too.
-func (q *Question) MarshalJSON() ([]byte, error) {
-	type plain Question
-	was, err := members(q.raw)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	known := map[string]bool{}
-	write := func(name string, value []byte) {
-		if out.Len() == 0 {
-			out.WriteByte('{')
-		} else {
-			out.WriteByte(',')
-		}
-		key, _ := json.Marshal(name)
-		out.Write(key)
-		out.WriteByte(':')
-		out.Write(value)
-	}
-	status, foreign := q.inFile()
-	v := reflect.ValueOf((*plain)(q)).Elem()
-	for i := range v.NumField() {
-		name, opts, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		known[name] = true
-		f := v.Field(i)
-		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0
-		if empty && q.raw[name] == nil && opts == "omitempty" {
-			continue
-		}
-		value := f.Interface()
-		if name == "status" {
-			value = status
-		}
-		b, err := marshalMember(value)
-		if err != nil {
-			return nil, err
-		}
-		if raw, ok := q.raw[name]; ok && bytes.Equal(b, was[name]) {
-			b = raw
-		}
-		write(name, b)
-	}
-	for _, name := range slices.Sorted(maps.Keys(foreign)) {
-		if foreign[name] == nil {
-			continue
-		}
-		known[name] = true
-		b, err := marshalMember(foreign[name])
-		if err != nil {
-			return nil, err
-		}
-		write(name, b)
-	}
-	for _, name := range slices.Sorted(maps.Keys(q.raw)) {
-		if !known[name] {
-			write(name, q.raw[name])
-		}
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
-}
-
-// members marshals the known members of a raw question again: the shape that an unchanged value would take.
-func members(raw map[string]json.RawMessage) (map[string][]byte, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	type plain Question
-	b, err := json.Marshal(raw)
-	if err != nil {
-		return nil, err
-	}
-	var p plain
-	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, err
-	}
-	was := map[string][]byte{}
-	v := reflect.ValueOf(&p).Elem()
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		if b, err := marshalMember(v.Field(i).Interface()); err == nil {
-			was[name] = b
-		}
-	}
-	return was, nil
 }

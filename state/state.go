@@ -1,5 +1,5 @@
-// Package state is every byte that gchat-hooks keeps on disk: the configuration it reads, the questions, the outbox,
-// the inbox watermarks, the locks, the log. It speaks neither Claude Code nor Google Chat nor tmux and imports nothing
+// Package state is every byte that gchat-hooks keeps on disk: the questions, the messages, the sessions, how far spaces
+// were read, the locks, the log. It speaks neither Claude Code nor Google Chat nor tmux and imports nothing
 // of ours. It writes to a temporary file, syncs and renames that, so that a reader sees the old bytes or the new ones,
 // also after kill -9.
 package state
@@ -242,6 +242,12 @@ func setAside(path string, cause error) *Corrupt {
 	return &Corrupt{Path: path, Err: cause}
 }
 
+// exists says whether something stands at path, also a link to nothing.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // jsonFiles are the files of a folder that end in .json; filepath.Glob would take a "[" in the folder's name for a pattern.
 func jsonFiles(dir string) (paths []string) {
 	files, _ := os.ReadDir(dir)
@@ -251,4 +257,10 @@ func jsonFiles(dir string) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// hashName makes a short file name of any text.
+func hashName(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
 }

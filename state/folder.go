@@ -1,0 +1,392 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Record is embedded in every kind of record: where its file is, and what the file held when it was read.
+type Record struct {
+	Path string `json:"-"`
+
+	raw map[string]json.RawMessage
+}
+
+func (r *Record) record() *Record { return r }
+
+// rawText is a member of the file that is a string; "" where it is none.
+func (r *Record) rawText(name string) (text string) {
+	_ = json.Unmarshal(r.raw[name], &text)
+	return text
+}
+
+// recorded is what every kind of record is. check completes a record that was just read, and says what is wrong with it.
+type recorded interface {
+	record() *Record
+	check(written time.Time) error
+}
+
+// Folder is a folder of records of one kind, one file NAME.json each. T embeds Record.
+//
+// A reader sees the old bytes or the new ones, also after kill -9. Members of a file that this version does not know survive
+// a rewrite. A file that does not parse is moved aside and reported as *Corrupt; in a folder where other programs keep files,
+// too, it is left alone.
+type Folder[T any] struct {
+	Dir        string
+	LeaveAlone bool
+}
+
+// maxRecord bounds what is read of a record's file, in bytes.
+const maxRecord = 64 << 20
+
+// ErrUnchanged is what the function given to Update returns when there is nothing to write.
+var ErrUnchanged = errors.New("unchanged")
+
+// ErrBeingWritten says that another program, which does not rename its files into place, is writing a record.
+var ErrBeingWritten = errors.New("it is being written")
+
+// beingWritten is how old an unfinished file can be before it counts as broken.
+const beingWritten = 5 * time.Second
+
+func (f Folder[T]) path(name string) string { return filepath.Join(f.Dir, name+".json") }
+
+// nameOf is a record's name by its file.
+func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
+
+// Create writes a new record; fs.ErrExist when one has that name.
+func (f Folder[T]) Create(name string, rec *T) error {
+	b, err := encode(rec)
+	if err != nil {
+		return err
+	}
+	if err := mkdir(f.Dir); err != nil {
+		return err
+	}
+	if err := createFile(f.path(name), b); err != nil {
+		return err
+	}
+	any(rec).(recorded).record().Path = f.path(name)
+	return nil
+}
+
+// Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not parse, ErrBeingWritten when it does not
+// yet.
+func (f Folder[T]) Load(name string) (*T, error) {
+	path := f.path(name)
+	file, err := OpenPlain(path, os.O_RDONLY)
+	switch {
+	case errors.Is(err, ErrNotPlain):
+		return nil, &Corrupt{Path: path, Err: err}
+	case missing(err):
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), fs.ErrNotExist)
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	b, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	rec := new(T)
+	err = decode(b, rec, info.ModTime())
+	if err == nil {
+		any(rec).(recorded).record().Path = path
+		return rec, nil
+	}
+	switch {
+	case time.Since(info.ModTime()).Abs() < beingWritten && unfinished(b):
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), ErrBeingWritten)
+	case f.LeaveAlone:
+		return nil, &Corrupt{Path: path, Err: err}
+	}
+	return nil, setAside(path, err)
+}
+
+// Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
+// of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
+func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
+	return f.update(name, false, change)
+}
+
+// Put is Update of a record that is begun where there is none, also in place of one that was moved aside.
+func (f Folder[T]) Put(name string, change func(*T) error) (*T, error) {
+	return f.update(name, true, change)
+}
+
+func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, error) {
+	lock, err := lockSoon(f.lockPath(name))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	rec, err := f.Load(name)
+	var corrupt *Corrupt
+	gone := errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) && corrupt.Aside != ""
+	if gone && begin {
+		rec, err = new(T), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := change(rec); errors.Is(err, ErrUnchanged) {
+		return rec, nil
+	} else if err != nil {
+		return rec, err
+	}
+	b, err := encode(rec)
+	if err != nil {
+		return nil, err
+	}
+	any(rec).(recorded).record().Path = f.path(name)
+	return rec, writeFile(f.path(name), b)
+}
+
+func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }
+
+// Names are the records' names, sorted.
+func (f Folder[T]) Names() ([]string, error) {
+	var entries []os.DirEntry
+	err := noLink(f.Dir)
+	if err == nil {
+		entries, err = os.ReadDir(f.Dir)
+	}
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", filepath.Base(f.Dir), err)
+	}
+	var names []string
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if ok && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// All reads every record, by name. What cannot be read is returned in bad.
+func (f Folder[T]) All() (all []*T, bad []error) {
+	names, err := f.Names()
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, name := range names {
+		rec, err := f.Load(name)
+		switch {
+		case err == nil:
+			all = append(all, rec)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
+			bad = append(bad, err)
+		}
+	}
+	return all, bad
+}
+
+// Remove takes a record away, with its lock. A record that is not there is no error.
+func (f Folder[T]) Remove(name string) error {
+	err := os.Remove(f.path(name))
+	os.Remove(f.lockPath(name))
+	if err != nil && !missing(err) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// SweepTemporary removes what processes left that were killed while they wrote a record.
+func (f Folder[T]) SweepTemporary(now time.Time) { removeOld(f.Dir, ".new-", time.Hour, now) }
+
+// Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
+// shared between calls and must not be changed.
+type Cache[T any] struct {
+	read map[string]*cached[T]
+}
+
+type cached[T any] struct {
+	info os.FileInfo
+	rec  *T
+	err  error
+	used bool
+}
+
+// Load is Folder.Load, for the record's path. An error is returned with the first call only, then nil and nil.
+func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
+	if c.read == nil {
+		c.read = map[string]*cached[T]{}
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		delete(c.read, path)
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	// A rewrite is a new file renamed over the old one, so the inode tells even within one clock tick.
+	if was := c.read[path]; was != nil && os.SameFile(was.info, info) && was.info.ModTime().Equal(info.ModTime()) {
+		was.used = true
+		return was.rec, nil
+	}
+	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(nameOf(path))
+	if errors.Is(err, ErrBeingWritten) {
+		return nil, nil // the end of the writing is a change, too
+	}
+	c.read[path] = &cached[T]{info: info, rec: rec, err: err, used: true}
+	return rec, err
+}
+
+// Tidy forgets the records that were not loaded since the last Tidy.
+func (c *Cache[T]) Tidy() {
+	maps.DeleteFunc(c.read, func(_ string, one *cached[T]) bool { return !one.used })
+	for _, one := range c.read {
+		one.used = false
+	}
+}
+
+// unfinished says whether these bytes are the beginning of a JSON object.
+func unfinished(b []byte) bool {
+	var v json.RawMessage
+	err := json.NewDecoder(bytes.NewReader(b)).Decode(&v)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// decode reads a record's bytes.
+func decode(b []byte, rec any, written time.Time) error {
+	if len(b) > maxRecord {
+		return fmt.Errorf("more than %d bytes are too many for a record", maxRecord)
+	}
+	if err := json.Unmarshal(b, rec); err != nil {
+		return err
+	}
+	r := rec.(recorded)
+	if err := json.Unmarshal(b, &r.record().raw); err != nil {
+		return err
+	}
+	return r.check(written)
+}
+
+// encode writes a record: known members in the order of the struct, then those of foreign, then unknown ones by name. A known
+// member whose value did not change keeps the bytes it was read with: unknown members inside it survive, too.
+func encode(rec any) ([]byte, error) {
+	raw := rec.(recorded).record().raw
+	was, err := readAgain(rec, raw)
+	if err != nil {
+		return nil, fmt.Errorf("write record: %w", err)
+	}
+	members := membersOf(rec)
+	if q, ok := rec.(*Question); ok {
+		members = q.forOthers(members)
+	}
+	var out bytes.Buffer
+	known := map[string]bool{}
+	write := func(name string, value []byte) {
+		sep := byte(',')
+		if out.Len() == 0 {
+			sep = '{'
+		}
+		out.WriteByte(sep)
+		key, _ := json.Marshal(name)
+		out.Write(key)
+		out.WriteByte(':')
+		out.Write(value)
+	}
+	for _, m := range members {
+		if m.empty && raw[m.name] == nil {
+			continue
+		}
+		known[m.name] = true
+		b, err := marshalMember(m.value)
+		if err != nil {
+			return nil, fmt.Errorf("write record: %w", err)
+		}
+		if had, ok := raw[m.name]; ok && bytes.Equal(b, was[m.name]) {
+			b = had
+		}
+		write(m.name, b)
+	}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		if !known[name] {
+			write(name, raw[name])
+		}
+	}
+	out.WriteString("}\n")
+	return out.Bytes(), nil
+}
+
+// member is a member of a record's JSON object.
+type member struct {
+	name  string
+	value any
+	empty bool // it may be left out
+}
+
+// membersOf are a record's members, as its struct tags name them.
+func membersOf(rec any) (all []member) {
+	v := reflect.ValueOf(rec).Elem()
+	for i := range v.NumField() {
+		name, opts, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		field := v.Field(i)
+		none := field.IsZero() || (field.Kind() == reflect.Map || field.Kind() == reflect.Slice) && field.Len() == 0
+		all = append(all, member{name, field.Interface(), none && opts != ""})
+	}
+	return all
+}
+
+// readAgain is each member of raw as this version writes it when its value does not change.
+func readAgain(rec any, raw map[string]json.RawMessage) (map[string][]byte, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return nil, err
+	}
+	fresh := reflect.New(reflect.TypeOf(rec).Elem()).Interface()
+	if err := json.Unmarshal(b, fresh); err != nil {
+		return nil, err
+	}
+	was := map[string][]byte{}
+	for _, m := range membersOf(fresh) {
+		if b, err := marshalMember(m.value); err == nil {
+			was[m.name] = b
+		}
+	}
+	return was, nil
+}
+
+// pythonTime is a time as datetime.fromisoformat reads it in every Python: before 3.11 it takes three or six digits of a
+// second, and a zone only in numbers.
+const pythonTime = "2006-01-02T15:04:05.000-07:00"
+
+// JSONTime is a time in JSON that other programs read.
+type JSONTime time.Time
+
+func (t JSONTime) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Time(t).UTC().Format(pythonTime))
+}
+
+func marshalMember(value any) ([]byte, error) {
+	switch v := value.(type) {
+	case time.Time:
+		value = JSONTime(v)
+	case *time.Time:
+		value = (*JSONTime)(v)
+	}
+	return json.Marshal(value)
+}

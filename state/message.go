@@ -1,0 +1,261 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// MessageKind is what a message is.
+type MessageKind string
+
+const (
+	MessageQuestion MessageKind = "question" // the text of a question
+	MessageNote     MessageKind = "note"     // in a question's thread
+	MessageReport   MessageKind = "report"   // what a session, a person or a script has to tell
+	MessageWake     MessageKind = "wake"     // for an OpenClaw agent
+)
+
+// Message is something to be delivered once, to Google Chat or to an agent: file outbox/{unix_nano}-{key}.json in the user
+// state. It is on disk before it is sent; its receipt is kept in it for KeepSent, for the process that waits for it and
+// against a second delivery.
+type Message struct {
+	Record
+	ID         string      `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
+	Key        string      `json:"key"`        // what is put again under the same key is the same message
+	Kind       MessageKind `json:"kind"`
+	Env        string      `json:"env,omitempty"` // see Environment; "" is any
+	ProjectDir string      `json:"project_dir"`   // whose configuration it is sent with
+	Trusted    bool        `json:"trusted,omitempty"`
+	SessionID  string      `json:"session_id,omitempty"` // Claude Code's; who is told when it is set aside
+	Chat       string      `json:"chat,omitempty"`       // host/spaces/S, the only place it may go to; "" is as configured
+	ThreadName string      `json:"thread_name,omitempty"`
+	ThreadKey  string      `json:"thread_key,omitempty"`
+	Question   string      `json:"question,omitempty"` // path of the question that it is about
+	Note       *Owed       `json:"note,omitempty"`
+	Report     *Report     `json:"report,omitempty"`
+	Wake       *Wake       `json:"wake,omitempty"`
+	Parts      []string    `json:"parts,omitempty"` // its texts as they are sent, one message each: set before the first try
+	PartsSent  int         `json:"parts_sent,omitempty"`
+	Urgent     bool        `json:"urgent,omitempty"` // not held back in the quiet hours
+	Digest     bool        `json:"digest,omitempty"` // goes with all others that were held back until then
+	With       []string    `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)
+	CreatedAt  time.Time   `json:"created_at"`
+	NotBefore  time.Time   `json:"not_before,omitzero"`
+	Tries      int         `json:"tries,omitempty"`   // that failed
+	TriedAt    time.Time   `json:"tried_at,omitzero"` // of the first try that may have arrived; zero for none
+	LastError  string      `json:"last_error,omitempty"`
+
+	SentAt   time.Time `json:"sent_at,omitzero"`    // its receipt: it was delivered
+	Name     string    `json:"name,omitempty"`      // spaces/S/messages/M, where Chat said it
+	Answer   string    `json:"answer,omitempty"`    // what an agent answered
+	SetAside string    `json:"set_aside,omitempty"` // why it will not be delivered
+	EndedAt  time.Time `json:"ended_at,omitzero"`   // when it was sent or set aside
+}
+
+// ReportType is what a report is about; it sets the words that it begins with and the urgency.
+type ReportType string
+
+const (
+	TaskCompletion ReportType = "task_completion"
+	ProgressUpdate ReportType = "progress_update"
+	BlockedAlert   ReportType = "blocked_alert"
+	Heartbeating   ReportType = "heartbeat"
+	SessionStarted ReportType = "session_start"
+	SessionEnded   ReportType = "session_end"
+	Failure        ReportType = "error"
+	Plain          ReportType = "plain" // no header
+)
+
+// ReportTypes gives all types.
+func ReportTypes() []ReportType {
+	return []ReportType{
+		TaskCompletion, ProgressUpdate, BlockedAlert, Heartbeating, SessionStarted, SessionEnded, Failure, Plain,
+	}
+}
+
+// Urgent says that a person should look now.
+func (t ReportType) Urgent() bool { return t == BlockedAlert || t == Failure }
+
+// Report is what a message of kind report says; package gchat words it. All of it is foreign text but the type and the prefix.
+type Report struct {
+	Type    ReportType `json:"type"`
+	Kind    string     `json:"kind,omitempty"`   // the finer name that rules know: subagent_done, task_done, permission
+	Prefix  string     `json:"prefix,omitempty"` // in place of the type's
+	Session string     `json:"session,omitempty"`
+	About   string     `json:"about,omitempty"`
+	Title   string     `json:"title,omitempty"`
+	Text    string     `json:"text"`
+	At      time.Time  `json:"at,omitzero"`
+}
+
+// Wake is how a message is handed to an OpenClaw agent.
+type Wake struct {
+	Program string   `json:"program"` // openclaw's path
+	Args    []string `json:"args"`
+	Path    string   `json:"path,omitempty"` // $PATH of the hook, under which openclaw finds node
+	To      string   `json:"to"`             // the agent's session: one message at a time goes there
+	Trigger string   `json:"trigger,omitempty"`
+	Reply   bool     `json:"reply,omitempty"` // a hook waits for the agent's answer
+}
+
+func (m *Message) check(time.Time) error {
+	if m.ID == "" && m.Key == "" {
+		return errors.New("message_id is missing")
+	}
+	if m.Kind != MessageQuestion && m.Kind != MessageNote && m.Kind != MessageWake {
+		m.Kind = MessageReport // files of earlier versions have other words there
+	}
+	if m.Kind == MessageReport && m.Report == nil && len(m.Parts) == 0 {
+		return errors.New("it has no text")
+	}
+	m.PartsSent = min(max(m.PartsSent, 0), len(m.Parts))
+	return nil
+}
+
+// Final says that the message was sent or set aside.
+func (m *Message) Final() bool { return !m.SentAt.IsZero() || m.SetAside != "" }
+
+// Lane is what a message's order is kept in: its thread, as far as it is named, or its agent's session.
+func (m *Message) Lane() string {
+	switch {
+	case m.Wake != nil:
+		return "wake " + m.Wake.To
+	case m.ThreadKey != "":
+		return m.Chat + " " + m.ThreadKey
+	case m.ThreadName != "":
+		return m.ThreadName
+	}
+	return m.ID // it begins a thread of its own
+}
+
+const (
+	// KeepSent is how long a message's receipt is kept.
+	KeepSent = 10 * time.Minute
+	// KeepAside is how long a message is kept that was set aside.
+	KeepAside = 30 * 24 * time.Hour
+)
+
+// Outbox is the folder of the messages.
+type Outbox struct{ Folder[Message] }
+
+// OutboxIn is the outbox of a user state folder.
+func OutboxIn(userState string) Outbox {
+	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox")}}
+}
+
+// Put writes a message down to be sent, unless one of the same key is there already that was put less than again before it:
+// then that one is returned, and put is false. An error means that nothing was written.
+func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Message, put bool, err error) {
+	if m.CreatedAt.IsZero() {
+		m.CreatedAt = time.Now().UTC()
+	}
+	if m.Key == "" {
+		m.Key = m.ID
+	}
+	m.Env = Environment(env)
+	if m.ProjectDir != "" && !m.Trusted {
+		m.Trusted = projectCounts(env, m.ProjectDir)
+	}
+	if err := mkdir(o.Dir); err != nil {
+		return nil, false, err
+	}
+	lock, err := lockSoon(o.lockPath("put"))
+	if err != nil {
+		return nil, false, fmt.Errorf("put message: %w", err)
+	}
+	defer lock.Unlock()
+	key := safeName(m.Key)
+	names, err := o.Names()
+	if err != nil {
+		return nil, false, err
+	}
+	at := m.CreatedAt.UnixNano()
+	for _, name := range names {
+		nanos, k, _ := strings.Cut(name, "-")
+		if k == key {
+			if was, err := o.Load(name); err == nil && m.CreatedAt.Sub(was.CreatedAt).Abs() < again {
+				return was, false, nil
+			}
+		}
+		var last int64
+		if _, err := fmt.Sscan(strings.TrimLeft(nanos, "0"), &last); err == nil {
+			at = max(at, last+1) // a clock that was set back does not turn the order round
+		}
+	}
+	if err := o.Create(fmt.Sprintf("%019d-%s", at, key), m); err != nil {
+		return nil, false, fmt.Errorf("put message: %w", err)
+	}
+	return m, true, nil
+}
+
+// Change is Update of a message; nil and no error when it is gone.
+func (o Outbox) Change(m *Message, change func(*Message) error) (*Message, error) {
+	after, err := o.Update(nameOf(m.Path), change)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return after, err
+}
+
+// Waiting are the messages that are neither sent nor set aside, the oldest first, and what does not parse.
+func (o Outbox) Waiting() (waiting []*Message, bad []error) {
+	all, bad := o.All()
+	for _, m := range all {
+		if !m.Final() {
+			waiting = append(waiting, m)
+		}
+	}
+	return waiting, bad
+}
+
+// Aside are the messages that were set aside, the oldest first.
+func (o Outbox) Aside() (aside []*Message) {
+	all, _ := o.All()
+	for _, m := range all {
+		if m.SetAside != "" {
+			aside = append(aside, m)
+		}
+	}
+	return aside
+}
+
+// Revive puts the messages that were set aside back into the queue, after a person changed what they failed for.
+func (o Outbox) Revive(now time.Time) (n int, err error) {
+	for _, m := range o.Aside() {
+		if _, err := o.Change(m, func(m *Message) error {
+			m.SetAside, m.EndedAt, m.Tries, m.LastError, m.NotBefore = "", time.Time{}, 0, "", now.UTC()
+			return nil
+		}); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Drop removes a message.
+func (o Outbox) Drop(env Getenv, m *Message) error {
+	if err := o.Remove(nameOf(m.Path)); err != nil {
+		return err
+	}
+	return Forget(env, m.Path)
+}
+
+// Sweep removes receipts that are older than KeepSent, and messages that were set aside KeepAside ago.
+func (o Outbox) Sweep(env Getenv, now time.Time) {
+	all, _ := o.All()
+	for _, m := range all {
+		age := now.Sub(m.EndedAt).Abs()
+		if !m.SentAt.IsZero() && age > KeepSent || m.SetAside != "" && age > KeepAside {
+			_ = o.Drop(env, m)
+		}
+	}
+	o.SweepTemporary(now)
+	os.RemoveAll(filepath.Join(o.Dir, ".sent")) // of earlier versions
+	os.RemoveAll(filepath.Join(o.Dir, ".tried"))
+}

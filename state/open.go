@@ -1,0 +1,246 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Open names an open record: a file of this kind stands in the user's state for each question that a hook or a command of ours
+// wrote, and for each message that a process waits for. The poller acts only on what an Open names, so that a record, a pane
+// or a thread that a checkout brings is nothing to it. It is written once, before its record is due, and goes with its record.
+//
+// The poller holds the file's lock while it serves the record, so that waiting processes block on a shared lock of it.
+type Open struct {
+	Kind       string    `json:"kind"`                  // question or message
+	Path       string    `json:"path"`                  // of the record
+	Env        string    `json:"env"`                   // see Environment
+	ProjectDir string    `json:"project_dir,omitempty"` // absolute
+	Trusted    bool      `json:"trusted,omitempty"`     // the project's files count
+	TmuxPane   string    `json:"tmux_pane,omitempty"`   // the only one that an answer may be typed into
+	TmuxSocket string    `json:"tmux_socket,omitempty"`
+	ThreadName string    `json:"thread_name,omitempty"` // of a thread that a process waits in
+	At         time.Time `json:"at"`
+
+	File string `json:"-"` // where the Open itself is
+}
+
+const (
+	OpenQuestion = "question"
+	OpenMessage  = "message"
+)
+
+func openDir(env Getenv) string { return filepath.Join(UserState(env), "open") }
+
+// OpenFile is where the Open of a record is.
+func OpenFile(env Getenv, path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(openDir(env), hex.EncodeToString(sum[:12])+".open")
+}
+
+// waiterFile is locked by the process that waits for a record.
+func waiterFile(env Getenv, path string) string {
+	return strings.TrimSuffix(OpenFile(env, path), ".open") + ".waiter"
+}
+
+// Announce writes the Open of a record under this environment. One that is there already stays.
+func Announce(env Getenv, o Open) error {
+	o.Env, o.At = Environment(env), time.Now().UTC()
+	if o.ProjectDir != "" {
+		o.Trusted = projectCounts(env, o.ProjectDir)
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if err := mkdir(openDir(env)); err != nil {
+		return err
+	}
+	if err := createFile(OpenFile(env, o.Path), b); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("announce record: %w", err)
+	}
+	return nil
+}
+
+// AnnounceQuestion is Announce of a question that a hook or a command of ours just wrote.
+func AnnounceQuestion(env Getenv, q *Question) error {
+	return Announce(env, Open{
+		Kind: OpenQuestion, Path: q.Path, ProjectDir: q.ProjectDir, TmuxPane: q.TmuxPane, TmuxSocket: q.TmuxSocket,
+	})
+}
+
+// Opens are all open records, of every environment, in no order. What does not parse is passed over.
+func Opens(env Getenv) (all []*Open, err error) {
+	entries, err := os.ReadDir(openDir(env))
+	if err != nil && !missing(err) {
+		return nil, fmt.Errorf("list open records: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".open") {
+			continue
+		}
+		if o, err := ReadOpen(filepath.Join(openDir(env), e.Name())); err == nil {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// ReadOpen reads one Open.
+func ReadOpen(file string) (*Open, error) {
+	b, err := ReadPlain(file, 64<<10)
+	if err != nil {
+		return nil, err
+	}
+	o := &Open{File: file}
+	if err := json.Unmarshal(b, o); err != nil {
+		return nil, err
+	}
+	if o.Path == "" || !filepath.IsAbs(o.Path) {
+		return nil, errors.New("an open record without a path")
+	}
+	return o, nil
+}
+
+// OpenQuestions are the questions of the index, of every environment, newest first. Those whose files are gone are left out;
+// what does not parse is returned in bad and stays where it is.
+func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
+	all, err := Opens(env)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, o := range all {
+		if o.Kind != OpenQuestion {
+			continue
+		}
+		q, err := PeekQuestion(o.Path)
+		switch {
+		case err == nil:
+			qs = append(qs, q)
+		case !missing(err):
+			bad = append(bad, err)
+		}
+	}
+	SortNewestFirst(qs)
+	return qs, bad
+}
+
+// Forget takes a record's Open away, with its lock files. Only the poller does that, for records that are final or gone.
+func Forget(env Getenv, path string) error {
+	file := OpenFile(env, path)
+	err := os.Remove(file)
+	os.Remove(strings.TrimSuffix(file, ".open") + ".waiter")
+	if err != nil && !missing(err) {
+		return fmt.Errorf("forget record: %w", err)
+	}
+	return nil
+}
+
+// LockWaiter makes the caller the one process that waits for a record; ErrLocked when there is one.
+func LockWaiter(env Getenv, path string) (l *Lock, err error) {
+	for range 5 {
+		if l, err = TryLock(waiterFile(env, path)); !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
+	}
+	return nil, err
+}
+
+// HasWaiter says whether a living process waits for a record.
+func HasWaiter(env Getenv, path string) bool {
+	for range 3 {
+		if !Held(waiterFile(env, path)) {
+			return false
+		}
+		time.Sleep(time.Millisecond) // another process's HasWaiter may have held it
+	}
+	return true
+}
+
+const (
+	firstPause = 20 * time.Millisecond
+	longPause  = 2 * time.Second
+)
+
+// ErrUnserved says that a record is gone, or that no poller can serve it.
+var ErrUnserved = errors.New("the record is gone")
+
+// Await waits until done says that the record at path is final for the caller, and returns it as it then stands. It costs no
+// wake-ups while it waits: it blocks on the lock that the poller holds while it serves the record. Woken while the record is
+// not final, the poller died, or did not come to the record yet: Await starts another poller and tries again.
+//
+// The record must have been announced. self is this program's path, for the poller that it may have to start; "" starts none.
+// Errors are ctx's, ErrUnserved when the record's file is gone, and *Corrupt.
+func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
+	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: AmongMarkers(path)}
+	for pause := time.Duration(0); ; pause = nextPause(pause) {
+		rec, err := folder.Load(nameOf(path))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, ErrUnserved
+		case err != nil && !errors.Is(err, ErrBeingWritten):
+			return nil, err
+		case err == nil && done(rec):
+			return rec, nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return rec, err
+		}
+		if self != "" {
+			if err := StartPoller(env, self); err != nil {
+				pause = longPause
+			}
+		}
+		began, released := time.Now(), make(chan struct{})
+		go func() {
+			defer close(released)
+			blockOn(OpenFile(env, path))
+		}()
+		select {
+		case <-ctx.Done():
+			return rec, ctx.Err() // the goroutine stays behind, blocked; the process ends soon
+		case <-released:
+		}
+		if time.Since(began) > longPause {
+			pause = 0 // a poller served the record until now
+		}
+	}
+}
+
+func nextPause(pause time.Duration) time.Duration { return min(max(2*pause, firstPause), longPause) }
+
+// sleep waits for d, or returns the error of a ctx that ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// blockOn returns when no process holds the lock of a file exclusively.
+func blockOn(file string) {
+	f, err := OpenPlain(file, os.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}

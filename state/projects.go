@@ -1,0 +1,121 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A Project is a folder that sessions with our hooks asked something in.
+type Project struct {
+	Record
+	State    string    `json:"state"`       // its state folder
+	Dir      string    `json:"project_dir"` // absolute
+	LastSeen time.Time `json:"last_seen"`
+}
+
+func (p *Project) check(time.Time) error {
+	if p.State == "" {
+		return errors.New("state is missing")
+	}
+	return nil
+}
+
+func projects(env Getenv) Folder[Project] {
+	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects")}
+}
+
+// Register notes that a state folder belongs to a project. It writes only when that is news.
+func Register(env Getenv, projectState, projectDir string) error {
+	name := hashName(projectState)
+	if exists(projects(env).path(name)) {
+		return nil
+	}
+	err := projects(env).Create(name, &Project{State: projectState, Dir: projectDir, LastSeen: time.Now().UTC()})
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return err
+}
+
+// Projects are the known ones.
+func Projects(env Getenv) ([]*Project, []error) { return projects(env).All() }
+
+// OwnFiles are what we keep in a project's state folder, and the folders that it lies in, the inmost first. Other programs
+// write questions in the same format, into the same folders: theirs name no mode and no project, and are not among them.
+func OwnFiles(projectState string) (files, folders []string) {
+	for _, in := range []string{QuestionsIn(projectState).Dir, MarkersIn(projectState).Dir} {
+		locks := filepath.Join(in, ".locks")
+		for _, name := range namesIn(locks) {
+			files = append(files, filepath.Join(locks, name))
+		}
+		for _, name := range namesIn(in) {
+			path := filepath.Join(in, name)
+			if strings.HasPrefix(name, ".new-") || strings.HasSuffix(name, ".json") && wroteQuestion(path) {
+				files = append(files, path)
+			}
+		}
+		folders = append(folders, locks, in)
+	}
+	if ignore := filepath.Join(projectState, gitignore); isFile(ignore) {
+		if b, err := os.ReadFile(ignore); err == nil && string(b) == ignoreAll {
+			files = append(files, ignore)
+		}
+	}
+	for _, name := range []string{PIDFile, LastPollFile} {
+		if path := filepath.Join(projectState, name); isFile(path) {
+			files = append(files, path)
+		}
+	}
+	folders = append(folders, filepath.Join(projectState, "user-input-queue"), projectState)
+	if filepath.Base(projectState) == "state" && filepath.Base(filepath.Dir(projectState)) == ".claude" {
+		folders = append(folders, filepath.Dir(projectState))
+	}
+	return files, folders
+}
+
+const (
+	gitignore = ".gitignore"
+	ignoreAll = "*\n"
+)
+
+// keepOutOfGit gives a project's state folder a .gitignore of its own: questions and answers do not belong into a commit.
+// One that stands there stays as it is. Where it cannot be written, neither can the question, which says so.
+func keepOutOfGit(projectState string) {
+	path := filepath.Join(projectState, gitignore)
+	if _, err := os.Lstat(path); missing(err) {
+		_ = createFile(path, []byte(ignoreAll))
+	}
+}
+
+// wroteQuestion says whether a question's file is ours.
+func wroteQuestion(path string) bool {
+	var q struct {
+		QuestionID string `json:"question_id"`
+		Mode       string `json:"mode"`
+		ProjectDir string `json:"project_dir"`
+	}
+	b, err := ReadPlain(path, maxRecord)
+	return err == nil && json.Unmarshal(b, &q) == nil && q.QuestionID != "" && q.Mode != "" && q.ProjectDir != ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// namesIn are a folder's entries; none where there is no such folder.
+func namesIn(dir string) (names []string) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || noLink(dir) != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

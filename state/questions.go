@@ -1,0 +1,172 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxAge is how long a question is kept: then it expires, then its file goes.
+const MaxAge = 24 * time.Hour
+
+// Questions is a folder of a project's questions.
+type Questions struct{ Folder[Question] }
+
+// QuestionsIn is the folder pending-questions of a project's state folder.
+func QuestionsIn(projectState string) Questions {
+	return questionsOf(filepath.Join(projectState, "pending-questions"))
+}
+
+const markerFolder = "gchat-forwarded-ask"
+
+// MarkersIn is the folder gchat-forwarded-ask of a project's state folder: the questions in deny mode, which prove to a stop
+// gate that the person was asked. Other programs keep markers there, too, so nothing in it is moved aside.
+func MarkersIn(projectState string) Questions {
+	return questionsOf(filepath.Join(projectState, markerFolder))
+}
+
+func questionsOf(dir string) Questions {
+	return Questions{Folder[Question]{Dir: dir, LeaveAlone: filepath.Base(dir) == markerFolder}}
+}
+
+// AmongMarkers says whether a file lies where markers do.
+func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) == markerFolder }
+
+// markers says whether this is such a folder.
+func (s Questions) markers() bool { return s.LeaveAlone }
+
+// serves says whether a question of this folder is ours to post, read and close: another program's marker is not.
+func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == Deny }
+
+// Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
+// can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
+// one (without Path, it is written), or nil.
+func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
+	if err := mkdir(s.Dir); err != nil {
+		return nil, err
+	}
+	keepOutOfGit(filepath.Dir(s.Dir))
+	l, err := lockSoon(s.lockPath("record"))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Unlock()
+	have, _, err := s.OfSession(claudeSession)
+	if err != nil {
+		return nil, err
+	}
+	q := decide(have)
+	if q == nil || q.Path != "" {
+		return q, nil
+	}
+	return q, s.create(q)
+}
+
+// create writes a new question as {session_id}-{unix_ts}.json, with -2, -3 … when that is taken; in deny mode as
+// {question_id}.json.
+func (s Questions) create(q *Question) error {
+	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
+	if s.markers() {
+		base = q.QuestionID
+	}
+	err := fs.ErrExist
+	for n := 1; n < 10000 && errors.Is(err, fs.ErrExist); n++ {
+		name := base
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		err = s.Create(name, q)
+	}
+	if err != nil {
+		return fmt.Errorf("record question: %w", err)
+	}
+	return nil
+}
+
+// OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
+// *Corrupt errors beside the others.
+//
+// A file's name may be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of
+// several names: so each file that mentions the id is read.
+func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
+	names, err := s.Names()
+	if err != nil {
+		return nil, nil, err
+	}
+	id, err := json.Marshal(claudeSession)
+	if err != nil {
+		return nil, nil, err
+	}
+	prefix := safeName(claudeSession) + "-"
+	if s.markers() {
+		prefix = "ask-" + prefix
+	}
+	for _, name := range names {
+		b, rerr := ReadPlain(s.path(name), maxRecord)
+		if !strings.HasPrefix(name, prefix) && (rerr != nil || !bytes.Contains(b, id)) {
+			continue
+		}
+		q, err := s.Load(name)
+		switch {
+		case err == nil && q.ClaudeSession() == claudeSession && s.serves(q):
+			qs = append(qs, q)
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
+			bad = append(bad, err)
+		}
+	}
+	SortNewestFirst(qs)
+	return qs, bad, nil
+}
+
+// SortNewestFirst sorts questions by when they were asked.
+func SortNewestFirst(qs []*Question) {
+	slices.SortStableFunc(qs, func(a, b *Question) int { return b.AskedAt.Compare(a.AskedAt) })
+}
+
+// LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside; a
+// marker is left where it is.
+func LoadQuestion(path string) (*Question, error) {
+	return questionsOf(filepath.Dir(path)).Load(nameOf(path))
+}
+
+// PeekQuestion is LoadQuestion of a file that a person names: also a damaged one stays where it is.
+func PeekQuestion(path string) (*Question, error) {
+	q, err := ReadPlain(path, maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("read question: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read question: %w", err)
+	}
+	rec := &Question{}
+	if err := decode(q, rec, info.ModTime()); err != nil {
+		return nil, &Corrupt{Path: path, Err: err}
+	}
+	rec.Path = path
+	return rec, nil
+}
+
+// UpdateQuestion is the only way a question on disk changes; see Folder.Update.
+func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
+	return questionsOf(filepath.Dir(path)).Update(nameOf(path), change)
+}
+
+// RemoveQuestion takes a closed question's file away, and its place in the index.
+func RemoveQuestion(env Getenv, q *Question) error {
+	if !q.Closed() {
+		return fmt.Errorf("remove question: it is %s", q.Status)
+	}
+	err := questionsOf(filepath.Dir(q.Path)).Remove(nameOf(q.Path))
+	if err == nil {
+		err = Forget(env, q.Path)
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Session is what cannot be read from Claude Code's transcript about a session: file sessions/{session_id}.json in the user
+// state. Its counts come from the transcript.
+type Session struct {
+	Record
+	ID             string    `json:"session_id"` // Claude Code's own
+	Name           string    `json:"session_name"`
+	ProjectDir     string    `json:"project_dir"` // absolute
+	CWD            string    `json:"cwd,omitempty"`
+	Env            string    `json:"env,omitempty"` // see Environment
+	Trusted        bool      `json:"trusted,omitempty"`
+	ClaudePID      int       `json:"claude_pid,omitempty"`
+	ClaudeStart    string    `json:"claude_start,omitempty"`
+	TmuxSession    string    `json:"tmux_session,omitempty"`
+	TmuxPane       string    `json:"tmux_pane,omitempty"`
+	TmuxSocket     string    `json:"tmux_socket,omitempty"`
+	TranscriptPath string    `json:"transcript_path,omitempty"`
+	StartedAt      time.Time `json:"started_at"`
+	LastSeen       time.Time `json:"last_seen"`
+	Source         string    `json:"source,omitempty"` // startup, resume, clear, fork; "" when no hook saw the start
+	Model          string    `json:"model,omitempty"`
+	Branch         string    `json:"branch,omitempty"` // at the start; "" outside git
+	Commit         string    `json:"commit,omitempty"` // HEAD at the start
+	EndedAt        time.Time `json:"ended_at,omitzero"`
+	Reason         string    `json:"reason,omitempty"`
+
+	Chat       string   `json:"chat,omitempty"`        // host/spaces/S: where its reports are
+	ThreadName string   `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
+	Notices    []string `json:"notices,omitempty"`     // shown by its next hook, once
+
+	// OwesSummary is when the session stopped or ended whose summary its thread is owed; zero for none. ToldTurns is how many
+	// turns the last summary told of: an end after it brings another one only with more.
+	OwesSummary time.Time `json:"owes_summary,omitzero"`
+	ToldSummary time.Time `json:"told_summary,omitzero"`
+	ToldTurns   int       `json:"told_turns,omitempty"`
+
+	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
+	Wake       *WakeMemory `json:"wake,omitempty"`        // what its agent was told
+}
+
+// WakeMemory is what is remembered of a supervised session from one wake message to the next.
+type WakeMemory struct {
+	CapturedAt time.Time `json:"captured_at"` // when tmux had answered with Lines
+	Lines      []string  `json:"lines"`       // the pane's last ones; nil before the first capture
+	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
+	Text       string    `json:"text"`        // hash of the last words that a message carried
+	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
+	Said       string    `json:"said"`        // the transcript's entry with the last words that a message carried
+	Transcript string    `json:"transcript"`  // the transcript's size and time at the last message
+	To         string    `json:"to"`          // the agent's session that the last message went to
+}
+
+func (s *Session) check(time.Time) error {
+	if s.ID == "" {
+		return errors.New("session_id is missing")
+	}
+	return nil
+}
+
+// Running says that no hook told of the session's end. Its process may have been killed.
+func (s *Session) Running() bool { return s.EndedAt.IsZero() }
+
+// Sessions is the folder of the sessions.
+type Sessions struct{ Folder[Session] }
+
+// SessionsIn is the folder sessions of a user state folder.
+func SessionsIn(userState string) Sessions {
+	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions")}}
+}
+
+// Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.
+func (s Sessions) Of(id string) (*Session, error) { return s.Load(sessionFile(id)) }
+
+// Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
+func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
+	return s.Put(sessionFile(id), func(one *Session) error {
+		one.ID = id
+		return change(one)
+	})
+}
+
+// sessionFile is a session's file name: a dot in an id must not meet another id's.
+func sessionFile(id string) string { return strings.ReplaceAll(safeName(id), ".", "_") }
+
+// AddNotice leaves the person at a session's terminal a sentence, once.
+func (s Sessions) AddNotice(id, sentence string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := s.Change(id, func(one *Session) error {
+		if slices.Contains(one.Notices, sentence) || len(one.Notices) >= 20 {
+			return ErrUnchanged
+		}
+		one.Notices = append(one.Notices, sentence)
+		return nil
+	})
+	return err
+}
+
+// TakeNotices returns a session's notices, a line each, and forgets them.
+func (s Sessions) TakeNotices(id string) (text string) {
+	if one, err := s.Of(id); err != nil || len(one.Notices) == 0 {
+		return ""
+	}
+	_, err := s.Change(id, func(one *Session) error {
+		text = strings.Join(one.Notices, "\n")
+		one.Notices = nil
+		return nil
+	})
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// CountGateBlock writes down that the stop gate sends a session back, and reports whether it may: at most so many times within
+// that time. An error means that nothing could be counted.
+func (s Sessions) CountGateBlock(id string, now time.Time, most int, within time.Duration) (ok bool, err error) {
+	_, err = s.Change(id, func(one *Session) error {
+		// Of a clock that was set back, what lies just ahead counts, too.
+		one.GateBlocks = slices.DeleteFunc(one.GateBlocks, func(at time.Time) bool { return now.Sub(at).Abs() >= within })
+		if ok = len(one.GateBlocks) < most; !ok {
+			return ErrUnchanged
+		}
+		one.GateBlocks = append(one.GateBlocks, now.UTC())
+		return nil
+	})
+	return ok && err == nil, err
+}
+
+// sessionAge is how long a session is kept after its last hook.
+const sessionAge = 30 * 24 * time.Hour
+
+// Sweep forgets the sessions without a hook for a month.
+func (s Sessions) Sweep(now time.Time) {
+	names, _ := s.Names()
+	for _, name := range names {
+		one, err := s.Load(name)
+		if errors.Is(err, fs.ErrNotExist) || err != nil {
+			continue
+		}
+		if now.Sub(one.LastSeen) > sessionAge && !one.LastSeen.IsZero() {
+			_ = s.Remove(name)
+		}
+	}
+	s.SweepTemporary(now)
+}

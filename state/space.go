@@ -1,0 +1,113 @@
+package state
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Space is how far the messages of one space were read, and when this machine may write to it again: file
+// spaces/{host and space}.json in the user state. It is shared by the pollers of all environments.
+type Space struct {
+	Record
+	Chat string `json:"chat"` // host/spaces/S
+
+	// Watermark is the createTime of the newest message seen, never later than the server's own clock. Messages up to it were
+	// handed to the records in Covered.
+	Watermark time.Time `json:"watermark"`
+	// Covered are the ids of the questions whose thread was read from its beginning.
+	Covered map[string]bool `json:"covered,omitempty"`
+	// From is where the pass began that Resume goes on with: a list that was too long, or broke off, is no reason to begin
+	// anew. Resume is zero when the last pass came to its end.
+	From   time.Time `json:"from,omitzero"`
+	Resume time.Time `json:"resume,omitzero"`
+	// Trouble is why replies cannot be read at present; nil when they can.
+	Trouble *ReadTrouble `json:"trouble,omitempty"`
+
+	// Next is when the allowance for one write after another would be used up: a token bucket in one number.
+	Next      time.Time `json:"next,omitzero"`
+	NotBefore time.Time `json:"not_before,omitzero"` // Chat wants to be left alone, or is out of reach
+	Why       string    `json:"why,omitempty"`
+	Failures  int       `json:"failures,omitempty"` // one after another
+	// Paused are the webhooks through which nothing goes until a person mends something, by a hash of the URL: a space can
+	// have several, and one of them be wrong. Every now and then one message tries.
+	Paused map[string]Pause `json:"paused,omitempty"`
+}
+
+// ReadTrouble is what keeps a space from being read.
+type ReadTrouble struct {
+	Since    time.Time `json:"since"`
+	Why      string    `json:"why"` // without secrets
+	Degraded bool      `json:"degraded"`
+	Refused  bool      `json:"refused,omitempty"` // only a person can mend it
+}
+
+// Pause is why nothing goes through a webhook.
+type Pause struct {
+	Since     time.Time `json:"since"`
+	NotBefore time.Time `json:"not_before"`
+	Why       string    `json:"why"`
+	Told      bool      `json:"told,omitempty"` // a session's person was told
+}
+
+func (s *Space) check(time.Time) error { return nil }
+
+// maxLeftAlone bounds how long a space is left alone; what says more comes from a clock that was set back.
+const maxLeftAlone = time.Hour
+
+// LeftAlone is how long the space is to be left alone; 0 when it may be written to.
+func (s *Space) LeftAlone(now time.Time) time.Duration {
+	if wait := s.NotBefore.Sub(now); wait <= maxLeftAlone {
+		return max(wait, 0)
+	}
+	return 0
+}
+
+// Take takes one write, when every is the time per write on average and burst how many may come at once. It returns how long
+// to wait when there is none.
+func (s *Space) Take(now time.Time, every time.Duration, burst int) (wait time.Duration) {
+	most := time.Duration(burst) * every
+	ahead := s.Next.Sub(now)
+	if ahead < 0 || ahead > 2*most {
+		ahead = 0
+	}
+	if wait = ahead + every - most; wait > 0 {
+		return wait
+	}
+	s.Next = now.Add(ahead + every)
+	return 0
+}
+
+// Spaces is the folder of the spaces.
+type Spaces struct{ Folder[Space] }
+
+// SpacesIn is the folder spaces of a user state folder.
+func SpacesIn(userState string) Spaces {
+	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces")}}
+}
+
+// Of is what is known of a space, by host/spaces/S; an empty one when nothing is.
+func (s Spaces) Of(chat string) *Space {
+	if one, err := s.Load(safeName(chat)); err == nil {
+		return one
+	}
+	return &Space{Chat: chat}
+}
+
+// Change updates a space. Where the disk fails the change is lost with it: a pace that is not kept is better than silence.
+func (s Spaces) Change(chat string, change func(*Space)) (*Space, error) {
+	return s.Put(safeName(chat), func(one *Space) error {
+		one.Chat = chat
+		change(one)
+		return nil
+	})
+}
+
+// LockReader makes the caller the one process of this machine that lists a space; ErrLocked when there is one.
+func (s Spaces) LockReader(chat string) (*Lock, error) {
+	l, err := TryLock(filepath.Join(s.Dir, ".locks", safeName(chat)+".reader"))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", chat, err)
+	}
+	return l, nil
+}

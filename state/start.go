@@ -1,0 +1,263 @@
+package state
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// environment are the variables that decide where, as whom and for whom messages go and replies are read.
+var environment = []string{
+	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
+	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_SUBSCRIPTION", "GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
+	"GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_PROFILE",
+	"OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_URL",
+}
+
+// Environment names what this process's environment says about where messages go: a salted hash, so that no secret reaches the
+// disk. One poller serves the records of one environment.
+func Environment(env Getenv) string {
+	h := sha256.New()
+	h.Write(salt(env))
+	for _, name := range environment {
+		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// salt is 16 random bytes of this user's state, made with the first call. Where they cannot be written it is none: then
+// nothing else of ours can be, either.
+func salt(env Getenv) []byte {
+	path := filepath.Join(UserState(env), "salt")
+	b, err := ReadPlain(path, 64)
+	if err == nil && len(b) > 0 {
+		return b
+	}
+	fresh := make([]byte, 16)
+	_, _ = rand.Read(fresh)
+	if mkdir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
+		fresh, _ = ReadPlain(path, 64)
+	}
+	return fresh
+}
+
+// ForProject is the environment in which a project's record was written, as far as its configuration goes: a project's files
+// count where the record's Open says so.
+func ForProject(env Getenv, projectDir string, trusted bool) Getenv {
+	return func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" {
+			if trusted {
+				return projectDir
+			}
+			return ""
+		}
+		return env(name)
+	}
+}
+
+// A PollerLock is the right to be the poller of an environment. It is a plain file and its kernel lock: a process that inherits
+// the descriptor has the lock, too.
+type PollerLock struct{ file *os.File }
+
+func pollersDir(env Getenv) string { return filepath.Join(UserState(env), "pollers") }
+
+func pollerFile(env Getenv, ext string) string {
+	return filepath.Join(pollersDir(env), Environment(env)+ext)
+}
+
+// TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
+func TakePollerLock(env Getenv) (*PollerLock, error) {
+	if err := mkdir(pollersDir(env)); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(pollerFile(env, ".lock"), os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock poller: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, fmt.Errorf("lock poller: %w", err)
+	}
+	return &PollerLock{f}, nil
+}
+
+// inheritedLock is the descriptor under which a detached poller gets its lock.
+const inheritedLock = 3
+
+// InheritPollerLock is the lock that the process which started this poller took for it.
+func InheritPollerLock() (*PollerLock, error) {
+	f := os.NewFile(inheritedLock, "poller.lock")
+	if f == nil {
+		return nil, errors.New("no lock was passed to this poller")
+	}
+	if _, err := f.Stat(); err != nil {
+		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
+	}
+	syscall.CloseOnExec(inheritedLock)
+	return &PollerLock{f}, nil
+}
+
+// Unlock gives the lock up, for every process that has it.
+func (l *PollerLock) Unlock() {
+	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	_ = l.file.Close()
+}
+
+// Pass starts self as the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
+// ours but the lock. The caller has it no more, also when that fails.
+func (l *PollerLock) Pass(self string) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		l.Unlock()
+		return fmt.Errorf("start poller: %w", err)
+	}
+	defer null.Close()
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{"gchat-hooks", "poller", "--detached"}, // self may be a copy that is called as a hook
+		Dir: "/", Env: pollerEnv(os.Environ()), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Stdin: null, Stdout: null, Stderr: null, ExtraFiles: []*os.File{l.file},
+	}
+	if err := cmd.Start(); err != nil {
+		l.Unlock()
+		return fmt.Errorf("start poller: %w", err)
+	}
+	_ = l.file.Close() // without LOCK_UN: the child has the lock
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
+
+// pollerEnv is what a detached poller keeps of the environment: it belongs to no session and to no pane.
+func pollerEnv(environ []string) (kept []string) {
+	for _, pair := range environ {
+		if !strings.HasPrefix(pair, "CLAUDE") && !strings.HasPrefix(pair, "TMUX") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}
+
+// StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
+// written: a poller that is about to end looks for work once more after it let its lock go.
+func StartPoller(env Getenv, self string) error {
+	lock, err := TakePollerLock(env)
+	if errors.Is(err, ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lock.Pass(self)
+}
+
+// PollerRuns says whether a poller of this environment runs.
+func PollerRuns(env Getenv) bool {
+	lock, err := TakePollerLock(env)
+	if err == nil {
+		lock.Unlock()
+	}
+	return errors.Is(err, ErrLocked)
+}
+
+// Heartbeat is what a poller writes about itself every BeatEvery: file pollers/{environment}.json.
+type Heartbeat struct {
+	PID     int       `json:"pid"`
+	Program string    `json:"program"`
+	Daemon  bool      `json:"daemon"`
+	Started time.Time `json:"started"`
+	Beat    time.Time `json:"beat"`
+	Open    int       `json:"open"` // questions that it serves
+
+	Lives bool `json:"-"` // a process holds the poller's lock
+}
+
+// BeatEvery is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.
+const BeatEvery = 10 * time.Second
+
+// Beat writes the heartbeat of this environment's poller.
+func Beat(env Getenv, h Heartbeat) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))
+}
+
+// EndBeat removes the heartbeat of a poller that ends.
+func EndBeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
+
+// Pollers are the heartbeats of all environments' pollers.
+func Pollers(env Getenv) (all []Heartbeat) {
+	for _, file := range jsonFiles(pollersDir(env)) {
+		var h Heartbeat
+		b, err := ReadPlain(file, 64<<10)
+		if err != nil || json.Unmarshal(b, &h) != nil {
+			continue
+		}
+		h.Lives = Held(strings.TrimSuffix(file, ".json") + ".lock")
+		all = append(all, h)
+	}
+	return all
+}
+
+// Silent says whether a living poller shows no sign of going on: it is stopped, or hangs.
+func (h Heartbeat) Silent(now time.Time) bool { return h.Lives && now.Sub(h.Beat).Abs() > 3*BeatEvery }
+
+// The files of gchat-response-poller in a state folder, which other programs read.
+const (
+	PIDFile      = "gchat-poller.pid"
+	LastPollFile = "gchat-poller-last-poll.txt" // the time of the last good cycle, as RFC 3339
+)
+
+// WritePID writes the daemon's pid into a state folder.
+func WritePID(dir string) error {
+	if err := mkdir(dir); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
+}
+
+// RemovePID removes the pid file that this process wrote.
+func RemovePID(dir string) {
+	if DaemonPID(dir) == os.Getpid() {
+		os.Remove(filepath.Join(dir, PIDFile))
+	}
+}
+
+// DaemonPID is what the pid file of a state folder says; 0 when there is none. After kill -9 it is out of date.
+func DaemonPID(dir string) int {
+	b, _ := ReadPlain(filepath.Join(dir, PIDFile), 1024)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid
+}
+
+// NoteLastPoll writes down in a state folder that a cycle of the daemon went well. A folder that is gone is not made again.
+func NoteLastPoll(dir string, now time.Time) error {
+	if _, err := os.Stat(dir); missing(err) {
+		return nil
+	}
+	return writeFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
+}
+
+// LastPoll is the time of the daemon's last good cycle; the zero time when there was none.
+func LastPoll(dir string) time.Time {
+	b, _ := ReadPlain(filepath.Join(dir, LastPollFile), 1024)
+	t, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
+	return t
+}
