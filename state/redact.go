@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 )
@@ -117,3 +118,22 @@ type UserError struct {
 
 func (e *UserError) Error() string { return e.Err.Error() }
 func (e *UserError) Unwrap() error { return e.Err }
+
+// InWords is a duration as a person says it: "30 minutes".
+func InWords(d time.Duration) string {
+	say := func(n int64, unit string) string {
+		if n != 1 {
+			unit += "s"
+		}
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d >= 2*time.Hour && d%time.Hour == 0:
+		return say(int64(d/time.Hour), "hour")
+	case d >= time.Minute && d%time.Minute == 0:
+		return say(int64(d/time.Minute), "minute")
+	}
+	return say(int64(d.Round(time.Second)/time.Second), "second")
+}
