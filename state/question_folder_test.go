@@ -42,12 +42,8 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 	for name := range theirs {
 		os.Chtimes(filepath.Join(folder.Dir, name), old, old)
 	}
-	var scan Scan
-	for look, wantBad := range []int{7, 0} {
-		qs, bad := scan.Questions([]string{dir})
-		if len(qs) != 1 || qs[0].QuestionID != id || len(bad) != wantBad {
-			t.Errorf("look %d: %d questions, bad %v", look, len(qs), bad)
-		}
+	if _, bad := folder.All(); len(bad) != 7 {
+		t.Errorf("%d files are bad: %v", len(bad), bad)
 	}
 	if qs, _, err := folder.OfSession("s-1"); err != nil || len(qs) != 1 || qs[0].QuestionID != id {
 		t.Errorf("of the session: %v, %v", qs, err)
@@ -69,23 +65,5 @@ func TestMarkersOfOthersAreLeftAlone(t *testing.T) {
 	}
 	if _, err := os.Stat(notes); err != nil {
 		t.Error(err)
-	}
-}
-
-// A project that is reached by a link as well has its questions once.
-func TestAFolderByTwoPathsIsOne(t *testing.T) {
-	root := t.TempDir()
-	real, link := filepath.Join(root, "real"), filepath.Join(root, "link")
-	if _, err := QuestionsIn(real).Record("s", func([]*Question) *Question {
-		return &Question{QuestionID: "q", SessionID: "s", AskedAt: time.Now().UTC(), Status: Pending, Questions: []Prompt{{Question: "Which?"}}}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(real, link); err != nil {
-		t.Fatal(err)
-	}
-	qs, bad := (&Scan{}).Questions([]string{real, link, filepath.Join(root, "none")}, QuestionsIn(link).Dir)
-	if len(qs) != 1 || len(bad) != 0 {
-		t.Errorf("%d questions, %v", len(qs), bad)
 	}
 }

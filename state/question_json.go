@@ -94,12 +94,11 @@ func (q *Question) takeForeignAnswer() {
 	q.Replies = append(q.Replies, Reply{MessageName: name, Sender: Local, DisplayName: by, Text: text, CreateTime: at.UTC()})
 }
 
-// check takes over what other programs wrote into the file, and says what is missing in it.
+// check completes another program's question, and says what is missing in it.
 func (q *Question) check(written time.Time) error {
 	if q.QuestionID == "" || q.Status == "" {
 		return errors.New("question_id or status is missing")
 	}
-	q.readForeign()
 	if q.AskedAt.IsZero() { // another program's
 		var err error
 		if q.AskedAt, err = timeNear(q.rawText("forwarded_at"), written); err != nil {
@@ -112,7 +111,7 @@ func (q *Question) check(written time.Time) error {
 // MarshalJSON writes the question as it stands in its file.
 func (q *Question) MarshalJSON() ([]byte, error) { return encode(q) }
 
-// UnmarshalJSON reads a question whose times may be written as other programs write them.
+// UnmarshalJSON reads a question as other programs may have written it, and keeps the members that it does not know.
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
 	var p plain
@@ -126,9 +125,14 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 		err = json.Unmarshal(mended, &p)
 	}
 	if err == nil {
-		*q = Question(p)
+		err = json.Unmarshal(b, &p.raw)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	*q = Question(p)
+	q.readForeign()
+	return nil
 }
 
 // foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.

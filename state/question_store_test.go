@@ -191,19 +191,22 @@ func TestWhatIsBeingWrittenIsLeftAlone(t *testing.T) {
 	good := record(t, s, question("s"))
 	path := filepath.Join(s.Dir, "s-1.json")
 	whole := `{"question_id":"x","session_id":"s","status":"pending","asked_at":"2026-11-21T12:00:00"}`
-	var scan Scan
+	var cache Cache[Question]
 	for n := range whole[:len(whole)-1] {
 		if err := os.WriteFile(path, []byte(whole[:n]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if qs, bad := scan.Questions([]string{filepath.Dir(s.Dir)}); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
+		if qs, bad := s.All(); len(qs) != 1 || qs[0].QuestionID != good.QuestionID || len(bad) != 0 {
 			t.Fatalf("after %d bytes: %d questions, %v", n, len(qs), bad)
+		}
+		if q, err := cache.Load(path, false); q != nil || err != nil {
+			t.Fatalf("after %d bytes the cache has %v, %v", n, q, err)
 		}
 	}
 	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if qs, bad := scan.Questions([]string{filepath.Dir(s.Dir)}); len(qs) != 2 || len(bad) != 0 {
+	if qs, bad := s.All(); len(qs) != 2 || len(bad) != 0 {
 		t.Errorf("when it is whole: %d questions, %v", len(qs), bad)
 	}
 }
@@ -228,62 +231,24 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
-func TestWaiterLockHasOneHolder(t *testing.T) {
-	q := record(t, QuestionsIn(t.TempDir()), question("s"))
-	if HasWaiter(q) {
-		t.Fatal("a waiter before there was one")
-	}
-	l, err := LockWaiter(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockWaiter(q); !errors.Is(err, ErrLocked) || !HasWaiter(q) {
-		t.Fatalf("second waiter: %v", err)
-	}
-	l.Unlock()
-	if HasWaiter(q) {
-		t.Fatal("a waiter after it left")
-	}
-}
-
-func TestRemoveTakesClosedQuestionsOnly(t *testing.T) {
+func TestCacheSeesChanges(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	q := record(t, s, question("s"))
-	if s.Remove(q) == nil {
-		t.Fatal("an open question was removed")
+	var cache Cache[Question]
+	first, err := cache.Load(q.Path, false)
+	again, _ := cache.Load(q.Path, false)
+	if err != nil || first != again {
+		t.Fatalf("an unchanged file was read twice: %v", err)
 	}
-	l, err := LockWaiter(q)
-	if err != nil {
+	if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Denied = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	l.Unlock()
-	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Expired, asked) })
-	if err != nil {
-		t.Fatal(err)
+	if now, err := cache.Load(q.Path, false); err != nil || !now.Denied {
+		t.Errorf("after a change: %+v, %v", now, err)
 	}
-	if err := s.Remove(q); err != nil {
-		t.Fatal(err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".locks", "s-*")); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-func TestScanSeesChanges(t *testing.T) {
-	dir := t.TempDir()
-	q := record(t, QuestionsIn(dir), question("s"))
-	var scan Scan
-	for _, status := range []Status{Pending, Answered, Resolved} {
-		if status != Pending {
-			response := "A"
-			if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.Response = &response; return q.Move(status, asked) }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		qs, bad := scan.Questions([]string{dir, filepath.Join(dir, "missing")})
-		if len(bad) > 0 || len(qs) != 1 || qs[0].Status != status {
-			t.Fatalf("scan: %v, bad %v; want %s", qs, bad, status)
-		}
+	cache.Tidy()
+	if cache.Tidy(); len(cache.read) != 0 {
+		t.Error("what is not loaded any more is kept")
 	}
 }
 

@@ -79,18 +79,15 @@ func SessionsIn(userState string) Sessions {
 }
 
 // Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.
-func (s Sessions) Of(id string) (*Session, error) { return s.Load(sessionFile(id)) }
+func (s Sessions) Of(id string) (*Session, error) { return s.Load(safeName(id)) }
 
 // Change updates a session; it is begun where no hook has written it down. An error of change leaves it as it was.
 func (s Sessions) Change(id string, change func(*Session) error) (*Session, error) {
-	return s.Put(sessionFile(id), func(one *Session) error {
+	return s.Put(safeName(id), func(one *Session) error {
 		one.ID = id
 		return change(one)
 	})
 }
-
-// sessionFile is a session's file name: a dot in an id must not meet another id's.
-func sessionFile(id string) string { return strings.ReplaceAll(safeName(id), ".", "_") }
 
 // AddNotice leaves the person at a session's terminal a sentence, once.
 func (s Sessions) AddNotice(id, sentence string) error {

@@ -1,0 +1,315 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// envOf is the environment of a person with a home folder of their own.
+func envOf(t testing.TB, pairs ...string) Getenv {
+	home := t.TempDir()
+	return func(name string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		if name == "HOME" {
+			return home
+		}
+		return ""
+	}
+}
+
+func TestEnvironmentTellsPollersApart(t *testing.T) {
+	env := envOf(t)
+	with := func(name, value string) Getenv {
+		return func(n string) string {
+			if n == name {
+				return value
+			}
+			return env(n)
+		}
+	}
+	same := Environment(env)
+	for _, name := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GCHAT_ALLOWED_USERS", "GCHAT_CONFIG", "https_proxy", "OPENCLAW_HOME"} {
+		if Environment(with(name, "x")) == same {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	for _, name := range []string{"CLAUDE_PROJECT_DIR", "TMUX_PANE", "GCHAT_ASK_MODE", "GCHAT_STATE_DIR", "PWD"} {
+		if Environment(with(name, "x")) != same {
+			t.Errorf("%s counts", name)
+		}
+	}
+	other := envOf(t)
+	if Environment(other) == same {
+		t.Error("the hash has no salt")
+	}
+}
+
+func TestPollerLockIsOne(t *testing.T) {
+	env := envOf(t)
+	lock, err := TakePollerLock(env)
+	if err != nil || !PollerRuns(env) {
+		t.Fatal(err)
+	}
+	if _, err := TakePollerLock(env); !errors.Is(err, ErrLocked) {
+		t.Errorf("taken twice: %v", err)
+	}
+	if err := StartPoller(env, "/nothing/is/here"); err != nil {
+		t.Errorf("beside a poller: %v", err)
+	}
+	lock.Unlock()
+	if PollerRuns(env) {
+		t.Error("still locked")
+	}
+	if err := StartPoller(env, "/nothing/is/here"); err == nil {
+		t.Error("a program that is not there was started")
+	}
+	if PollerRuns(env) {
+		t.Error("a poller that could not be started has the lock")
+	}
+}
+
+func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	if err := AnnounceQuestion(env, q); err != nil {
+		t.Fatal(err)
+	}
+	serving, err := TryLock(OpenFile(env, q.Path)) // as the poller does
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *Question)
+	go func() {
+		q, err := Await(t.Context(), env, "", q.Path, func(q *Question) bool { return q.Status == Answered })
+		if err != nil {
+			t.Error(err)
+		}
+		got <- q
+	}()
+	if _, err := UpdateQuestion(q.Path, func(q *Question) error {
+		q.Answers = map[string]string{"Which?": "A"}
+		return q.Move(Answered, time.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serving.Unlock()
+	if q := <-got; q.Status != Answered {
+		t.Errorf("returned at %s", q.Status)
+	}
+}
+
+func TestAwaitEnds(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	if err := AnnounceQuestion(env, q); err != nil {
+		t.Fatal(err)
+	}
+	never := func(*Question) bool { return false }
+	serving, err := TryLock(OpenFile(env, q.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Await(ctx, env, "", q.Path, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("told to end: %v", err)
+	}
+	os.Remove(q.Path)
+	serving.Unlock()
+	if _, err := Await(t.Context(), env, "", q.Path, never); !errors.Is(err, ErrUnserved) {
+		t.Errorf("without the record: %v", err)
+	}
+}
+
+func TestWaiterIsOne(t *testing.T) {
+	env := envOf(t)
+	lock, err := LockWaiter(env, "/q.json")
+	if err != nil || !HasWaiter(env, "/q.json") {
+		t.Fatal(err)
+	}
+	if _, err := LockWaiter(env, "/q.json"); !errors.Is(err, ErrLocked) {
+		t.Errorf("locked twice: %v", err)
+	}
+	lock.Unlock()
+	if HasWaiter(env, "/q.json") {
+		t.Error("still waited for")
+	}
+}
+
+func TestIndexNamesWhatWeWrote(t *testing.T) {
+	env := envOf(t)
+	q := question("s")
+	q.TmuxPane, q.TmuxSocket = "%3", "/tmp/tmux"
+	record(t, QuestionsIn(t.TempDir()), q)
+	if err := errors.Join(AnnounceQuestion(env, q), AnnounceQuestion(env, q)); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(openDir(env), "odd.open"), []byte("{"), 0o600)
+	os.WriteFile(filepath.Join(openDir(env), "relative.open"), []byte(`{"path":"q.json"}`), 0o600)
+	all, err := Opens(env)
+	if err != nil || len(all) != 1 || all[0].Path != q.Path || all[0].TmuxPane != "%3" || all[0].Env != Environment(env) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if qs, bad := OpenQuestions(env); len(qs) != 1 || len(bad) != 0 {
+		t.Errorf("%v, %v", qs, bad)
+	}
+	if err := RemoveQuestion(env, q); err == nil {
+		t.Error("an open question was removed")
+	}
+	q, err = UpdateQuestion(q.Path, func(q *Question) error { return q.Move(Cancelled, time.Now()) })
+	if err := errors.Join(err, RemoveQuestion(env, q)); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := Opens(env); len(all) != 0 {
+		t.Errorf("still in the index: %+v", all[0])
+	}
+}
+
+func TestClosingOwesANoteOnce(t *testing.T) {
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	for _, want := range []bool{true, false} {
+		ended, err := CloseQuestion(q.Path, Cancelled, "signal", nil)
+		if err != nil || ended != want {
+			t.Errorf("ended %v, %v; want %v", ended, err, want)
+		}
+	}
+	q, err := LoadQuestion(q.Path)
+	if err != nil || !slices.Equal(q.Owes, []Owed{{About: NoteClosed}}) || q.ResolvedBy != "signal" {
+		t.Errorf("%+v, %v", q, err)
+	}
+}
+
+func message(key, text string) *Message {
+	return &Message{ID: "client-" + key, Key: key, Kind: MessageReport, Report: &Report{Type: Plain, Text: text}}
+}
+
+func TestOutboxKeepsOrderAndKeys(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserState(env))
+	late := message("a", "first")
+	late.CreatedAt = time.Now().Add(time.Hour) // the clock was set back after it
+	for _, m := range []*Message{late, message("b", "second"), message("c", "third")} {
+		if _, put, err := box.Put(env, m, time.Minute); err != nil || !put {
+			t.Fatal(put, err)
+		}
+	}
+	again, put, err := box.Put(env, message("b", "second"), time.Minute)
+	if err != nil || put || again.Key != "b" {
+		t.Errorf("put twice: %v, %v, %v", again, put, err)
+	}
+	if _, put, err := box.Put(env, message("b", "second"), 0); err != nil || !put {
+		t.Errorf("put again later: %v, %v", put, err)
+	}
+	waiting, bad := box.Waiting()
+	var keys string
+	for _, m := range waiting {
+		keys += m.Key
+	}
+	if keys != "abcb" || len(bad) > 0 {
+		t.Errorf("in order: %q, %v", keys, bad)
+	}
+}
+
+func TestReceiptsAreKeptForAWhile(t *testing.T) {
+	env, now := envOf(t), time.Now()
+	box := OutboxIn(UserState(env))
+	end := func(key string, ago time.Duration, aside string) {
+		m, _, err := box.Put(env, message(key, key), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := box.Change(m, func(m *Message) error {
+			if m.EndedAt, m.SetAside = now.Add(-ago).UTC(), aside; aside == "" {
+				m.SentAt = m.EndedAt
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("fresh", time.Minute, "")
+	end("old", time.Hour, "")
+	end("aside", 24*time.Hour, "refused")
+	end("gone", 31*24*time.Hour, "refused")
+	if _, _, err := box.Put(env, message("waits", "x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	box.Sweep(env, now)
+	all, _ := box.All()
+	var left []string
+	for _, m := range all {
+		left = append(left, m.Key)
+	}
+	slices.Sort(left)
+	if !slices.Equal(left, []string{"aside", "fresh", "waits"}) {
+		t.Errorf("left are %v", left)
+	}
+	if n, err := box.Revive(now); n != 1 || err != nil || len(box.Aside()) != 0 {
+		t.Errorf("revived %d, %v", n, err)
+	}
+}
+
+// Messages of the release before wait in the same folder.
+func TestMessageOfTheReleaseBefore(t *testing.T) {
+	env := envOf(t)
+	box := OutboxIn(UserState(env))
+	writeAt(t, filepath.Join(box.Dir, "1795357346000000000-0a1b2c3d4e5f60-client-1.json"),
+		`{"message_id":"client-1","key":"client-1","chat":"h/spaces/S","parts":["Done."],"project_dir":"/p","kind":"task_done","created_at":"2026-11-22T10:00:00Z"}`)
+	waiting, bad := box.Waiting()
+	if len(bad) > 0 || len(waiting) != 1 || waiting[0].Kind != MessageReport || waiting[0].Parts[0] != "Done." || waiting[0].Env != "" {
+		t.Errorf("%+v, %v", waiting, bad)
+	}
+}
+
+func TestSessionRemembers(t *testing.T) {
+	s := SessionsIn(t.TempDir())
+	if err := errors.Join(s.AddNotice("s.1", "it failed"), s.AddNotice("s.1", "it failed"), s.AddNotice("s_1", "another")); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.TakeNotices("s.1"); got != "it failed" {
+		t.Errorf("first: %q", got)
+	}
+	if got := s.TakeNotices("s.1"); got != "" {
+		t.Errorf("second: %q", got)
+	}
+	now := time.Now()
+	for n, want := range []bool{true, true, false} {
+		if ok, err := s.CountGateBlock("s.1", now.Add(time.Duration(n)*time.Second), 2, time.Minute); ok != want || err != nil {
+			t.Errorf("block %d: %v, %v", n, ok, err)
+		}
+	}
+	if ok, err := s.CountGateBlock("s.1", now.Add(2*time.Minute), 2, time.Minute); !ok || err != nil {
+		t.Errorf("later: %v, %v", ok, err)
+	}
+}
+
+func TestPace(t *testing.T) {
+	s, now := &Space{}, time.Now()
+	for n := range 10 {
+		if wait := s.Take(now, time.Second, 10); wait != 0 {
+			t.Fatalf("write %d waits %s", n, wait)
+		}
+	}
+	if wait := s.Take(now, time.Second, 10); wait != time.Second {
+		t.Errorf("the eleventh waits %s", wait)
+	}
+	if wait := s.Take(now.Add(time.Second), time.Second, 10); wait != 0 {
+		t.Errorf("a second later: %s", wait)
+	}
+	if wait := s.Take(now.Add(-time.Hour), time.Second, 10); wait != 0 {
+		t.Errorf("after the clock was set back: %s", wait)
+	}
+	s.NotBefore = now.Add(2 * time.Hour)
+	if s.LeftAlone(now) != 0 || s.LeftAlone(now.Add(90*time.Minute)) != 30*time.Minute {
+		t.Error("a pause that no server asks for counts")
+	}
+}
