@@ -163,7 +163,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 			y := typist(t, s)
 			y.DryRun = true
 			out := y.untyped(t, y.target(), "", pick(database, 2), choice(features, labels("Auth", "Search")))
-			if got := strings.Join(out.Steps, " "); got != "2 1 3 Tab 1" {
+			if got := strings.Join(out.Steps, "; "); got != "SQLite; Auth, Search" {
 				t.Errorf("it would type %q", got)
 			}
 		},

@@ -126,8 +126,8 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 	}
 	<-person
 	detail := fmt.Sprintf(" (%s, %q, person after %v: %s)", out.Result, out.Steps, delay, out.Why)
-	standing, _, _ := y.Look(context.Background(), at, c.ours)
-	if standing == inject.Untouched || standing == inject.Touched || standing == inject.OnReview {
+	standing, _ := y.Standing(context.Background(), at, c.ours)
+	if standing == inject.Untouched || standing == inject.Touched {
 		left := fmt.Sprintf("open, %s, %s", out.Result, standing)
 		if out.Result == inject.Injected {
 			return "BAD: " + left + detail
@@ -145,7 +145,7 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 		next := []inject.Choice{pick(database, 1)}
 		var standing inject.Standing
 		s.look(stubborn, func(string) bool {
-			standing, _, _ = y.Look(context.Background(), at, next)
+			standing, _ = y.Standing(context.Background(), at, next)
 			return standing != inject.Unseen
 		})
 		if standing != inject.Untouched && out.Result != inject.Injected {

@@ -1,15 +1,19 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -24,7 +28,7 @@ type Menu struct {
 	Out       io.Writer     // what snapshot prints; nil is standard output
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 
-	// Force presses without looking: neither at what runs in the pane, nor at its screen, nor at the effect; clear_then
+	// Force presses without a check: neither of what runs in the pane, nor of its screen, nor of the effect; clear_then
 	// alone still waits for the conversation to be cleared. What never gives way: one pane, which no other process of ours
 	// types into, whose keys tmux does not keep for itself; text without control characters, which never is a key's name.
 	Force bool
@@ -42,7 +46,7 @@ const MenuUsage = `menu-driver SESSION ACTION
 
 const (
 	snapshotLines = 180
-	glance        = 50 * time.Millisecond // between two looks at the screen
+	menuPatience  = 10 * time.Second
 )
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
@@ -55,34 +59,35 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if m.Out == nil {
 		m.Out = os.Stdout
 	}
-	if m.UserState == "" {
-		m.UserState = state.UserState(m.Env)
-	}
+	m.UserState = cmp.Or(m.UserState, state.UserState(m.Env))
 	d := driver{Menu: m, session: session}
-	if d.Server.Socket == "" {
-		if d.Server = ServerOf(m.Env("TMUX")); d.Server.Socket == "" {
-			d.Server = DefaultServer(m.Env)
-		}
-	}
+	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
 	if err != nil {
 		return err
 	}
-	if d.pane, err = d.locate(ctx, session); err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx)) {
+	found, err := d.locate(ctx, d.server)
+	if err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx, &found)) {
 		return d.coded(err)
 	}
+	d.pane = found.ID
+	d.patience = cmp.Or(m.Patience, menuPatience)
 	if action == "snapshot" {
 		return d.coded(do(ctx))
 	}
-	lock, err := LockPane(d.UserState, d.Server, d.pane.ID)
+	lock, err := LockPane(d.UserState, d.server, d.pane)
 	if err != nil {
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	if !m.Force {
-		if err := d.guard(); err != nil {
-			return d.coded(err)
-		}
+	if m.Force {
+		return d.coded(do(ctx))
+	}
+	if found.Synchronized {
+		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", found.ID)
+	}
+	if _, err := found.Claude(0, ""); err != nil {
+		return d.coded(err)
 	}
 	return d.coded(do(ctx))
 }
@@ -90,49 +95,47 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 // driver is one run of a menu in the pane that it found.
 type driver struct {
 	Menu
+	keyboard
 	session string // as it was called
-	pane    Pane
 }
 
 // action is what an action does; an error is one of the command line.
 func (d *driver) action(name string, args []string) (func(context.Context) error, error) {
-	alone := map[string]func(context.Context) error{"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.esc}
+	alone := map[string]func(context.Context) error{
+		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
+	}
+	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
 	text, removed := Clean(strings.Join(args, " "))
 	text = strings.TrimSpace(text)
 	switch {
-	case alone[name] != nil && len(args) == 0:
+	case alone[name] != nil && len(args) > 0:
+		return nil, usage("%s takes no words after it", name)
+	case alone[name] != nil:
 		return alone[name], nil
-	case name == "choose" && len(args) == 1:
+	case name == "choose" && len(args) != 1:
+		return nil, usage("choose takes one number")
+	case name == "choose":
 		n, err := strconv.Atoi(args[0])
 		if err != nil || KeyDigit(n) == "" {
 			return nil, usage("choose takes a number from 1 to 9, not %q", args[0])
 		}
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
-	case (name == "type" || name == "clear_then") && text != "":
-		if name == "type" {
-			return func(ctx context.Context) error { return d.told(d.typeText(ctx, text), removed) }, nil
-		}
-		return func(ctx context.Context) error { return d.told(d.clearThen(ctx, text), removed) }, nil
-	case name == "type" || name == "clear_then":
+	case withText[name] == nil:
+		return nil, usage("no action %q", name)
+	case text == "":
 		return nil, usage("%s needs a text", name)
-	case alone[name] != nil:
-		return nil, usage("%s takes no words after it", name)
-	case name == "choose":
-		return nil, usage("choose takes one number")
 	}
-	return nil, usage("no action %q", name)
-}
-
-// told says that what was typed is not all that was given.
-func (d *driver) told(err error, removed bool) error {
-	if err == nil && removed {
-		fmt.Fprintln(d.Out, "control characters in the text were left out")
-	}
-	return err
+	return func(ctx context.Context) error {
+		err := withText[name](ctx, text)
+		if err == nil && removed {
+			fmt.Fprintln(d.Out, "control characters in the text were left out")
+		}
+		return err
+	}, nil
 }
 
 func (d *driver) snapshot(ctx context.Context) error {
-	text, err := d.Server.History(ctx, d.pane.ID, snapshotLines)
+	text, err := d.server.History(ctx, d.pane, snapshotLines)
 	if err != nil {
 		return err
 	}
@@ -140,148 +143,350 @@ func (d *driver) snapshot(ctx context.Context) error {
 	return err
 }
 
-// guard is what must be so of a pane whatever the action.
-func (d *driver) guard() error {
-	if d.pane.Synchronized {
-		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", d.pane.ID)
-	}
-	_, err := d.pane.Claude(0, "")
-	return err
-}
-
 // locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
-func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
-	if paneID().MatchString(session) {
-		return d.Server.Pane(ctx, session)
+func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
+	if paneID().MatchString(d.session) {
+		return server.Pane(ctx, d.session)
 	}
-	name, err := d.Server.Find(ctx, session)
+	name, err := server.Find(ctx, d.session)
 	if err != nil {
 		return Pane{}, err
 	}
-	all, err := d.Server.Panes(ctx)
+	all, err := server.Panes(ctx)
 	if err != nil {
 		return Pane{}, err
 	}
 	var panes, claudes []Pane
-	var what []string
+	var ids, others []string
 	for _, p := range all {
 		if p.Session != name {
 			continue
 		}
 		panes = append(panes, p)
-		if _, err := p.Claude(0, ""); err == nil {
-			claudes = append(claudes, p)
-		} else {
-			what = append(what, fmt.Sprintf("%s: %v", p.ID, err))
+		if _, err := p.Claude(0, ""); err != nil {
+			others = append(others, fmt.Sprintf("%s: %v", p.ID, err))
+			continue
 		}
+		claudes = append(claudes, p)
+		ids = append(ids, p.ID)
 	}
 	switch {
 	case len(panes) == 0:
-		return Pane{}, fmt.Errorf("find session %q: %w", session, ErrNoSession) // it ended just now
+		return Pane{}, fmt.Errorf("find session %q: %w", d.session, ErrNoSession) // it ended just now
 	case len(claudes) == 1:
 		return claudes[0], nil
 	case len(panes) == 1:
 		return panes[0], nil
 	case len(claudes) > 1:
-		var ids []string
-		for _, p := range claudes {
-			ids = append(ids, p.ID)
-		}
-		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s",
-			name, len(claudes), strings.Join(ids, ", "))
+		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s", name, len(ids), strings.Join(ids, ", "))
 	}
-	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(what, "; "))
+	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(others, "; "))
 }
 
 // locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
 // tmux, where nothing names a server that is not the default one.
-func (d *driver) locateSupervised(ctx context.Context) bool {
+func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 	for _, socket := range state.WakeServers(d.UserState, d.session) {
-		there := *d
-		there.Server = Server{Socket: socket}
-		if pane, err := there.locate(ctx, d.session); err == nil {
-			d.Server, d.pane = there.Server, pane
+		if pane, err := d.locate(ctx, Server{Socket: socket}); err == nil {
+			d.server.Socket, *found = socket, pane
 			return true
 		}
 	}
 	return false
 }
 
-// look reads the screen once.
-func (d *driver) look(ctx context.Context) (Screen, error) {
-	capture, err := d.Server.Capture(ctx, d.pane.ID)
-	if err != nil {
-		return Screen{}, err
-	}
-	s := ReadScreen(capture)
-	if s.Kind == Unknown && s.Why == "" {
-		s.Why = "a screen that I do not know"
-	}
-	return s, nil
-}
-
-// await looks until ok likes the screen, or until patience has run out: then seen is false, and the screen the last one.
-func (d *driver) await(ctx context.Context, patience time.Duration, ok func(Screen) bool) (s Screen, seen bool, err error) {
-	if d.Patience > 0 {
-		patience = d.Patience
-	}
-	for deadline := time.Now().Add(patience); ; {
-		if s, err = d.look(ctx); err != nil || ok(s) {
-			return s, err == nil, err
-		}
-		if time.Now().After(deadline) {
-			return s, false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return s, false, ctx.Err()
-		case <-time.After(glance):
-		}
-	}
-}
-
-// steady is a screen that has been the same dialog for a moment. Claude Code 2.1.329 takes no keys in the first 150 ms of
-// a dialog, lest it swallow what a person was typing; and a screen may be caught half drawn.
+// dialog is the screen once it stands, with a dialog that keys may be pressed in.
 func (d *driver) steady(ctx context.Context) (Screen, error) {
-	s, err := d.look(ctx)
-	since := time.Now()
-	for deadline := since.Add(6 * settled); err == nil && time.Since(since) < settled && time.Now().Before(deadline); {
-		select {
-		case <-ctx.Done():
-			return s, ctx.Err()
-		case <-time.After(glance):
+	err := d.settled(ctx, func(Screen) string { return "" })
+	return d.screen, err
+}
+
+// press presses a key and awaits what it does; when forced, it only presses.
+func (d *driver) press(ctx context.Context, key Key, done func(Screen) bool) error {
+	return d.do(ctx, keyStep(key), "pressed "+string(key), done)
+}
+
+func (d *driver) do(ctx context.Context, s step, what string, done func(Screen) bool) error {
+	if d.Force {
+		return s.press(ctx, &d.keyboard)
+	}
+	s.after = func(now Screen) error {
+		if !done(now) {
+			return errNoEffect
 		}
-		var now Screen
-		if now, err = d.look(ctx); !sameDialog(now, s) {
+		return nil
+	}
+	return d.seen(what, d.send(ctx, s))
+}
+
+// seen says that what was done shows no effect.
+func (d *driver) seen(what string, err error) error {
+	var other mismatch
+	if errors.Is(err, errNoEffect) || errors.As(err, &other) {
+		err = fmt.Errorf("%s, but the screen still shows %s", what, shown(d.screen))
+		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
+	}
+	return err
+}
+
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
+func (d *driver) choose(ctx context.Context, n int) error {
+	if d.Force {
+		return d.press(ctx, KeyDigit(n), nil)
+	}
+	s, err := d.steady(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !s.dialog():
+		return d.refuse("no dialog is open; the screen shows %s", shown(s))
+	case s.Noting:
+		return d.refuse("a note is being written: a digit would become part of it")
+	}
+	row, there := s.row(n)
+	if !there && s.Kind == Question && (s.Below || s.Above) {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
+			return err
+		}
+		s = d.screen
+		row, there = s.row(n)
+	}
+	at := s.cursor()
+	switch {
+	case !there:
+		return d.refuse("no row is numbered %d; the screen shows %s", n, shown(s))
+	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
+		return d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow })
+	case at.Kind == OtherRow && at.Text != "" && !s.Multi:
+		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
+	case at.Kind == OtherRow: // where digits are text
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow }); err != nil {
+			return err
+		}
+		s = d.screen
+	}
+	done := func(now Screen) bool {
+		then, there := now.row(n)
+		return !sameDialog(now, s) || s.Multi && there && then.Ticked != row.Ticked
+	}
+	if s.Preview { // there a digit only moves the cursor
+		moved := func(now Screen) bool { return done(now) || now.cursor().Number == n }
+		if err := d.press(ctx, KeyDigit(n), moved); err != nil || done(d.screen) {
+			return err
+		}
+		return d.press(ctx, KeyEnter, done)
+	}
+	return d.press(ctx, KeyDigit(n), done)
+}
+
+// goTo moves the cursor, row by row, to the first row that is wanted.
+func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
+	kind := d.screen.Kind
+	return d.seen("moved the cursor", d.moveTo(ctx, wanted, func(s Screen) string {
+		if s.Kind != kind {
+			return "the dialog was left"
+		}
+		return ""
+	}))
+}
+
+// enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
+func (d *driver) enter(ctx context.Context) error {
+	s, err := d.steady(ctx)
+	if err != nil {
+		return err
+	}
+	if !d.Force && s.Kind != Draft && !s.dialog() {
+		return d.refuse("nothing waits for Enter; the screen shows %s", shown(s))
+	}
+	return d.press(ctx, KeyEnter, func(now Screen) bool { return !sameScreen(now, s) })
+}
+
+// escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
+// conversation, or clear what a person has begun to write.
+func (d *driver) escape(ctx context.Context) error {
+	s, err := d.steady(ctx)
+	if err != nil {
+		return err
+	}
+	if !d.Force && !s.dialog() && !(s.Busy && (s.Kind == Prompt || s.Kind == Draft)) {
+		return d.refuse("nothing to leave or to interrupt; the screen shows %s", shown(s))
+	}
+	return d.press(ctx, KeyEscape, func(now Screen) bool {
+		if s.dialog() {
+			return !sameDialog(now, s)
+		}
+		return !now.Busy
+	})
+}
+
+// submit sends the text in the input box, the answers of a multi-select, those of the review page, or the words typed
+// as an answer.
+func (d *driver) submit(ctx context.Context) error {
+	s, err := d.steady(ctx)
+	switch {
+	case err != nil:
+		return err
+	case d.Force:
+	case s.Kind == Draft:
+		return d.sendDraft(ctx)
+	case s.Kind == Review:
+		return d.choose(ctx, 1)
+	case s.Kind == Question && s.Multi && !s.Noting:
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == SubmitRow }); err != nil {
+			return err
+		}
+	case s.Kind == Question && s.cursor().Kind == OtherRow && s.cursor().Text != "":
+	default:
+		return d.refuse("nothing to submit; the screen shows %s", shown(s))
+	}
+	s = d.screen
+	return d.press(ctx, KeyEnter, func(now Screen) bool { return !sameDialog(now, s) })
+}
+
+// typeText puts a text where one is wanted, and nowhere else.
+func (d *driver) typeText(ctx context.Context, text string) error {
+	s, err := d.steady(ctx)
+	if err != nil {
+		return err
+	}
+	inField := s.Kind == Question && s.cursor().Kind == OtherRow && !s.Noting
+	switch {
+	case d.Force:
+	case inField && s.cursor().Text != "":
+		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(s.cursor().Text, 80))
+	case s.Kind == Draft:
+		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
+	case s.Kind == Question && !inField:
+		return d.refuse("the cursor is not on the row \"Type something\": choose it first; the screen shows %s", shown(s))
+	case s.Kind != Prompt && !inField:
+		return d.refuse("no place for a text; the screen shows %s", shown(s))
+	}
+	if inField { // a line break there would send the first line
+		text = strings.Join(strings.Fields(text), " ")
+	}
+	return d.do(ctx, pasteStep(text), "typed the text", func(now Screen) bool {
+		at := now.cursor()
+		return !inField && now.Kind == Draft && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
+	})
+}
+
+// collapsed is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
+var collapsed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+})
+
+// holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
+// is too small for the rest.
+func holds(draft, text string) bool {
+	if Same(draft, text) {
+		return true
+	}
+	if collapsed().MatchString(strings.TrimSpace(draft)) {
+		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
+	}
+	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
+}
+
+// sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
+// that is not known here; that counts when it stays.
+func (d *driver) sendDraft(ctx context.Context) error {
+	return d.press(ctx, KeyEnter, staying(func(now Screen) bool { return now.Kind == Unknown }, func(now Screen) bool {
+		return now.Kind != Unknown && now.Kind != Draft
+	}))
+}
+
+// staying is done at once where a screen says so, and after a moment where it may.
+func staying(may, does func(Screen) bool) func(Screen) bool {
+	const moment = 600 * time.Millisecond
+	var since time.Time
+	return func(now Screen) bool {
+		switch {
+		case !may(now):
+			since = time.Time{}
+		case since.IsZero():
 			since = time.Now()
 		}
-		s = now
+		return does(now) || !since.IsZero() && time.Since(since) >= moment
 	}
-	return s, err
 }
 
-// settled is how long a screen stays as it is before it is believed.
-const settled = 300 * time.Millisecond
+// clearThen clears the conversation and then sends a command into the new one.
+func (d *driver) clearThen(ctx context.Context, command string) error {
+	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
+	s, err := d.steady(ctx)
+	if err != nil {
+		return err
+	}
+	if !d.Force && (s.Kind != Prompt || s.Busy) {
+		return d.refuse("not idle at an empty input box; the screen shows %s", shown(s))
+	}
+	d.Force = false
+	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
+		return err
+	}
+	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
+	cleared := staying(func(now Screen) bool { return now.Kind == Prompt && !now.Busy && d.cleared() }, func(Screen) bool { return false })
+	err = d.await(ctx, cmp.Or(d.Patience, clearing), func(now Screen) error {
+		if !cleared(now) {
+			return errNoEffect
+		}
+		return nil
+	})
+	if err != nil {
+		return d.seen("sent /clear", err)
+	}
+	return d.pasteAndSend(ctx, command)
+}
+
+// pasteAndSend puts a text into the empty input box and presses Enter on it.
+func (d *driver) pasteAndSend(ctx context.Context, text string) error {
+	err := d.do(ctx, pasteStep(text), "pasted the text", func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
+		return (now.Kind == Draft || now.Kind == Unknown && strings.HasPrefix(text, "/")) && holds(now.Draft, text)
+	})
+	if err != nil {
+		return err
+	}
+	return d.sendDraft(ctx)
+}
+
+// cleared says whether "/clear" is all that the conversation on the screen consists of, between the banner and the input
+// box.
+func (d *driver) cleared() bool {
+	lines := readCapture(d.capture)
+	box := len(lines) - 1
+	for rules := 0; box > 0; box-- {
+		if rules > 0 && boxTop(lines[box]) {
+			break
+		}
+		if lines[box].rule() {
+			rules++
+		}
+	}
+	var said []string
+	for _, l := range lines[:max(0, box)] {
+		switch l.at(0) {
+		case "❯", "●", "⏺": // a person's turn, and Claude's
+			said = append(said, strings.TrimSpace(l.text))
+		}
+	}
+	return len(said) == 1 && said[0] == "❯ /clear"
+}
 
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
 func sameDialog(a, b Screen) bool {
-	if a.Kind != b.Kind || a.Question != b.Question || a.Header != b.Header || a.Why != b.Why || len(a.Rows) != len(b.Rows) {
-		return false
-	}
-	for i := range a.Rows {
-		if a.Rows[i].Number != b.Rows[i].Number || a.Rows[i].Kind != OtherRow && a.Rows[i].Label != b.Rows[i].Label {
-			return false
-		}
-	}
-	current := func(s Screen) string {
-		for _, t := range s.Tabs {
-			if t.Current {
-				return t.Title
+	bare := func(s Screen) Screen {
+		bare := Screen{Kind: s.Kind, Why: s.Why, Question: s.Question, Header: s.Header, Tabs: s.Tabs}
+		for _, r := range s.Rows {
+			row := Row{Kind: r.Kind, Number: r.Number}
+			if r.Kind != OtherRow {
+				row.Label = r.Label
 			}
+			bare.Rows = append(bare.Rows, row)
 		}
-		return ""
+		return bare
 	}
-	return current(a) == current(b)
+	return sameScreen(bare(a), bare(b))
 }
 
 // Exit codes of menu-driver.
@@ -301,12 +506,6 @@ func (d *driver) refuse(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.command("snapshot")}
 }
 
-// unseen says that keys were sent and that the screen does not show what they should have done.
-func (d *driver) unseen(s Screen, what string) error {
-	err := fmt.Errorf("%s, but the screen still shows %s", what, shown(s))
-	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
-}
-
 func (d *driver) command(words string) string {
 	return "menu-driver " + state.ShellQuoted(d.session) + " " + words
 }
@@ -324,24 +523,23 @@ func (d *driver) coded(err error) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
-	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.Server.socket() + " list-panes -a"}
+	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.server.socket() + " list-panes -a"}
 }
 
 // shown says in a few words what is on a screen.
 func shown(s Screen) string {
-	switch s.Kind {
-	case Prompt:
-		if s.Busy {
-			return "an empty input box, and Claude at work"
-		}
+	switch {
+	case s.Kind == Prompt && s.Busy:
+		return "an empty input box, and Claude at work"
+	case s.Kind == Prompt:
 		return "an empty input box"
-	case Draft:
-		return fmt.Sprintf("a text in the input box: %q", cutText(s.Draft, 80))
-	case Question:
-		return fmt.Sprintf("the question %q with %s", cutText(s.Question, 80), rowWords(s))
-	case Review:
+	case s.Kind == Draft:
+		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
+	case s.Kind == Question:
+		return fmt.Sprintf("the question %q with %s", shorten(s.Question, 80), rowWords(s))
+	case s.Kind == Review:
 		return "the page \"Review your answers\" with " + rowWords(s)
-	case Permission:
+	case s.Kind == Permission:
 		return "a dialog of Claude Code's with " + rowWords(s)
 	}
 	return s.Why
@@ -350,7 +548,7 @@ func shown(s Screen) string {
 func rowWords(s Screen) string {
 	var words []string
 	for _, r := range s.Rows {
-		word := cutText(r.Label, 40)
+		word := shorten(r.Label, 40)
 		if r.Number > 0 {
 			word = fmt.Sprintf("%d. %s", r.Number, word)
 		}

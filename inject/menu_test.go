@@ -84,7 +84,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"enter", refused, "", "nothing waits for Enter; the screen shows an empty input box"},
 			{"esc", refused, "", "nothing to leave or to interrupt"},
 			{"submit", refused, "", "nothing to submit"},
-			{"type hello", sent, paste, "pasted the text, but the screen still shows an empty input box"},
+			{"type hello", sent, paste, "typed the text, but the screen still shows an empty input box"},
 			{"clear_then hello", sent, "/clear", "pasted the text"},
 		},
 		"draft": {
@@ -113,7 +113,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		"single-typed": {
 			{"choose 2", refused, "", "would be lost"},
 			{"type hello", refused, "", "already holds a text"},
-			{"submit", sent, "\r", "submitted"},
+			{"submit", sent, "\r", "pressed Enter"},
 		},
 		"multi": {
 			{"type hello", refused, "", "not on the row"},

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -40,6 +41,36 @@ type Screen struct {
 
 	Answers []Reviewed // Review: what would be submitted
 	Missing bool       // Review: it warns that not all questions are answered
+}
+
+func (s Screen) dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
+
+// row is the row with this number.
+func (s Screen) row(n int) (Row, bool) {
+	i := slices.IndexFunc(s.Rows, func(r Row) bool { return n > 0 && r.Number == n })
+	if i < 0 {
+		return Row{}, false
+	}
+	return s.Rows[i], true
+}
+
+// cursor is the row that the cursor stands on; none when that is not on the screen.
+func (s Screen) cursor() Row {
+	i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
+	if i < 0 {
+		return Row{}
+	}
+	return s.Rows[i]
+}
+
+// toward is the key that moves the cursor to a wanted row.
+func (s Screen) toward(wanted func(Row) bool) Key {
+	at := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
+	to := slices.IndexFunc(s.Rows, wanted)
+	if to >= 0 && to < at || to < 0 && s.Above && !s.Below {
+		return KeyUp
+	}
+	return KeyDown
 }
 
 // Tab is one of the tabs of a dialog with several questions; the last one is "Submit".
@@ -86,8 +117,6 @@ var (
 
 	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
 	shellPrompt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^0-9])[$#%>❯➜λ»]$`) })
-
-	transcript = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *Showing detailed transcript`) })
 )
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
@@ -113,34 +142,19 @@ func unknown(why string) Screen { return Screen{Kind: Unknown, Why: why} }
 
 // describe says what stands at the bottom of a screen that is none of the known ones.
 func describe(lines []line) string {
-	last := lines[len(lines)-1].text
+	last := lines[len(lines)-1]
 	switch {
-	case transcript().MatchString(last) || len(lines) > 1 && transcript().MatchString(lines[len(lines)-2].text):
+	case strings.Contains(joined(lines[max(0, len(lines)-2):]), "Showing detailed transcript"):
 		return "Claude Code's transcript (ctrl+o)"
-	case shellPrompt().MatchString(last) && !lines[len(lines)-1].rule():
+	case shellPrompt().MatchString(last.text) && !last.rule():
 		return "a shell"
-	}
-	if title := menuTitle(lines); title != "" && strings.Contains(strings.ToLower(last), "esc") {
-		return "a menu I do not know: " + cutText(title, 60)
+	case strings.Contains(strings.ToLower(last.text), "esc"):
+		return "a menu I do not know"
 	}
 	return "no dialog of Claude Code's"
 }
 
-// menuTitle is the first text under the rule that a menu begins with; 2.1.329 draws some with "▔".
-func menuTitle(lines []line) string {
-	title := ""
-	for i := len(lines) - 1; i >= 0; i-- {
-		switch l := lines[i]; {
-		case l.rule() || !l.blank() && strings.Trim(l.text, "▔") == "":
-			return title
-		case strings.Trim(l.text, " ─╌") != "":
-			title = strings.Join(strings.Fields(l.text), " ")
-		}
-	}
-	return ""
-}
-
-func cutText(s string, n int) string {
+func shorten(s string, n int) string {
 	if rs := []rune(s); len(rs) > n {
 		return string(rs[:n-1]) + "…"
 	}

@@ -1,0 +1,486 @@
+package inject
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// Target is where an answer belongs: the pane, and the Claude Code in it that asked.
+type Target struct {
+	Server      Server
+	Pane        string // %N
+	ClaudePID   int    // 0 takes whatever Claude Code has the pane's keyboard
+	ClaudeStart string // see StartOf; "" is unknown
+}
+
+// Choice is one prompt of the dialog with what is to be answered, in the order of the dialog.
+type Choice struct {
+	Prompt state.Prompt
+	Answer state.Answer
+}
+
+// Result is what became of an answer.
+type Result string
+
+const (
+	Injected  Result = "injected" // the dialog took it and closed
+	Unchanged Result = "clean"    // not delivered, and nothing of it is left in the pane
+	Dirty     Result = "dirty"    // not delivered, or not for sure, and a person must look at the pane
+)
+
+// Outcome says how an answer went.
+type Outcome struct {
+	Result  Result
+	Why     string   // for a person, one sentence without a full stop; "" when Injected as meant
+	Screen  string   // what the pane showed when it stopped, plain, at most screenLines lines
+	Keys    int      // keys and pieces of text that were sent, those that took something back included
+	Steps   []string // what they were, in words; of a dry run, the answers that would be typed
+	Removed bool     // control characters were taken out of the text
+	Gone    bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
+	Later   bool     // nothing is wrong but the moment: a person types or scrolls, or another process of ours types
+}
+
+// Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
+// dialog that asked, as the last key should have left it, and after every key its effect is awaited. The zero value works.
+type Typist struct {
+	UserState string // the person's state folder, for the pane's lock
+
+	// Before is called before every key or piece of text, for the caller to write it down; commit says that this key may
+	// submit the answer to Claude. An error stops the answer before the key; it does not stop what takes an answer back.
+	Before func(key string, commit bool) error
+	DryRun bool // checks place and dialog, and says what it would type
+
+	Patience time.Duration // how long a key's effect is awaited; 0 is 2.5 s
+	Quiet    time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
+	Idle     time.Duration // after which a pane that was left scrolled back is set right; 0 is a minute
+}
+
+const (
+	keyPatience = 2500 * time.Millisecond
+	quiet       = 3 * time.Second
+	idle        = time.Minute
+
+	// strayTime is how long the input box is watched for a key of ours that came after the dialog had closed: a busy 2.1.329
+	// shows one more than 400 ms later.
+	strayTime = 2 * time.Second
+
+	// takeBackTime bounds what is done to leave a pane as it was, also when the caller has given up.
+	takeBackTime = 20 * time.Second
+
+	screenLines = 40
+)
+
+// notNow is why an answer cannot be typed at this moment, though it may at another.
+type notNow string
+
+func (n notNow) Error() string { return string(n) }
+
+// closed is why an answer cannot be typed any more: its dialog is not open.
+type closed string
+
+func (c closed) Error() string { return string(c) }
+
+// answering is one answer on its way into a dialog.
+type answering struct {
+	Typist
+	keyboard
+	at   Target
+	acts []act
+
+	lastTyped time.Time // by a person, when it began
+	page      page      // the page that is open, as it must look
+	filled    int       // pages that were left with our answer
+	last      step      // the last one that was sent
+	unseen    bool      // its effect was not seen
+	backing   bool      // what was typed is being taken back
+	removed   bool
+}
+
+// Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
+// cannot be delivered; then a text that stands alone in its field, or in the input box, is cleared once.
+func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
+	a := t.answering(at)
+	acts, removed, err := plan(choices)
+	a.acts, a.removed = acts, removed
+	if err != nil {
+		return a.ended(Unchanged, err)
+	}
+	lock, err := LockPane(t.UserState, at.Server, at.Pane)
+	if errors.Is(err, state.ErrLocked) {
+		err = notNow("another answer is being typed into that pane")
+	}
+	if err != nil {
+		return a.ended(Unchanged, err)
+	}
+	defer lock.Unlock()
+	if err := a.arrive(ctx); err != nil {
+		return a.ended(Unchanged, err)
+	}
+	if t.DryRun {
+		for _, act := range acts {
+			a.pressed = append(a.pressed, act.words())
+		}
+		return a.ended(Unchanged, nil)
+	}
+	if err := a.fillPages(ctx); err != nil {
+		return a.takeBack(ctx, err)
+	}
+	return a.confirm(ctx)
+}
+
+func (t Typist) answering(at Target) *answering {
+	a := &answering{Typist: t, at: at}
+	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
+	return a
+}
+
+// ended is the outcome, with what the screen shows.
+func (a *answering) ended(r Result, err error) Outcome {
+	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed, Screen: readable(a.capture)}
+	if a.DryRun {
+		out.Keys = 0
+	}
+	var later notNow
+	var gone closed
+	paneGone := errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer)
+	switch {
+	case paneGone && out.Keys == 0:
+		out.Why = "its tmux pane is closed"
+	case err != nil:
+		out.Why = err.Error()
+	}
+	out.Later = errors.As(err, &later) || errors.Is(err, ErrNoKeys)
+	out.Gone = errors.As(err, &gone) || paneGone || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
+	return out
+}
+
+// readable is the end of a capture as a person reads it.
+func readable(capture string) string {
+	var lines []string
+	for _, l := range readCapture(capture) {
+		lines = append(lines, l.text)
+	}
+	return strings.Join(lines[max(0, len(lines)-screenLines):], "\n")
+}
+
+// arrive makes sure that keys would reach the Claude Code that asked and that its dialog is open, untouched and settled.
+func (a *answering) arrive(ctx context.Context) error {
+	p, err := a.server.Pane(ctx, a.pane)
+	if err != nil {
+		return err
+	}
+	last, err := a.server.LastTyped(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.InMode {
+		if err := a.unscroll(ctx, last); err != nil {
+			return err
+		}
+	}
+	if recent(last, cmp.Or(a.Quiet, quiet)) {
+		return notNow("somebody is typing in that pane")
+	}
+	a.lastTyped = last
+	if err := a.mayType(ctx); err != nil {
+		return err
+	}
+	a.page = a.open(0)
+	err = a.settled(ctx, a.untouched)
+	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
+		return closed(err.Error())
+	}
+	return err
+}
+
+// recent says whether that was less than so long ago. A time to come is of a clock that was set back since: it says nothing,
+// and must not hold the answer until then.
+func recent(at time.Time, ago time.Duration) bool {
+	d := time.Since(at)
+	return d < ago && d > -2*time.Second // tmux counts whole seconds
+}
+
+// unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. A person who scrolled a
+// moment ago reads there and is left alone.
+func (a *answering) unscroll(ctx context.Context, last time.Time) error {
+	if recent(last, cmp.Or(a.Idle, idle)) {
+		return notNow("the pane is scrolled back and somebody was there a moment ago")
+	}
+	if a.DryRun {
+		return nil
+	}
+	return a.server.Unscroll(ctx, a.pane)
+}
+
+// mayType says whether keys would reach the Claude Code that asked, and no person types.
+func (a *answering) mayType(ctx context.Context) error {
+	p, err := a.server.Pane(ctx, a.pane)
+	switch {
+	case err != nil:
+		return err
+	case p.Dead:
+		return closed("what ran in its pane has ended")
+	case p.InMode && !a.DryRun:
+		return notNow("the pane is scrolled back or in another mode of tmux")
+	case p.InputOff:
+		return notNow("the pane's input is switched off")
+	case p.Synchronized:
+		return notNow("what is typed in that pane goes to all panes of its window")
+	}
+	if _, err := p.Claude(a.at.ClaudePID, a.at.ClaudeStart); err != nil {
+		return err
+	}
+	a.server.Front = p.Program
+	last, err := a.server.LastTyped(ctx, p)
+	if err == nil && last.After(a.lastTyped) {
+		return notNow("somebody is typing in that pane")
+	}
+	return err
+}
+
+// mayPress is asked before every key. What takes an answer back must be quick, and reads the screen all the same.
+func (a *answering) mayPress(ctx context.Context, s step) error {
+	if !a.backing {
+		if err := a.mayType(ctx); err != nil {
+			return err
+		}
+	}
+	if a.Before == nil {
+		return nil
+	}
+	if err := a.Before(s.name, s.commit); err != nil && !a.backing {
+		return fmt.Errorf("write down the key: %w", err)
+	}
+	return nil
+}
+
+// open is a question's page before anything was done to it.
+func (a *answering) open(i int) page {
+	return page{act: a.acts[i], index: i, of: len(a.acts), ticks: map[int]bool{}}
+}
+
+// untouched says why the first page is not as it was asked. A person may have left the cursor on the empty field.
+func (a *answering) untouched(s Screen) string {
+	a.page.cursor = 0
+	if at := s.cursor(); at.Kind == OtherRow && at.Text == "" {
+		a.page.cursor = at.Number
+	}
+	return a.page.differs(s)
+}
+
+// reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
+func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
+
+// press sends one step and remembers it.
+func (a *answering) press(ctx context.Context, s step) error {
+	sent := len(a.pressed)
+	err := a.send(ctx, s)
+	if len(a.pressed) > sent && !a.backing {
+		a.last, a.unseen = s, err != nil
+	}
+	return err
+}
+
+// insist presses a key that may get lost, as 2.1.329 loses those that meet a page just drawn. It is sent a second time only
+// when it can never come to effect any more: a cursor key sent after it has moved the cursor, and keys keep their order.
+func (a *answering) insist(ctx context.Context, s step, changed func(Screen) string) error {
+	err := a.press(ctx, s)
+	at := a.screen.cursor()
+	mayBeLost := len(s.leaves) == 1 || s.name == string(KeyTab)
+	if !errors.Is(err, errNoEffect) || !mayBeLost || a.page.text != "" || a.page.noting || at.Number == 0 || at.Kind == OtherRow {
+		return err
+	}
+	beside := at.Number - 1
+	if beside == 0 {
+		beside = 2
+	}
+	for _, to := range []int{beside, at.Number} {
+		if err := a.moveTo(ctx, func(r Row) bool { return r.Number == to }, changed); err != nil {
+			return err
+		}
+	}
+	return a.press(ctx, s)
+}
+
+// confirm makes sure that the key which closed the dialog was ours: one that stands in the input box came too late.
+func (a *answering) confirm(ctx context.Context) Outcome {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	a.backing = true
+	const before = "the question was answered or left in the terminal a moment before"
+	stray, err := a.clearStray(ctx)
+	switch {
+	case err != nil && stray:
+		return a.ended(Dirty, fmt.Errorf("%w, and our last key may stand in the input box (%w)", closed(before), err))
+	case err != nil || !stray:
+		return a.ended(Injected, err)
+	case a.reviewed():
+		return a.ended(Dirty, closed(before+": it is not known whether the answers were submitted"))
+	}
+	return a.ended(Unchanged, closed(before))
+}
+
+// takeBack ends an answer that cannot go on. A text of ours that stands alone in its field is cleared once; what else was
+// ticked, typed or left on another page stays, for a person to look at.
+func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
+	if len(a.pressed) == 0 {
+		return a.ended(Unchanged, cause)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	a.backing = true
+	if err := a.calm(ctx); err != nil {
+		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived (%w)", cause, err))
+	}
+	switch {
+	case a.dialogOpen():
+		if a.filled == 0 {
+			a.clearField(ctx)
+			if a.page = a.open(0); a.untouched(a.screen) == "" {
+				return a.ended(Unchanged, cause)
+			}
+		}
+		return a.ended(Dirty, fmt.Errorf("%w; a part of the answer stands in the dialog and was not submitted", cause))
+	case a.screen.Kind == Unknown && a.last.commit:
+		return a.ended(Dirty, fmt.Errorf("%w; the answer may have been submitted", cause))
+	case a.screen.Kind == Unknown:
+		return a.ended(Dirty, fmt.Errorf("%w; the dialog cannot be seen any more: %s", cause, a.screen.Why))
+	}
+	stray, err := a.clearStray(ctx)
+	const gone = closed("the question was answered or left in the terminal")
+	switch {
+	case err != nil:
+		return a.ended(Dirty, fmt.Errorf("%w; %q may stand in the input box (%w)", gone, shorten(a.last.leaves, 60), err))
+	case a.filled > 0 || a.page.text+a.page.notes != "" || len(a.page.ticks) > 0:
+		return a.ended(Dirty, fmt.Errorf("%w while the answer was being typed; Claude may have been told a part of it", gone))
+	case a.unseen && !stray && a.last.leaves != "":
+		return a.ended(Dirty, fmt.Errorf("%w, or it was our key that closed it", gone))
+	}
+	return a.ended(Unchanged, gone)
+}
+
+// calm waits until the screen stands, and is known if it can be.
+func (a *answering) calm(ctx context.Context) error {
+	err := a.settled(ctx, func(s Screen) string { return s.Why })
+	var unknown mismatch
+	if errors.As(err, &unknown) {
+		return nil
+	}
+	return err
+}
+
+// dialogOpen says whether a page of the dialog is on the screen.
+func (a *answering) dialogOpen() bool {
+	return a.screen.Kind == Review && a.lists(a.screen) ||
+		slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
+}
+
+// lists says whether a review page is about these questions.
+func (a *answering) lists(s Screen) bool {
+	return !slices.ContainsFunc(s.Answers, func(r Reviewed) bool {
+		return !slices.ContainsFunc(a.acts, func(act act) bool { return Same(r.Question, act.prompt.Question) })
+	})
+}
+
+// clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.
+func (a *answering) clearField(ctx context.Context) {
+	typed := a.screen.cursor().Text
+	if typed == "" || !Begins(typed, a.page.act.text) {
+		return
+	}
+	_ = a.clear(ctx, func(s Screen) (string, bool) { return s.cursor().Text, s.cursor().Kind == OtherRow })
+}
+
+// strayPaste is what the input box shows for a text that was pasted into it.
+var strayPaste = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+})
+
+// clearStray watches the input box for a moment: when the last key or text stands there alone, the dialog had closed before it
+// came, and the box is cleared once.
+func (a *answering) clearStray(ctx context.Context) (stray bool, err error) {
+	last := a.last.leaves
+	if last == "" {
+		return false, nil
+	}
+	alone := func(s Screen) bool {
+		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && strayPaste().MatchString(s.Draft))
+	}
+	err = a.await(ctx, strayTime, func(s Screen) error {
+		if alone(s) {
+			return nil
+		}
+		return errNoEffect
+	})
+	switch {
+	case err == nil:
+		return true, a.clear(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
+	case !errors.Is(err, errNoEffect):
+		return false, err
+	case a.screen.Kind == Draft && strings.HasSuffix(squeeze(a.screen.Draft), squeeze(last)):
+		return true, errors.New("there is more in the box")
+	}
+	return false, nil
+}
+
+// clear presses C-u once in a field, which empties it when it holds one line.
+func (a *answering) clear(ctx context.Context, field func(Screen) (text string, there bool)) error {
+	text, _ := field(a.screen)
+	s := keyStep(KeyClear)
+	s.before = func(now Screen) string {
+		if shown, there := field(now); !there || shown != text {
+			return "it changed in the terminal"
+		}
+		return ""
+	}
+	s.after = func(now Screen) error {
+		if shown, there := field(now); !there || shown != "" {
+			return errNoEffect
+		}
+		return nil
+	}
+	return a.press(ctx, s)
+}
+
+// Standing is how a dialog stands in its pane.
+type Standing string
+
+const (
+	Unseen    Standing = ""          // cannot be told: the pane shows something that is not known
+	Untouched Standing = "untouched" // its first question is open as it was asked
+	Touched   Standing = "touched"   // it is open, and something in it was answered, ticked or typed
+	Gone      Standing = "gone"      // it is not on the screen, something else of Claude Code's is
+)
+
+// Standing says how the dialog stands, and types nothing.
+func (t Typist) Standing(ctx context.Context, at Target, choices []Choice) (Standing, error) {
+	a := t.answering(at)
+	for _, c := range choices {
+		a.acts = append(a.acts, act{prompt: c.Prompt})
+	}
+	if len(a.acts) == 0 {
+		return Unseen, errors.New("there is no question to look for")
+	}
+	if err := a.calm(ctx); err != nil {
+		return Unseen, err
+	}
+	a.page = a.open(0)
+	switch {
+	case a.untouched(a.screen) == "":
+		return Untouched, nil
+	case a.dialogOpen():
+		return Touched, nil
+	case a.screen.Kind == Unknown:
+		return Unseen, nil
+	}
+	return Gone, nil
+}
