@@ -124,7 +124,7 @@ func TestHostileScreens(t *testing.T) {
 		"a review with two arrows":       {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, "two ways"},
 		"the rows of a review only":      {"❯ 1. Submit answers\n  2. Cancel", Unknown, ""},
 		"an escape sequence cut short":   {"\x1b[38;5", Unknown, "empty"},
-		"a hyperlink without an end":     {"\x1b]8;;http://x", Unknown, "empty"},
+		"a hyperlink without an end":     {"\x1b]8;;http://x", Unknown, ""},
 		"a program's own boxes":          {"┌──────┐\n│ ❯ ok │\n└──────┘", Unknown, ""},
 		"Claude Code's transcript":       {screenOf(good, []string{ruleLine, "  Showing detailed transcript · ctrl+o to toggle"}), Unknown, "transcript"},
 		"an installer's own question":    {"? Which colour? (Use arrow keys)\n❯ Red\n  Blue", Unknown, ""},

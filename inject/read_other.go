@@ -91,7 +91,7 @@ func (s *Screen) readAnswers(lines []line) bool {
 			flush()
 			question = []line{text.from(3)}
 		case question == nil:
-		case l.indent() == 3 && l.at(3) == "→" && (answer == nil || l.cells[3].ink == green && green.fg == ""):
+		case l.indent() == 3 && l.at(3) == "→" && (answer == nil || l.cells[3].ink == green && green.colour == ""):
 			if answer != nil {
 				return false
 			}

@@ -337,7 +337,7 @@ func submitRow(l line) (Row, bool) {
 	if l.at(0) != "❯" && l.at(0) != " " || l.at(1) != " " || label.indent() != 3 || text != "Submit" && text != "Next" {
 		return Row{}, false
 	}
-	if label.drawn(func(k ink) bool { return k.fg != "" && !k.bold && l.at(0) != "❯" }) {
+	if label.drawn(func(k ink) bool { return k.colour != "" && !k.bold && l.at(0) != "❯" }) {
 		return Row{}, false
 	}
 	return Row{Kind: SubmitRow, Label: text, Cursor: l.at(0) == "❯"}, true
@@ -411,7 +411,7 @@ func (s *Screen) readTabs(l line) {
 		box := c.text == "☐" || c.text == "☒" || c.text == "✔"
 		if next := i + 1; box && next < len(l.cells) && l.cells[next].blank() && (i == 0 || l.cells[i-1].blank()) {
 			end()
-			s.Tabs = append(s.Tabs, Tab{Answered: c.text == "☒", Submit: c.text == "✔", Current: c.ink.bg != "" || c.ink.inverse})
+			s.Tabs = append(s.Tabs, Tab{Answered: c.text == "☒", Submit: c.text == "✔"})
 			tab = &s.Tabs[len(s.Tabs)-1]
 			continue
 		}

@@ -45,10 +45,10 @@ func rowStart(l line, mark int) (start, bool) {
 // greyer says whether a line is drawn like the row's number, as descriptions and placeholders are. Where nothing is
 // styled, nothing is.
 func (s start) greyer(l line) bool {
-	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.fg == s.grey.fg && !k.bold })
+	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold })
 }
 
-func (s start) coloured() bool { return s.grey.fg != "" || s.grey.dim }
+func (s start) coloured() bool { return s.grey.colour != "" || s.grey.dim }
 
 // listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.197 begins descriptions
 // where rows begin in those, so a line there is a row only with a tick box, and with one that is not grey.
@@ -128,7 +128,7 @@ func listTop(lines []line, multi bool) int {
 		}
 		before := runTop(lines, top-1)
 		earlier, ok := lastRow(lines[before:top-1], multi)
-		alike := earlier.grey.fg == first.grey.fg && earlier.grey.bold == first.grey.bold
+		alike := earlier.grey.colour == first.grey.colour && earlier.grey.bold == first.grey.bold
 		if !ok || found && !(alike && earlier.number == first.number-1) {
 			break
 		}

@@ -115,12 +115,6 @@ func TestPlainCapturesAgree(t *testing.T) {
 
 func unstyled(s Screen) Screen {
 	s.Noting = false
-	tabs := s.Tabs
-	s.Tabs = nil
-	for _, tab := range tabs {
-		tab.Current = false
-		s.Tabs = append(s.Tabs, tab)
-	}
 	rows := s.Rows
 	s.Rows = nil
 	for _, r := range rows {

@@ -78,7 +78,6 @@ type Tab struct {
 	Title    string
 	Answered bool // ☒ or ✔ instead of ☐
 	Submit   bool
-	Current  bool // drawn inverted; only known from a capture with colours
 }
 
 // RowKind is what a row is for.
@@ -159,15 +158,4 @@ func shorten(s string, n int) string {
 		return string(rs[:n-1]) + "…"
 	}
 	return s
-}
-
-// joined is the text of several lines, as one.
-func joined(lines []line) string {
-	var words []string
-	for _, l := range lines {
-		if t := strings.TrimSpace(l.text); t != "" {
-			words = append(words, t)
-		}
-	}
-	return strings.Join(words, " ")
 }
