@@ -51,7 +51,7 @@ func (s *session) held() string {
 		return text
 	}
 	screen.Busy = false
-	return fmt.Sprintf("%+v", screen)
+	return fmt.Sprintf("%#v", screen)
 }
 
 func TestNothingIsTypedElsewhere(t *testing.T) {

@@ -195,18 +195,14 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 	return false
 }
 
-// dialog is the screen once it stands, with a dialog that keys may be pressed in.
+// steady is the screen once it stands.
 func (d *driver) steady(ctx context.Context) (Screen, error) {
 	err := d.settled(ctx, func(Screen) string { return "" })
 	return d.screen, err
 }
 
-// press presses a key and awaits what it does; when forced, it only presses.
-func (d *driver) press(ctx context.Context, key Key, done func(Screen) bool) error {
-	return d.do(ctx, keyStep(key), "pressed "+string(key), done)
-}
-
-func (d *driver) do(ctx context.Context, s step, what string, done func(Screen) bool) error {
+// press presses a key or puts a text in, and awaits what it does; when forced, it only presses.
+func (d *driver) press(ctx context.Context, s step, what string, done func(Screen) bool) error {
 	if d.Force {
 		return s.press(ctx, &d.keyboard)
 	}
@@ -219,12 +215,17 @@ func (d *driver) do(ctx context.Context, s step, what string, done func(Screen) 
 	return d.seen(what, d.send(ctx, s))
 }
 
+// pressKey is press of a key.
+func (d *driver) pressKey(ctx context.Context, key Key, done func(Screen) bool) error {
+	return d.press(ctx, keyStep(key), "pressed "+string(key), done)
+}
+
 // seen says that what was done shows no effect.
 func (d *driver) seen(what string, err error) error {
 	var other mismatch
 	if errors.Is(err, errNoEffect) || errors.As(err, &other) {
-		err = fmt.Errorf("%s, but the screen still shows %s", what, shown(d.screen))
-		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
+		err = fmt.Errorf("%s, but the screen still shows %s", what, d.screen)
+		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
 	}
 	return err
 }
@@ -232,14 +233,14 @@ func (d *driver) seen(what string, err error) error {
 // choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
 func (d *driver) choose(ctx context.Context, n int) error {
 	if d.Force {
-		return d.press(ctx, KeyDigit(n), nil)
+		return d.pressKey(ctx, KeyDigit(n), nil)
 	}
 	s, err := d.steady(ctx)
 	switch {
 	case err != nil:
 		return err
 	case !s.dialog():
-		return d.refuse("no dialog is open; the screen shows %s", shown(s))
+		return d.refuse("no dialog is open; the screen shows %s", s)
 	case s.Noting:
 		return d.refuse("a note is being written: a digit would become part of it")
 	}
@@ -254,7 +255,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	at := s.cursor()
 	switch {
 	case !there:
-		return d.refuse("no row is numbered %d; the screen shows %s", n, shown(s))
+		return d.refuse("no row is numbered %d; the screen shows %s", n, s)
 	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
 		return d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow })
 	case at.Kind == OtherRow && at.Text != "" && !s.Multi:
@@ -271,12 +272,12 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	}
 	if s.Preview { // there a digit only moves the cursor
 		moved := func(now Screen) bool { return done(now) || now.cursor().Number == n }
-		if err := d.press(ctx, KeyDigit(n), moved); err != nil || done(d.screen) {
+		if err := d.pressKey(ctx, KeyDigit(n), moved); err != nil || done(d.screen) {
 			return err
 		}
-		return d.press(ctx, KeyEnter, done)
+		return d.pressKey(ctx, KeyEnter, done)
 	}
-	return d.press(ctx, KeyDigit(n), done)
+	return d.pressKey(ctx, KeyDigit(n), done)
 }
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
@@ -297,9 +298,9 @@ func (d *driver) enter(ctx context.Context) error {
 		return err
 	}
 	if !d.Force && s.Kind != Draft && !s.dialog() {
-		return d.refuse("nothing waits for Enter; the screen shows %s", shown(s))
+		return d.refuse("nothing waits for Enter; the screen shows %s", s)
 	}
-	return d.press(ctx, KeyEnter, func(now Screen) bool { return !sameScreen(now, s) })
+	return d.pressKey(ctx, KeyEnter, func(now Screen) bool { return !sameScreen(now, s) })
 }
 
 // escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
@@ -310,9 +311,9 @@ func (d *driver) escape(ctx context.Context) error {
 		return err
 	}
 	if !d.Force && !s.dialog() && !(s.Busy && (s.Kind == Prompt || s.Kind == Draft)) {
-		return d.refuse("nothing to leave or to interrupt; the screen shows %s", shown(s))
+		return d.refuse("nothing to leave or to interrupt; the screen shows %s", s)
 	}
-	return d.press(ctx, KeyEscape, func(now Screen) bool {
+	return d.pressKey(ctx, KeyEscape, func(now Screen) bool {
 		if s.dialog() {
 			return !sameDialog(now, s)
 		}
@@ -338,10 +339,10 @@ func (d *driver) submit(ctx context.Context) error {
 		}
 	case s.Kind == Question && s.cursor().Kind == OtherRow && s.cursor().Text != "":
 	default:
-		return d.refuse("nothing to submit; the screen shows %s", shown(s))
+		return d.refuse("nothing to submit; the screen shows %s", s)
 	}
 	s = d.screen
-	return d.press(ctx, KeyEnter, func(now Screen) bool { return !sameDialog(now, s) })
+	return d.pressKey(ctx, KeyEnter, func(now Screen) bool { return !sameDialog(now, s) })
 }
 
 // typeText puts a text where one is wanted, and nowhere else.
@@ -358,14 +359,14 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	case s.Kind == Draft:
 		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
 	case s.Kind == Question && !inField:
-		return d.refuse("the cursor is not on the row \"Type something\": choose it first; the screen shows %s", shown(s))
+		return d.refuse("the cursor is not on the row \"Type something\": choose it first; the screen shows %s", s)
 	case s.Kind != Prompt && !inField:
-		return d.refuse("no place for a text; the screen shows %s", shown(s))
+		return d.refuse("no place for a text; the screen shows %s", s)
 	}
 	if inField { // a line break there would send the first line
 		text = strings.Join(strings.Fields(text), " ")
 	}
-	return d.do(ctx, pasteStep(text), "typed the text", func(now Screen) bool {
+	return d.press(ctx, pasteStep(text), "typed the text", func(now Screen) bool {
 		at := now.cursor()
 		return !inField && now.Kind == Draft && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
 	})
@@ -391,24 +392,16 @@ func holds(draft, text string) bool {
 // sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
 // that is not known here; that counts when it stays.
 func (d *driver) sendDraft(ctx context.Context) error {
-	return d.press(ctx, KeyEnter, staying(func(now Screen) bool { return now.Kind == Unknown }, func(now Screen) bool {
-		return now.Kind != Unknown && now.Kind != Draft
-	}))
-}
-
-// staying is done at once where a screen says so, and after a moment where it may.
-func staying(may, does func(Screen) bool) func(Screen) bool {
-	const moment = 600 * time.Millisecond
-	var since time.Time
-	return func(now Screen) bool {
-		switch {
-		case !may(now):
-			since = time.Time{}
-		case since.IsZero():
-			since = time.Now()
-		}
-		return does(now) || !since.IsZero() && time.Since(since) >= moment
+	const what = "pressed Enter"
+	if err := d.press(ctx, keyStep(KeyEnter), what, func(now Screen) bool { return now.Kind != Draft }); err != nil {
+		return err
 	}
+	return d.seen(what, d.settled(ctx, func(now Screen) string {
+		if now.Kind == Draft {
+			return "the text has not left the box"
+		}
+		return ""
+	}))
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
@@ -419,19 +412,24 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return err
 	}
 	if !d.Force && (s.Kind != Prompt || s.Busy) {
-		return d.refuse("not idle at an empty input box; the screen shows %s", shown(s))
+		return d.refuse("not idle at an empty input box; the screen shows %s", s)
 	}
 	d.Force = false
 	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
 		return err
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
-	cleared := staying(func(now Screen) bool { return now.Kind == Prompt && !now.Busy && d.cleared() }, func(Screen) bool { return false })
+	var since time.Time
 	err = d.await(ctx, cmp.Or(d.Patience, clearing), func(now Screen) error {
-		if !cleared(now) {
-			return errNoEffect
+		switch {
+		case now.Kind != Prompt || now.Busy || !cleared(d.capture):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > settle:
+			return nil
 		}
-		return nil
+		return errNoEffect
 	})
 	if err != nil {
 		return d.seen("sent /clear", err)
@@ -441,7 +439,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 
 // pasteAndSend puts a text into the empty input box and presses Enter on it.
 func (d *driver) pasteAndSend(ctx context.Context, text string) error {
-	err := d.do(ctx, pasteStep(text), "pasted the text", func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
+	err := d.press(ctx, pasteStep(text), "pasted the text", func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
 		return (now.Kind == Draft || now.Kind == Unknown && strings.HasPrefix(text, "/")) && holds(now.Draft, text)
 	})
 	if err != nil {
@@ -450,23 +448,18 @@ func (d *driver) pasteAndSend(ctx context.Context, text string) error {
 	return d.sendDraft(ctx)
 }
 
-// cleared says whether "/clear" is all that the conversation on the screen consists of, between the banner and the input
-// box.
-func (d *driver) cleared() bool {
-	lines := readCapture(d.capture)
+// cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
+func cleared(capture string) bool {
+	lines := readCapture(capture)
 	box := len(lines) - 1
-	for rules := 0; box > 0; box-- {
-		if rules > 0 && boxTop(lines[box]) {
-			break
-		}
+	for rules := 0; box > 0 && (rules == 0 || !boxTop(lines[box])); box-- {
 		if lines[box].rule() {
 			rules++
 		}
 	}
 	var said []string
 	for _, l := range lines[:max(0, box)] {
-		switch l.at(0) {
-		case "❯", "●", "⏺": // a person's turn, and Claude's
+		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" { // a person's turn, and Claude's
 			said = append(said, strings.TrimSpace(l.text))
 		}
 	}
@@ -503,11 +496,11 @@ func usage(format string, args ...any) error {
 
 // refuse says why nothing was done.
 func (d *driver) refuse(format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.command("snapshot")}
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.snapshotCommand()}
 }
 
-func (d *driver) command(words string) string {
-	return "menu-driver " + state.ShellQuoted(d.session) + " " + words
+func (d *driver) snapshotCommand() string {
+	return "menu-driver " + state.ShellQuoted(d.session) + " snapshot"
 }
 
 // coded gives errors of tmux and of the process table their exit code.
@@ -526,8 +519,8 @@ func (d *driver) coded(err error) error {
 	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.server.socket() + " list-panes -a"}
 }
 
-// shown says in a few words what is on a screen.
-func shown(s Screen) string {
+// String says in a few words what is on a screen.
+func (s Screen) String() string {
 	switch {
 	case s.Kind == Prompt && s.Busy:
 		return "an empty input box, and Claude at work"
@@ -535,30 +528,26 @@ func shown(s Screen) string {
 		return "an empty input box"
 	case s.Kind == Draft:
 		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
-	case s.Kind == Question:
-		return fmt.Sprintf("the question %q with %s", shorten(s.Question, 80), rowWords(s))
-	case s.Kind == Review:
-		return "the page \"Review your answers\" with " + rowWords(s)
-	case s.Kind == Permission:
-		return "a dialog of Claude Code's with " + rowWords(s)
+	case s.Kind == Unknown:
+		return s.Why
 	}
-	return s.Why
-}
-
-func rowWords(s Screen) string {
-	var words []string
+	var rows []string
 	for _, r := range s.Rows {
-		word := shorten(r.Label, 40)
+		row := shorten(r.Label, 40)
 		if r.Number > 0 {
-			word = fmt.Sprintf("%d. %s", r.Number, word)
+			row = fmt.Sprintf("%d. %s", r.Number, row)
 		}
 		if r.Cursor {
-			word = "❯ " + word
+			row = "❯ " + row
 		}
-		words = append(words, word)
+		rows = append(rows, row)
 	}
-	if s.Below {
-		words = append(words, "more below")
+	what := "a dialog of Claude Code's"
+	switch s.Kind {
+	case Question:
+		what = fmt.Sprintf("the question %q", shorten(s.Question, 80))
+	case Review:
+		what = `the page "Review your answers"`
 	}
-	return strings.Join(words, ", ")
+	return what + " with " + strings.Join(rows, ", ")
 }
