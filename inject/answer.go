@@ -73,8 +73,7 @@ const (
 	// shows one more than 400 ms later.
 	strayTime = 2 * time.Second
 
-	// takeBackTime bounds what is done to leave a pane as it was, also when the caller has given up.
-	takeBackTime = 20 * time.Second
+	endingTime = 20 * time.Second
 
 	screenLines = 40
 )
@@ -290,43 +289,25 @@ func (a *answering) press(ctx context.Context, s step) error {
 	return err
 }
 
-// insist presses a key that may get lost, as 2.1.329 loses those that meet a page just drawn. It is sent a second time only
-// when it can never come to effect any more: a cursor key sent after it has moved the cursor, and keys keep their order.
-func (a *answering) insist(ctx context.Context, s step, changed func(Screen) string) error {
-	err := a.press(ctx, s)
-	at := a.screen.cursor()
-	mayBeLost := len(s.leaves) == 1 || s.name == string(KeyTab)
-	if !errors.Is(err, errNoEffect) || !mayBeLost || a.page.text != "" || a.page.noting || at.Number == 0 || at.Kind == OtherRow {
-		return err
-	}
-	beside := at.Number - 1
-	if beside == 0 {
-		beside = 2
-	}
-	for _, to := range []int{beside, at.Number} {
-		if err := a.moveTo(ctx, func(r Row) bool { return r.Number == to }, changed); err != nil {
-			return err
-		}
-	}
-	return a.press(ctx, s)
+// ending bounds what is done at the end, also when the caller has given up.
+func (a *answering) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.backing = true
+	return context.WithTimeout(context.WithoutCancel(ctx), endingTime)
 }
 
 // confirm makes sure that the key which closed the dialog was ours: one that stands in the input box came too late.
 func (a *answering) confirm(ctx context.Context) Outcome {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	ctx, cancel := a.ending(ctx)
 	defer cancel()
-	a.backing = true
-	const before = "the question was answered or left in the terminal a moment before"
-	stray, err := a.clearStray(ctx)
+	const before = closed("the question was answered or left in the terminal a moment before")
+	stray, cleared := a.clearStray(ctx)
 	switch {
-	case err != nil && stray:
-		return a.ended(Dirty, fmt.Errorf("%w, and our last key may stand in the input box (%w)", closed(before), err))
-	case err != nil || !stray:
-		return a.ended(Injected, err)
-	case a.reviewed():
-		return a.ended(Dirty, closed(before+": it is not known whether the answers were submitted"))
+	case !stray:
+		return a.ended(Injected, nil)
+	case !cleared || a.reviewed(): // our answers may have been submitted by a person
+		return a.ended(Dirty, before)
 	}
-	return a.ended(Unchanged, closed(before))
+	return a.ended(Unchanged, before)
 }
 
 // takeBack ends an answer that cannot go on. A text of ours that stands alone in its field is cleared once; what else was
@@ -335,37 +316,28 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 	if len(a.pressed) == 0 {
 		return a.ended(Unchanged, cause)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	ctx, cancel := a.ending(ctx)
 	defer cancel()
-	a.backing = true
 	if err := a.calm(ctx); err != nil {
 		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived (%w)", cause, err))
 	}
+	nothing := a.filled == 0 // of ours was on a page
 	switch {
 	case a.dialogOpen():
-		if a.filled == 0 {
-			a.clearField(ctx)
-			if a.page = a.open(0); a.untouched(a.screen) == "" {
-				return a.ended(Unchanged, cause)
-			}
-		}
-		return a.ended(Dirty, fmt.Errorf("%w; a part of the answer stands in the dialog and was not submitted", cause))
-	case a.screen.Kind == Unknown && a.last.commit:
-		return a.ended(Dirty, fmt.Errorf("%w; the answer may have been submitted", cause))
+		a.clearField(ctx)
+		a.page = a.open(0)
+		nothing = nothing && a.untouched(a.screen) == ""
 	case a.screen.Kind == Unknown:
-		return a.ended(Dirty, fmt.Errorf("%w; the dialog cannot be seen any more: %s", cause, a.screen.Why))
+		nothing = false
+	default:
+		cause = closed("the question was answered or left in the terminal")
+		stray, cleared := a.clearStray(ctx)
+		nothing = nothing && a.page.text+a.page.notes == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
 	}
-	stray, err := a.clearStray(ctx)
-	const gone = closed("the question was answered or left in the terminal")
-	switch {
-	case err != nil:
-		return a.ended(Dirty, fmt.Errorf("%w; %q may stand in the input box (%w)", gone, shorten(a.last.leaves, 60), err))
-	case a.filled > 0 || a.page.text+a.page.notes != "" || len(a.page.ticks) > 0:
-		return a.ended(Dirty, fmt.Errorf("%w while the answer was being typed; Claude may have been told a part of it", gone))
-	case a.unseen && !stray && a.last.leaves != "":
-		return a.ended(Dirty, fmt.Errorf("%w, or it was our key that closed it", gone))
+	if nothing {
+		return a.ended(Unchanged, cause)
 	}
-	return a.ended(Unchanged, gone)
+	return a.ended(Dirty, cause)
 }
 
 // calm waits until the screen stands, and is known if it can be.
@@ -405,31 +377,26 @@ var strayPaste = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 })
 
-// clearStray watches the input box for a moment: when the last key or text stands there alone, the dialog had closed before it
-// came, and the box is cleared once.
-func (a *answering) clearStray(ctx context.Context) (stray bool, err error) {
+// clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
+// Where it stands alone, the box is cleared once.
+func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 	last := a.last.leaves
 	if last == "" {
-		return false, nil
+		return false, false
 	}
 	alone := func(s Screen) bool {
 		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && strayPaste().MatchString(s.Draft))
 	}
-	err = a.await(ctx, strayTime, func(s Screen) error {
+	err := a.await(ctx, strayTime, 0, func(s Screen) error {
 		if alone(s) {
 			return nil
 		}
 		return errNoEffect
 	})
-	switch {
-	case err == nil:
-		return true, a.clear(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt })
-	case !errors.Is(err, errNoEffect):
-		return false, err
-	case a.screen.Kind == Draft && strings.HasSuffix(squeeze(a.screen.Draft), squeeze(last)):
-		return true, errors.New("there is more in the box")
+	if err != nil {
+		return a.screen.Kind == Draft && Ends(last, a.screen.Draft), false
 	}
-	return false, nil
+	return true, a.clear(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt }) == nil
 }
 
 // clear presses C-u once in a field, which empties it when it holds one line.
@@ -455,10 +422,9 @@ func (a *answering) clear(ctx context.Context, field func(Screen) (text string, 
 type Standing string
 
 const (
-	Unseen    Standing = ""          // cannot be told: the pane shows something that is not known
-	Untouched Standing = "untouched" // its first question is open as it was asked
-	Touched   Standing = "touched"   // it is open, and something in it was answered, ticked or typed
-	Gone      Standing = "gone"      // it is not on the screen, something else of Claude Code's is
+	Unseen Standing = ""     // cannot be told: the pane shows something that is not known
+	Open   Standing = "open" // one of its pages is on the screen
+	Gone   Standing = "gone" // it is not on the screen, something else of Claude Code's is
 )
 
 // Standing says how the dialog stands, and types nothing.
@@ -473,12 +439,9 @@ func (t Typist) Standing(ctx context.Context, at Target, choices []Choice) (Stan
 	if err := a.calm(ctx); err != nil {
 		return Unseen, err
 	}
-	a.page = a.open(0)
 	switch {
-	case a.untouched(a.screen) == "":
-		return Untouched, nil
 	case a.dialogOpen():
-		return Touched, nil
+		return Open, nil
 	case a.screen.Kind == Unknown:
 		return Unseen, nil
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
@@ -56,50 +55,13 @@ func (s Server) Key(ctx context.Context, pane string, key Key) error {
 	return nil
 }
 
-// typedAtOnce is how many bytes one call types: a call's arguments must stay below 16 kB (MAX_IMSGSIZE), and a byte
-// takes three there.
-const typedAtOnce = 1024
-
-// Type types one line of text, byte for byte: it goes as numbers (send-keys -H), for as words tmux 3.3a would drop a ";"
-// at their end. Text that Clean would change, or with a line break, is refused: a line break would submit it.
-func (s Server) Type(ctx context.Context, pane, text string) error {
-	if err := mustBeClean(text); err != nil {
-		return fmt.Errorf("type text: %w", err)
-	}
-	if strings.Contains(text, "\n") {
-		return errors.New("type text: it has more than one line")
-	}
-	for text != "" {
-		n := min(len(text), typedAtOnce)
-		for n < len(text) && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		var hex strings.Builder
-		for _, b := range []byte(text[:n]) {
-			fmt.Fprintf(&hex, " %02x", b)
-		}
-		if err := s.deliver(ctx, pane, "send-keys -H -t "+pane+hex.String()); err != nil {
-			return fmt.Errorf("type text: %w", err)
-		}
-		text = text[n:]
-	}
-	return nil
-}
-
-func mustBeClean(text string) error {
-	if clean, _ := Clean(text); clean != text {
-		return errors.New("it has control characters or is not UTF-8")
-	}
-	return nil
-}
-
 // Paste pastes text into the pane, as a person pastes from a clipboard: several lines arrive as one text when the program
 // has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that Clean
 // would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is gone
 // afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
-	if err := mustBeClean(text); err != nil {
-		return fmt.Errorf("paste text: %w", err)
+	if clean, _ := Clean(text); clean != text {
+		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
 	if text == "" {
 		return nil // tmux makes no buffer of nothing
@@ -185,15 +147,10 @@ func keyStep(key Key) step {
 	return s
 }
 
-// pasteStep puts a text in: a short one as keys, a longer one in one piece, in which a line break is no Enter.
+// pasteStep puts a text in.
 func pasteStep(text string) step {
 	s := step{name: "text: " + shorten(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
-	s.press = func(ctx context.Context, k *keyboard) error {
-		if utf8.RuneCountInString(text) > 2 || strings.Contains(text, "\n") {
-			return k.server.Paste(ctx, k.pane, text)
-		}
-		return k.server.Type(ctx, k.pane, text)
-	}
+	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
 	return s
 }
 
@@ -236,13 +193,14 @@ func (k *keyboard) send(ctx context.Context, s step) error {
 		}
 		return err
 	}
-	return k.await(ctx, k.patience, s.after)
+	return k.await(ctx, k.patience, 0, s.after)
 }
 
-// await reads the screen until it is as wanted. A screen that is unlike everything expected must be seen twice: a capture
-// can catch it half drawn.
-func (k *keyboard) await(ctx context.Context, patience time.Duration, wanted func(Screen) error) error {
-	var strange *Screen
+// await reads the screen until it is as wanted and has stood so for a while; 0 is at once. A screen that is unlike everything
+// expected must stand too: a capture can catch it half drawn.
+func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wanted func(Screen) error) error {
+	var before Screen
+	var since time.Time
 	deadline := time.Now().Add(patience)
 	for wait := firstPause; ; wait = min(wait*2, longestPause) {
 		if err := pause(ctx, wait); err != nil {
@@ -251,44 +209,29 @@ func (k *keyboard) await(ctx context.Context, patience time.Duration, wanted fun
 		if err := k.read(ctx); err != nil {
 			return err
 		}
-		err := wanted(k.screen)
-		settled := !errors.Is(err, errNoEffect) && k.screen.Kind != Unknown && strange != nil && sameScreen(*strange, k.screen)
-		if err == nil || settled || time.Now().After(deadline) {
-			return err
+		if since.IsZero() || !sameScreen(before, k.screen) {
+			before, since = k.screen, time.Now()
 		}
-		strange = nil
-		if !errors.Is(err, errNoEffect) {
-			now := k.screen
-			strange = &now
+		stood, late := time.Since(since), time.Now().After(deadline)
+		switch err := wanted(k.screen); {
+		case err == nil && stood >= stand, late:
+			return err
+		case errors.Is(err, errNoEffect) || k.screen.Kind == Unknown:
+		case err != nil && stood >= max(stand, firstPause):
+			return err
 		}
 	}
 }
 
-// settled waits until the screen has stood for a moment without a change, and says whether it is then as it must be: a page
-// may be half drawn, or so young that it takes no keys.
+// settled waits until the screen has stood for a moment, and says whether it is then as it must be: a page may be half drawn,
+// or so young that it takes no keys.
 func (k *keyboard) settled(ctx context.Context, differs func(Screen) string) error {
-	var before *Screen
-	since := time.Now()
-	for deadline := since.Add(cmp.Or(k.patience, time.Second)); ; {
-		if err := k.read(ctx); err != nil {
-			return err
-		}
-		why := differs(k.screen)
-		if before == nil || !sameScreen(*before, k.screen) {
-			now := k.screen
-			before, since = &now, time.Now()
-		}
-		late := time.Now().After(deadline)
-		switch stood := time.Since(since) >= settle; {
-		case why == "" && (stood || late):
-			return nil
-		case stood && k.screen.Kind != Unknown, late:
+	return k.await(ctx, k.patience, settle, func(s Screen) error {
+		if why := differs(s); why != "" {
 			return mismatch(why)
 		}
-		if err := pause(ctx, longestPause); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 // moveTo moves the cursor, one key at a time, to the first row that is wanted. changed says what else must stay as it is. A

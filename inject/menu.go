@@ -419,17 +419,11 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return err
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
-	var since time.Time
-	err = d.await(ctx, cmp.Or(d.Patience, clearing), func(now Screen) error {
-		switch {
-		case now.Kind != Prompt || now.Busy || !cleared(d.capture):
-			since = time.Time{}
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) > settle:
-			return nil
+	err = d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
+		if now.Kind != Prompt || now.Busy || !cleared(d.capture) {
+			return errNoEffect
 		}
-		return errNoEffect
+		return nil
 	})
 	if err != nil {
 		return d.seen("sent /clear", err)

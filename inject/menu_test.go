@@ -151,7 +151,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 				want += d.keys
 				until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
 			}
-			if err := w.Type(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
+			if err := w.Paste(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
 				t.Fatal(err)
 			}
 			w.got(want + ".")

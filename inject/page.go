@@ -289,7 +289,7 @@ func (a *answering) fillPages(ctx context.Context) error {
 		}
 		return a.gone(s)
 	}
-	return a.insist(ctx, submit, review)
+	return a.press(ctx, submit)
 }
 
 // fill answers the page that is open and leaves it.
@@ -429,7 +429,7 @@ func (a *answering) change(ctx context.Context, s step, next page) error {
 		}
 		return mismatch(why)
 	}
-	if err := a.insist(ctx, s, now.changed); err != nil {
+	if err := a.press(ctx, s); err != nil {
 		return err
 	}
 	a.page = next
@@ -453,7 +453,7 @@ func (a *answering) leave(ctx context.Context, k Key) error {
 		}
 		return mismatch(cmp.Or(asks(screen, now.act.prompt), "the dialog was changed in the terminal"))
 	}
-	return a.insist(ctx, s, now.changed)
+	return a.press(ctx, s)
 }
 
 // gone says whether the dialog has closed: something else of Claude Code's is there.

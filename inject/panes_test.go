@@ -134,7 +134,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		_, capture := s.Capture(t.Context(), p.ID)
 		_, typed := s.LastTyped(t.Context(), p)
 		for what, err := range map[string]error{"panes": panes, "pane": pane, "find": find, "capture": capture, "typed": typed,
-			"key": s.Key(t.Context(), p.ID, KeyEnter), "type": s.Type(t.Context(), p.ID, "x"), "paste": s.Paste(t.Context(), p.ID, "x")} {
+			"key": s.Key(t.Context(), p.ID, KeyEnter), "paste": s.Paste(t.Context(), p.ID, "x")} {
 			if !errors.Is(err, ErrNoServer) {
 				t.Errorf("%s: %s: %v", filepath.Base(socket), what, err)
 			}
