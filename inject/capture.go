@@ -139,7 +139,7 @@ func joined(lines []line) string {
 }
 
 // longestEscape bounds one escape sequence in a capture, a hyperlink's address included.
-const longestEscape = 4096
+const longestEscape = 1024
 
 // readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it. Of escape
 // sequences only SGR means something here; the others are hyperlinks (OSC 8) and what a program might have left.

@@ -87,8 +87,7 @@ const (
 	OptionRow RowKind = "option" // one of the asked options (or of a permission dialog's, or of the review page's choices)
 	OtherRow  RowKind = "other"  // "Type something": a field for the person's own words
 	SubmitRow RowKind = "submit" // multi-select: "Submit", or "Next" where another question follows
-	ChatRow   RowKind = "chat"   // "Chat about this"
-	PlanRow   RowKind = "skip"   // other rows below the rule, such as "Skip interview and plan immediately"
+	BelowRow  RowKind = "below"  // below the rule: "Chat about this", and others such as "Skip interview and plan immediately"
 )
 
 // Row is one line, or a few, of a list that the cursor can stand on.
@@ -121,9 +120,6 @@ var (
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
 // counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a
 // quotation, or what a program left behind that has ended.
-//
-// A capture without styles (-e left out) is read too. Then a suggestion in the input box is taken for a draft, and a
-// label of several lines cannot be told from its description: the first line is taken for the label.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
 	if len(lines) == 0 {
