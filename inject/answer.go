@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -373,9 +371,7 @@ func (a *answering) clearField(ctx context.Context) {
 }
 
 // strayPaste is what the input box shows for a text that was pasted into it.
-var strayPaste = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
-})
+var strayPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.

@@ -1,19 +1,15 @@
 package inject
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 )
 
 // escapeSequence is an escape sequence as a whole (ECMA-48; what xterm and tmux read): CSI; OSC and its like up to their end,
 // without which only the introducer goes, for a terminal would swallow the rest and a person would miss it; the others.
-var escapeSequence = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
-		`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
-		`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
-})
+var escapeSequence = pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
+	`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
 
 // lineBreaks are written as "\n", a tab as a blank.
 var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\t", " ")

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -82,7 +80,7 @@ func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
 }
 
 // plainName is a program's name that no format of tmux takes for syntax.
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]+$`) })
+var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
 
 // deliver runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
 // a person who scrolls back has tmux take every key as its own command. tmux checks and acts in one go, so that no person

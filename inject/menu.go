@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -373,9 +371,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 }
 
 // collapsed is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
-var collapsed = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
-})
+var collapsed = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
 // is too small for the rest.

@@ -1,14 +1,8 @@
 package inject
 
 import (
-	"regexp"
+	"slices"
 	"strings"
-	"sync"
-)
-
-const (
-	reviewTitle = "Review your answers"
-	reviewReady = "Ready to submit your answers?"
 )
 
 // readReview reads the page that shows the answers before they are submitted. Its two rows are the last thing on the
@@ -19,51 +13,34 @@ func readReview(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[n-2:], 0, false)
-	if !ok || len(rows) != 2 || rows[0].number != 1 || rows[0].first() != "Submit answers" || rows[1].first() != "Cancel" {
+	if !ok || len(rows) != 2 || rows[0].number != 1 || rows[0].lines[0].text != "Submit answers" || rows[1].lines[0].text != "Cancel" {
+		return Screen{}, false
+	}
+	if gap := lines[n-3]; !gap.blank() && !hiddenAbove().MatchString(gap.text) {
 		return Screen{}, false
 	}
 	s := Screen{Kind: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
-	if s.cursors() != 1 {
-		return unknown("a review page without one cursor"), true
-	}
-	page := lines[:n-2]
-	if last := page[len(page)-1]; !last.blank() && !hiddenAbove().MatchString(last.text) {
-		return Screen{}, false
-	}
-	page = page[:len(page)-1]
-	top := len(page) - 1
-	for top >= 0 && !page[top].rule() {
-		top--
-	}
-	if top >= 0 {
-		body, ok := s.reviewHead(page[top+1:])
-		if !ok {
-			return unknown("a menu I do not know: Submit answers"), true
-		}
-		page = body
-	} else if body, ok := s.reviewHead(page); ok {
-		page = body
-	} else {
-		s.Cut = true
-	}
-	if !s.readAnswers(page) {
-		return unknown("a review page that can be read in two ways"), true
+	page := lines[:n-3]
+	top := underRule(page)
+	body, titled := s.reviewBody(page[top:])
+	s.Cut = !titled
+	if s.cursors() != 1 || top > 0 && !titled || !s.readAnswers(body) {
+		return unknown(oddDialog), true
 	}
 	return s, true
 }
 
-// reviewHead takes the tabs and the title from the page.
-func (s *Screen) reviewHead(lines []line) ([]line, bool) {
-	for i, l := range lines {
-		switch {
-		case l.blank() || s.readTitle(l):
-		case l.text == reviewTitle:
-			return lines[i+1:], true
-		default:
-			return nil, false
+// reviewBody is the page without its tabs and its title; all of it where those are not on the screen.
+func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
+	for i, l := range page {
+		if l.text == "Review your answers" {
+			return page[i+1:], true
+		}
+		if !l.blank() && !s.readTitle(l) {
+			break
 		}
 	}
-	return nil, false
+	return page, false
 }
 
 // readAnswers reads " ● question" and "   → answer". 2.1.329 draws a bar before a question of several lines. The lines of
@@ -83,19 +60,19 @@ func (s *Screen) readAnswers(lines []line) bool {
 		if l.at(1) == "│" {
 			text = l.from(2)
 		}
+		arrow := l.indent() == 3 && l.at(3) == "→"
 		switch t := strings.TrimSpace(text.text); {
-		case t == reviewReady && l.at(0) == "R":
+		case t == "Ready to submit your answers?" && l.at(0) == "R":
 		case strings.HasPrefix(t, "⚠") && question == nil:
 			s.Missing = true
 		case text.indent() == 1 && text.at(1) == "●" && (answer != nil || question == nil):
 			flush()
 			question = []line{text.from(3)}
 		case question == nil:
-		case l.indent() == 3 && l.at(3) == "→" && (answer == nil || l.cells[3].ink == green && green.colour == ""):
-			if answer != nil {
-				return false
-			}
+		case arrow && answer == nil:
 			answer, green = []line{l.from(5)}, l.cells[3].ink
+		case arrow && l.cells[3].ink == green && green.colour == "":
+			return false
 		case answer != nil:
 			answer = append(answer, l)
 		default:
@@ -114,24 +91,15 @@ const (
 	listLines   = 40
 )
 
-var interrupt = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`esc to interrupt|esc to inter…|\besc to…`)
-})
-
 // readInputBox reads the box between two rules that a person types instructions into. It is the last thing on the
 // screen, but for status lines.
 func readInputBox(lines []line) (Screen, bool) {
-	bottom := len(lines) - 1
-	listed := false // 2.1.197 does not indent the list that completes a command; nor does a shell its prompt
-	for bottom >= 0 && !lines[bottom].rule() && len(lines)-bottom <= listLines {
-		listed = listed || !lines[bottom].blank() && lines[bottom].indent() < 2
-		bottom--
-	}
+	bottom := underRule(lines) - 1
 	top := bottom - 1
 	for top >= 0 && !boxTop(lines[top]) {
 		top--
 	}
-	if top < 0 || bottom-top < 2 || !lines[bottom].rule() || lines[top].width() != lines[bottom].width() {
+	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 || lines[top].width() != lines[bottom].width() {
 		return Screen{}, false
 	}
 	text, ok := boxText(lines[top+1 : bottom])
@@ -139,21 +107,23 @@ func readInputBox(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	below := lines[bottom+1:]
+	words := joined(below)
+	// 2.1.197 does not indent the list that completes a command; nor does a shell its prompt.
+	listed := slices.ContainsFunc(below, func(l line) bool { return !l.blank() && l.indent() < 2 })
+	completes := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
 	switch {
-	case listed && (strings.HasPrefix(text, "/") || strings.Contains(text, "@")) && !shellPrompt().MatchString(joined(below)):
-		s := unknown("a list of commands or files below the input box")
-		s.Draft = text
-		return s, true
+	case listed && completes && !shellPrompt().MatchString(words):
+		return Screen{Why: "a list of commands or files below the input box", Draft: text}, true
 	case listed || text == "" && len(below) > statusLines:
 		return Screen{}, false
 	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
 		return unknown("a shell"), true
-	case strings.Contains(squeeze(joined(below)), "searchprompts:"): // 2.1.197, ctrl+r
+	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
 		return unknown("a search through earlier prompts"), true
 	}
-	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below)}
+	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below), Draft: text}
 	if text != "" {
-		s.Kind, s.Draft = Draft, text
+		s.Kind = Draft
 	}
 	return s, true
 }
@@ -172,113 +142,95 @@ func boxText(lines []line) (string, bool) {
 		switch first := l.at(0); {
 		case i == 0 && first == "❯" || i > 0 && first == " " && l.indent() >= 2:
 			l = l.from(2)
-		case i == 0 && (first == "!" || first == "#"): // a shell command, or in older versions a memory
+		case i == 0 && first == "!": // a shell command
 			typed = true
-		case l.blank():
-		default:
+		case !l.blank():
 			return "", false
 		}
-		typed = typed || !l.blank() && !placeholder(l)
+		// A placeholder is dim, but for the first character, which is inverse where the keys go to that field.
+		typed = typed || !l.blank() && !l.drawn(func(k ink) bool { return k.dim })
 		texts = append(texts, l.text)
 	}
-	if !typed && len(texts) > 1 { // empty it has one line: a line break is in it
+	switch {
+	case typed:
+		return strings.TrimRight(strings.Join(texts, "\n"), "\n"), true
+	case len(texts) > 1: // empty it has one line: a line break is in it
 		return "\n", true
 	}
-	if !typed {
-		return "", true
-	}
-	return strings.TrimRight(strings.Join(texts, "\n"), "\n"), true
+	return "", true
 }
 
-// placeholder says whether a text in a field stands for none: it is dim, but for the first character, which is
-// inverse where the keys go to that field.
-func placeholder(l line) bool { return l.drawn(func(k ink) bool { return k.dim }) }
+// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to interrupt"
+// all the while.
+var (
+	spinner   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
+	interrupt = pattern(`esc to interrupt|esc to inter…|\besc to…`)
+)
 
-// busy looks for the spinner between the box and the last thing that was said, and for the hint below the box.
+// busy finds the spinner between the box and the last thing that was said, or the hint below the box.
 func busy(above, below []line) bool {
-	for _, l := range below {
-		if interrupt().MatchString(l.text) {
-			return true
-		}
+	if slices.ContainsFunc(below, func(l line) bool { return interrupt().MatchString(l.text) }) {
+		return true
 	}
-	for i := len(above) - 1; i >= 0 && len(above)-i < 20; i-- {
-		switch above[i].at(0) {
+	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
+		switch l.at(0) {
 		case "●", "⏺", "❯", "─":
 			return false
 		}
-		if spinner().MatchString(above[i].text) {
+		if spinner().MatchString(l.text) {
 			return true
 		}
 	}
 	return false
 }
 
-// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
-// only the question's end may be on the screen.
-var permissionQuestions = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|` +
-		`Claude has written up a plan and is ready to execute\. Would you like to proceed\?$|ready to code\?`)
-})
+var (
+	// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
+	// only the question's end may be on the screen.
+	permissionQuestions = pattern(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|ready to code\?`)
 
-// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
-var permissionHint = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
-})
-
-// permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
-func permissionFoot(lines []line) bool {
-	var foot []line
-	for _, l := range lines {
-		if l.blank() || hiddenAbove().MatchString(l.text) {
-			continue
-		}
-		if l.indent() == 0 || shellPrompt().MatchString(l.text) {
-			return false
-		}
-		foot = append(foot, l)
-	}
-	return len(foot) == 0 || permissionHint().MatchString(joined(foot))
-}
+	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
+	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+)
 
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
-	if mark < 0 {
-		return Screen{}, false
-	}
-	if !permissionFoot(lines[last:]) {
+	if mark < 0 || !permissionFoot(lines[last:]) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[first:last], mark, false)
-	if !ok || len(rows) == 0 {
+	if !ok || len(rows) == 0 || !permissionQuestions().MatchString(joined(lines[max(0, first-4):first])) {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Permission}
+	s := Screen{Kind: Permission, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.row(OptionRow, false))
 	}
-	if s.cursors() != 1 || !permissionQuestions().MatchString(joined(lines[max(0, first-4):first])) {
-		return Screen{}, false
-	}
-	s.Above, s.Below = rows[0].number > 1, rows[len(rows)-1].mark == "↓"
-	return s, true
+	return s, s.cursors() == 1
+}
+
+// permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
+func permissionFoot(lines []line) bool {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) })
+	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
+	return len(lines) == 0 || !slices.ContainsFunc(lines, foreign) && permissionHint().MatchString(joined(lines))
 }
 
 // cursorBlock finds the last row with the cursor and the rows around it, up to a blank line or what is drawn over one.
 // mark is the cursor's column, -1 for no such row.
 func cursorBlock(lines []line) (first, last, mark int) {
+	const farthest = 30 // lines from the bottom
 	cursor := len(lines) - 1
-	for ; cursor >= 0 && len(lines)-cursor < 30; cursor-- {
-		if l := lines[cursor]; l.at(l.indent()) == "❯" {
-			if _, ok := rowStart(l, l.indent()); ok {
-				break
-			}
+	for ; cursor >= 0 && len(lines)-cursor < farthest; cursor-- {
+		mark = lines[cursor].indent()
+		if _, ok := rowStart(lines[cursor], mark); ok && lines[cursor].at(mark) == "❯" {
+			break
 		}
 	}
-	if cursor < 0 || len(lines)-cursor >= 30 {
+	if cursor < 0 || len(lines)-cursor >= farthest {
 		return 0, 0, -1
 	}
-	mark = lines[cursor].indent()
 	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove().MatchString(lines[last].text); last++ {
 	}
 	first = cursor

@@ -1,25 +1,21 @@
 package inject
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
 var (
 	// hint is the last line of every AskUserQuestion dialog; narrow panes wrap it. What is between the two ends depends
 	// on the version, the question and the row, e.g. "Tab/Arrow keys to navigate" or "ctrl+g to edit in Vim".
-	hint = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^Enter to select · (\S.* · )?Esc to cancel$`)
-	})
+	hint = pattern(`^Enter to select · (\S.* · )?Esc to cancel$`)
 
 	// hiddenAbove is drawn by 2.1.329 over the line above what it keeps at the bottom, when the dialog is longer than the pane.
-	hiddenAbove = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ↑ \d+ more lines?$`) })
+	hiddenAbove = pattern(`^ ↑ \d+ more lines?$`)
 
-	chipPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ([☐☒✔]) (\S.*)$`) })
-	tabsPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^← .* →$|^←  ?[☐☒✔].*$`) })
+	chipPattern = pattern(`^ ([☐☒✔]) (\S.*)$`)
+	tabsPattern = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
 )
 
 const (
@@ -330,7 +326,7 @@ func (s *Screen) readTitle(l line) bool {
 }
 
 // tabPattern is one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →".
-var tabPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[☐☒✔] `) })
+var tabPattern = pattern(`[☐☒✔] `)
 
 func (s *Screen) readTabs(l line) {
 	text := strings.TrimSuffix(l.text, "→")

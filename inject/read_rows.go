@@ -1,11 +1,9 @@
 package inject
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -17,7 +15,7 @@ type start struct {
 	grey   ink // how the number is drawn, and with it what is said about a label
 }
 
-var rowNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2})\.( |$)?`) })
+var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
 // rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
 // another behind the number, but where a text is longer than a line either may be given up: " 2. Top bar with …" beside a
@@ -69,7 +67,7 @@ type rowLines struct {
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
-var tickPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[([ ✔])\]( |$)?`) })
+var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
 
 // splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
@@ -96,8 +94,6 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 	}
 	return above, rows, true
 }
-
-func (r rowLines) first() string { return r.lines[0].text }
 
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
 func (r rowLines) row(kind RowKind, multi bool) Row {

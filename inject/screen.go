@@ -108,14 +108,13 @@ type Reviewed struct {
 	Answer   string
 }
 
-var (
-	// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to
-	// interrupt" all the while.
-	spinner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`) })
+// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
+var shellPrompt = pattern(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
-	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
-	shellPrompt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^0-9])[$#%>❯➜λ»]$`) })
-)
+// pattern compiles an expression when it is first used: most hooks need none.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
 // counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a

@@ -13,11 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -142,7 +140,7 @@ func explain(words string, err error) error {
 	return err
 }
 
-var paneID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^%[0-9]+$`) })
+var paneID = pattern(`^%[0-9]+$`)
 
 // callPane is a call whose target is a pane, by its id: a name can be another session's tomorrow.
 func (s Server) callPane(ctx context.Context, pane string, command string, args ...string) (string, error) {
@@ -310,7 +308,7 @@ func (s Server) History(ctx context.Context, pane string, lines int) (string, er
 	return strings.Join(all[max(0, len(all)-lines):], ""), nil
 }
 
-var styled = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[[0-9;:]*m`) })
+var styled = pattern(`\x1b\[[0-9;:]*m`)
 
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
