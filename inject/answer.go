@@ -370,8 +370,8 @@ func (a *answering) clearField(ctx context.Context) {
 	_ = a.clear(ctx, func(s Screen) (string, bool) { return s.cursor().Text, s.cursor().Kind == OtherRow })
 }
 
-// strayPaste is what the input box shows for a text that was pasted into it.
-var strayPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+// longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
+var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.
@@ -381,7 +381,7 @@ func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 		return false, false
 	}
 	alone := func(s Screen) bool {
-		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && strayPaste().MatchString(s.Draft))
+		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
 	err := a.await(ctx, strayTime, 0, func(s Screen) error {
 		if alone(s) {

@@ -21,9 +21,9 @@ import (
 // says it happened.
 type Menu struct {
 	Server    Server        // "" is the server of $TMUX, else the person's default one
-	UserState string        // the locks of panes are here; "" is the person's own
+	UserState string        // the person's state folder, for the locks of panes
 	Env       state.Getenv  // nil is the process's own
-	Out       io.Writer     // what snapshot prints; nil is standard output
+	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 
 	// Force presses without a check: neither of what runs in the pane, nor of its screen, nor of the effect; clear_then
@@ -31,16 +31,6 @@ type Menu struct {
 	// types into, whose keys tmux does not keep for itself; text without control characters, which never is a key's name.
 	Force bool
 }
-
-// MenuUsage is how the actions are called.
-const MenuUsage = `menu-driver SESSION ACTION
-  snapshot            print the last 180 lines of the pane
-  choose N            the row numbered N of the open dialog; "Type something" gets the cursor
-  type TEXT           into the empty input box, or the row "Type something" that has the cursor; submit sends it
-  submit              send the typed text, or the answers of the open dialog
-  enter               Enter, where a text or a dialog waits for it
-  esc                 leave the open dialog, or interrupt Claude at work
-  clear_then COMMAND  /clear, and when the conversation is cleared, COMMAND`
 
 const (
 	snapshotLines = 180
@@ -54,10 +44,6 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if m.Env == nil {
 		m.Env = os.Getenv
 	}
-	if m.Out == nil {
-		m.Out = os.Stdout
-	}
-	m.UserState = cmp.Or(m.UserState, state.UserState(m.Env))
 	d := driver{Menu: m, session: session}
 	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
@@ -199,8 +185,8 @@ func (d *driver) steady(ctx context.Context) (Screen, error) {
 	return d.screen, err
 }
 
-// press presses a key or puts a text in, and awaits what it does; when forced, it only presses.
-func (d *driver) press(ctx context.Context, s step, what string, done func(Screen) bool) error {
+// press sends one step and awaits what it does; when forced, it only sends.
+func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
 	if d.Force {
 		return s.press(ctx, &d.keyboard)
 	}
@@ -210,52 +196,52 @@ func (d *driver) press(ctx context.Context, s step, what string, done func(Scree
 		}
 		return nil
 	}
-	return d.seen(what, d.send(ctx, s))
+	return d.seen(d.send(ctx, s))
 }
 
-// pressKey is press of a key.
-func (d *driver) pressKey(ctx context.Context, key Key, done func(Screen) bool) error {
-	return d.press(ctx, keyStep(key), "pressed "+string(key), done)
-}
-
-// seen says that what was done shows no effect.
-func (d *driver) seen(what string, err error) error {
+// seen says that what was sent last shows no effect.
+func (d *driver) seen(err error) error {
 	var other mismatch
-	if errors.Is(err, errNoEffect) || errors.As(err, &other) {
-		err = fmt.Errorf("%s, but the screen still shows %s", what, d.screen)
-		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
+	if !errors.Is(err, errNoEffect) && !errors.As(err, &other) || len(d.pressed) == 0 {
+		return err
 	}
-	return err
+	err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
+}
+
+// refuseHere says why nothing was done, and what is on the screen.
+func (d *driver) refuseHere(why string) error {
+	return d.refuse("%s; the screen shows %s", why, d.screen)
 }
 
 // choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
 func (d *driver) choose(ctx context.Context, n int) error {
+	digit := keyStep(KeyDigit(n))
 	if d.Force {
-		return d.pressKey(ctx, KeyDigit(n), nil)
+		return d.press(ctx, digit, nil)
 	}
 	s, err := d.steady(ctx)
 	switch {
 	case err != nil:
 		return err
 	case !s.dialog():
-		return d.refuse("no dialog is open; the screen shows %s", s)
+		return d.refuseHere("no dialog is open")
 	case s.Noting:
 		return d.refuse("a note is being written: a digit would become part of it")
 	}
-	row, there := s.row(n)
-	if !there && s.Kind == Question && (s.Below || s.Above) {
-		if err := d.goTo(ctx, func(r Row) bool { return r.Number == n }); err != nil {
+	numbered := func(r Row) bool { return r.Number == n }
+	if s.row(n) == nil && s.Kind == Question && (s.Below || s.Above) {
+		if err := d.goTo(ctx, numbered); err != nil {
 			return err
 		}
 		s = d.screen
-		row, there = s.row(n)
 	}
-	at := s.cursor()
+	row, at := s.row(n), s.cursor()
 	switch {
-	case !there:
-		return d.refuse("no row is numbered %d; the screen shows %s", n, s)
+	case row == nil:
+		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
 	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
-		return d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow })
+		return d.goTo(ctx, numbered)
 	case at.Kind == OtherRow && at.Text != "" && !s.Multi:
 		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
 	case at.Kind == OtherRow: // where digits are text
@@ -265,23 +251,24 @@ func (d *driver) choose(ctx context.Context, n int) error {
 		s = d.screen
 	}
 	done := func(now Screen) bool {
-		then, there := now.row(n)
-		return !sameDialog(now, s) || s.Multi && there && then.Ticked != row.Ticked
+		then := now.row(n)
+		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
 	}
-	if s.Preview { // there a digit only moves the cursor
-		moved := func(now Screen) bool { return done(now) || now.cursor().Number == n }
-		if err := d.pressKey(ctx, KeyDigit(n), moved); err != nil || done(d.screen) {
-			return err
-		}
-		return d.pressKey(ctx, KeyEnter, done)
+	if !s.Preview {
+		return d.press(ctx, digit, done)
 	}
-	return d.pressKey(ctx, KeyDigit(n), done)
+	// With previews a digit only moves the cursor.
+	err = d.press(ctx, digit, func(now Screen) bool { return done(now) || now.cursor().Number == n })
+	if err != nil || done(d.screen) {
+		return err
+	}
+	return d.press(ctx, keyStep(KeyEnter), done)
 }
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
 func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 	kind := d.screen.Kind
-	return d.seen("moved the cursor", d.moveTo(ctx, wanted, func(s Screen) string {
+	return d.seen(d.moveTo(ctx, wanted, func(s Screen) string {
 		if s.Kind != kind {
 			return "the dialog was left"
 		}
@@ -296,9 +283,9 @@ func (d *driver) enter(ctx context.Context) error {
 		return err
 	}
 	if !d.Force && s.Kind != Draft && !s.dialog() {
-		return d.refuse("nothing waits for Enter; the screen shows %s", s)
+		return d.refuseHere("nothing waits for Enter")
 	}
-	return d.pressKey(ctx, KeyEnter, func(now Screen) bool { return !sameScreen(now, s) })
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
 }
 
 // escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
@@ -308,14 +295,11 @@ func (d *driver) escape(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !d.Force && !s.dialog() && !(s.Busy && (s.Kind == Prompt || s.Kind == Draft)) {
-		return d.refuse("nothing to leave or to interrupt; the screen shows %s", s)
+	if !d.Force && !s.dialog() && !s.Busy {
+		return d.refuseHere("nothing to leave or to interrupt")
 	}
-	return d.pressKey(ctx, KeyEscape, func(now Screen) bool {
-		if s.dialog() {
-			return !sameDialog(now, s)
-		}
-		return !now.Busy
+	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
+		return s.dialog() && !sameDialog(now, s) || !s.dialog() && !now.Busy
 	})
 }
 
@@ -335,12 +319,11 @@ func (d *driver) submit(ctx context.Context) error {
 		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == SubmitRow }); err != nil {
 			return err
 		}
-	case s.Kind == Question && s.cursor().Kind == OtherRow && s.cursor().Text != "":
-	default:
-		return d.refuse("nothing to submit; the screen shows %s", s)
+	case s.cursor().Text == "":
+		return d.refuseHere("nothing to submit")
 	}
 	s = d.screen
-	return d.pressKey(ctx, KeyEnter, func(now Screen) bool { return !sameDialog(now, s) })
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
 }
 
 // typeText puts a text where one is wanted, and nowhere else.
@@ -349,29 +332,24 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	inField := s.Kind == Question && s.cursor().Kind == OtherRow && !s.Noting
+	at := s.cursor()
+	inField := at.Kind == OtherRow
 	switch {
 	case d.Force:
-	case inField && s.cursor().Text != "":
-		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(s.cursor().Text, 80))
+	case at.Text != "":
+		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(at.Text, 80))
 	case s.Kind == Draft:
 		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
 	case s.Kind == Question && !inField:
-		return d.refuse("the cursor is not on the row \"Type something\": choose it first; the screen shows %s", s)
+		return d.refuseHere("the cursor is not on the row \"Type something\": choose it first")
 	case s.Kind != Prompt && !inField:
-		return d.refuse("no place for a text; the screen shows %s", s)
+		return d.refuseHere("no place for a text")
 	}
-	if inField { // a line break there would send the first line
-		text = strings.Join(strings.Fields(text), " ")
-	}
-	return d.press(ctx, pasteStep(text), "typed the text", func(now Screen) bool {
+	return d.press(ctx, pasteStep(text), func(now Screen) bool {
 		at := now.cursor()
 		return !inField && now.Kind == Draft && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
 	})
 }
-
-// collapsed is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
-var collapsed = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
 // is too small for the rest.
@@ -379,7 +357,7 @@ func holds(draft, text string) bool {
 	if Same(draft, text) {
 		return true
 	}
-	if collapsed().MatchString(strings.TrimSpace(draft)) {
+	if longPaste().MatchString(strings.TrimSpace(draft)) {
 		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
 	}
 	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
@@ -388,11 +366,10 @@ func holds(draft, text string) bool {
 // sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
 // that is not known here; that counts when it stays.
 func (d *driver) sendDraft(ctx context.Context) error {
-	const what = "pressed Enter"
-	if err := d.press(ctx, keyStep(KeyEnter), what, func(now Screen) bool { return now.Kind != Draft }); err != nil {
+	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Kind != Draft }); err != nil {
 		return err
 	}
-	return d.seen(what, d.settled(ctx, func(now Screen) string {
+	return d.seen(d.settled(ctx, func(now Screen) string {
 		if now.Kind == Draft {
 			return "the text has not left the box"
 		}
@@ -408,7 +385,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return err
 	}
 	if !d.Force && (s.Kind != Prompt || s.Busy) {
-		return d.refuse("not idle at an empty input box; the screen shows %s", s)
+		return d.refuseHere("not idle at an empty input box")
 	}
 	d.Force = false
 	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
@@ -422,14 +399,14 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return nil
 	})
 	if err != nil {
-		return d.seen("sent /clear", err)
+		return d.seen(err)
 	}
 	return d.pasteAndSend(ctx, command)
 }
 
 // pasteAndSend puts a text into the empty input box and presses Enter on it.
 func (d *driver) pasteAndSend(ctx context.Context, text string) error {
-	err := d.press(ctx, pasteStep(text), "pasted the text", func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
+	err := d.press(ctx, pasteStep(text), func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
 		return (now.Kind == Draft || now.Kind == Unknown && strings.HasPrefix(text, "/")) && holds(now.Draft, text)
 	})
 	if err != nil {

@@ -45,13 +45,13 @@ type Screen struct {
 
 func (s Screen) dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
 
-// row is the row with this number.
-func (s Screen) row(n int) (Row, bool) {
+// row is the row with this number; nil when that is not on the screen.
+func (s Screen) row(n int) *Row {
 	i := slices.IndexFunc(s.Rows, func(r Row) bool { return n > 0 && r.Number == n })
 	if i < 0 {
-		return Row{}, false
+		return nil
 	}
-	return s.Rows[i], true
+	return &s.Rows[i]
 }
 
 // cursor is the row that the cursor stands on; none when that is not on the screen.
