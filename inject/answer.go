@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gchat-hooks/state"
@@ -39,12 +38,10 @@ const (
 type Outcome struct {
 	Result  Result
 	Why     string   // for a person, one sentence without a full stop; "" when Injected as meant
-	Screen  string   // what the pane showed when it stopped, plain, at most screenLines lines
 	Keys    int      // keys and pieces of text that were sent, those that took something back included
 	Steps   []string // what they were, in words; of a dry run, the answers that would be typed
 	Removed bool     // control characters were taken out of the text
 	Gone    bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
-	Later   bool     // nothing is wrong but the moment: a person types or scrolls, or another process of ours types
 }
 
 // Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
@@ -71,15 +68,8 @@ const (
 	// shows one more than 400 ms later.
 	strayTime = 2 * time.Second
 
-	endingTime = 20 * time.Second
-
-	screenLines = 40
+	endingTime = 20 * time.Second // bounds what is done at the end, also when the caller has given up
 )
-
-// notNow is why an answer cannot be typed at this moment, though it may at another.
-type notNow string
-
-func (n notNow) Error() string { return string(n) }
 
 // closed is why an answer cannot be typed any more: its dialog is not open.
 type closed string
@@ -113,7 +103,7 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	}
 	lock, err := LockPane(t.UserState, at.Server, at.Pane)
 	if errors.Is(err, state.ErrLocked) {
-		err = notNow("another answer is being typed into that pane")
+		err = mismatch("another answer is being typed into that pane")
 	}
 	if err != nil {
 		return a.ended(Unchanged, err)
@@ -128,7 +118,11 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 		}
 		return a.ended(Unchanged, nil)
 	}
-	if err := a.fillPages(ctx); err != nil {
+	err = a.fillPages(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingTime)
+	defer cancel()
+	a.backing = true
+	if err != nil {
 		return a.takeBack(ctx, err)
 	}
 	return a.confirm(ctx)
@@ -140,33 +134,21 @@ func (t Typist) answering(at Target) *answering {
 	return a
 }
 
-// ended is the outcome, with what the screen shows.
+// ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
-	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed, Screen: readable(a.capture)}
+	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed}
 	if a.DryRun {
 		out.Keys = 0
 	}
-	var later notNow
-	var gone closed
-	paneGone := errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer)
-	switch {
-	case paneGone && out.Keys == 0:
-		out.Why = "its tmux pane is closed"
-	case err != nil:
+	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
+		err = closed("its tmux pane is closed")
+	}
+	if err != nil {
 		out.Why = err.Error()
 	}
-	out.Later = errors.As(err, &later) || errors.Is(err, ErrNoKeys)
-	out.Gone = errors.As(err, &gone) || paneGone || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
+	var gone closed
+	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
 	return out
-}
-
-// readable is the end of a capture as a person reads it.
-func readable(capture string) string {
-	var lines []string
-	for _, l := range readCapture(capture) {
-		lines = append(lines, l.text)
-	}
-	return strings.Join(lines[max(0, len(lines)-screenLines):], "\n")
 }
 
 // arrive makes sure that keys would reach the Claude Code that asked and that its dialog is open, untouched and settled.
@@ -179,13 +161,13 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.InMode {
+	if p.InMode && !a.DryRun {
 		if err := a.unscroll(ctx, last); err != nil {
 			return err
 		}
 	}
 	if recent(last, cmp.Or(a.Quiet, quiet)) {
-		return notNow("somebody is typing in that pane")
+		return mismatch("somebody is typing in that pane")
 	}
 	a.lastTyped = last
 	if err := a.mayType(ctx); err != nil {
@@ -210,10 +192,7 @@ func recent(at time.Time, ago time.Duration) bool {
 // moment ago reads there and is left alone.
 func (a *answering) unscroll(ctx context.Context, last time.Time) error {
 	if recent(last, cmp.Or(a.Idle, idle)) {
-		return notNow("the pane is scrolled back and somebody was there a moment ago")
-	}
-	if a.DryRun {
-		return nil
+		return mismatch("the pane is scrolled back and somebody was there a moment ago")
 	}
 	return a.server.Unscroll(ctx, a.pane)
 }
@@ -227,11 +206,11 @@ func (a *answering) mayType(ctx context.Context) error {
 	case p.Dead:
 		return closed("what ran in its pane has ended")
 	case p.InMode && !a.DryRun:
-		return notNow("the pane is scrolled back or in another mode of tmux")
+		return mismatch("the pane is scrolled back or in another mode of tmux")
 	case p.InputOff:
-		return notNow("the pane's input is switched off")
+		return mismatch("the pane's input is switched off")
 	case p.Synchronized:
-		return notNow("what is typed in that pane goes to all panes of its window")
+		return mismatch("what is typed in that pane goes to all panes of its window")
 	}
 	if _, err := p.Claude(a.at.ClaudePID, a.at.ClaudeStart); err != nil {
 		return err
@@ -239,7 +218,7 @@ func (a *answering) mayType(ctx context.Context) error {
 	a.server.Front = p.Program
 	last, err := a.server.LastTyped(ctx, p)
 	if err == nil && last.After(a.lastTyped) {
-		return notNow("somebody is typing in that pane")
+		return mismatch("somebody is typing in that pane")
 	}
 	return err
 }
@@ -287,16 +266,8 @@ func (a *answering) press(ctx context.Context, s step) error {
 	return err
 }
 
-// ending bounds what is done at the end, also when the caller has given up.
-func (a *answering) ending(ctx context.Context) (context.Context, context.CancelFunc) {
-	a.backing = true
-	return context.WithTimeout(context.WithoutCancel(ctx), endingTime)
-}
-
 // confirm makes sure that the key which closed the dialog was ours: one that stands in the input box came too late.
 func (a *answering) confirm(ctx context.Context) Outcome {
-	ctx, cancel := a.ending(ctx)
-	defer cancel()
 	const before = closed("the question was answered or left in the terminal a moment before")
 	stray, cleared := a.clearStray(ctx)
 	switch {
@@ -314,10 +285,8 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 	if len(a.pressed) == 0 {
 		return a.ended(Unchanged, cause)
 	}
-	ctx, cancel := a.ending(ctx)
-	defer cancel()
 	if err := a.calm(ctx); err != nil {
-		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived (%w)", cause, err))
+		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived: %w", cause, err))
 	}
 	nothing := a.filled == 0 // of ours was on a page
 	switch {
@@ -348,17 +317,10 @@ func (a *answering) calm(ctx context.Context) error {
 	return err
 }
 
-// dialogOpen says whether a page of the dialog is on the screen.
+// dialogOpen says whether a page of the dialog is on the screen. A review page may be another dialog's.
 func (a *answering) dialogOpen() bool {
-	return a.screen.Kind == Review && a.lists(a.screen) ||
+	return a.screen.Kind == Review ||
 		slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
-}
-
-// lists says whether a review page is about these questions.
-func (a *answering) lists(s Screen) bool {
-	return !slices.ContainsFunc(s.Answers, func(r Reviewed) bool {
-		return !slices.ContainsFunc(a.acts, func(act act) bool { return Same(r.Question, act.prompt.Question) })
-	})
 }
 
 // clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.
@@ -367,7 +329,7 @@ func (a *answering) clearField(ctx context.Context) {
 	if typed == "" || !Begins(typed, a.page.act.text) {
 		return
 	}
-	_ = a.clear(ctx, func(s Screen) (string, bool) { return s.cursor().Text, s.cursor().Kind == OtherRow })
+	_ = a.clear(ctx, func(s Screen) bool { return s.cursor().Kind == OtherRow && s.cursor().Text == "" })
 }
 
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
@@ -392,21 +354,21 @@ func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 	if err != nil {
 		return a.screen.Kind == Draft && Ends(last, a.screen.Draft), false
 	}
-	return true, a.clear(ctx, func(s Screen) (string, bool) { return s.Draft, s.Kind == Draft || s.Kind == Prompt }) == nil
+	return true, a.clear(ctx, func(s Screen) bool { return s.Kind == Prompt }) == nil
 }
 
 // clear presses C-u once in a field, which empties it when it holds one line.
-func (a *answering) clear(ctx context.Context, field func(Screen) (text string, there bool)) error {
-	text, _ := field(a.screen)
+func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
+	was := a.screen
 	s := keyStep(KeyClear)
 	s.before = func(now Screen) string {
-		if shown, there := field(now); !there || shown != text {
+		if !sameScreen(now, was) {
 			return "it changed in the terminal"
 		}
 		return ""
 	}
 	s.after = func(now Screen) error {
-		if shown, there := field(now); !there || shown != "" {
+		if !empty(now) {
 			return errNoEffect
 		}
 		return nil

@@ -112,35 +112,24 @@ func (r rowLines) row(kind RowKind, multi bool) Row {
 	return out
 }
 
-// listTop is where the rows begin: below a blank line. But there can be blank lines in the list too, of a text that a person
-// types, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
-// a question can hold numbered lines.
+// listTop is where the rows begin: they are numbered without a gap, from the last one up to the first, or to one behind which
+// others are hidden. There can be blank lines in a list, of a text that a person types, and numbered lines in a question.
 func listTop(lines []line, multi bool) int {
-	top := runTop(lines, len(lines))
-	for top > 1 {
-		first, found := firstRow(lines[top:], multi)
-		if found && (first.number == 1 || first.mark == "↑") {
-			return top
+	top := len(lines)
+	var first start
+	for i := len(lines) - 1; i >= underRule(lines) && first.number != 1 && first.mark != "↑"; i-- {
+		row, ok := listRow(lines[i], 0, multi)
+		if !ok {
+			continue
 		}
-		before := runTop(lines, top-1)
-		earlier, ok := lastRow(lines[before:top-1], multi)
-		alike := earlier.grey.colour == first.grey.colour && earlier.grey.bold == first.grey.bold
-		if !ok || found && !(alike && earlier.number == first.number-1) {
+		alike := row.coloured() && row.grey == first.grey // then a number is missing, which splitRows says
+		if first.number != 0 && row.number != first.number-1 && !alike {
 			break
 		}
-		top = before
+		top, first = i, row
 	}
-	if indented(lines[:top]) {
+	if !slices.ContainsFunc(lines[:top], func(l line) bool { return !l.blank() && l.indent() < 2 }) {
 		return 0 // the rest of a row whose beginning is not on the screen
-	}
-	return top
-}
-
-// runTop is the first line of those without a blank one, or a rule, between them and end.
-func runTop(lines []line, end int) int {
-	top := end
-	for top > 0 && !lines[top-1].blank() && !lines[top-1].rule() {
-		top--
 	}
 	return top
 }
@@ -154,22 +143,9 @@ func underRule(lines []line) int {
 	return top
 }
 
-func indented(lines []line) bool {
-	return !slices.ContainsFunc(lines, func(l line) bool { return !l.blank() && l.indent() < 2 })
-}
-
 func firstRow(lines []line, multi bool) (start, bool) {
 	for _, l := range lines {
 		if s, ok := listRow(l, 0, multi); ok {
-			return s, true
-		}
-	}
-	return start{}, false
-}
-
-func lastRow(lines []line, multi bool) (start, bool) {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if s, ok := listRow(lines[i], 0, multi); ok {
 			return s, true
 		}
 	}

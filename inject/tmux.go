@@ -308,15 +308,13 @@ func (s Server) History(ctx context.Context, pane string, lines int) (string, er
 	return strings.Join(all[max(0, len(all)-lines):], ""), nil
 }
 
-var styled = pattern(`\x1b\[[0-9;:]*m`)
-
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
 	Pane    string   // its id
 	Session string   // tmux's name
 	Others  []string // names of other sessions that show the pane: of its group, or with a linked window
-	Screen  string   // the visible screen with its styles, as Capture gives it: for ReadScreen
-	Lines   []string // the last lines without styles, what has scrolled off the top included, the empty rest left out
+	Screen  string   // its last lines with their styles, what has scrolled off the top included: for ReadScreen
+	Lines   []string // the same without styles, the empty rest of the screen left out
 }
 
 // TakeSnapshot takes a pane's session, its screen and its last lines with one call of tmux. pane is an id (%N); "" is the
@@ -333,31 +331,25 @@ func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, 
 	} else if !paneID().MatchString(pane) {
 		return Snapshot{}, fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
 	}
-	const format = "#{pane_height} #{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
+	const format = "#{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
 	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
 		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 	}
 	first, capture, _ := strings.Cut(out, "\n")
-	words := strings.SplitN(first, " ", 4)
-	height, err := strconv.Atoi(words[0])
-	if err != nil || len(words) < 4 {
+	words := strings.SplitN(first, " ", 3)
+	if len(words) < 3 || words[0] == "" {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", ErrNoPane)
 	}
-	s := Snapshot{Pane: words[1], Session: words[3]}
-	if words[2] == "1" {
+	s := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
+	if words[1] == "1" {
 		names, err := ServerOf(tmux).sessionsShowing(ctx, s.Pane)
 		if err != nil {
 			return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 		}
 		s.Others = slices.DeleteFunc(names, func(name string) bool { return name == s.Session })
 	}
-	all := slices.Collect(strings.Lines(capture))
-	above := max(0, len(all)-height)
-	// A style goes on over the end of a line.
-	styles := styled().FindAllString(strings.Join(all[:above], ""), -1)
-	s.Screen = strings.Join(append(styles, all[above:]...), "")
 	for _, l := range readCapture(capture) {
 		s.Lines = append(s.Lines, l.text)
 	}
