@@ -32,7 +32,7 @@ func TestPageDiffers(t *testing.T) {
 		"as it was asked":         {single, drawnOne(), func(*Screen) {}, ""},
 		"the cursor elsewhere":    {single, drawnOne(), func(s *Screen) { s.Rows[0].Cursor, s.Rows[2].Cursor = false, true }, ""},
 		"the cursor on the field": {single, drawnOne(), func(s *Screen) { s.Rows[0].Cursor, s.Rows[3].Cursor = false, true }, "cursor"},
-		"a text in the field":     {single, drawnOne(), func(s *Screen) { s.Rows[3].Text = "x" }, "typed"},
+		"a text in the field":     {single, drawnOne(), func(s *Screen) { s.Rows[3].Text = "x" }, "changed"},
 		"another question":        {single, drawnOne(), func(s *Screen) { s.Question = "Which one then?" }, "another question"},
 		"another option":          {single, drawnOne(), func(s *Screen) { s.Rows[1].Label = "Gamma" }, "other options"},
 		"an option less":          {single, drawnOne(), func(s *Screen) { s.Rows = slices.Delete(s.Rows, 2, 3) }, "other options"},
