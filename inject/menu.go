@@ -132,18 +132,26 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	if paneID().MatchString(d.session) {
 		return server.Pane(ctx, d.session)
 	}
-	name, err := server.Find(ctx, d.session)
-	if err != nil {
-		return Pane{}, err
-	}
 	all, err := server.Panes(ctx)
 	if err != nil {
 		return Pane{}, err
 	}
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Session)
+	}
+	called := SessionsCalled(names, d.session)
+	switch len(called) {
+	case 0:
+		return Pane{}, fmt.Errorf("find session %q: %w", d.session, ErrNoSession)
+	case 1:
+	default:
+		return Pane{}, fmt.Errorf("find session %q: %w: it could be %s", d.session, ErrNoSession, strings.Join(called, ", "))
+	}
 	var panes, claudes []Pane
 	var ids, others []string
 	for _, p := range all {
-		if p.Session != name {
+		if p.Session != called[0] {
 			continue
 		}
 		panes = append(panes, p)
@@ -155,16 +163,14 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 		ids = append(ids, p.ID)
 	}
 	switch {
-	case len(panes) == 0:
-		return Pane{}, fmt.Errorf("find session %q: %w", d.session, ErrNoSession) // it ended just now
 	case len(claudes) == 1:
 		return claudes[0], nil
 	case len(panes) == 1:
 		return panes[0], nil
 	case len(claudes) > 1:
-		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s", name, len(ids), strings.Join(ids, ", "))
+		return Pane{}, d.refuse("session %s has several panes with Claude Code: name one of %s", called[0], strings.Join(ids, ", "))
 	}
-	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(others, "; "))
+	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", called[0], len(panes), strings.Join(others, "; "))
 }
 
 // locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
@@ -435,18 +441,16 @@ func cleared(capture string) bool {
 
 // sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
 func sameDialog(a, b Screen) bool {
-	bare := func(s Screen) Screen {
-		bare := Screen{Kind: s.Kind, Why: s.Why, Question: s.Question, Header: s.Header, Tabs: s.Tabs}
+	drawn := func(s Screen) string {
+		var labels []string
 		for _, r := range s.Rows {
-			row := Row{Kind: r.Kind, Number: r.Number}
 			if r.Kind != OtherRow {
-				row.Label = r.Label
+				labels = append(labels, fmt.Sprint(r.Number, r.Label))
 			}
-			bare.Rows = append(bare.Rows, row)
 		}
-		return bare
+		return fmt.Sprintf("%q", []any{s.Kind, s.Why, s.Question, s.Header, s.Tabs, labels})
 	}
-	return sameScreen(bare(a), bare(b))
+	return drawn(a) == drawn(b)
 }
 
 // Exit codes of menu-driver.

@@ -208,24 +208,8 @@ func (s Server) Sessions(ctx context.Context) ([]string, error) {
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' }), nil
 }
 
-// Find is the session with exactly this name, else the only one whose name begins with it; ErrNoSession otherwise.
-// tmux itself would also take a name for a pattern, an index or "the last one".
-func (s Server) Find(ctx context.Context, name string) (string, error) {
-	all, err := s.Sessions(ctx)
-	if err != nil {
-		return "", fmt.Errorf("find session %q: %w", name, err)
-	}
-	begin := SessionsCalled(all, name)
-	switch len(begin) {
-	case 0:
-		return "", fmt.Errorf("find session %q: %w", name, ErrNoSession)
-	case 1:
-		return begin[0], nil
-	}
-	return "", fmt.Errorf("find session %q: %w: it could be %s", name, ErrNoSession, strings.Join(begin, ", "))
-}
-
-// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it.
+// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it. tmux itself
+// would also take a name for a pattern, an index or "the last one".
 func SessionsCalled(all []string, name string) (begin []string) {
 	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
 	for _, exact := range []string{name, kept} {
@@ -234,7 +218,7 @@ func SessionsCalled(all []string, name string) (begin []string) {
 		}
 	}
 	for _, other := range all {
-		if kept != "" && strings.HasPrefix(other, kept) {
+		if kept != "" && strings.HasPrefix(other, kept) && !slices.Contains(begin, other) {
 			begin = append(begin, other)
 		}
 	}
