@@ -156,10 +156,9 @@ const farthestClaude = 6
 
 // claudeAbove is the Claude Code that started this process; 0 when there is none.
 func claudeAbove() int {
-	find := singleProcesses()
 	pid := os.Getppid()
 	for range farthestClaude {
-		p, ok := find(pid)
+		p, ok := processOf(pid)
 		if !ok || pid <= 1 {
 			return 0
 		}

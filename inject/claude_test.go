@@ -62,6 +62,7 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			w.program("claude")
 			p := w.session("claude", command)
 			pid := w.below(p, "claude")
+			w.below(first, "sleep")
 			until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
 			start := StartOf(pid)
 			for _, start := range []string{"", start} {

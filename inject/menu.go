@@ -25,11 +25,6 @@ type Menu struct {
 	Env       state.Getenv  // nil is the process's own
 	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
-
-	// Force presses without a check: neither of what runs in the pane, nor of its screen, nor of the effect; clear_then
-	// alone still waits for the conversation to be cleared. What never gives way: one pane, which no other process of ours
-	// types into, whose keys tmux does not keep for itself; text without control characters, which never is a key's name.
-	Force bool
 }
 
 const (
@@ -64,9 +59,6 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	if m.Force {
-		return d.coded(do(ctx))
-	}
 	if found.Synchronized {
 		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", found.ID)
 	}
@@ -191,11 +183,8 @@ func (d *driver) steady(ctx context.Context) (Screen, error) {
 	return d.screen, err
 }
 
-// press sends one step and awaits what it does; when forced, it only sends.
+// press sends one step and awaits what it does.
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
-	if d.Force {
-		return s.press(ctx, &d.keyboard)
-	}
 	s.after = func(now Screen) error {
 		if !done(now) {
 			return errNoEffect
@@ -223,9 +212,6 @@ func (d *driver) refuseHere(why string) error {
 // choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
 func (d *driver) choose(ctx context.Context, n int) error {
 	digit := keyStep(KeyDigit(n))
-	if d.Force {
-		return d.press(ctx, digit, nil)
-	}
 	s, err := d.steady(ctx)
 	switch {
 	case err != nil:
@@ -288,7 +274,7 @@ func (d *driver) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !d.Force && s.Kind != Draft && !s.dialog() {
+	if s.Kind != Draft && !s.dialog() {
 		return d.refuseHere("nothing waits for Enter")
 	}
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
@@ -301,7 +287,7 @@ func (d *driver) escape(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !d.Force && !s.dialog() && !s.Busy {
+	if !s.dialog() && !s.Busy {
 		return d.refuseHere("nothing to leave or to interrupt")
 	}
 	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
@@ -316,7 +302,6 @@ func (d *driver) submit(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case d.Force:
 	case s.Kind == Draft:
 		return d.sendDraft(ctx)
 	case s.Kind == Review:
@@ -341,7 +326,6 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	at := s.cursor()
 	inField := at.Kind == OtherRow
 	switch {
-	case d.Force:
 	case at.Text != "":
 		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(at.Text, 80))
 	case s.Kind == Draft:
@@ -390,10 +374,9 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	if !d.Force && (s.Kind != Prompt || s.Busy) {
+	if s.Kind != Prompt || s.Busy {
 		return d.refuseHere("not idle at an empty input box")
 	}
-	d.Force = false
 	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
 		return err
 	}
@@ -453,13 +436,8 @@ func sameDialog(a, b Screen) bool {
 	return drawn(a) == drawn(b)
 }
 
-// Exit codes of menu-driver.
-const (
-	exitNoSession = 1
-	exitRefused   = 2
-	exitUnseen    = 3
-	exitUsage     = 4
-)
+// The exit codes of menu-driver.
+const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
 func usage(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
@@ -492,15 +470,20 @@ func (d *driver) coded(err error) error {
 
 // String says in a few words what is on a screen.
 func (s Screen) String() string {
-	switch {
-	case s.Kind == Prompt && s.Busy:
-		return "an empty input box, and Claude at work"
-	case s.Kind == Prompt:
+	var what string
+	switch s.Kind {
+	case Prompt:
 		return "an empty input box"
-	case s.Kind == Draft:
+	case Draft:
 		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
-	case s.Kind == Unknown:
+	case Unknown:
 		return s.Why
+	case Question:
+		what = fmt.Sprintf("the question %q", shorten(s.Question, 80))
+	case Review:
+		what = `the page "Review your answers"`
+	case Permission:
+		what = "a dialog of Claude Code's"
 	}
 	var rows []string
 	for _, r := range s.Rows {
@@ -512,13 +495,6 @@ func (s Screen) String() string {
 			row = "❯ " + row
 		}
 		rows = append(rows, row)
-	}
-	what := "a dialog of Claude Code's"
-	switch s.Kind {
-	case Question:
-		what = fmt.Sprintf("the question %q", shorten(s.Question, 80))
-	case Review:
-		what = `the page "Review your answers"`
 	}
 	return what + " with " + strings.Join(rows, ", ")
 }

@@ -51,10 +51,10 @@ func (w world) keys() string {
 }
 
 // ran is one run of menu-driver.
-func (w world) ran(force bool, session, action string, args ...string) (code int, said string) {
+func (w world) ran(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
-	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Force: force, Patience: time.Millisecond}
+	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Env: os.Getenv, Patience: time.Millisecond}
 	err := m.Run(w.t.Context(), session, action, args)
 	if err == nil {
 		return 0, out.String()
@@ -144,7 +144,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			want := ""
 			for _, d := range table {
 				f := strings.SplitN(d.action, " ", 2)
-				code, said := w.ran(false, screen, f[0], f[1:]...)
+				code, said := w.ran(screen, f[0], f[1:]...)
 				if code != d.code || !strings.Contains(said, d.says) {
 					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				}
@@ -165,33 +165,32 @@ func TestMenuGuardsThePane(t *testing.T) {
 		screen string
 		set    func(w world, p Pane)
 		says   string
-		force  bool // also refused when forced
 	}{
 		"another program": {"single", func(w world, p Pane) {
 			w.program("editor")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
 			w.below(w.pane(p.ID), "editor")
-		}, "no Claude Code to type to: the pane runs editor", false},
-		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys", true},
-		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys", true},
-		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane", false},
+		}, "no Claude Code to type to: the pane runs editor"},
+		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
+		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys"},
+		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane"},
 		"dead": {"single", func(w world, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
 			until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
-		}, "has ended", false},
+		}, "has ended"},
 		"another of ours types": {"single", func(w world, p Pane) {
 			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			w.t.Cleanup(lock.Unlock)
-		}, "another program of ours is typing", true},
+		}, "another program of ours is typing"},
 		"unknown screen": {"single", func(w world, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
 			w.below(w.pane(p.ID), "claude")
 			w.shows(p.ID, "Pick")
-		}, "the screen shows no dialog of Claude Code's", false},
+		}, "the screen shows no dialog of Claude Code's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +199,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 			c.set(w, p)
 			for _, action := range actions {
 				f := strings.SplitN(action, " ", 2)
-				code, said := w.ran(false, c.screen, f[0], f[1:]...)
+				code, said := w.ran(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
 				if name == "scrolled back" || name == "input off" {
 					// Refused by tmux when the first key is sent, or by the screen before that.
@@ -209,62 +208,33 @@ func TestMenuGuardsThePane(t *testing.T) {
 				if code != 2 || wrong {
 					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
 				}
-				if c.force {
-					if code, said := w.ran(true, c.screen, f[0], f[1:]...); code != 2 || !strings.Contains(said, c.says) {
-						t.Errorf("%s, forced: exit %d: %s", action, code, said)
-					}
-				}
 			}
 			if got := w.keys(); got != "" {
 				t.Errorf("keys were sent: %q", got)
 			}
-			if code, said := w.ran(false, c.screen, "snapshot"); code != 0 {
+			if code, said := w.ran(c.screen, "snapshot"); code != 0 {
 				t.Errorf("snapshot: exit %d: %s", code, said)
 			}
 		})
 	}
 }
 
-func TestMenuForced(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
-	w.heldUp("idle")
-	want := ""
-	for _, c := range []struct {
-		action string
-		args   []string
-		keys   string
-	}{
-		{"choose", []string{"3"}, "3"}, {"enter", nil, "\r"}, {"esc", nil, "\x1b"}, {"submit", nil, "\r"},
-		{"type", []string{"C-c\x1b[31m Enter;", "$(x)"}, "C-c Enter; $(x)"},
-	} {
-		if code, said := w.ran(true, "idle", c.action, c.args...); code != 0 {
-			t.Errorf("%s %q: exit %d: %s", c.action, c.args, code, said)
-		} else if c.action == "type" != strings.Contains(said, "left out") {
-			t.Errorf("%s %q said %q", c.action, c.args, said)
-		}
-		want += c.keys
-	}
-	w.got(want)
-}
-
 func TestMenuCalledWrongly(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
 		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
-		for _, force := range []bool{false, true} {
-			if code, said := w.ran(force, "main", args[0], args[1:]...); code != 4 {
-				t.Errorf("%q: exit %d: %s", args, code, said)
-			}
+		if code, said := w.ran("main", args[0], args[1:]...); code != 4 {
+			t.Errorf("%q: exit %d: %s", args, code, said)
 		}
 	}
 	for _, session := range []string{"none", "", "%999", "main:0.0"} {
-		if code, said := w.ran(false, session, "snapshot"); code != 1 {
+		if code, said := w.ran(session, "snapshot"); code != 1 {
 			t.Errorf("%q: exit %d: %s", session, code, said)
 		}
 	}
 	w.tmux("kill-server")
 	until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
-	if code, said := w.ran(false, "main", "enter"); code != 1 {
+	if code, said := w.ran("main", "enter"); code != 1 {
 		t.Errorf("no server: exit %d: %s", code, said)
 	}
 }
@@ -286,24 +256,22 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	})
 	w.shows(first.ID, "the first")
 	for _, name := range []string{"main", "mai", first.ID} {
-		if code, said := w.ran(false, name, "snapshot"); code != 0 || said != "the first\n" {
+		if code, said := w.ran(name, "snapshot"); code != 0 || said != "the first\n" {
 			t.Errorf("%s: exit %d: %q", name, code, said)
 		}
 	}
 	w.shows(shell.ID, "the shell")
-	if code, said := w.ran(false, shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
+	if code, said := w.ran(shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
 		t.Errorf("by its number: exit %d: %q", code, said)
 	}
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
 	until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
-	for _, force := range []bool{false, true} {
-		if code, said := w.ran(force, "main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
-			t.Errorf("two: exit %d: %s", code, said)
-		}
+	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
+		t.Errorf("two: exit %d: %s", code, said)
 	}
 	w.tmux("kill-pane", "-t", first.ID)
 	w.tmux("kill-pane", "-t", second)
-	if code, said := w.ran(false, "main", "enter"); code != 2 || !strings.Contains(said, "2 panes, none with Claude Code") {
+	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, none with Claude Code") {
 		t.Errorf("none: exit %d: %s", code, said)
 	}
 }

@@ -50,12 +50,9 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-// singleProcesses finds single processes.
-func singleProcesses() func(pid int) (process, bool) {
-	return func(pid int) (process, bool) {
-		p, _, err := readStat(pid)
-		return p, err == nil
-	}
+func processOf(pid int) (process, bool) {
+	p, _, err := readStat(pid)
+	return p, err == nil
 }
 
 // readStat reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.

@@ -54,13 +54,10 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-// singleProcesses finds single processes, in a table that is read once.
-func singleProcesses() func(pid int) (process, bool) {
+func processOf(pid int) (process, bool) {
 	all, _ := processes()
-	return func(pid int) (process, bool) {
-		p, ok := all[pid]
-		return p, ok
-	}
+	p, ok := all[pid]
+	return p, ok
 }
 
 // argsOf splits at blanks: ps does not say where an argument ends.
