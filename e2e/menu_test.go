@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ type menuDriver struct {
 // code runs one action and returns its exit code and what it said.
 func (m menuDriver) code(action string, args ...string) (int, string) {
 	var out bytes.Buffer
-	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Out: &out, Patience: patience}
+	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Env: os.Getenv, Out: &out, Patience: patience}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()

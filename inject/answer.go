@@ -391,9 +391,6 @@ func (t Typist) Standing(ctx context.Context, at Target, choices []Choice) (Stan
 	for _, c := range choices {
 		a.acts = append(a.acts, act{prompt: c.Prompt})
 	}
-	if len(a.acts) == 0 {
-		return Unseen, errors.New("there is no question to look for")
-	}
 	if err := a.calm(ctx); err != nil {
 		return Unseen, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,11 +36,8 @@ func KeyDigit(n int) Key {
 }
 
 func (k Key) known() bool {
-	switch k {
-	case KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyNotes, KeyClear:
-		return true
-	}
-	return len(k) == 1 && k[0] >= '1' && k[0] <= '9'
+	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyNotes, KeyClear}
+	return slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.

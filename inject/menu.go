@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -20,9 +19,9 @@ import (
 // agents. Every action first reads the screen, refuses what would go astray there, and then sees to it that the screen
 // says it happened.
 type Menu struct {
-	Server    Server        // "" is the server of $TMUX, else the person's default one
-	UserState string        // the person's state folder, for the locks of panes
-	Env       state.Getenv  // nil is the process's own
+	Server    Server // "" is the server of $TMUX, else the person's default one
+	UserState string // the person's state folder, for the locks of panes
+	Env       state.Getenv
 	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 }
@@ -36,9 +35,6 @@ const (
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	if m.Env == nil {
-		m.Env = os.Getenv
-	}
 	d := driver{Menu: m, session: session}
 	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
@@ -82,32 +78,23 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 	}
 	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
 	text, removed := Clean(strings.Join(args, " "))
-	text = strings.TrimSpace(text)
 	switch {
-	case alone[name] != nil && len(args) > 0:
-		return nil, usage("%s takes no words after it", name)
-	case alone[name] != nil:
+	case alone[name] != nil && len(args) == 0:
 		return alone[name], nil
-	case name == "choose" && len(args) != 1:
-		return nil, usage("choose takes one number")
+	case alone[name] != nil:
+		return nil, usage("%s takes no words after it", name)
 	case name == "choose":
-		n, err := strconv.Atoi(args[0])
+		n, err := strconv.Atoi(text)
 		if err != nil || KeyDigit(n) == "" {
-			return nil, usage("choose takes a number from 1 to 9, not %q", args[0])
+			return nil, usage("choose takes a number from 1 to 9, not %q", text)
 		}
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
 	case withText[name] == nil:
 		return nil, usage("no action %q", name)
-	case text == "":
-		return nil, usage("%s needs a text", name)
+	case removed || strings.TrimSpace(text) == "":
+		return nil, usage("%s needs a text without control characters", name)
 	}
-	return func(ctx context.Context) error {
-		err := withText[name](ctx, text)
-		if err == nil && removed {
-			fmt.Fprintln(d.Out, "control characters in the text were left out")
-		}
-		return err
-	}, nil
+	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
 }
 
 func (d *driver) snapshot(ctx context.Context) error {
@@ -183,15 +170,27 @@ func (d *driver) steady(ctx context.Context) (Screen, error) {
 	return d.screen, err
 }
 
-// press sends one step and awaits what it does.
+// press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
+	was := d.screen
+	s.before = func(now Screen) string {
+		if !sameScreen(now, was) {
+			return "the screen has changed"
+		}
+		return ""
+	}
 	s.after = func(now Screen) error {
 		if !done(now) {
 			return errNoEffect
 		}
 		return nil
 	}
-	return d.seen(d.send(ctx, s))
+	err := d.send(ctx, s)
+	var changed mismatch
+	if errors.As(err, &changed) {
+		return d.refuseHere(changed.Error())
+	}
+	return d.seen(err)
 }
 
 // seen says that what was sent last shows no effect.
@@ -246,15 +245,13 @@ func (d *driver) choose(ctx context.Context, n int) error {
 		then := now.row(n)
 		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
 	}
-	if !s.Preview {
-		return d.press(ctx, digit, done)
+	if s.Preview { // there a digit only moves the cursor
+		if err := d.goTo(ctx, numbered); err != nil {
+			return err
+		}
+		digit = keyStep(KeyEnter)
 	}
-	// With previews a digit only moves the cursor.
-	err = d.press(ctx, digit, func(now Screen) bool { return done(now) || now.cursor().Number == n })
-	if err != nil || done(d.screen) {
-		return err
-	}
-	return d.press(ctx, keyStep(KeyEnter), done)
+	return d.press(ctx, digit, done)
 }
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
@@ -335,9 +332,9 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	case s.Kind != Prompt && !inField:
 		return d.refuseHere("no place for a text")
 	}
-	return d.press(ctx, pasteStep(text), func(now Screen) bool {
+	return d.press(ctx, pasteStep(text), func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
 		at := now.cursor()
-		return !inField && now.Kind == Draft && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
+		return !inField && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
 	})
 }
 
@@ -356,11 +353,11 @@ func holds(draft, text string) bool {
 // sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
 // that is not known here; that counts when it stays.
 func (d *driver) sendDraft(ctx context.Context) error {
-	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Kind != Draft }); err != nil {
+	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" }); err != nil {
 		return err
 	}
 	return d.seen(d.settled(ctx, func(now Screen) string {
-		if now.Kind == Draft {
+		if now.Draft != "" {
 			return "the text has not left the box"
 		}
 		return ""
@@ -377,7 +374,10 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	if s.Kind != Prompt || s.Busy {
 		return d.refuseHere("not idle at an empty input box")
 	}
-	if err := d.pasteAndSend(ctx, "/clear"); err != nil {
+	if err := d.typeText(ctx, "/clear"); err != nil {
+		return err
+	}
+	if err := d.sendDraft(ctx); err != nil {
 		return err
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
@@ -390,15 +390,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	if err != nil {
 		return d.seen(err)
 	}
-	return d.pasteAndSend(ctx, command)
-}
-
-// pasteAndSend puts a text into the empty input box and presses Enter on it.
-func (d *driver) pasteAndSend(ctx context.Context, text string) error {
-	err := d.press(ctx, pasteStep(text), func(now Screen) bool { // 2.1.197 lists the commands that begin so below the box
-		return (now.Kind == Draft || now.Kind == Unknown && strings.HasPrefix(text, "/")) && holds(now.Draft, text)
-	})
-	if err != nil {
+	if err := d.typeText(ctx, command); err != nil {
 		return err
 	}
 	return d.sendDraft(ctx)
