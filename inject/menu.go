@@ -61,6 +61,9 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if _, err := found.Claude(0, ""); err != nil {
 		return d.coded(err)
 	}
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
+		return d.coded(err)
+	}
 	return d.coded(do(ctx))
 }
 
@@ -120,36 +123,32 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 		names = append(names, p.Session)
 	}
 	called := SessionsCalled(names, d.session)
-	switch len(called) {
-	case 0:
-		return Pane{}, fmt.Errorf("find session %q: %w", d.session, ErrNoSession)
-	case 1:
-	default:
-		return Pane{}, fmt.Errorf("find session %q: %w: it could be %s", d.session, ErrNoSession, strings.Join(called, ", "))
+	if len(called) != 1 {
+		return Pane{}, fmt.Errorf("find session %q: %w; so begin %q", d.session, ErrNoSession, called)
 	}
 	var panes, claudes []Pane
-	var ids, others []string
 	for _, p := range all {
 		if p.Session != called[0] {
 			continue
 		}
 		panes = append(panes, p)
-		if _, err := p.Claude(0, ""); err != nil {
-			others = append(others, fmt.Sprintf("%s: %v", p.ID, err))
-			continue
+		if _, err := p.Claude(0, ""); err == nil {
+			claudes = append(claudes, p)
 		}
-		claudes = append(claudes, p)
+	}
+	may := claudes
+	if len(claudes) == 0 {
+		may = panes
+	}
+	if len(may) == 1 {
+		return may[0], nil
+	}
+	var ids []string
+	for _, p := range may {
 		ids = append(ids, p.ID)
 	}
-	switch {
-	case len(claudes) == 1:
-		return claudes[0], nil
-	case len(panes) == 1:
-		return panes[0], nil
-	case len(claudes) > 1:
-		return Pane{}, d.refuse("session %s has several panes with Claude Code: name one of %s", called[0], strings.Join(ids, ", "))
-	}
-	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", called[0], len(panes), strings.Join(others, "; "))
+	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name one of %s",
+		called[0], len(panes), len(claudes), strings.Join(ids, ", "))
 }
 
 // locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
@@ -162,12 +161,6 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 		}
 	}
 	return false
-}
-
-// steady is the screen once it stands.
-func (d *driver) steady(ctx context.Context) (Screen, error) {
-	err := d.settled(ctx, func(Screen) string { return "" })
-	return d.screen, err
 }
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
@@ -211,10 +204,8 @@ func (d *driver) refuseHere(why string) error {
 // choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
 func (d *driver) choose(ctx context.Context, n int) error {
 	digit := keyStep(KeyDigit(n))
-	s, err := d.steady(ctx)
+	s := d.screen
 	switch {
-	case err != nil:
-		return err
 	case !s.dialog():
 		return d.refuseHere("no dialog is open")
 	case s.Noting:
@@ -267,10 +258,7 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 
 // enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
 func (d *driver) enter(ctx context.Context) error {
-	s, err := d.steady(ctx)
-	if err != nil {
-		return err
-	}
+	s := d.screen
 	if s.Kind != Draft && !s.dialog() {
 		return d.refuseHere("nothing waits for Enter")
 	}
@@ -280,10 +268,7 @@ func (d *driver) enter(ctx context.Context) error {
 // escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
 // conversation, or clear what a person has begun to write.
 func (d *driver) escape(ctx context.Context) error {
-	s, err := d.steady(ctx)
-	if err != nil {
-		return err
-	}
+	s := d.screen
 	if !s.dialog() && !s.Busy {
 		return d.refuseHere("nothing to leave or to interrupt")
 	}
@@ -295,10 +280,8 @@ func (d *driver) escape(ctx context.Context) error {
 // submit sends the text in the input box, the answers of a multi-select, those of the review page, or the words typed
 // as an answer.
 func (d *driver) submit(ctx context.Context) error {
-	s, err := d.steady(ctx)
+	s := d.screen
 	switch {
-	case err != nil:
-		return err
 	case s.Kind == Draft:
 		return d.sendDraft(ctx)
 	case s.Kind == Review:
@@ -316,10 +299,7 @@ func (d *driver) submit(ctx context.Context) error {
 
 // typeText puts a text where one is wanted, and nowhere else.
 func (d *driver) typeText(ctx context.Context, text string) error {
-	s, err := d.steady(ctx)
-	if err != nil {
-		return err
-	}
+	s := d.screen
 	at := s.cursor()
 	inField := at.Kind == OtherRow
 	switch {
@@ -367,10 +347,7 @@ func (d *driver) sendDraft(ctx context.Context) error {
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
-	s, err := d.steady(ctx)
-	if err != nil {
-		return err
-	}
+	s := d.screen
 	if s.Kind != Prompt || s.Busy {
 		return d.refuseHere("not idle at an empty input box")
 	}
@@ -381,7 +358,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return err
 	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
-	err = d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
+	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
 		if now.Kind != Prompt || now.Busy || !cleared(d.capture) {
 			return errNoEffect
 		}

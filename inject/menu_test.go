@@ -271,7 +271,7 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	}
 	w.tmux("kill-pane", "-t", first.ID)
 	w.tmux("kill-pane", "-t", second)
-	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, none with Claude Code") {
+	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, 0 with Claude Code") {
 		t.Errorf("none: exit %d: %s", code, said)
 	}
 }
