@@ -218,13 +218,13 @@ func (s *send) report(ctx context.Context, args []string) (poller.Report, error)
 func (s *send) sessionName(ctx context.Context) string {
 	name := cmp.Or(s.session, s.env("CLAUDE_SESSION_ID"))
 	if name == "" {
-		name, _ = inject.SessionOf(ctx, s.env("TMUX"), s.env("TMUX_PANE"))
+		name, _ = inject.TmuxNames(ctx, s.env)
 	}
 	if name = cmp.Or(name, s.env("TMUX_PANE")); name != "" {
 		return name
 	}
 	if id := s.env("CLAUDE_CODE_SESSION_ID"); id != "" {
-		return poller.SessionName(s.env, id, "")
+		return filepath.Base(state.ProjectDir(s.env)) + "-" + id[:min(8, len(id))]
 	}
 	dir, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {

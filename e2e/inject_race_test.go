@@ -126,8 +126,8 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 	}
 	<-person
 	detail := fmt.Sprintf(" (%s, %q, person after %v: %s)", out.Result, out.Steps, delay, out.Why)
-	standing, _, _ := y.Look(context.Background(), at, c.ours)
-	if standing == inject.Untouched || standing == inject.Touched || standing == inject.OnReview {
+	standing, _ := y.Standing(context.Background(), at, c.ours)
+	if standing == inject.Open {
 		left := fmt.Sprintf("open, %s, %s", out.Result, standing)
 		if out.Result == inject.Injected {
 			return "BAD: " + left + detail
@@ -141,14 +141,14 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 		return left
 	}
 	if c.also != nil {
-		// The queued one must be open and untouched.
+		// The queued one must be open.
 		next := []inject.Choice{pick(database, 1)}
 		var standing inject.Standing
 		s.look(stubborn, func(string) bool {
-			standing, _, _ = y.Look(context.Background(), at, next)
+			standing, _ = y.Standing(context.Background(), at, next)
 			return standing != inject.Unseen
 		})
-		if standing != inject.Untouched && out.Result != inject.Injected {
+		if standing != inject.Open && out.Result != inject.Injected {
 			return "BAD: the queued one is " + string(standing) + detail
 		}
 		s.endQueued(c)
@@ -179,8 +179,8 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 		}
 		return "ours, " + string(out.Result)
 	case slices.ContainsFunc(c.marks, func(m string) bool { return strings.Contains(got, m) }):
-		if !strings.HasPrefix(c.name, "choice") && out.Result == inject.Dirty {
-			return "both, and said so" // a key that is pressed in the same few milliseconds as ours cannot be seen before it
+		if !strings.HasPrefix(c.name, "choice") {
+			return "both, " + string(out.Result) // a key that is pressed in the same few milliseconds as ours cannot be seen before it
 		}
 		return fmt.Sprintf("BAD: Claude was told %.300q", got) + detail
 	}

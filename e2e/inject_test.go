@@ -48,7 +48,7 @@ func (y *typing) answered(t *testing.T, n int, told []string, choices ...inject.
 	t.Helper()
 	out := y.answer(t, choices...)
 	if out.Result != inject.Injected {
-		t.Fatalf("%s: %s\n%s", out.Result, out.Why, out.Screen)
+		t.Fatalf("%s: %s\n%s", out.Result, out.Why, y.Screen())
 	}
 	got := y.API.WaitToolResult(t, n).Text
 	for _, want := range told {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,13 +15,12 @@ import (
 type menuDriver struct {
 	*session
 	state string
-	force bool
 }
 
 // code runs one action and returns its exit code and what it said.
 func (m menuDriver) code(action string, args ...string) (int, string) {
 	var out bytes.Buffer
-	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Out: &out, Force: m.force, Patience: patience}
+	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Env: os.Getenv, Out: &out, Patience: patience}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -56,9 +57,9 @@ func (h *Hook) askedFor(cfg *state.Config, e *Event) state.Asked {
 }
 
 // asker is the session that this event comes from; found out once, since tmux is a process to ask.
-func (h *Hook) asker(e *Event) *poller.Asker {
+func (h *Hook) asker(e *Event) *inject.Asker {
 	if h.asked.by == nil {
-		a := poller.Identify(context.Background(), h.Env, e.SessionID)
+		a := inject.Identify(context.Background(), h.Env, e.SessionID, nil)
 		h.asked.by = &a
 	}
 	return h.asked.by
@@ -71,7 +72,7 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 		return false
 	}
 	if h.asked.pid == 0 {
-		h.asked.pid = poller.ClaudePID(h.Env)
+		h.asked.pid, _ = inject.Claude(h.Env)
 	}
 	return h.asked.pid != 0 && h.asked.pid != q.ClaudePID && !poller.Gone(q)
 }

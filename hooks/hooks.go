@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -45,7 +46,7 @@ type Hook struct {
 		rules state.SessionRules
 		chat  string // "" when the webhook has to be asked for
 		space string
-		by    *poller.Asker
+		by    *inject.Asker
 		pid   int // of Claude Code; 0 when that cannot be told
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -39,7 +40,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 		return nil
 	}
 	w := &waiters{Hook: h, event: e, replies: make(chan *waiter, 1)}
-	w.pid, w.start = poller.Claude(h.Env)
+	w.pid, w.start = inject.Claude(h.Env)
 	defer w.end()
 	w.adopt(ctx, own, true)
 	tick := time.NewTicker(adoptEvery)

@@ -9,14 +9,14 @@ import (
 func drawnOne() Screen {
 	return Screen{Kind: Question, Question: "Which one?", Rows: []Row{
 		{Kind: OptionRow, Number: 1, Label: "Alpha", Cursor: true}, {Kind: OptionRow, Number: 2, Label: "Beta"}, {Kind: OptionRow, Number: 3, Label: "Beta"},
-		{Kind: OtherRow, Number: 4, Label: "Type something."}, {Kind: ChatRow, Number: 5},
+		{Kind: OtherRow, Number: 4, Label: "Type something."}, {Kind: BelowRow, Number: 5},
 	}}
 }
 
 func drawnSome() Screen {
 	return Screen{Kind: Question, Question: "Which ones?", Multi: true, Tabs: []Tab{{Title: "Some"}, {Title: "Submit", Submit: true}}, Rows: []Row{
 		{Kind: OptionRow, Number: 1, Label: "Auth", Ticked: true}, {Kind: OptionRow, Number: 2, Label: "Billing", Cursor: true},
-		{Kind: OtherRow, Number: 3, Label: "Type something"}, {Kind: SubmitRow}, {Kind: ChatRow, Number: 4},
+		{Kind: OtherRow, Number: 3, Label: "Type something"}, {Kind: SubmitRow}, {Kind: BelowRow, Number: 4},
 	}}
 }
 
@@ -32,7 +32,7 @@ func TestPageDiffers(t *testing.T) {
 		"as it was asked":         {single, drawnOne(), func(*Screen) {}, ""},
 		"the cursor elsewhere":    {single, drawnOne(), func(s *Screen) { s.Rows[0].Cursor, s.Rows[2].Cursor = false, true }, ""},
 		"the cursor on the field": {single, drawnOne(), func(s *Screen) { s.Rows[0].Cursor, s.Rows[3].Cursor = false, true }, "cursor"},
-		"a text in the field":     {single, drawnOne(), func(s *Screen) { s.Rows[3].Text = "x" }, "typed"},
+		"a text in the field":     {single, drawnOne(), func(s *Screen) { s.Rows[3].Text = "x" }, "changed"},
 		"another question":        {single, drawnOne(), func(s *Screen) { s.Question = "Which one then?" }, "another question"},
 		"another option":          {single, drawnOne(), func(s *Screen) { s.Rows[1].Label = "Gamma" }, "other options"},
 		"an option less":          {single, drawnOne(), func(s *Screen) { s.Rows = slices.Delete(s.Rows, 2, 3) }, "other options"},

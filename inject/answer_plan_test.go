@@ -56,16 +56,3 @@ func TestPlan(t *testing.T) {
 		t.Error("that control characters are gone is not said")
 	}
 }
-
-func TestFirstPart(t *testing.T) {
-	for text, want := range map[string]string{
-		"hello": "h", "日本": "日", "x": "x", "2": "2", "2 servers": "2", `\`: `\`,
-	} {
-		if first, rest := firstPart(typed(text)); first != want || first+rest != typed(text) {
-			t.Errorf("%q: %q, %q; want %q first", text, first, rest, want)
-		}
-	}
-	if got := typed(`C:\`); got != `C:\ ` {
-		t.Errorf("a backslash before Enter is a line break to 2.1.329: %q", got)
-	}
-}

@@ -32,7 +32,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 
 	base := last(p)
 	until(t, "we have typed for a while", func() bool {
-		for _, err := range []error{w.Type(t.Context(), p.ID, "ours"), w.Key(t.Context(), p.ID, KeyEnter), w.Paste(t.Context(), p.ID, "ours")} {
+		for _, err := range []error{w.Key(t.Context(), p.ID, KeyEnter), w.Paste(t.Context(), p.ID, "ours")} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,11 +2,193 @@ package inject
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
 )
+
+// Asker is the session that a hook runs in: where it is and what it is called.
+type Asker struct {
+	Name        string // what people call it
+	TmuxSession string // "" outside tmux
+	TmuxWindow  string // the window's name
+	TmuxPane    string // %N
+	TmuxSocket  string // of the tmux server
+	ClaudePID   int    // 0 when unknown
+	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
+}
+
+// Sibling is another session that runs in the same project.
+type Sibling struct {
+	Name        string // as Identify named it
+	TmuxSession string
+}
+
+// Identify finds out who asks from a hook's environment. siblings are the other sessions that run in its project.
+func Identify(ctx context.Context, env state.Getenv, sessionID string, siblings []Sibling) Asker {
+	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
+	a.TmuxSession, a.TmuxWindow = TmuxNames(ctx, env)
+	a.Name = a.name(env, sessionID, siblings)
+	a.ClaudePID, a.ClaudeStart = Claude(env)
+	return a
+}
+
+// namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
+const namesTimeout = 300 * time.Millisecond
+
+// TmuxNames are the names of the tmux session and window that this process runs in, both "" outside tmux.
+func TmuxNames(ctx context.Context, env state.Getenv) (session, window string) {
+	server := ServerOf(env("TMUX"))
+	if server.Socket == "" {
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
+	defer cancel()
+	out, err := server.callPane(ctx, env("TMUX_PANE"), "display-message", "-p", "#{session_name}:#{window_name}")
+	if err != nil {
+		return "", ""
+	}
+	session, window, _ = strings.Cut(strings.TrimSuffix(out, "\n"), ":") // a session's name has no colon
+	return session, strings.TrimSpace(window)
+}
+
+// name is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
+// several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
+// beginning of Claude Code's id where a sibling has that name too, or outside tmux.
+func (a Asker) name(env state.Getenv, sessionID string, siblings []Sibling) string {
+	if name := env("CLAUDE_SESSION_ID"); name != "" {
+		return name
+	}
+	project := filepath.Base(state.ProjectDir(env))
+	if len(siblings) == 0 {
+		return project
+	}
+	short := sessionID[:min(8, len(sessionID))]
+	place := a.TmuxWindow
+	if _, err := strconv.Atoi(a.TmuxSession); err != nil && a.TmuxSession != "" && !shared(a.TmuxSession, siblings) {
+		place = a.TmuxSession
+	}
+	name := project + " · " + cmp.Or(place, short)
+	if slices.ContainsFunc(siblings, func(s Sibling) bool { return s.Name == name }) {
+		name += " " + short
+	}
+	return name
+}
+
+func shared(tmuxSession string, siblings []Sibling) bool {
+	return !slices.ContainsFunc(siblings, func(s Sibling) bool { return s.TmuxSession != tmuxSession })
+}
+
+// Claude is the process of the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be
+// told.
+func Claude(env state.Getenv) (pid int, start string) {
+	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
+	if pid <= 1 || !alive(pid) {
+		pid = claudeAbove()
+	}
+	if pid > 0 {
+		start = StartOf(pid)
+	}
+	return pid, start
+}
+
+// Running says whether a process has not ended. start, where it is known ("" is not), tells it from a later process with the
+// same pid.
+func Running(pid int, start string) bool {
+	if !alive(pid) {
+		return false
+	}
+	now := StartOf(pid) // "" where it cannot be told
+	return start == "" || now == "" || now == start
+}
+
+// process is one line of the machine's process table.
+type process struct {
+	pid, parent int
+	group       int
+	foreground  int    // the process group that has its terminal's keyboard; 0 or less without a terminal
+	terminal    string // "" without one
+	stopped     bool
+	dead        bool   // ended, and its parent has not asked for its end yet
+	name        string // comm: what the kernel calls it
+}
+
+// hasKeyboard says whether keys typed into the process's own terminal reach it.
+func (p process) hasKeyboard() bool {
+	return p.terminal != "" && p.foreground > 0 && p.group == p.foreground && !p.dead
+}
+
+// isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
+// itself so, after its first second), or, as macOS names a program by the file behind a link, by its version; then it is
+// argv[0] that says claude. args is asked only where the name leaves it open.
+func (p process) isClaude(args func(pid int) []string) bool {
+	name := filepath.Base(p.name)
+	if p.dead {
+		return false
+	}
+	if name == "claude" {
+		return true
+	}
+	engine := name == "node" || name == "nodejs" || name == "bun"
+	version := name != "" && name[0] >= '0' && name[0] <= '9'
+	if !engine && !version {
+		return false
+	}
+	argv := args(p.pid)
+	if len(argv) > 1 && engine { // the package's script, or the link to it on the PATH
+		return filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
+			return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
+		})
+	}
+	return len(argv) > 0 && version && filepath.Base(argv[0]) == "claude"
+}
+
+// farthestClaude is how many processes stand at most between a hook and its Claude Code: shells, wrappers.
+const farthestClaude = 6
+
+// claudeAbove is the Claude Code that started this process; 0 when there is none.
+func claudeAbove() int {
+	pid := os.Getppid()
+	for range farthestClaude {
+		p, ok := processOf(pid)
+		if !ok || pid <= 1 {
+			return 0
+		}
+		if p.isClaude(argsOf) {
+			return pid
+		}
+		pid = p.parent
+	}
+	return 0
+}
+
+// below is the tree of a process, the process itself first, then its children, then theirs. The table was read while
+// processes came and went: a pid may stand for two, and parents may form a ring.
+func below(root int, all map[int]process) []process {
+	children := map[int][]int{}
+	for pid, p := range all {
+		children[p.parent] = append(children[p.parent], pid)
+	}
+	var tree []process
+	seen := map[int]bool{}
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		p, ok := all[queue[0]]
+		if ok && !seen[p.pid] {
+			seen[p.pid] = true
+			tree = append(tree, p)
+			queue = append(queue, children[p.pid]...)
+		}
+	}
+	return tree
+}
 
 // ErrNoClaude says that keys typed into a pane would not reach a Claude Code, or not the intended one. What the
 // error says besides is for a person.
@@ -17,63 +199,40 @@ var ErrNoClaude = errors.New("no Claude Code to type to")
 // must have the keyboard of the pane. wantPID 0 takes any Claude Code, and of several the outermost; else it must be that
 // very process, which started at wantStart in the words of StartOf ("" is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
-	if p.Dead || p.PID <= 0 {
-		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
-	}
 	all, err := processes()
 	if err != nil {
 		return 0, err
 	}
 	root, ok := all[p.PID]
-	if !ok || root.dead {
+	if p.Dead || !ok || root.dead {
 		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
 	}
 	tree := below(p.PID, all)
-	if wantPID != 0 {
-		if err := meant(wantPID, wantStart, tree, all); err != nil {
-			return 0, err
-		}
-		return wantPID, nil
+	front := front(root, tree)
+	if wantPID != 0 && (all[wantPID].dead || !Running(wantPID, wantStart)) {
+		return 0, fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, wantPID, front)
 	}
-	var away process // a Claude Code that is there, but without the keyboard
+	why := front
+	if wantPID != 0 {
+		why = fmt.Sprintf("the Claude Code that asked (pid %d) is not in this pane, %s", wantPID, front)
+	}
+	away := false // the outermost Claude Code that keys would not reach says why
 	for _, c := range tree {
-		if !c.isClaude(argsOf) {
+		if wantPID != 0 && c.pid != wantPID || !c.isClaude(argsOf) {
 			continue
 		}
-		if typedTo(c, root, all) && !c.stopped {
+		reached := typedTo(c, root, all)
+		switch {
+		case reached && !c.stopped:
 			return c.pid, nil
+		case away || c.terminal == "":
+		case c.stopped:
+			away, why = true, "Claude Code is stopped (Ctrl-Z), "+front
+		default:
+			away, why = true, fmt.Sprintf("Claude Code (pid %d) is in the background, %s", c.pid, front)
 		}
-		if away.pid == 0 && c.terminal != "" {
-			away = c
-		}
 	}
-	if away.pid != 0 && away.stopped {
-		return 0, fmt.Errorf("%w: Claude Code is stopped (Ctrl-Z), %s", ErrNoClaude, runs(root, tree))
-	}
-	if away.pid != 0 {
-		return 0, fmt.Errorf("%w: Claude Code (pid %d) is in the background, %s", ErrNoClaude, away.pid, runs(root, tree))
-	}
-	return 0, fmt.Errorf("%w: %s", ErrNoClaude, runs(root, tree))
-}
-
-// meant says why keys would not reach this process, nil when they would.
-func meant(pid int, start string, tree []process, all map[int]process) error {
-	p, ok := all[pid]
-	if !ok || p.dead || start != "" && StartOf(pid) != start {
-		return fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, pid, runs(tree[0], tree))
-	}
-	asker := fmt.Sprintf("the Claude Code that asked (pid %d)", pid)
-	switch {
-	case !slices.ContainsFunc(tree, func(t process) bool { return t.pid == pid }):
-		return fmt.Errorf("%w: %s is not in this pane, %s", ErrNoClaude, asker, runs(tree[0], tree))
-	case !p.isClaude(argsOf):
-		return fmt.Errorf("%w: pid %d is %s, not Claude Code", ErrNoClaude, pid, filepath.Base(p.name))
-	case p.stopped:
-		return fmt.Errorf("%w: Claude Code is stopped (Ctrl-Z), %s", ErrNoClaude, runs(tree[0], tree))
-	case !typedTo(p, tree[0], all):
-		return fmt.Errorf("%w: %s is in the background, %s", ErrNoClaude, asker, runs(tree[0], tree))
-	}
-	return nil
+	return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)
 }
 
 // typedTo says whether keys typed into the pane reach p: it has the keyboard of its terminal, and so has, up to the
@@ -99,8 +258,8 @@ func typedTo(p, root process, all map[int]process) bool {
 	return false
 }
 
-// runs says what has the keyboard of the pane instead.
-func runs(root process, tree []process) string {
+// front says which program has the keyboard of the pane.
+func front(root process, tree []process) string {
 	var front process
 	for _, p := range tree {
 		if p.terminal == root.terminal && p.hasKeyboard() && (front.pid == 0 || p.pid == p.foreground) {

@@ -62,6 +62,7 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			w.program("claude")
 			p := w.session("claude", command)
 			pid := w.below(p, "claude")
+			w.below(first, "sleep")
 			until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
 			start := StartOf(pid)
 			for _, start := range []string{"", start} {
@@ -75,7 +76,7 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			if _, err := first.Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
 				t.Errorf("another pane: %v", err)
 			}
-			if _, err := first.Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is sleep, not Claude Code") {
+			if _, err := first.Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
 				t.Errorf("no Claude Code by its number: %v", err)
 			}
 			if _, err := first.Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), fmt.Sprintf("the pane runs sleep (pid %d)", first.PID)) {
@@ -113,7 +114,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
 				})
 			}
-			if !Running(pid) {
+			if !alive(pid) {
 				t.Error("a stopped process counts as ended")
 			}
 		})
@@ -141,7 +142,7 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 		_, err := p.Claude(pid, "")
 		return err != nil && strings.Contains(err.Error(), "has ended, the pane runs bash")
 	})
-	until(t, "its parent has asked for its end", func() bool { return !Running(pid) && StartOf(pid) == "" })
+	until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
 }
 
 // A program between the pane and Claude Code may open a terminal of its own.
@@ -236,11 +237,11 @@ func TestTheProcessTreeEnds(t *testing.T) {
 }
 
 func TestRunningAndStart(t *testing.T) {
-	if !Running(os.Getpid()) || StartOf(os.Getpid()) == "" || StartOf(os.Getpid()) != StartOf(os.Getpid()) {
+	if !alive(os.Getpid()) || StartOf(os.Getpid()) == "" || StartOf(os.Getpid()) != StartOf(os.Getpid()) {
 		t.Error("this process is not there")
 	}
 	for _, pid := range []int{0, -1, 1 << 30} {
-		if Running(pid) || StartOf(pid) != "" {
+		if alive(pid) || StartOf(pid) != "" {
 			t.Errorf("%d is there", pid)
 		}
 	}
@@ -248,7 +249,7 @@ func TestRunningAndStart(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "an ended child counts as ended before its parent asks", func() bool { return !Running(cmd.Process.Pid) })
+	until(t, "an ended child counts as ended before its parent asks", func() bool { return !alive(cmd.Process.Pid) })
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("it was not a zombie: %v", err)
 	}

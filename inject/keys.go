@@ -1,15 +1,16 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"unicode/utf8"
+	"time"
 )
 
 // Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
@@ -17,18 +18,13 @@ type Key string
 
 // The keys that Claude Code's screens ask for (facts: A5), and C-u, which empties its input box.
 const (
-	KeyUp        Key = "Up"
-	KeyDown      Key = "Down"
-	KeyLeft      Key = "Left"
-	KeyRight     Key = "Right"
-	KeyEnter     Key = "Enter"
-	KeySpace     Key = "Space"
-	KeyEscape    Key = "Escape"
-	KeyTab       Key = "Tab"
-	KeyBackTab   Key = "BTab"
-	KeyBackSpace Key = "BSpace"
-	KeyNotes     Key = "n"   // on an option with a preview: add notes
-	KeyClear     Key = "C-u" // from the cursor to the beginning of the line
+	KeyUp     Key = "Up"
+	KeyDown   Key = "Down"
+	KeyEnter  Key = "Enter"
+	KeyEscape Key = "Escape"
+	KeyTab    Key = "Tab"
+	KeyNotes  Key = "n"   // on an option with a preview: add notes
+	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
 )
 
 // KeyDigit is the key of a digit from 1 to 9; of other numbers it is a key that cannot be pressed.
@@ -40,11 +36,8 @@ func KeyDigit(n int) Key {
 }
 
 func (k Key) known() bool {
-	switch k {
-	case KeyUp, KeyDown, KeyLeft, KeyRight, KeyEnter, KeySpace, KeyEscape, KeyTab, KeyBackTab, KeyBackSpace, KeyNotes, KeyClear:
-		return true
-	}
-	return len(k) == 1 && k[0] >= '1' && k[0] <= '9'
+	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyNotes, KeyClear}
+	return slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 
 // Key presses one key in the pane. ErrNoKeys when tmux would keep it from the pane's program.
@@ -52,75 +45,8 @@ func (s Server) Key(ctx context.Context, pane string, key Key) error {
 	if !key.known() {
 		return fmt.Errorf("press key: %q is none that may be pressed", string(key))
 	}
-	if err := s.hand(ctx, pane, "send-keys -t "+pane+" "+string(key)); err != nil {
+	if err := s.deliver(ctx, pane, "send-keys -t "+pane+" "+string(key)); err != nil {
 		return fmt.Errorf("press %s: %w", key, err)
-	}
-	return nil
-}
-
-// typedAtOnce is how many bytes one call types: a call's arguments must stay below 16 kB (MAX_IMSGSIZE), and a byte
-// takes three there.
-const typedAtOnce = 1024
-
-// Type types one line of text, byte for byte: it goes as numbers (send-keys -H), for as words tmux 3.3a would drop a ";"
-// at their end. Text that Clean would change, or with a line break, is refused: a line break would submit it.
-func (s Server) Type(ctx context.Context, pane, text string) error {
-	if err := mustBeClean(text); err != nil {
-		return fmt.Errorf("type text: %w", err)
-	}
-	if strings.Contains(text, "\n") {
-		return errors.New("type text: it has more than one line")
-	}
-	for text != "" {
-		n := min(len(text), typedAtOnce)
-		for n < len(text) && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		var hex strings.Builder
-		for _, b := range []byte(text[:n]) {
-			fmt.Fprintf(&hex, " %02x", b)
-		}
-		if err := s.hand(ctx, pane, "send-keys -H -t "+pane+hex.String()); err != nil {
-			return fmt.Errorf("type text: %w", err)
-		}
-		text = text[n:]
-	}
-	return nil
-}
-
-func mustBeClean(text string) error {
-	if clean, _ := Clean(text); clean != text {
-		return errors.New("it has control characters or is not UTF-8")
-	}
-	return nil
-}
-
-// plainName is a program's name that no format of tmux takes for syntax.
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]+$`) })
-
-// otherFront is a format that says so when another program than Front has the keyboard.
-func (s Server) otherFront() string {
-	if !plainName().MatchString(s.Front) {
-		return ""
-	}
-	return "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
-}
-
-// hand runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
-// a person who scrolls back has tmux take every key as its own command. tmux looks and acts in one go, so that no person can
-// scroll in between. command holds nothing but our own words, the pane's id and hex digits.
-func (s Server) hand(ctx context.Context, pane, command string) error {
-	if !paneID().MatchString(pane) {
-		return fmt.Errorf("%w: %q", ErrNoPane, pane)
-	}
-	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
-		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + s.otherFront() + "}}}"
-	out, err := s.call(ctx, nil, "if-shell", "-F", "-t", pane, why, "display-message -p -t "+pane+` "`+why+`"`, command)
-	if err != nil {
-		return err
-	}
-	if refused := strings.TrimSpace(out); refused != "" {
-		return fmt.Errorf("%w: %s", ErrNoKeys, refused)
 	}
 	return nil
 }
@@ -130,8 +56,8 @@ func (s Server) hand(ctx context.Context, pane, command string) error {
 // would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is gone
 // afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
-	if err := mustBeClean(text); err != nil {
-		return fmt.Errorf("paste text: %w", err)
+	if clean, _ := Clean(text); clean != text {
+		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
 	if text == "" {
 		return nil // tmux makes no buffer of nothing
@@ -145,21 +71,209 @@ func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
 	if _, err := s.call(ctx, strings.NewReader(text), "load-buffer", "-b", buffer, "-"); err != nil {
 		return fmt.Errorf("load paste buffer: %w", err)
 	}
-	if err := s.hand(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane); err != nil {
+	if err := s.deliver(ctx, pane, "paste-buffer -p -r -d -b "+buffer+" -t "+pane); err != nil {
 		return fmt.Errorf("paste text: %w", err)
 	}
 	return nil
 }
 
-// Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which a person chooses something, are
-// left alone.
-func (s Server) Unscroll(ctx context.Context, pane string) error {
-	if !paneID().MatchString(pane) {
-		return fmt.Errorf("leave copy mode of %q: %w", pane, ErrNoPane)
+// plainName is a program's name that no format of tmux takes for syntax.
+var plainName = pattern(`^[A-Za-z0-9_.-]+$`)
+
+// deliver runs a command of ours, which puts something into the pane, unless tmux would keep it from the pane's program:
+// a person who scrolls back has tmux take every key as its own command. tmux checks and acts in one go, so that no person
+// can scroll in between. command holds nothing but our own words, the pane's id and hex digits.
+func (s Server) deliver(ctx context.Context, pane, command string) error {
+	other := ""
+	if plainName().MatchString(s.Front) {
+		other = "#{?#{==:#{pane_current_command}," + s.Front + "},,another program has its keyboard}"
 	}
-	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
-	if _, err := s.call(ctx, nil, "if-shell", "-F", "-t", pane, scrolled, "send-keys -t "+pane+" -X cancel"); err != nil {
-		return fmt.Errorf("leave copy mode: %w", err)
+	why := "#{?pane_dead,its program has ended,#{?pane_input_off,its input is switched off," +
+		"#{?pane_in_mode,it is scrolled back or in another mode of tmux," + other + "}}}"
+	out, err := s.callPane(ctx, pane, "if-shell", "-F", why, "display-message -p -t "+pane+` "`+why+`"`, command)
+	if err != nil {
+		return err
+	}
+	if refused := strings.TrimSpace(out); refused != "" {
+		return fmt.Errorf("%w: %s", ErrNoKeys, refused)
 	}
 	return nil
+}
+
+const (
+	// settle is how long a page must stand as it is before a key: 2.1.329 ignores keys in the first 100 to 150 ms of every
+	// page that it draws, so that a dialog does not swallow what a person was typing.
+	settle = 200 * time.Millisecond
+
+	// firstPause and longestPause are the pauses between two captures of the screen.
+	firstPause   = 10 * time.Millisecond
+	longestPause = 40 * time.Millisecond
+)
+
+// keyboard is the loop from screen to key: before a key the screen must be as expected, after it the effect must show.
+type keyboard struct {
+	server   Server
+	pane     string
+	patience time.Duration // how long an effect is awaited
+
+	// ready, where set, is asked before every key: whether the pane is still the place, and whether no person types.
+	ready func(context.Context, step) error
+
+	screen  Screen // of the last capture
+	capture string
+	pressed []string // the names of the steps so far
+}
+
+// step is one key or one piece of text.
+type step struct {
+	name   string // for the log
+	leaves string // the text that it would leave in the input box, had the dialog closed before it came
+	commit bool   // it may submit the answer to Claude
+	press  func(context.Context, *keyboard) error
+	before func(Screen) string // for a person: why it must not be pressed; "" when it may; nil when it may always
+	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
+}
+
+func keyStep(key Key) step {
+	s := step{name: string(key)}
+	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Key(ctx, k.pane, key) }
+	if len(key) == 1 {
+		s.leaves = string(key)
+	}
+	return s
+}
+
+// pasteStep puts a text in.
+func pasteStep(text string) step {
+	s := step{name: "text: " + shorten(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
+	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
+	return s
+}
+
+// mismatch is something on the screen that is not as it must be, in words for a person.
+type mismatch string
+
+func (m mismatch) Error() string { return string(m) }
+
+// errNoEffect says that the screen stayed as it was.
+var errNoEffect = errors.New("a key had no effect")
+
+func (k *keyboard) read(ctx context.Context) error {
+	capture, err := k.server.Capture(ctx, k.pane)
+	if err != nil {
+		return err
+	}
+	k.capture, k.screen = capture, ReadScreen(capture)
+	return nil
+}
+
+// send presses one step: it makes sure of the place and of the screen, and awaits the effect.
+func (k *keyboard) send(ctx context.Context, s step) error {
+	if k.ready != nil {
+		if err := k.ready(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := k.read(ctx); err != nil {
+		return err
+	}
+	if s.before != nil {
+		if why := s.before(k.screen); why != "" {
+			return mismatch(why)
+		}
+	}
+	k.pressed = append(k.pressed, s.name)
+	if err := s.press(ctx, k); err != nil {
+		if errors.Is(err, ErrNoKeys) {
+			k.pressed = k.pressed[:len(k.pressed)-1]
+		}
+		return err
+	}
+	return k.await(ctx, k.patience, 0, s.after)
+}
+
+// await reads the screen until it is as wanted and has stood so for a while; 0 is at once. A screen that is unlike everything
+// expected must stand too: a capture can catch it half drawn.
+func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wanted func(Screen) error) error {
+	var before Screen
+	var since time.Time
+	deadline := time.Now().Add(patience)
+	for wait := firstPause; ; wait = min(wait*2, longestPause) {
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		if err := k.read(ctx); err != nil {
+			return err
+		}
+		if since.IsZero() || !sameScreen(before, k.screen) {
+			before, since = k.screen, time.Now()
+		}
+		stood, late := time.Since(since), time.Now().After(deadline)
+		switch err := wanted(k.screen); {
+		case err == nil && stood >= stand, late:
+			return err
+		case errors.Is(err, errNoEffect) || k.screen.Kind == Unknown:
+		case err != nil && stood >= max(stand, firstPause):
+			return err
+		}
+	}
+}
+
+// settled waits until the screen has stood for a moment, and says whether it is then as it must be: a page may be half drawn,
+// or so young that it takes no keys.
+func (k *keyboard) settled(ctx context.Context, differs func(Screen) string) error {
+	return k.await(ctx, k.patience, settle, func(s Screen) error {
+		if why := differs(s); why != "" {
+			return mismatch(why)
+		}
+		return nil
+	})
+}
+
+// moveTo moves the cursor, one key at a time, to the first row that is wanted. changed says what else must stay as it is. A
+// list is a ring: above its first row is its last.
+func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed func(Screen) string) error {
+	const mostRows = 20 // no dialog has more
+	for range mostRows {
+		from := k.screen.cursor()
+		if wanted(from) {
+			return nil
+		}
+		at := func(s Screen) bool { return s.cursor().Number == from.Number && s.cursor().Kind == from.Kind }
+		s := keyStep(k.screen.toward(wanted))
+		s.before = func(now Screen) string {
+			if !at(now) {
+				return cmp.Or(changed(now), "its cursor was moved in the terminal")
+			}
+			return changed(now)
+		}
+		s.after = func(now Screen) error {
+			switch why := changed(now); {
+			case why != "":
+				return mismatch(why)
+			case at(now):
+				return errNoEffect
+			}
+			return nil
+		}
+		if err := k.send(ctx, s); err != nil {
+			return err
+		}
+	}
+	return mismatch("the cursor does not go where it should")
+}
+
+// sameScreen says whether two screens are the same but for Claude's being at work.
+func sameScreen(a, b Screen) bool {
+	a.Busy, b.Busy = false, false
+	return reflect.DeepEqual(a, b)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }

@@ -1,15 +1,16 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -18,71 +19,50 @@ import (
 // agents. Every action first reads the screen, refuses what would go astray there, and then sees to it that the screen
 // says it happened.
 type Menu struct {
-	Server    Server        // "" is the server of $TMUX, else the person's default one
-	UserState string        // the locks of panes are here; "" is the person's own
-	Env       state.Getenv  // nil is the process's own
-	Out       io.Writer     // what snapshot prints; nil is standard output
+	Server    Server // "" is the server of $TMUX, else the person's default one
+	UserState string // the person's state folder, for the locks of panes
+	Env       state.Getenv
+	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
-
-	// Force presses without looking: neither at what runs in the pane, nor at its screen, nor at the effect; clear_then
-	// alone still waits for the conversation to be cleared. What never gives way: one pane, which no other process of ours
-	// types into, whose keys tmux does not keep for itself; text without control characters, which never is a key's name.
-	Force bool
 }
-
-// MenuUsage is how the actions are called.
-const MenuUsage = `menu-driver SESSION ACTION
-  snapshot            print the last 180 lines of the pane
-  choose N            the row numbered N of the open dialog; "Type something" gets the cursor
-  type TEXT           into the empty input box, or the row "Type something" that has the cursor; submit sends it
-  submit              send the typed text, or the answers of the open dialog
-  enter               Enter, where a text or a dialog waits for it
-  esc                 leave the open dialog, or interrupt Claude at work
-  clear_then COMMAND  /clear, and when the conversation is cleared, COMMAND`
 
 const (
 	snapshotLines = 180
-	glance        = 50 * time.Millisecond // between two looks at the screen
+	menuPatience  = 10 * time.Second
 )
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	if m.Env == nil {
-		m.Env = os.Getenv
-	}
-	if m.Out == nil {
-		m.Out = os.Stdout
-	}
-	if m.UserState == "" {
-		m.UserState = state.UserState(m.Env)
-	}
 	d := driver{Menu: m, session: session}
-	if d.Server.Socket == "" {
-		if d.Server = ServerOf(m.Env("TMUX")); d.Server.Socket == "" {
-			d.Server = DefaultServer(m.Env)
-		}
-	}
+	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
 	if err != nil {
 		return err
 	}
-	if d.pane, err = d.locate(ctx, session); err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx)) {
+	found, err := d.locate(ctx, d.server)
+	if err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx, &found)) {
 		return d.coded(err)
 	}
+	d.pane = found.ID
+	d.patience = cmp.Or(m.Patience, menuPatience)
 	if action == "snapshot" {
 		return d.coded(do(ctx))
 	}
-	lock, err := LockPane(d.UserState, d.Server, d.pane.ID)
+	lock, err := LockPane(d.UserState, d.server, d.pane)
 	if err != nil {
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	if !m.Force {
-		if err := d.guard(); err != nil {
-			return d.coded(err)
-		}
+	if found.Synchronized {
+		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", found.ID)
+	}
+	if _, err := found.Claude(0, ""); err != nil {
+		return d.coded(err)
+	}
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
+		return d.coded(err)
 	}
 	return d.coded(do(ctx))
 }
@@ -90,49 +70,38 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 // driver is one run of a menu in the pane that it found.
 type driver struct {
 	Menu
+	keyboard
 	session string // as it was called
-	pane    Pane
 }
 
 // action is what an action does; an error is one of the command line.
 func (d *driver) action(name string, args []string) (func(context.Context) error, error) {
-	alone := map[string]func(context.Context) error{"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.esc}
+	alone := map[string]func(context.Context) error{
+		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
+	}
+	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
 	text, removed := Clean(strings.Join(args, " "))
-	text = strings.TrimSpace(text)
 	switch {
 	case alone[name] != nil && len(args) == 0:
 		return alone[name], nil
-	case name == "choose" && len(args) == 1:
-		n, err := strconv.Atoi(args[0])
-		if err != nil || KeyDigit(n) == "" {
-			return nil, usage("choose takes a number from 1 to 9, not %q", args[0])
-		}
-		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
-	case (name == "type" || name == "clear_then") && text != "":
-		if name == "type" {
-			return func(ctx context.Context) error { return d.told(d.typeText(ctx, text), removed) }, nil
-		}
-		return func(ctx context.Context) error { return d.told(d.clearThen(ctx, text), removed) }, nil
-	case name == "type" || name == "clear_then":
-		return nil, usage("%s needs a text", name)
 	case alone[name] != nil:
 		return nil, usage("%s takes no words after it", name)
 	case name == "choose":
-		return nil, usage("choose takes one number")
+		n, err := strconv.Atoi(text)
+		if err != nil || KeyDigit(n) == "" {
+			return nil, usage("choose takes a number from 1 to 9, not %q", text)
+		}
+		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
+	case withText[name] == nil:
+		return nil, usage("no action %q", name)
+	case removed || strings.TrimSpace(text) == "":
+		return nil, usage("%s needs a text without control characters", name)
 	}
-	return nil, usage("no action %q", name)
-}
-
-// told says that what was typed is not all that was given.
-func (d *driver) told(err error, removed bool) error {
-	if err == nil && removed {
-		fmt.Fprintln(d.Out, "control characters in the text were left out")
-	}
-	return err
+	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
 }
 
 func (d *driver) snapshot(ctx context.Context) error {
-	text, err := d.Server.History(ctx, d.pane.ID, snapshotLines)
+	text, err := d.server.History(ctx, d.pane, snapshotLines)
 	if err != nil {
 		return err
 	}
@@ -140,157 +109,304 @@ func (d *driver) snapshot(ctx context.Context) error {
 	return err
 }
 
-// guard is what must be so of a pane whatever the action.
-func (d *driver) guard() error {
-	if d.pane.Synchronized {
-		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", d.pane.ID)
-	}
-	_, err := d.pane.Claude(0, "")
-	return err
-}
-
 // locate finds the pane that is meant. Of several in a session it is the one where a Claude Code has the keyboard.
-func (d *driver) locate(ctx context.Context, session string) (Pane, error) {
-	if paneID().MatchString(session) {
-		return d.Server.Pane(ctx, session)
+func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
+	if paneID().MatchString(d.session) {
+		return server.Pane(ctx, d.session)
 	}
-	name, err := d.Server.Find(ctx, session)
+	all, err := server.Panes(ctx)
 	if err != nil {
 		return Pane{}, err
 	}
-	all, err := d.Server.Panes(ctx)
-	if err != nil {
-		return Pane{}, err
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Session)
+	}
+	called := SessionsCalled(names, d.session)
+	if len(called) != 1 {
+		return Pane{}, fmt.Errorf("find session %q: %w; so begin %q", d.session, ErrNoSession, called)
 	}
 	var panes, claudes []Pane
-	var what []string
 	for _, p := range all {
-		if p.Session != name {
+		if p.Session != called[0] {
 			continue
 		}
 		panes = append(panes, p)
 		if _, err := p.Claude(0, ""); err == nil {
 			claudes = append(claudes, p)
-		} else {
-			what = append(what, fmt.Sprintf("%s: %v", p.ID, err))
 		}
 	}
-	switch {
-	case len(panes) == 0:
-		return Pane{}, fmt.Errorf("find session %q: %w", session, ErrNoSession) // it ended just now
-	case len(claudes) == 1:
-		return claudes[0], nil
-	case len(panes) == 1:
-		return panes[0], nil
-	case len(claudes) > 1:
-		var ids []string
-		for _, p := range claudes {
-			ids = append(ids, p.ID)
-		}
-		return Pane{}, d.refuse("session %s has %d panes with Claude Code: name one of %s",
-			name, len(claudes), strings.Join(ids, ", "))
+	may := claudes
+	if len(claudes) == 0 {
+		may = panes
 	}
-	return Pane{}, d.refuse("session %s has %d panes, none with Claude Code: %s", name, len(panes), strings.Join(what, "; "))
+	if len(may) == 1 {
+		return may[0], nil
+	}
+	var ids []string
+	for _, p := range may {
+		ids = append(ids, p.ID)
+	}
+	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name one of %s",
+		called[0], len(panes), len(claudes), strings.Join(ids, ", "))
 }
 
 // locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
 // tmux, where nothing names a server that is not the default one.
-func (d *driver) locateSupervised(ctx context.Context) bool {
+func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 	for _, socket := range state.WakeServers(d.UserState, d.session) {
-		there := *d
-		there.Server = Server{Socket: socket}
-		if pane, err := there.locate(ctx, d.session); err == nil {
-			d.Server, d.pane = there.Server, pane
+		if pane, err := d.locate(ctx, Server{Socket: socket}); err == nil {
+			d.server.Socket, *found = socket, pane
 			return true
 		}
 	}
 	return false
 }
 
-// look reads the screen once.
-func (d *driver) look(ctx context.Context) (Screen, error) {
-	capture, err := d.Server.Capture(ctx, d.pane.ID)
-	if err != nil {
-		return Screen{}, err
-	}
-	s := ReadScreen(capture)
-	if s.Kind == Unknown && s.Why == "" {
-		s.Why = "a screen that I do not know"
-	}
-	return s, nil
-}
-
-// await looks until ok likes the screen, or until patience has run out: then seen is false, and the screen the last one.
-func (d *driver) await(ctx context.Context, patience time.Duration, ok func(Screen) bool) (s Screen, seen bool, err error) {
-	if d.Patience > 0 {
-		patience = d.Patience
-	}
-	for deadline := time.Now().Add(patience); ; {
-		if s, err = d.look(ctx); err != nil || ok(s) {
-			return s, err == nil, err
-		}
-		if time.Now().After(deadline) {
-			return s, false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return s, false, ctx.Err()
-		case <-time.After(glance):
-		}
-	}
-}
-
-// steady is a screen that has been the same dialog for a moment. Claude Code 2.1.329 takes no keys in the first 150 ms of
-// a dialog, lest it swallow what a person was typing; and a screen may be caught half drawn.
-func (d *driver) steady(ctx context.Context) (Screen, error) {
-	s, err := d.look(ctx)
-	since := time.Now()
-	for deadline := since.Add(6 * settled); err == nil && time.Since(since) < settled && time.Now().Before(deadline); {
-		select {
-		case <-ctx.Done():
-			return s, ctx.Err()
-		case <-time.After(glance):
-		}
-		var now Screen
-		if now, err = d.look(ctx); !sameDialog(now, s) {
-			since = time.Now()
-		}
-		s = now
-	}
-	return s, err
-}
-
-// settled is how long a screen stays as it is before it is believed.
-const settled = 300 * time.Millisecond
-
-// sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
-func sameDialog(a, b Screen) bool {
-	if a.Kind != b.Kind || a.Question != b.Question || a.Header != b.Header || a.Why != b.Why || len(a.Rows) != len(b.Rows) {
-		return false
-	}
-	for i := range a.Rows {
-		if a.Rows[i].Number != b.Rows[i].Number || a.Rows[i].Kind != OtherRow && a.Rows[i].Label != b.Rows[i].Label {
-			return false
-		}
-	}
-	current := func(s Screen) string {
-		for _, t := range s.Tabs {
-			if t.Current {
-				return t.Title
-			}
+// press sends one step, where the screen is still what was decided on, and awaits what it does.
+func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
+	was := d.screen
+	s.before = func(now Screen) string {
+		if !sameScreen(now, was) {
+			return "the screen has changed"
 		}
 		return ""
 	}
-	return current(a) == current(b)
+	s.after = func(now Screen) error {
+		if !done(now) {
+			return errNoEffect
+		}
+		return nil
+	}
+	err := d.send(ctx, s)
+	var changed mismatch
+	if errors.As(err, &changed) {
+		return d.refuseHere(changed.Error())
+	}
+	return d.seen(err)
 }
 
-// Exit codes of menu-driver.
-const (
-	exitNoSession = 1
-	exitRefused   = 2
-	exitUnseen    = 3
-	exitUsage     = 4
-)
+// seen says that what was sent last shows no effect.
+func (d *driver) seen(err error) error {
+	var other mismatch
+	if !errors.Is(err, errNoEffect) && !errors.As(err, &other) || len(d.pressed) == 0 {
+		return err
+	}
+	err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
+}
+
+// refuseHere says why nothing was done, and what is on the screen.
+func (d *driver) refuseHere(why string) error {
+	return d.refuse("%s; the screen shows %s", why, d.screen)
+}
+
+// choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
+func (d *driver) choose(ctx context.Context, n int) error {
+	digit := keyStep(KeyDigit(n))
+	s := d.screen
+	switch {
+	case !s.dialog():
+		return d.refuseHere("no dialog is open")
+	case s.Noting:
+		return d.refuse("a note is being written: a digit would become part of it")
+	}
+	numbered := func(r Row) bool { return r.Number == n }
+	if s.row(n) == nil && s.Kind == Question && (s.Below || s.Above) {
+		if err := d.goTo(ctx, numbered); err != nil {
+			return err
+		}
+		s = d.screen
+	}
+	row, at := s.row(n), s.cursor()
+	switch {
+	case row == nil:
+		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
+	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
+		return d.goTo(ctx, numbered)
+	case at.Kind == OtherRow && at.Text != "" && !s.Multi:
+		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
+	case at.Kind == OtherRow: // where digits are text
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow }); err != nil {
+			return err
+		}
+		s = d.screen
+	}
+	done := func(now Screen) bool {
+		then := now.row(n)
+		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
+	}
+	if s.Preview { // there a digit only moves the cursor
+		if err := d.goTo(ctx, numbered); err != nil {
+			return err
+		}
+		digit = keyStep(KeyEnter)
+	}
+	return d.press(ctx, digit, done)
+}
+
+// goTo moves the cursor, row by row, to the first row that is wanted.
+func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
+	kind := d.screen.Kind
+	return d.seen(d.moveTo(ctx, wanted, func(s Screen) string {
+		if s.Kind != kind {
+			return "the dialog was left"
+		}
+		return ""
+	}))
+}
+
+// enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
+func (d *driver) enter(ctx context.Context) error {
+	s := d.screen
+	if s.Kind != Draft && !s.dialog() {
+		return d.refuseHere("nothing waits for Enter")
+	}
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
+}
+
+// escape leaves a dialog or interrupts Claude. An idle input box is left alone: a second Esc there would rewind the
+// conversation, or clear what a person has begun to write.
+func (d *driver) escape(ctx context.Context) error {
+	s := d.screen
+	if !s.dialog() && !s.Busy {
+		return d.refuseHere("nothing to leave or to interrupt")
+	}
+	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
+		return s.dialog() && !sameDialog(now, s) || !s.dialog() && !now.Busy
+	})
+}
+
+// submit sends the text in the input box, the answers of a multi-select, those of the review page, or the words typed
+// as an answer.
+func (d *driver) submit(ctx context.Context) error {
+	s := d.screen
+	switch {
+	case s.Kind == Draft:
+		return d.sendDraft(ctx)
+	case s.Kind == Review:
+		return d.choose(ctx, 1)
+	case s.Kind == Question && s.Multi && !s.Noting:
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == SubmitRow }); err != nil {
+			return err
+		}
+	case s.cursor().Text == "":
+		return d.refuseHere("nothing to submit")
+	}
+	s = d.screen
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
+}
+
+// typeText puts a text where one is wanted, and nowhere else.
+func (d *driver) typeText(ctx context.Context, text string) error {
+	s := d.screen
+	at := s.cursor()
+	inField := at.Kind == OtherRow
+	switch {
+	case at.Text != "":
+		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(at.Text, 80))
+	case s.Kind == Draft:
+		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
+	case s.Kind == Question && !inField:
+		return d.refuseHere("the cursor is not on the row \"Type something\": choose it first")
+	case s.Kind != Prompt && !inField:
+		return d.refuseHere("no place for a text")
+	}
+	return d.press(ctx, pasteStep(text), func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
+		at := now.cursor()
+		return !inField && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
+	})
+}
+
+// holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
+// is too small for the rest.
+func holds(draft, text string) bool {
+	if Same(draft, text) {
+		return true
+	}
+	if longPaste().MatchString(strings.TrimSpace(draft)) {
+		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
+	}
+	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
+}
+
+// sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
+// that is not known here; that counts when it stays.
+func (d *driver) sendDraft(ctx context.Context) error {
+	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" }); err != nil {
+		return err
+	}
+	return d.seen(d.settled(ctx, func(now Screen) string {
+		if now.Draft != "" {
+			return "the text has not left the box"
+		}
+		return ""
+	}))
+}
+
+// clearThen clears the conversation and then sends a command into the new one.
+func (d *driver) clearThen(ctx context.Context, command string) error {
+	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
+	s := d.screen
+	if s.Kind != Prompt || s.Busy {
+		return d.refuseHere("not idle at an empty input box")
+	}
+	if err := d.typeText(ctx, "/clear"); err != nil {
+		return err
+	}
+	if err := d.sendDraft(ctx); err != nil {
+		return err
+	}
+	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
+	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
+		if now.Kind != Prompt || now.Busy || !cleared(d.capture) {
+			return errNoEffect
+		}
+		return nil
+	})
+	if err != nil {
+		return d.seen(err)
+	}
+	if err := d.typeText(ctx, command); err != nil {
+		return err
+	}
+	return d.sendDraft(ctx)
+}
+
+// cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
+func cleared(capture string) bool {
+	lines := readCapture(capture)
+	box := len(lines) - 1
+	for rules := 0; box > 0 && (rules == 0 || !boxTop(lines[box])); box-- {
+		if lines[box].rule() {
+			rules++
+		}
+	}
+	var said []string
+	for _, l := range lines[:max(0, box)] {
+		if first := l.at(0); first == "❯" || first == "●" || first == "⏺" { // a person's turn, and Claude's
+			said = append(said, strings.TrimSpace(l.text))
+		}
+	}
+	return len(said) == 1 && said[0] == "❯ /clear"
+}
+
+// sameDialog says whether two screens show the same dialog, whatever is ticked or typed in it.
+func sameDialog(a, b Screen) bool {
+	drawn := func(s Screen) string {
+		var labels []string
+		for _, r := range s.Rows {
+			if r.Kind != OtherRow {
+				labels = append(labels, fmt.Sprint(r.Number, r.Label))
+			}
+		}
+		return fmt.Sprintf("%q", []any{s.Kind, s.Why, s.Question, s.Header, s.Tabs, labels})
+	}
+	return drawn(a) == drawn(b)
+}
+
+// The exit codes of menu-driver.
+const exitNoSession, exitRefused, exitUnseen, exitUsage = 1, 2, 3, 4
 
 func usage(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitUsage, Hint: "menu-driver --help"}
@@ -298,17 +414,11 @@ func usage(format string, args ...any) error {
 
 // refuse says why nothing was done.
 func (d *driver) refuse(format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.command("snapshot")}
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.snapshotCommand()}
 }
 
-// unseen says that keys were sent and that the screen does not show what they should have done.
-func (d *driver) unseen(s Screen, what string) error {
-	err := fmt.Errorf("%s, but the screen still shows %s", what, shown(s))
-	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.command("snapshot")}
-}
-
-func (d *driver) command(words string) string {
-	return "menu-driver " + state.ShellQuoted(d.session) + " " + words
+func (d *driver) snapshotCommand() string {
+	return "menu-driver " + state.ShellQuoted(d.session) + " snapshot"
 }
 
 // coded gives errors of tmux and of the process table their exit code.
@@ -324,43 +434,36 @@ func (d *driver) coded(err error) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
-	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.Server.socket() + " list-panes -a"}
+	return &state.UserError{Err: err, Code: exitNoSession, Hint: "tmux -S " + d.server.socket() + " list-panes -a"}
 }
 
-// shown says in a few words what is on a screen.
-func shown(s Screen) string {
+// String says in a few words what is on a screen.
+func (s Screen) String() string {
+	var what string
 	switch s.Kind {
 	case Prompt:
-		if s.Busy {
-			return "an empty input box, and Claude at work"
-		}
 		return "an empty input box"
 	case Draft:
-		return fmt.Sprintf("a text in the input box: %q", cutText(s.Draft, 80))
+		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
+	case Unknown:
+		return s.Why
 	case Question:
-		return fmt.Sprintf("the question %q with %s", cutText(s.Question, 80), rowWords(s))
+		what = fmt.Sprintf("the question %q", shorten(s.Question, 80))
 	case Review:
-		return "the page \"Review your answers\" with " + rowWords(s)
+		what = `the page "Review your answers"`
 	case Permission:
-		return "a dialog of Claude Code's with " + rowWords(s)
+		what = "a dialog of Claude Code's"
 	}
-	return s.Why
-}
-
-func rowWords(s Screen) string {
-	var words []string
+	var rows []string
 	for _, r := range s.Rows {
-		word := cutText(r.Label, 40)
+		row := shorten(r.Label, 40)
 		if r.Number > 0 {
-			word = fmt.Sprintf("%d. %s", r.Number, word)
+			row = fmt.Sprintf("%d. %s", r.Number, row)
 		}
 		if r.Cursor {
-			word = "❯ " + word
+			row = "❯ " + row
 		}
-		words = append(words, word)
+		rows = append(rows, row)
 	}
-	if s.Below {
-		words = append(words, "more below")
-	}
-	return strings.Join(words, ", ")
+	return what + " with " + strings.Join(rows, ", ")
 }

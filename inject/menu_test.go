@@ -51,10 +51,10 @@ func (w world) keys() string {
 }
 
 // ran is one run of menu-driver.
-func (w world) ran(force bool, session, action string, args ...string) (code int, said string) {
+func (w world) ran(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
-	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Force: force, Patience: time.Millisecond}
+	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Env: os.Getenv, Patience: time.Millisecond}
 	err := m.Run(w.t.Context(), session, action, args)
 	if err == nil {
 		return 0, out.String()
@@ -84,57 +84,57 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"enter", refused, "", "nothing waits for Enter; the screen shows an empty input box"},
 			{"esc", refused, "", "nothing to leave or to interrupt"},
 			{"submit", refused, "", "nothing to submit"},
-			{"type hello", sent, paste, "pasted the text, but the screen still shows an empty input box"},
-			{"clear_then hello", sent, "/clear", "pasted the text"},
+			{"type hello", sent, paste, "text: hello was sent, but the screen still shows an empty input box"},
+			{"clear_then hello", sent, "/clear", "text: /clear was sent"},
 		},
 		"draft": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
 			{"type hello", refused, "", "already holds a text"},
 			{"clear_then hello", refused, "", "not idle at an empty input box"},
 			{"esc", refused, "", "nothing to leave"},
-			{"enter", sent, "\r", "pressed Enter"},
-			{"submit", sent, "\r", "pressed Enter"},
+			{"enter", sent, "\r", "Enter was sent"},
+			{"submit", sent, "\r", "Enter was sent"},
 		},
 		"single": {
 			{"choose 7", refused, "", "no row is numbered 7"},
 			{"type hello", refused, "", "not on the row"},
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
-			{"choose 2", sent, "2", "pressed 2, but"},
-			{"choose 4", sent, "\x1b[B", "moved the cursor"},
-			{"enter", sent, "\r", "pressed Enter"},
-			{"esc", sent, "\x1b", "pressed Esc"},
+			{"choose 2", sent, "2", "2 was sent, but"},
+			{"choose 4", sent, "\x1b[B", "was sent, but"},
+			{"enter", sent, "\r", "Enter was sent"},
+			{"esc", sent, "\x1b", "Escape was sent"},
 		},
 		"single-field": {
-			{"choose 2", sent, "\x1b[A", "moved the cursor"}, // a digit would be text
+			{"choose 2", sent, "\x1b[A", "was sent, but"}, // a digit would be text
 			{"submit", refused, "", "nothing to submit"},
-			{"type hello", sent, "hello", "typed the text"},
+			{"type hello", sent, "hello", "text: hello was sent"},
 		},
 		"single-typed": {
 			{"choose 2", refused, "", "would be lost"},
 			{"type hello", refused, "", "already holds a text"},
-			{"submit", sent, "\r", "submitted"},
+			{"submit", sent, "\r", "Enter was sent"},
 		},
 		"multi": {
 			{"type hello", refused, "", "not on the row"},
-			{"choose 2", sent, "2", "pressed 2"},
-			{"submit", sent, "\x1b[B", "moved the cursor"},
+			{"choose 2", sent, "2", "2 was sent"},
+			{"submit", sent, "\x1b[B", "was sent, but"},
 		},
 		"review": {
 			{"type hello", refused, "", "no place for a text"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 3", refused, "", "no row is numbered 3"},
-			{"submit", sent, "1", "pressed 1"},
-			{"choose 2", sent, "2", "pressed 2"},
+			{"submit", sent, "1", "1 was sent"},
+			{"choose 2", sent, "2", "2 was sent"},
 		},
 		"permission": {
 			{"type hello", refused, "", "no place for a text"},
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 5", refused, "", "no row is numbered 5"},
-			{"choose 2", sent, "2", "pressed 2"},
-			{"enter", sent, "\r", "pressed Enter"},
-			{"esc", sent, "\x1b", "pressed Esc"},
+			{"choose 2", sent, "2", "2 was sent"},
+			{"enter", sent, "\r", "Enter was sent"},
+			{"esc", sent, "\x1b", "Escape was sent"},
 		},
 	} {
 		t.Run(screen, func(t *testing.T) {
@@ -144,14 +144,14 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			want := ""
 			for _, d := range table {
 				f := strings.SplitN(d.action, " ", 2)
-				code, said := w.ran(false, screen, f[0], f[1:]...)
+				code, said := w.ran(screen, f[0], f[1:]...)
 				if code != d.code || !strings.Contains(said, d.says) {
 					t.Errorf("%s: exit %d: %s; want %d: %s", d.action, code, said, d.code, d.says)
 				}
 				want += d.keys
 				until(t, d.action+" has sent its keys", func() bool { return len(w.keys()) >= len(want) })
 			}
-			if err := w.Type(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
+			if err := w.Paste(t.Context(), w.tmux("list-panes", "-t", "="+screen, "-F", "#{pane_id}"), "."); err != nil {
 				t.Fatal(err)
 			}
 			w.got(want + ".")
@@ -165,33 +165,32 @@ func TestMenuGuardsThePane(t *testing.T) {
 		screen string
 		set    func(w world, p Pane)
 		says   string
-		force  bool // also refused when forced
 	}{
 		"another program": {"single", func(w world, p Pane) {
 			w.program("editor")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "cat single; exec ./editor 600")
 			w.below(w.pane(p.ID), "editor")
-		}, "no Claude Code to type to: the pane runs editor", false},
-		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys", true},
-		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys", true},
-		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane", false},
+		}, "no Claude Code to type to: the pane runs editor"},
+		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
+		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys"},
+		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane"},
 		"dead": {"single", func(w world, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
 			until(w.t, "it is dead", func() bool { return w.pane(p.ID).Dead })
-		}, "has ended", false},
+		}, "has ended"},
 		"another of ours types": {"single", func(w world, p Pane) {
 			lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			w.t.Cleanup(lock.Unlock)
-		}, "another program of ours is typing", true},
+		}, "another program of ours is typing"},
 		"unknown screen": {"single", func(w world, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
 			w.below(w.pane(p.ID), "claude")
 			w.shows(p.ID, "Pick")
-		}, "the screen shows no dialog of Claude Code's", false},
+		}, "the screen shows no dialog of Claude Code's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +199,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 			c.set(w, p)
 			for _, action := range actions {
 				f := strings.SplitN(action, " ", 2)
-				code, said := w.ran(false, c.screen, f[0], f[1:]...)
+				code, said := w.ran(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
 				if name == "scrolled back" || name == "input off" {
 					// Refused by tmux when the first key is sent, or by the screen before that.
@@ -209,62 +208,33 @@ func TestMenuGuardsThePane(t *testing.T) {
 				if code != 2 || wrong {
 					t.Errorf("%s: exit %d: %s; want %q", action, code, said, c.says)
 				}
-				if c.force {
-					if code, said := w.ran(true, c.screen, f[0], f[1:]...); code != 2 || !strings.Contains(said, c.says) {
-						t.Errorf("%s, forced: exit %d: %s", action, code, said)
-					}
-				}
 			}
 			if got := w.keys(); got != "" {
 				t.Errorf("keys were sent: %q", got)
 			}
-			if code, said := w.ran(false, c.screen, "snapshot"); code != 0 {
+			if code, said := w.ran(c.screen, "snapshot"); code != 0 {
 				t.Errorf("snapshot: exit %d: %s", code, said)
 			}
 		})
 	}
 }
 
-func TestMenuForced(t *testing.T) {
-	w, _ := newWorld(t, "exec sleep 600")
-	w.heldUp("idle")
-	want := ""
-	for _, c := range []struct {
-		action string
-		args   []string
-		keys   string
-	}{
-		{"choose", []string{"3"}, "3"}, {"enter", nil, "\r"}, {"esc", nil, "\x1b"}, {"submit", nil, "\r"},
-		{"type", []string{"C-c\x1b[31m Enter;", "$(x)"}, "C-c Enter; $(x)"},
-	} {
-		if code, said := w.ran(true, "idle", c.action, c.args...); code != 0 {
-			t.Errorf("%s %q: exit %d: %s", c.action, c.args, code, said)
-		} else if c.action == "type" != strings.Contains(said, "left out") {
-			t.Errorf("%s %q said %q", c.action, c.args, said)
-		}
-		want += c.keys
-	}
-	w.got(want)
-}
-
 func TestMenuCalledWrongly(t *testing.T) {
 	w, _ := newWorld(t, "exec sleep 600")
 	for _, args := range [][]string{{"dance"}, {""}, {"choose"}, {"choose", "0"}, {"choose", "10"}, {"choose", "x"}, {"choose", "1", "2"}, {"type"}, {"type", " "},
 		{"type", "\x1b[A"}, {"clear_then"}, {"enter", "x"}, {"esc", "x"}, {"submit", "x"}, {"snapshot", "x"}} {
-		for _, force := range []bool{false, true} {
-			if code, said := w.ran(force, "main", args[0], args[1:]...); code != 4 {
-				t.Errorf("%q: exit %d: %s", args, code, said)
-			}
+		if code, said := w.ran("main", args[0], args[1:]...); code != 4 {
+			t.Errorf("%q: exit %d: %s", args, code, said)
 		}
 	}
 	for _, session := range []string{"none", "", "%999", "main:0.0"} {
-		if code, said := w.ran(false, session, "snapshot"); code != 1 {
+		if code, said := w.ran(session, "snapshot"); code != 1 {
 			t.Errorf("%q: exit %d: %s", session, code, said)
 		}
 	}
 	w.tmux("kill-server")
 	until(t, "the server is gone", func() bool { _, err := w.Panes(t.Context()); return errors.Is(err, ErrNoServer) })
-	if code, said := w.ran(false, "main", "enter"); code != 1 {
+	if code, said := w.ran("main", "enter"); code != 1 {
 		t.Errorf("no server: exit %d: %s", code, said)
 	}
 }
@@ -286,24 +256,22 @@ func TestMenuFindsThePaneWithClaude(t *testing.T) {
 	})
 	w.shows(first.ID, "the first")
 	for _, name := range []string{"main", "mai", first.ID} {
-		if code, said := w.ran(false, name, "snapshot"); code != 0 || said != "the first\n" {
+		if code, said := w.ran(name, "snapshot"); code != 0 || said != "the first\n" {
 			t.Errorf("%s: exit %d: %q", name, code, said)
 		}
 	}
 	w.shows(shell.ID, "the shell")
-	if code, said := w.ran(false, shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
+	if code, said := w.ran(shell.ID, "snapshot"); code != 0 || said != "the shell\n" {
 		t.Errorf("by its number: exit %d: %q", code, said)
 	}
 	second := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", shell.ID, "-c", w.dir, "sh", "-c", "exec ./claude 600")
 	until(t, "the second one has the keyboard", func() bool { _, err := w.pane(second).Claude(0, ""); return err == nil })
-	for _, force := range []bool{false, true} {
-		if code, said := w.ran(force, "main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
-			t.Errorf("two: exit %d: %s", code, said)
-		}
+	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, first.ID) || !strings.Contains(said, second) {
+		t.Errorf("two: exit %d: %s", code, said)
 	}
 	w.tmux("kill-pane", "-t", first.ID)
 	w.tmux("kill-pane", "-t", second)
-	if code, said := w.ran(false, "main", "enter"); code != 2 || !strings.Contains(said, "2 panes, none with Claude Code") {
+	if code, said := w.ran("main", "enter"); code != 2 || !strings.Contains(said, "2 panes, 0 with Claude Code") {
 		t.Errorf("none: exit %d: %s", code, said)
 	}
 }

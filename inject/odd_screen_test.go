@@ -30,13 +30,13 @@ func TestOddDialogs(t *testing.T) {
 			"question above\nheader   Colour\nquestion \"One of these: 1. red\"\n❯ 3. option Green"},
 		"output in the middle of the list": {
 			screenOf([]string{ruleLine, " ☐ Colour", "", "Which colour?", "", "❯ 1. Red", "done", "  2. Blue", "  3. Green", "  4. Type something."}, below),
-			"unknown: a dialog of Claude Code's whose rows can be read in two ways"},
+			"unknown: a dialog of Claude Code's that is half drawn"},
 		"output in the middle of a multi-select": {
 			screenOf([]string{ruleLine, "←  ☐ Colour  ✔ Submit  →", "", "Which colours?", "", "❯ 1. [ ] Red", "$ ls", "  2. [ ] Blue", "  3. [ ] Green", "  4. [ ] Type something", "     Submit"}, below),
-			"unknown: a dialog of Claude Code's whose rows can be read in two ways"},
-		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\nnotes    \"press n to add notes\"\n❯ 1. option Side\n  2. option Top\n     chat   Chat about this\n"},
-		"a preview without its first":    {preview("2.", "3."), "unknown: a dialog with previews in a pane too small for it"},
-		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog with previews that is"},
+			"unknown: a dialog of Claude Code's that is half drawn"},
+		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\nnotes    \"press n to add notes\"\n❯ 1. option Side\n  2. option Top\n     below  Chat about this\n"},
+		"a preview without its first":    {preview("2.", "3."), "unknown: a dialog of Claude Code's that is half drawn"},
+		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a review whose question has a bullet": {
 			screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Which?", " ● Really?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}),
 			"review\ntabs     ☒ Q ✔ Submit\n❯ 1. option Submit answers\n  2. option Cancel\nanswer   \"Which? ● Really?\" → \"A\"\n"},
@@ -45,7 +45,7 @@ func TestOddDialogs(t *testing.T) {
 			"prompt busy\n"},
 		"a permission with two cursors": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", " ❯ 1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
-			"unknown: a menu I do not know: Bash command\n"},
+			"unknown: a menu I do not know\n"},
 		"a permission": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", "   1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
 			"permission\n  1. option Yes\n❯ 2. option No\n"},
@@ -67,7 +67,7 @@ func TestTheFieldIsKnownByItsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := strings.NewReplacer("Type something.", "Say something.", "Type\x1b[39m \x1b[38;5;246msomething.", "Say something.").Replace(string(raw))
-		if s := ReadScreen(other); s.Kind != Unknown || !strings.Contains(s.Why, "Say something.") {
+		if s := ReadScreen(other); s.Kind != Unknown {
 			t.Errorf("%s: %s", version, printScreen(s))
 		}
 	}
@@ -85,10 +85,10 @@ func TestCaptureIsTakenApart(t *testing.T) {
 		{"dim ends", "\x1b[2ma\x1b[22mb", 1, ink{}, "ab", 2},
 		{"bold ends", "\x1b[1ma\x1b[22mb", 1, ink{}, "ab", 2},
 		{"reset and set in one", "\x1b[1ma\x1b[0;2mb", 1, ink{dim: true}, "ab", 2},
-		{"of 256 colours", "\x1b[38;5;246ma", 0, ink{fg: "38;5;246"}, "a", 1},
-		{"of all colours", "\x1b[38;2;2;7;1ma", 0, ink{fg: "38;2;2;7;1"}, "a", 1},
-		{"of all colours, with colons", "\x1b[48:2:2:7:1ma", 0, ink{bg: "48;2;2;7;1"}, "a", 1},
-		{"of 16 colours", "\x1b[90;41ma\x1b[39mb", 1, ink{bg: "41"}, "ab", 2},
+		{"of 256 colours", "\x1b[38;5;246ma", 0, ink{colour: "38;5;246"}, "a", 1},
+		{"of all colours", "\x1b[38;2;2;7;1ma", 0, ink{colour: "38;2;2;7;1"}, "a", 1},
+		{"of all colours, with colons", "\x1b[48:2:2:7:1ma", 0, ink{}, "a", 1},
+		{"of 16 colours", "\x1b[90;41ma\x1b[39mb", 1, ink{}, "ab", 2},
 		{"over the end of a line", "\x1b[7m\na\x1b[27m", 0, ink{inverse: true}, "a", 1},
 		{"a hyperlink", "\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\b", 1, ink{}, "ab", 2},
 		{"a joined emoji", "👩\u200d💻b", 2, ink{}, "👩\u200d💻b", 3},

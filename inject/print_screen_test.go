@@ -26,9 +26,6 @@ func printScreen(s Screen) string {
 			case t.Answered:
 				mark = "☒"
 			}
-			if t.Current {
-				mark = "*" + mark
-			}
 			fmt.Fprintf(&b, " %s %s", mark, t.Title)
 		}
 		b.WriteString("\n")

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Running says whether a process is there and has not ended.
-func Running(pid int) bool {
+// alive says whether a process is there and has not ended.
+func alive(pid int) bool {
 	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
@@ -50,12 +50,9 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-// lookUp finds single processes.
-func lookUp() func(pid int) (process, bool) {
-	return func(pid int) (process, bool) {
-		p, _, err := readStat(pid)
-		return p, err == nil
-	}
+func processOf(pid int) (process, bool) {
+	p, _, err := readStat(pid)
+	return p, err == nil
 }
 
 // readStat reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Running says whether a process is there. One that has ended and was not asked for its end yet counts: to tell it apart
+// alive says whether a process is there. One that has ended and was not asked for its end yet counts: to tell it apart
 // would cost a process every two seconds.
-func Running(pid int) bool { return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func alive(pid int) bool { return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // StartOf is when the process started, to the second, in UTC; "" when that cannot be told.
 func StartOf(pid int) string {
@@ -54,13 +54,10 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-// lookUp finds single processes, in a table that is read once.
-func lookUp() func(pid int) (process, bool) {
+func processOf(pid int) (process, bool) {
 	all, _ := processes()
-	return func(pid int) (process, bool) {
-		p, ok := all[pid]
-		return p, ok
-	}
+	p, ok := all[pid]
+	return p, ok
 }
 
 // argsOf splits at blanks: ps does not say where an argument ends.

@@ -1,11 +1,9 @@
 package inject
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -17,7 +15,7 @@ type start struct {
 	grey   ink // how the number is drawn, and with it what is said about a label
 }
 
-var rowNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2})\.( |$)?`) })
+var rowNumber = pattern(`^(\d{1,2})\.( |$)?`)
 
 // rowStart reads a line as the beginning of a row whose mark is in that column. Between mark and number is a blank, and
 // another behind the number, but where a text is longer than a line either may be given up: " 2. Top bar with …" beside a
@@ -45,10 +43,10 @@ func rowStart(l line, mark int) (start, bool) {
 // greyer says whether a line is drawn like the row's number, as descriptions and placeholders are. Where nothing is
 // styled, nothing is.
 func (s start) greyer(l line) bool {
-	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.fg == s.grey.fg && !k.bold })
+	return l.drawn(func(k ink) bool { return k.dim || s.coloured() && k.colour == s.grey.colour && !k.bold })
 }
 
-func (s start) coloured() bool { return s.grey.fg != "" || s.grey.dim }
+func (s start) coloured() bool { return s.grey.colour != "" || s.grey.dim }
 
 // listRow is rowStart in a list of which it is known whether it is a multi-select. 2.1.197 begins descriptions
 // where rows begin in those, so a line there is a row only with a tick box, and with one that is not grey.
@@ -69,7 +67,7 @@ type rowLines struct {
 }
 
 // 2.1.197 gives up the blank behind the box where a text is longer than a line.
-var tickPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[([ ✔])\]( |$)?`) })
+var tickPattern = pattern(`^\[([ ✔])\]( |$)?`)
 
 // splitRows takes a list apart, whose rows have their mark in that column. above are the lines that belong to a row whose
 // beginning is not on the screen. It fails on a list that can be read in two ways: a row's text that looks like the next
@@ -97,8 +95,6 @@ func splitRows(lines []line, mark int, multi bool) (above []line, rows []rowLine
 	return above, rows, true
 }
 
-func (r rowLines) first() string { return r.lines[0].text }
-
 // row is the row's text. The label ends where the grey begins; where nothing is styled, with its first line.
 func (r rowLines) row(kind RowKind, multi bool) Row {
 	out := Row{Kind: kind, Number: r.number, Cursor: r.mark == "❯"}
@@ -116,35 +112,24 @@ func (r rowLines) row(kind RowKind, multi bool) Row {
 	return out
 }
 
-// listTop is where the rows begin: below a blank line. But there can be blank lines in the list too, of a text that a person
-// types, so the row before the first one is looked for above the blank line. It must be drawn as that one is:
-// a question can hold numbered lines.
+// listTop is where the rows begin: they are numbered without a gap, from the last one up to the first, or to one behind which
+// others are hidden. There can be blank lines in a list, of a text that a person types, and numbered lines in a question.
 func listTop(lines []line, multi bool) int {
-	top := runTop(lines, len(lines))
-	for top > 1 {
-		first, found := firstRow(lines[top:], multi)
-		if found && (first.number == 1 || first.mark == "↑") {
-			return top
+	top := len(lines)
+	var first start
+	for i := len(lines) - 1; i >= underRule(lines) && first.number != 1 && first.mark != "↑"; i-- {
+		row, ok := listRow(lines[i], 0, multi)
+		if !ok {
+			continue
 		}
-		before := runTop(lines, top-1)
-		earlier, ok := lastRow(lines[before:top-1], multi)
-		alike := earlier.grey.fg == first.grey.fg && earlier.grey.bold == first.grey.bold
-		if !ok || found && !(alike && earlier.number == first.number-1) {
+		alike := row.coloured() && row.grey == first.grey // then a number is missing, which splitRows says
+		if first.number != 0 && row.number != first.number-1 && !alike {
 			break
 		}
-		top = before
+		top, first = i, row
 	}
-	if indented(lines[:top]) {
+	if !slices.ContainsFunc(lines[:top], func(l line) bool { return !l.blank() && l.indent() < 2 }) {
 		return 0 // the rest of a row whose beginning is not on the screen
-	}
-	return top
-}
-
-// runTop is the first line of those without a blank one, or a rule, between them and end.
-func runTop(lines []line, end int) int {
-	top := end
-	for top > 0 && !lines[top-1].blank() && !lines[top-1].rule() {
-		top--
 	}
 	return top
 }
@@ -158,22 +143,9 @@ func underRule(lines []line) int {
 	return top
 }
 
-func indented(lines []line) bool {
-	return !slices.ContainsFunc(lines, func(l line) bool { return !l.blank() && l.indent() < 2 })
-}
-
 func firstRow(lines []line, multi bool) (start, bool) {
 	for _, l := range lines {
 		if s, ok := listRow(l, 0, multi); ok {
-			return s, true
-		}
-	}
-	return start{}, false
-}
-
-func lastRow(lines []line, multi bool) (start, bool) {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if s, ok := listRow(lines[i], 0, multi); ok {
 			return s, true
 		}
 	}

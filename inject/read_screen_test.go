@@ -90,53 +90,6 @@ func readWant(t *testing.T, file string) map[string]string {
 	return want
 }
 
-// Without styles the same is read, but for what only styles show: the current tab, a suggestion in the box, the end of
-// a label, whether notes are being typed. What can then be read in two ways is not read at all.
-func TestPlainCapturesAgree(t *testing.T) {
-	versions(t, func(t *testing.T, version string) {
-		unread := 0
-		screens := recorded(t, version)
-		for name, capture := range screens {
-			styled, bare := ReadScreen(capture), ReadScreen(plain(capture))
-			bold := styled.Preview && strings.Contains(bare.Why, "without one cursor") // 2.1.197 marks a long label by that alone
-			if bold || styled.Kind != Unknown && bare.Kind == Unknown && strings.Contains(bare.Why, "two ways") {
-				unread++
-				continue
-			}
-			if got, want := printScreen(unstyled(bare)), printScreen(unstyled(styled)); got != want {
-				t.Errorf("%s, without styles, is read as\n%s\nwant\n%s", name, got, want)
-			}
-		}
-		if unread*10 > len(screens) {
-			t.Errorf("%d of %d screens are not read without styles", unread, len(screens))
-		}
-	})
-}
-
-func unstyled(s Screen) Screen {
-	s.Noting = false
-	tabs := s.Tabs
-	s.Tabs = nil
-	for _, tab := range tabs {
-		tab.Current = false
-		s.Tabs = append(s.Tabs, tab)
-	}
-	rows := s.Rows
-	s.Rows = nil
-	for _, r := range rows {
-		r.Label, r.Description = squeeze(r.Label+r.Description), ""
-		r.Cut = false
-		if emptyField[r.Text] {
-			r.Text = ""
-		}
-		s.Rows = append(s.Rows, r)
-	}
-	if s.Kind == Draft && (strings.HasPrefix(s.Draft, "Try ") || strings.HasPrefix(s.Draft, "Press ") || strings.HasPrefix(s.Draft, "All done")) {
-		s.Kind, s.Draft = Prompt, ""
-	}
-	return s
-}
-
 // A dialog that any line has come after is no dialog to type into: the line may be a shell's.
 func TestDialogsAboveAnythingElseAreNotRead(t *testing.T) {
 	after := map[string]string{

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -42,12 +43,41 @@ type Screen struct {
 	Missing bool       // Review: it warns that not all questions are answered
 }
 
+func (s Screen) dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
+
+// row is the row with this number; nil when that is not on the screen.
+func (s Screen) row(n int) *Row {
+	i := slices.IndexFunc(s.Rows, func(r Row) bool { return n > 0 && r.Number == n })
+	if i < 0 {
+		return nil
+	}
+	return &s.Rows[i]
+}
+
+// cursor is the row that the cursor stands on; none when that is not on the screen.
+func (s Screen) cursor() Row {
+	i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
+	if i < 0 {
+		return Row{}
+	}
+	return s.Rows[i]
+}
+
+// toward is the key that moves the cursor to a wanted row.
+func (s Screen) toward(wanted func(Row) bool) Key {
+	at := slices.IndexFunc(s.Rows, func(r Row) bool { return r.Cursor })
+	to := slices.IndexFunc(s.Rows, wanted)
+	if to >= 0 && to < at || to < 0 && s.Above && !s.Below {
+		return KeyUp
+	}
+	return KeyDown
+}
+
 // Tab is one of the tabs of a dialog with several questions; the last one is "Submit".
 type Tab struct {
 	Title    string
 	Answered bool // ☒ or ✔ instead of ☐
 	Submit   bool
-	Current  bool // drawn inverted; only known from a capture with colours
 }
 
 // RowKind is what a row is for.
@@ -57,8 +87,7 @@ const (
 	OptionRow RowKind = "option" // one of the asked options (or of a permission dialog's, or of the review page's choices)
 	OtherRow  RowKind = "other"  // "Type something": a field for the person's own words
 	SubmitRow RowKind = "submit" // multi-select: "Submit", or "Next" where another question follows
-	ChatRow   RowKind = "chat"   // "Chat about this"
-	PlanRow   RowKind = "skip"   // other rows below the rule, such as "Skip interview and plan immediately"
+	BelowRow  RowKind = "below"  // below the rule: "Chat about this", and others such as "Skip interview and plan immediately"
 )
 
 // Row is one line, or a few, of a list that the cursor can stand on.
@@ -79,23 +108,17 @@ type Reviewed struct {
 	Answer   string
 }
 
-var (
-	// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to
-	// interrupt" all the while.
-	spinner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`) })
+// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
+var shellPrompt = pattern(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
-	// shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
-	shellPrompt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^0-9])[$#%>❯➜λ»]$`) })
-
-	transcript = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *Showing detailed transcript`) })
-)
+// pattern compiles an expression when it is first used: most hooks need none.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
 // counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a
 // quotation, or what a program left behind that has ended.
-//
-// A capture without styles (-e left out) is read too. Then a suggestion in the input box is taken for a draft, and a
-// label of several lines cannot be told from its description: the first line is taken for the label.
 func ReadScreen(capture string) Screen {
 	lines := readCapture(capture)
 	if len(lines) == 0 {
@@ -113,47 +136,21 @@ func unknown(why string) Screen { return Screen{Kind: Unknown, Why: why} }
 
 // describe says what stands at the bottom of a screen that is none of the known ones.
 func describe(lines []line) string {
-	last := lines[len(lines)-1].text
+	last := lines[len(lines)-1]
 	switch {
-	case transcript().MatchString(last) || len(lines) > 1 && transcript().MatchString(lines[len(lines)-2].text):
+	case strings.Contains(joined(lines[max(0, len(lines)-2):]), "Showing detailed transcript"):
 		return "Claude Code's transcript (ctrl+o)"
-	case shellPrompt().MatchString(last) && !lines[len(lines)-1].rule():
+	case shellPrompt().MatchString(last.text) && !last.rule():
 		return "a shell"
-	}
-	if title := menuTitle(lines); title != "" && strings.Contains(strings.ToLower(last), "esc") {
-		return "a menu I do not know: " + cutText(title, 60)
+	case strings.Contains(strings.ToLower(last.text), "esc"):
+		return "a menu I do not know"
 	}
 	return "no dialog of Claude Code's"
 }
 
-// menuTitle is the first text under the rule that a menu begins with; 2.1.329 draws some with "▔".
-func menuTitle(lines []line) string {
-	title := ""
-	for i := len(lines) - 1; i >= 0; i-- {
-		switch l := lines[i]; {
-		case l.rule() || !l.blank() && strings.Trim(l.text, "▔") == "":
-			return title
-		case strings.Trim(l.text, " ─╌") != "":
-			title = strings.Join(strings.Fields(l.text), " ")
-		}
-	}
-	return ""
-}
-
-func cutText(s string, n int) string {
+func shorten(s string, n int) string {
 	if rs := []rune(s); len(rs) > n {
 		return string(rs[:n-1]) + "…"
 	}
 	return s
-}
-
-// joined is the text of several lines, as one.
-func joined(lines []line) string {
-	var words []string
-	for _, l := range lines {
-		if t := strings.TrimSpace(l.text); t != "" {
-			words = append(words, t)
-		}
-	}
-	return strings.Join(words, " ")
 }

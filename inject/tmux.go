@@ -2,34 +2,366 @@
 package inject
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
-	"regexp"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
+
+	"gchat-hooks/state"
 )
 
-// tmuxTimeout bounds one call of tmux: a stopped server must not hold a hook.
-const tmuxTimeout = 300 * time.Millisecond
+// Server is one tmux server.
+type Server struct {
+	Socket string // path; "" is the person's default one
+	// Front, where set, is the program that keys are meant for, as tmux names it: tmux drops them when another one has the
+	// pane's keyboard by then. Between our last capture and a key Claude Code can end, and a shell take the key.
+	Front string
+}
 
-var paneID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^%[0-9]+$`) })
+// Pane is a pane as tmux describes it.
+type Pane struct {
+	ID           string // %N
+	Session      string
+	PID          int    // of what tmux started in it, mostly a shell
+	Program      string // the name of what has its keyboard
+	InMode       bool   // scrolled back, or in another mode of tmux that takes the keys
+	Dead         bool
+	InputOff     bool
+	Synchronized bool // what is typed here goes to all panes of the window
+}
 
-// SessionOf names the tmux session that a pane (%N, from $TMUX_PANE) is in. server is $TMUX: the socket's path before
-// the first comma. Panes are addressed by id: a name can be another session's tomorrow.
-func SessionOf(ctx context.Context, server, pane string) (string, error) {
-	socket, _, _ := strings.Cut(server, ",")
-	if socket == "" || !paneID().MatchString(pane) {
-		return "", fmt.Errorf("name tmux session: not in tmux")
+var (
+	ErrNoServer  = errors.New("no tmux server is running")
+	ErrNoPane    = errors.New("no such pane")
+	ErrNoSession = errors.New("no such session")
+
+	// ErrNoKeys says that tmux would keep keys from the pane's program; nothing was sent.
+	ErrNoKeys = errors.New("the pane takes no keys")
+)
+
+// ServerOf is the server that $TMUX ("socket,pid,session") names. tmux itself cuts at the first comma.
+func ServerOf(tmux string) Server {
+	socket, _, _ := strings.Cut(tmux, ",")
+	return Server{Socket: socket}
+}
+
+// DefaultServer is what a plain `tmux` in a plain terminal speaks to: $TMUX_TMPDIR, or /tmp where that is unset or
+// missing, then tmux-UID/default (tmux.c, make_label).
+func DefaultServer(env state.Getenv) Server {
+	dir := env("TMUX_TMPDIR")
+	if _, err := os.Stat(dir); err != nil {
+		dir = "/tmp"
 	}
-	ctx, cancel := context.WithTimeout(ctx, tmuxTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "tmux", "-S", socket, "display-message", "-p", "-t", pane, "#{session_name}")
-	cmd.WaitDelay = tmuxTimeout
-	out, err := cmd.Output()
+	return Server{Socket: filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")}
+}
+
+func (s Server) socket() string { return cmp.Or(s.Socket, DefaultServer(os.Getenv).Socket) }
+
+// callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with SIGSTOP never answers.
+const callTimeout = 3 * time.Second
+
+// elsewhere is where tmux lies on machines whose daemons get a PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
+var elsewhere = []string{
+	"/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
+}
+
+func program() (string, error) {
+	found, err := exec.LookPath("tmux")
+	if err == nil {
+		return found, nil
+	}
+	for _, dir := range elsewhere {
+		if found, err := exec.LookPath(filepath.Join(dir, "tmux")); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("find tmux: %w", err)
+}
+
+// call gives the server one command and returns what it printed. None of the commands used here starts a server that
+// is not running. -u: with LANG=C, tmux would print a session "épic" as "_pic" (3.3a).
+func (s Server) call(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	tmux, err := program()
 	if err != nil {
-		return "", fmt.Errorf("name tmux session: %w", err)
+		return "", err
 	}
-	return strings.TrimSpace(string(out)), nil
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tmux, append([]string{"-u", "-S", s.socket()}, args...)...)
+	cmd.WaitDelay = callTimeout
+	// A group of its own: Ctrl-C in the daemon's terminal must not break off a key that is on its way.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = withoutTmux(os.Environ())
+	cmd.Stdin = stdin
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("tmux did not answer: %w", ctx.Err())
+		}
+		return "", explain(strings.TrimSpace(errs.String()), err)
+	}
+	return out.String(), nil
+}
+
+// withoutTmux takes our own place in a tmux out of the environment: it would stand in for a target that is missing.
+func withoutTmux(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		return strings.HasPrefix(v, "TMUX=") || strings.HasPrefix(v, "TMUX_PANE=")
+	})
+}
+
+// explain turns tmux's words (3.3a) into the errors that callers tell apart.
+func explain(words string, err error) error {
+	has := func(s string) bool { return strings.Contains(words, s) }
+	switch {
+	case has("no server running"), has("server exited"), has("lost server"),
+		has("error connecting to") && (has("No such file") || has("Connection refused") || has("Not a directory")):
+		return ErrNoServer
+	case has("can't find pane"), has("can't find window"):
+		return ErrNoPane
+	case has("can't find session"):
+		return ErrNoSession
+	case words != "":
+		return errors.New(words)
+	}
+	return err
+}
+
+var paneID = pattern(`^%[0-9]+$`)
+
+// callPane is a call whose target is a pane, by its id: a name can be another session's tomorrow.
+func (s Server) callPane(ctx context.Context, pane string, command string, args ...string) (string, error) {
+	if !paneID().MatchString(pane) {
+		return "", fmt.Errorf("%w: %q", ErrNoPane, pane)
+	}
+	return s.call(ctx, nil, append([]string{command, "-t", pane}, args...)...)
+}
+
+// The session's name comes last, for it may hold blanks. tmux lets no tab, line break, colon or dot into it.
+const paneFormat = "#{pane_id} #{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_input_off} #{pane_synchronized} " +
+	"#{s/ /_/:pane_current_command} #{session_name}"
+
+// Panes are all panes of the server, in the order of sessions. A window that belongs to several sessions (a session
+// group, link-window) shows its panes once for each. A server that is not running is ErrNoServer.
+func (s Server) Panes(ctx context.Context) ([]Pane, error) {
+	out, err := s.call(ctx, nil, "list-panes", "-a", "-F", paneFormat)
+	if err != nil {
+		return nil, fmt.Errorf("list panes: %w", err)
+	}
+	var panes []Pane
+	for line := range strings.Lines(out) {
+		p, err := parsePane(line)
+		if err != nil {
+			return nil, fmt.Errorf("list panes: %w", err)
+		}
+		panes = append(panes, p)
+	}
+	return panes, nil
+}
+
+// Pane is the pane with this id (%N) as it is now; ErrNoPane when it was closed.
+func (s Server) Pane(ctx context.Context, id string) (Pane, error) {
+	// display-message succeeds for a pane that is gone and prints the format's blanks (3.3a).
+	out, err := s.callPane(ctx, id, "display-message", "-p", paneFormat)
+	if err != nil {
+		return Pane{}, fmt.Errorf("find pane %s: %w", id, err)
+	}
+	p, err := parsePane(out)
+	if err != nil || p.ID != id {
+		return Pane{}, fmt.Errorf("find pane %s: %w", id, ErrNoPane)
+	}
+	return p, nil
+}
+
+func parsePane(line string) (Pane, error) {
+	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 8)
+	if len(f) < 8 || !paneID().MatchString(f[0]) {
+		return Pane{}, fmt.Errorf("not a pane: %q", line)
+	}
+	pid, _ := strconv.Atoi(f[1]) // a dead pane has none
+	// pane_in_mode counts the modes that lie on top of each other.
+	return Pane{
+		ID: f[0], PID: pid, InMode: f[2] != "0", Dead: f[3] == "1", InputOff: f[4] == "1", Synchronized: f[5] == "1",
+		Program: f[6], Session: f[7],
+	}, nil
+}
+
+// Sessions are the names of the server's sessions.
+func (s Server) Sessions(ctx context.Context) ([]string, error) {
+	out, err := s.call(ctx, nil, "list-sessions", "-F", "#{session_name}")
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' }), nil
+}
+
+// SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it. tmux itself
+// would also take a name for a pattern, an index or "the last one".
+func SessionsCalled(all []string, name string) (begin []string) {
+	kept := strings.NewReplacer(":", "_", ".", "_").Replace(name) // what tmux makes of a name that it is given
+	for _, exact := range []string{name, kept} {
+		if slices.Contains(all, exact) {
+			return []string{exact}
+		}
+	}
+	for _, other := range all {
+		if kept != "" && strings.HasPrefix(other, kept) && !slices.Contains(begin, other) {
+			begin = append(begin, other)
+		}
+	}
+	return begin
+}
+
+// LastTyped is when a person last did something in a terminal that shows this pane's session, in whole seconds; zero when
+// none is attached. Measured with tmux 3.3a: a terminal's keys, pastes, mouse (also mere moves, where the mouse is on),
+// focus in and out (where focus-events is on) and late answers to tmux's questions count; so does attaching. What goes
+// through tmux's commands does not, our own keys least of all; nor do output, a resize, a switch to another session, or
+// Ctrl-Z of the client. In control mode (iTerm2's tmux -CC) keys are commands too: of such a client only its attaching is
+// known. A read-only client types nothing and is left out.
+func (s Server) LastTyped(ctx context.Context, p Pane) (time.Time, error) {
+	shown, err := s.sessionsShowing(ctx, p.ID)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for a person's keys: %w", err)
+	}
+	out, err := s.call(ctx, nil, "list-clients", "-F", "#{client_activity} #{client_readonly} #{client_session}")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for a person's keys: %w", err)
+	}
+	var last time.Time
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(f) < 3 || f[1] == "1" || !slices.Contains(shown, f[2]) {
+			continue
+		}
+		if seconds, err := strconv.ParseInt(f[0], 10, 64); err == nil && time.Unix(seconds, 0).After(last) {
+			last = time.Unix(seconds, 0)
+		}
+	}
+	return last, nil
+}
+
+// sessionsShowing are the sessions that a pane belongs to: a window can belong to several.
+func (s Server) sessionsShowing(ctx context.Context, pane string) (names []string, err error) {
+	panes, err := s.Panes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range panes {
+		if p.ID == pane {
+			names = append(names, p.Session)
+		}
+	}
+	if len(names) == 0 {
+		return nil, ErrNoPane
+	}
+	return names, nil
+}
+
+// Capture is the pane's visible screen with its colours as escape sequences, one line of text per line of the screen,
+// without the blanks at their ends. While a person has scrolled back it is still the live screen, which the person does
+// not see (capture-pane reads the mode's own screen only with -M, from tmux 3.4 on; measured on 3.3a).
+func (s Server) Capture(ctx context.Context, pane string) (string, error) {
+	out, err := s.callPane(ctx, pane, "capture-pane", "-p", "-e")
+	if err != nil {
+		return "", fmt.Errorf("capture pane: %w", err)
+	}
+	return out, nil
+}
+
+// History is the last lines of the pane without colours, what has scrolled off its top included and the empty rest of
+// the screen left out.
+func (s Server) History(ctx context.Context, pane string, lines int) (string, error) {
+	out, err := s.callPane(ctx, pane, "capture-pane", "-p", "-S", strconv.Itoa(-lines))
+	if err != nil {
+		return "", fmt.Errorf("capture pane: %w", err)
+	}
+	all := slices.Collect(strings.Lines(strings.TrimRight(out, " \n") + "\n"))
+	return strings.Join(all[max(0, len(all)-lines):], ""), nil
+}
+
+// Snapshot is what a pane showed at one moment.
+type Snapshot struct {
+	Pane    string   // its id
+	Session string   // tmux's name
+	Others  []string // names of other sessions that show the pane: of its group, or with a linked window
+	Screen  string   // its last lines with their styles, what has scrolled off the top included: for ReadScreen
+	Lines   []string // the same without styles, the empty rest of the screen left out
+}
+
+// TakeSnapshot takes a pane's session, its screen and its last lines with one call of tmux. pane is an id (%N); "" is the
+// active pane of the session that tmux ($TMUX: "socket,pid,session") names. Errors are ErrNoServer, ErrNoPane,
+// ErrNoSession and a tmux that does not answer.
+func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, error) {
+	target := pane
+	if _, own, _ := strings.Cut(tmux, ","); target == "" {
+		_, session, _ := strings.Cut(own, ",")
+		if _, err := strconv.Atoi(session); err != nil {
+			return Snapshot{}, fmt.Errorf("capture session %q: %w", session, ErrNoSession)
+		}
+		target = "$" + session + ":"
+	} else if !paneID().MatchString(pane) {
+		return Snapshot{}, fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
+	}
+	const format = "#{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
+	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
+		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
+	}
+	first, capture, _ := strings.Cut(out, "\n")
+	words := strings.SplitN(first, " ", 3)
+	if len(words) < 3 || words[0] == "" {
+		return Snapshot{}, fmt.Errorf("capture pane: %w", ErrNoPane)
+	}
+	s := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
+	if words[1] == "1" {
+		names, err := ServerOf(tmux).sessionsShowing(ctx, s.Pane)
+		if err != nil {
+			return Snapshot{}, fmt.Errorf("capture pane: %w", err)
+		}
+		s.Others = slices.DeleteFunc(names, func(name string) bool { return name == s.Session })
+	}
+	for _, l := range readCapture(capture) {
+		s.Lines = append(s.Lines, l.text)
+	}
+	s.Lines = s.Lines[max(0, len(s.Lines)-lines):]
+	return s, nil
+}
+
+// Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which a person chooses something, are
+// left alone.
+func (s Server) Unscroll(ctx context.Context, pane string) error {
+	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
+	if _, err := s.callPane(ctx, pane, "if-shell", "-F", scrolled, "send-keys -t "+pane+" -X cancel"); err != nil {
+		return fmt.Errorf("leave copy mode: %w", err)
+	}
+	return nil
+}
+
+// LockPane makes its holder the only one of ours, in any process of this person, that types into the pane;
+// state.ErrLocked when another does. Servers are told apart by the socket's real path: /tmp is a link on macOS.
+func LockPane(userState string, s Server, pane string) (*state.Lock, error) {
+	socket := s.socket()
+	if real, err := filepath.EvalSymlinks(socket); err == nil {
+		socket = real
+	}
+	sum := sha256.Sum256([]byte(socket + "\x00" + pane))
+	l, err := state.TryLock(filepath.Join(userState, "panes", hex.EncodeToString(sum[:8])+".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("take pane %s: %w", pane, err)
+	}
+	return l, nil
 }

@@ -220,8 +220,7 @@ func (d *Daemon) standing(ctx context.Context, to inject.Target, q *state.Questi
 	if _, err := pane.Claude(to.ClaudePID, to.ClaudeStart); err != nil {
 		return inject.Unseen, err
 	}
-	standing, _, err := d.typist(q.Path).Look(ctx, to, choices(q))
-	return standing, err
+	return d.typist(q.Path).Standing(ctx, to, choices(q))
 }
 
 // spoiled says that a person has to look. No further key is sent for this question.

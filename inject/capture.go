@@ -5,14 +5,15 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws a placeholder dim or, like
 // the rows' numbers and descriptions, in the theme's grey; the place where a person types is one inverse cell.
 type ink struct {
-	fg, bg    string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
-	bold, dim bool
-	inverse   bool
+	colour             string // the SGR parameters, e.g. "38;5;246"; "" is the terminal's own
+	bold, dim, inverse bool
 }
 
 // cell is one character with what combines with it.
@@ -32,26 +33,27 @@ type line struct {
 }
 
 func newLine(cells []cell) line {
-	end := len(cells)
-	for end > 0 && cells[end-1].blank() {
-		end--
+	var l line
+	end := 0
+	for i, c := range cells {
+		l.typing = l.typing || c.ink.inverse
+		if !c.blank() {
+			end = i + 1
+		}
 	}
+	l.cells = cells[:end:end]
 	var b strings.Builder
-	for _, c := range cells[:end] {
+	for _, c := range l.cells {
 		b.WriteString(c.text)
 	}
-	typing := false
-	for _, c := range cells {
-		typing = typing || c.ink.inverse
-	}
-	return line{cells[:end:end], b.String(), typing}
+	l.text = b.String()
+	return l
 }
 
 func (l line) blank() bool { return len(l.cells) == 0 }
 
 // indent counts the columns before the text.
-func (l line) indent() int {
-	n := 0
+func (l line) indent() (n int) {
 	for _, c := range l.cells {
 		if !c.blank() {
 			break
@@ -61,36 +63,35 @@ func (l line) indent() int {
 	return n
 }
 
-func (l line) width() int {
-	n := 0
+func (l line) width() (n int) {
 	for _, c := range l.cells {
 		n += c.width
 	}
 	return n
 }
 
-// from is the line's text beginning at a column.
-func (l line) from(column int) line {
+// index is the first cell that begins at a column or behind it.
+func (l line) index(column int) int {
 	at := 0
 	for i, c := range l.cells {
 		if at >= column {
-			return newLine(l.cells[i:])
+			return i
 		}
 		at += c.width
 	}
-	return line{}
+	return len(l.cells)
 }
+
+// from is the line's text beginning at a column.
+func (l line) from(column int) line { return newLine(l.cells[l.index(column):]) }
 
 // before is the line's text up to a column.
 func (l line) before(column int) line {
-	at := 0
-	for i, c := range l.cells {
-		at += c.width
-		if at > column {
-			return newLine(l.cells[:i])
-		}
+	end := l.index(column)
+	if end > 0 && newLine(l.cells[:end]).width() > column { // the column is the right half of a wide character
+		end--
 	}
-	return l
+	return newLine(l.cells[:end])
 }
 
 // at is the character at a column; "" behind the end, and in the right half of a wide one.
@@ -126,21 +127,39 @@ func (l line) rule() bool {
 	return len(l.cells) >= 8 && strings.Trim(l.text, "─") == ""
 }
 
-// readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it.
-func readCapture(capture string) []line {
-	var (
-		lines []line
-		cells []cell
-		now   ink
-	)
+// joined is the text of several lines, as one.
+func joined(lines []line) string {
+	var words []string
+	for _, l := range lines {
+		if t := strings.TrimSpace(l.text); t != "" {
+			words = append(words, t)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// longestEscape bounds one escape sequence in a capture, a hyperlink's address included.
+const longestEscape = 1024
+
+// readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it. Of escape
+// sequences only SGR means something here; the others are hyperlinks (OSC 8) and what a program might have left.
+func readCapture(capture string) (lines []line) {
+	var cells []cell
+	var now ink
 	for len(capture) > 0 {
 		if capture[0] == '\x1b' {
-			capture = skipEscape(capture, &now)
+			escape := escapeSequence().FindString(capture[:min(len(capture), longestEscape)])
+			capture = capture[len(escape):]
+			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR && strings.HasPrefix(escape, "\x1b[") {
+				now.apply(parameters[2:])
+			}
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(capture)
 		text := capture[:size]
 		capture = capture[size:]
+		// tmux keeps what a zero width joiner joins in one cell.
+		joins := len(cells) > 0 && strings.HasSuffix(cells[len(cells)-1].text, "\u200d")
 		switch {
 		case r == '\n':
 			l := newLine(cells)
@@ -149,57 +168,20 @@ func readCapture(capture string) []line {
 		case r == '\t': // tmux stores no tabs; a saved screen may
 			cells = append(cells, cell{" ", 1, now})
 		case r < ' ' || r == 0x7f:
-		case runeWidth(r) == 0 || joins(cells):
-			if len(cells) > 0 {
-				cells[len(cells)-1].text += text
-			}
-		default:
+		case joins || runeWidth(r) == 0 && len(cells) > 0:
+			cells[len(cells)-1].text += text
+		case runeWidth(r) > 0:
 			cells = append(cells, cell{text, runeWidth(r), now})
 		}
 	}
-	if len(cells) > 0 {
-		lines = append(lines, newLine(cells))
-	}
+	lines = append(lines, newLine(cells))
 	for len(lines) > 0 && lines[len(lines)-1].blank() {
 		lines = lines[:len(lines)-1]
 	}
 	return lines
 }
 
-// joins says whether the next character belongs to the last cell: tmux keeps what a zero width joiner joins in one.
-func joins(cells []cell) bool {
-	return len(cells) > 0 && strings.HasSuffix(cells[len(cells)-1].text, "\u200d")
-}
-
-// skipEscape reads one escape sequence. Only SGR means something here; the others are hyperlinks (OSC 8) and what a
-// program might have left.
-func skipEscape(s string, now *ink) string {
-	if len(s) < 2 {
-		return ""
-	}
-	switch s[1] {
-	case '[':
-		end := strings.IndexFunc(s[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
-		if end < 0 {
-			return ""
-		}
-		if s[2+end] == 'm' {
-			now.apply(s[2 : 2+end])
-		}
-		return s[2+end+1:]
-	case ']':
-		bell, st := strings.IndexByte(s, '\a'), strings.Index(s, "\x1b\\")
-		switch {
-		case st >= 0 && (bell < 0 || st < bell):
-			return s[st+2:]
-		case bell >= 0:
-			return s[bell+1:]
-		}
-		return ""
-	}
-	return s[2:]
-}
-
+// apply changes the style by the parameters of one SGR sequence. A background says nothing that is asked for here.
 func (k *ink) apply(parameters string) {
 	ps := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(ps) == 0 {
@@ -223,28 +205,21 @@ func (k *ink) apply(parameters string) {
 			k.bold, k.dim = false, false
 		case n == 27:
 			k.inverse = false
-		case n == 38 || n == 48:
-			rest := min(len(ps)-i, 3) // 38;5;N
+		case n == 38 || n == 48: // 38;5;N or 38;2;R;G;B
+			size := 3
 			if i+1 < len(ps) && ps[i+1] == "2" {
-				rest = min(len(ps)-i, 5) // 38;2;R;G;B
+				size = 5
 			}
-			k.colour(n == 38, strings.Join(ps[i:i+rest], ";"))
-			i += rest - 1
-		case n == 39 || n == 49:
-			k.colour(n == 39, "")
+			end := min(len(ps), i+size)
+			if n == 38 {
+				k.colour = strings.Join(ps[i:end], ";")
+			}
+			i = end - 1
+		case n == 39:
+			k.colour = ""
 		case n >= 30 && n <= 37 || n >= 90 && n <= 97:
-			k.colour(true, ps[i])
-		case n >= 40 && n <= 47 || n >= 100 && n <= 107:
-			k.colour(false, ps[i])
+			k.colour = ps[i]
 		}
-	}
-}
-
-func (k *ink) colour(text bool, c string) {
-	if text {
-		k.fg = c
-	} else {
-		k.bg = c
 	}
 }
 
@@ -286,9 +261,9 @@ func Width(s string) (n int) {
 	return n
 }
 
-// runeWidth is how many columns a character takes: the ranges of Unicode's East Asian Width W and F, with the emoji.
-// tmux 3.3a and Claude Code agree on those that labels are made of; where they do not, a dialog with previews is not
-// read (its box is no longer straight).
+// runeWidth is how many columns a character takes: two for Unicode's East Asian Width W and F, which the emoji have. tmux 3.3a
+// and Claude Code agree on those that labels are made of; where they do not, a dialog with previews is not read (its box is
+// no longer straight).
 func runeWidth(r rune) int {
 	switch {
 	case r == 0x200b, r == 0x200d, r == 0xfeff, r >= 0xfe00 && r <= 0xfe0f, r >= 0x1f3fb && r <= 0x1f3ff,
@@ -296,28 +271,11 @@ func runeWidth(r rune) int {
 		return 0
 	case r < 0x1100:
 		return 1
-	case r <= 0x115f, r >= 0x2e80 && r <= 0x303e, r >= 0x3041 && r <= 0xa4cf, r >= 0xa960 && r <= 0xa97c,
-		r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff, r >= 0xfe10 && r <= 0xfe19, r >= 0xfe30 && r <= 0xfe6b,
-		r >= 0xff01 && r <= 0xff60,
-		r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1f64f, r >= 0x1f680 && r <= 0x1f6fc, r >= 0x1f7e0 && r <= 0x1f7eb,
-		r >= 0x1f900 && r <= 0x1f9ff, r >= 0x1fa70 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+	case r >= 0x1f1e6 && r <= 0x1f1ff: // a letter of a flag
 		return 2
 	}
-	return narrowEmoji(r)
-}
-
-// narrowEmoji knows the wide ones among the symbols of the first plane, which are mostly narrow.
-func narrowEmoji(r rune) int {
-	switch {
-	case r >= 0x231a && r <= 0x231b, r == 0x2329, r == 0x232a, r >= 0x23e9 && r <= 0x23ec, r == 0x23f0, r == 0x23f3,
-		r >= 0x25fd && r <= 0x25fe, r >= 0x2614 && r <= 0x2615, r >= 0x2648 && r <= 0x2653, r == 0x267f, r == 0x2693, r == 0x26a1,
-		r >= 0x26aa && r <= 0x26ab,
-		r >= 0x26bd && r <= 0x26be, r >= 0x26c4 && r <= 0x26c5, r == 0x26ce, r == 0x26d4, r == 0x26ea, r >= 0x26f2 && r <= 0x26f3,
-		r == 0x26f5, r == 0x26fa, r == 0x26fd, r == 0x2705, r >= 0x270a && r <= 0x270b, r == 0x2728, r == 0x274c, r == 0x274e,
-		r >= 0x2753 && r <= 0x2755, r == 0x2757, r >= 0x2795 && r <= 0x2797, r == 0x27b0, r == 0x27bf, r >= 0x2b1b && r <= 0x2b1c,
-		r == 0x2b50, r == 0x2b55, r == 0x1f004, r == 0x1f0cf, r == 0x1f18e, r >= 0x1f191 && r <= 0x1f19a,
-		r >= 0x1f1e6 && r <= 0x1f202, r >= 0x1f210 && r <= 0x1f23b, r >= 0x1f240 && r <= 0x1f248, r >= 0x1f250 && r <= 0x1f251,
-		r >= 0x1f260 && r <= 0x1f265:
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
 		return 2
 	}
 	return 1

@@ -1,0 +1,404 @@
+package inject
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// Target is where an answer belongs: the pane, and the Claude Code in it that asked.
+type Target struct {
+	Server      Server
+	Pane        string // %N
+	ClaudePID   int    // 0 takes whatever Claude Code has the pane's keyboard
+	ClaudeStart string // see StartOf; "" is unknown
+}
+
+// Choice is one prompt of the dialog with what is to be answered, in the order of the dialog.
+type Choice struct {
+	Prompt state.Prompt
+	Answer state.Answer
+}
+
+// Result is what became of an answer.
+type Result string
+
+const (
+	Injected  Result = "injected" // the dialog took it and closed
+	Unchanged Result = "clean"    // not delivered, and nothing of it is left in the pane
+	Dirty     Result = "dirty"    // not delivered, or not for sure, and a person must look at the pane
+)
+
+// Outcome says how an answer went.
+type Outcome struct {
+	Result  Result
+	Why     string   // for a person, one sentence without a full stop; "" when Injected as meant
+	Keys    int      // keys and pieces of text that were sent, those that took something back included
+	Steps   []string // what they were, in words; of a dry run, the answers that would be typed
+	Removed bool     // control characters were taken out of the text
+	Gone    bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
+}
+
+// Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
+// dialog that asked, as the last key should have left it, and after every key its effect is awaited. The zero value works.
+type Typist struct {
+	UserState string // the person's state folder, for the pane's lock
+
+	// Before is called before every key or piece of text, for the caller to write it down; commit says that this key may
+	// submit the answer to Claude. An error stops the answer before the key; it does not stop what takes an answer back.
+	Before func(key string, commit bool) error
+	DryRun bool // checks place and dialog, and says what it would type
+
+	Patience time.Duration // how long a key's effect is awaited; 0 is 2.5 s
+	Quiet    time.Duration // how long no person has typed in the session's terminals; 0 is 3 s
+	Idle     time.Duration // after which a pane that was left scrolled back is set right; 0 is a minute
+}
+
+const (
+	keyPatience = 2500 * time.Millisecond
+	quiet       = 3 * time.Second
+	idle        = time.Minute
+
+	// strayTime is how long the input box is watched for a key of ours that came after the dialog had closed: a busy 2.1.329
+	// shows one more than 400 ms later.
+	strayTime = 2 * time.Second
+
+	endingTime = 20 * time.Second // bounds what is done at the end, also when the caller has given up
+)
+
+// closed is why an answer cannot be typed any more: its dialog is not open.
+type closed string
+
+func (c closed) Error() string { return string(c) }
+
+// answering is one answer on its way into a dialog.
+type answering struct {
+	Typist
+	keyboard
+	at   Target
+	acts []act
+
+	lastTyped time.Time // by a person, when it began
+	page      page      // the page that is open, as it must look
+	filled    int       // pages that were left with our answer
+	last      step      // the last one that was sent
+	unseen    bool      // its effect was not seen
+	backing   bool      // what was typed is being taken back
+	removed   bool
+}
+
+// Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
+// cannot be delivered; then a text that stands alone in its field, or in the input box, is cleared once.
+func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
+	a := t.answering(at)
+	acts, removed, err := plan(choices)
+	a.acts, a.removed = acts, removed
+	if err != nil {
+		return a.ended(Unchanged, err)
+	}
+	lock, err := LockPane(t.UserState, at.Server, at.Pane)
+	if errors.Is(err, state.ErrLocked) {
+		err = mismatch("another answer is being typed into that pane")
+	}
+	if err != nil {
+		return a.ended(Unchanged, err)
+	}
+	defer lock.Unlock()
+	if err := a.arrive(ctx); err != nil {
+		return a.ended(Unchanged, err)
+	}
+	if t.DryRun {
+		for _, act := range acts {
+			a.pressed = append(a.pressed, act.words())
+		}
+		return a.ended(Unchanged, nil)
+	}
+	err = a.fillPages(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingTime)
+	defer cancel()
+	a.backing = true
+	if err != nil {
+		return a.takeBack(ctx, err)
+	}
+	return a.confirm(ctx)
+}
+
+func (t Typist) answering(at Target) *answering {
+	a := &answering{Typist: t, at: at}
+	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
+	return a
+}
+
+// ended is the outcome.
+func (a *answering) ended(r Result, err error) Outcome {
+	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed}
+	if a.DryRun {
+		out.Keys = 0
+	}
+	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
+		err = closed("its tmux pane is closed")
+	}
+	if err != nil {
+		out.Why = err.Error()
+	}
+	var gone closed
+	out.Gone = errors.As(err, &gone) || r != Injected && a.screen.Kind == Prompt && !a.screen.Busy
+	return out
+}
+
+// arrive makes sure that keys would reach the Claude Code that asked and that its dialog is open, untouched and settled.
+func (a *answering) arrive(ctx context.Context) error {
+	p, err := a.server.Pane(ctx, a.pane)
+	if err != nil {
+		return err
+	}
+	last, err := a.server.LastTyped(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p.InMode && !a.DryRun {
+		if err := a.unscroll(ctx, last); err != nil {
+			return err
+		}
+	}
+	if recent(last, cmp.Or(a.Quiet, quiet)) {
+		return mismatch("somebody is typing in that pane")
+	}
+	a.lastTyped = last
+	if err := a.mayType(ctx); err != nil {
+		return err
+	}
+	a.page = a.open(0)
+	err = a.settled(ctx, a.untouched)
+	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
+		return closed(err.Error())
+	}
+	return err
+}
+
+// recent says whether that was less than so long ago. A time to come is of a clock that was set back since: it says nothing,
+// and must not hold the answer until then.
+func recent(at time.Time, ago time.Duration) bool {
+	d := time.Since(at)
+	return d < ago && d > -2*time.Second // tmux counts whole seconds
+}
+
+// unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. A person who scrolled a
+// moment ago reads there and is left alone.
+func (a *answering) unscroll(ctx context.Context, last time.Time) error {
+	if recent(last, cmp.Or(a.Idle, idle)) {
+		return mismatch("the pane is scrolled back and somebody was there a moment ago")
+	}
+	return a.server.Unscroll(ctx, a.pane)
+}
+
+// mayType says whether keys would reach the Claude Code that asked, and no person types.
+func (a *answering) mayType(ctx context.Context) error {
+	p, err := a.server.Pane(ctx, a.pane)
+	switch {
+	case err != nil:
+		return err
+	case p.Dead:
+		return closed("what ran in its pane has ended")
+	case p.InMode && !a.DryRun:
+		return mismatch("the pane is scrolled back or in another mode of tmux")
+	case p.InputOff:
+		return mismatch("the pane's input is switched off")
+	case p.Synchronized:
+		return mismatch("what is typed in that pane goes to all panes of its window")
+	}
+	if _, err := p.Claude(a.at.ClaudePID, a.at.ClaudeStart); err != nil {
+		return err
+	}
+	a.server.Front = p.Program
+	last, err := a.server.LastTyped(ctx, p)
+	if err == nil && last.After(a.lastTyped) {
+		return mismatch("somebody is typing in that pane")
+	}
+	return err
+}
+
+// mayPress is asked before every key. What takes an answer back must be quick, and reads the screen all the same.
+func (a *answering) mayPress(ctx context.Context, s step) error {
+	if !a.backing {
+		if err := a.mayType(ctx); err != nil {
+			return err
+		}
+	}
+	if a.Before == nil {
+		return nil
+	}
+	if err := a.Before(s.name, s.commit); err != nil && !a.backing {
+		return fmt.Errorf("write down the key: %w", err)
+	}
+	return nil
+}
+
+// open is a question's page before anything was done to it.
+func (a *answering) open(i int) page {
+	return page{act: a.acts[i], index: i, of: len(a.acts), ticks: map[int]bool{}}
+}
+
+// untouched says why the first page is not as it was asked. A person may have left the cursor on the empty field.
+func (a *answering) untouched(s Screen) string {
+	a.page.cursor = 0
+	if at := s.cursor(); at.Kind == OtherRow && at.Text == "" {
+		a.page.cursor = at.Number
+	}
+	return a.page.differs(s)
+}
+
+// reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
+func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
+
+// press sends one step and remembers it.
+func (a *answering) press(ctx context.Context, s step) error {
+	sent := len(a.pressed)
+	err := a.send(ctx, s)
+	if len(a.pressed) > sent && !a.backing {
+		a.last, a.unseen = s, err != nil
+	}
+	return err
+}
+
+// confirm makes sure that the key which closed the dialog was ours: one that stands in the input box came too late.
+func (a *answering) confirm(ctx context.Context) Outcome {
+	const before = closed("the question was answered or left in the terminal a moment before")
+	stray, cleared := a.clearStray(ctx)
+	switch {
+	case !stray:
+		return a.ended(Injected, nil)
+	case !cleared || a.reviewed(): // our answers may have been submitted by a person
+		return a.ended(Dirty, before)
+	}
+	return a.ended(Unchanged, before)
+}
+
+// takeBack ends an answer that cannot go on. A text of ours that stands alone in its field is cleared once; what else was
+// ticked, typed or left on another page stays, for a person to look at.
+func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
+	if len(a.pressed) == 0 {
+		return a.ended(Unchanged, cause)
+	}
+	if err := a.calm(ctx); err != nil {
+		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived: %w", cause, err))
+	}
+	nothing := a.filled == 0 // of ours was on a page
+	switch {
+	case a.dialogOpen():
+		a.clearField(ctx)
+		a.page = a.open(0)
+		nothing = nothing && a.untouched(a.screen) == ""
+	case a.screen.Kind == Unknown:
+		nothing = false
+	default:
+		cause = closed("the question was answered or left in the terminal")
+		stray, cleared := a.clearStray(ctx)
+		nothing = nothing && a.page.text+a.page.notes == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
+	}
+	if nothing {
+		return a.ended(Unchanged, cause)
+	}
+	return a.ended(Dirty, cause)
+}
+
+// calm waits until the screen stands, and is known if it can be.
+func (a *answering) calm(ctx context.Context) error {
+	err := a.settled(ctx, func(s Screen) string { return s.Why })
+	var unknown mismatch
+	if errors.As(err, &unknown) {
+		return nil
+	}
+	return err
+}
+
+// dialogOpen says whether a page of the dialog is on the screen. A review page may be another dialog's.
+func (a *answering) dialogOpen() bool {
+	return a.screen.Kind == Review ||
+		slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
+}
+
+// clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.
+func (a *answering) clearField(ctx context.Context) {
+	typed := a.screen.cursor().Text
+	if typed == "" || !Begins(typed, a.page.act.text) {
+		return
+	}
+	_ = a.clear(ctx, func(s Screen) bool { return s.cursor().Kind == OtherRow && s.cursor().Text == "" })
+}
+
+// longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
+var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
+
+// clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
+// Where it stands alone, the box is cleared once.
+func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
+	last := a.last.leaves
+	if last == "" {
+		return false, false
+	}
+	alone := func(s Screen) bool {
+		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
+	}
+	err := a.await(ctx, strayTime, 0, func(s Screen) error {
+		if alone(s) {
+			return nil
+		}
+		return errNoEffect
+	})
+	if err != nil {
+		return a.screen.Kind == Draft && Ends(last, a.screen.Draft), false
+	}
+	return true, a.clear(ctx, func(s Screen) bool { return s.Kind == Prompt }) == nil
+}
+
+// clear presses C-u once in a field, which empties it when it holds one line.
+func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
+	was := a.screen
+	s := keyStep(KeyClear)
+	s.before = func(now Screen) string {
+		if !sameScreen(now, was) {
+			return "it changed in the terminal"
+		}
+		return ""
+	}
+	s.after = func(now Screen) error {
+		if !empty(now) {
+			return errNoEffect
+		}
+		return nil
+	}
+	return a.press(ctx, s)
+}
+
+// Standing is how a dialog stands in its pane.
+type Standing string
+
+const (
+	Unseen Standing = ""     // cannot be told: the pane shows something that is not known
+	Open   Standing = "open" // one of its pages is on the screen
+	Gone   Standing = "gone" // it is not on the screen, something else of Claude Code's is
+)
+
+// Standing says how the dialog stands, and types nothing.
+func (t Typist) Standing(ctx context.Context, at Target, choices []Choice) (Standing, error) {
+	a := t.answering(at)
+	for _, c := range choices {
+		a.acts = append(a.acts, act{prompt: c.Prompt})
+	}
+	if err := a.calm(ctx); err != nil {
+		return Unseen, err
+	}
+	switch {
+	case a.dialogOpen():
+		return Open, nil
+	case a.screen.Kind == Unknown:
+		return Unseen, nil
+	}
+	return Gone, nil
+}

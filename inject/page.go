@@ -1,0 +1,431 @@
+package inject
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+// act is how one prompt is answered at the keyboard.
+type act struct {
+	prompt  state.Prompt
+	numbers []int  // of the options that are chosen, as the dialog numbers them, ascending
+	text    string // the person's own words
+	notes   string // a remark beside the choice
+}
+
+// plan is what is to be done, page by page. removed says that control characters were taken out of a text.
+func plan(choices []Choice) (acts []act, removed bool, err error) {
+	if len(choices) == 0 {
+		return nil, false, errors.New("there is nothing to answer")
+	}
+	for _, c := range choices {
+		a := act{prompt: c.Prompt}
+		var cutText, cutNotes bool
+		a.text, cutText = typeable(c.Answer.Text)
+		a.notes, cutNotes = typeable(c.Answer.Notes)
+		removed = removed || cutText || cutNotes
+		if err := a.choose(c.Answer.Labels); err != nil {
+			return nil, removed, err
+		}
+		if len(a.numbers) == 0 && a.text == "" {
+			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
+		}
+		acts = append(acts, a)
+	}
+	return acts, removed, nil
+}
+
+// typeable is a text as it is typed: without what a terminal would obey, and without white space at its ends, which
+// Claude Code takes off as well.
+func typeable(text string) (string, bool) {
+	clean, removed := Clean(text)
+	return strings.TrimSpace(clean), removed
+}
+
+// choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
+func (a *act) choose(labels []string) error {
+	const digits = 9 - 2 // "Type something" and "Chat about this" have numbers too
+	if len(a.prompt.Options) > digits {
+		return fmt.Errorf("%d options are more than the dialog can have", len(a.prompt.Options))
+	}
+	if len(labels) > 1 && !a.prompt.MultiSelect {
+		return fmt.Errorf("%q takes one choice, not %d", shorten(a.prompt.Question, 60), len(labels))
+	}
+	for _, label := range labels {
+		i := slices.IndexFunc(a.prompt.Options, func(o state.Option) bool { return o.Label == label })
+		if i < 0 {
+			return fmt.Errorf("%q is not an option of %q", shorten(label, 40), shorten(a.prompt.Question, 60))
+		}
+		if !slices.Contains(a.numbers, i+1) {
+			a.numbers = append(a.numbers, i+1)
+		}
+	}
+	slices.Sort(a.numbers)
+	return nil
+}
+
+// drawn is the act on the page as it is drawn. A remark has a place only beside options with previews; a single choice
+// with previews has none for own words but its field for notes; and where own words are typed, a choice and a remark go
+// with them, so that nothing of what the person said is lost.
+func (a act) drawn(preview bool) act {
+	switch {
+	case a.prompt.MultiSelect:
+		a.text, a.notes = dashed(a.text, a.notes), ""
+	case preview && a.text != "":
+		a.notes, a.text, a.numbers = a.words(), "", nil
+	case !preview && (a.text != "" || a.notes != ""):
+		a.text, a.notes, a.numbers = a.words(), "", nil
+	}
+	return a
+}
+
+// words are choice, own words and remark in one text.
+func (a act) words() string { return dashed(a.reviewed(), a.notes) }
+
+// reviewed is how the review page shows the answer.
+func (a act) reviewed() string {
+	var labels []string
+	for _, n := range a.numbers {
+		labels = append(labels, a.prompt.Options[n-1].Label)
+	}
+	return state.Answer{Labels: labels, Text: a.text}.Value()
+}
+
+func dashed(text, remark string) string {
+	if text == "" || remark == "" {
+		return text + remark
+	}
+	return text + " – " + remark
+}
+
+// field is the number of the row for own words.
+func (a act) field() int { return len(a.prompt.Options) + 1 }
+
+// page is how a question's page must look: the question, and what was done to it so far.
+type page struct {
+	act    act
+	index  int // of the question
+	of     int // questions
+	cursor int // the number of the row it stands on; 0 is any row but the field for own words
+	ticks  map[int]bool
+	text   string // in the field for own words
+	noting bool   // the keys go to the field for notes
+	notes  string
+}
+
+// ticked is the page with one more tick, or one less.
+func (g page) ticked(number int, on bool) page {
+	g.ticks = maps.Clone(g.ticks)
+	g.ticks[number] = on
+	return g
+}
+
+// written is the page with more text in the field that has the keys.
+func (g page) written(more string) page {
+	if g.noting {
+		g.notes += more
+		return g
+	}
+	g.text += more
+	if g.act.prompt.MultiSelect { // typing ticks the row
+		return g.ticked(g.act.field(), true)
+	}
+	return g
+}
+
+// differs says, for a person, what about the screen is not as it must be; "" when nothing is.
+func (g page) differs(s Screen) string {
+	if why := g.changed(s); why != "" {
+		return why
+	}
+	at := s.cursor()
+	if g.cursor == 0 && at.Kind == OtherRow || g.cursor != 0 && at.Cursor && at.Number != g.cursor {
+		return "its cursor was moved in the terminal"
+	}
+	return ""
+}
+
+// changed is differs wherever the cursor stands.
+func (g page) changed(s Screen) string {
+	if why := asks(s, g.act.prompt); why != "" {
+		return why
+	}
+	if g.of > 1 && s.Tabs != nil && len(s.Tabs) != g.of+1 {
+		return "another dialog is open"
+	}
+	for i, tab := range s.Tabs {
+		if i != g.index && !tab.Submit && tab.Answered != (i < g.index) {
+			return "another of its questions was changed in the terminal"
+		}
+	}
+	if s.Preview && (s.Noting != g.noting || !Same(notesText(s), g.notes)) {
+		return "its notes were changed in the terminal"
+	}
+	for _, r := range s.Rows {
+		if s.Multi && r.Ticked != g.ticks[r.Number] || r.Kind == OtherRow && !Same(r.Text, g.text) {
+			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
+		}
+	}
+	return ""
+}
+
+// notesText is what the field for notes holds; empty, it shows a placeholder or a key.
+func notesText(s Screen) string {
+	if strings.HasPrefix(s.Notes, "press n") || strings.HasPrefix(s.Notes, "Add notes on this") {
+		return ""
+	}
+	return s.Notes
+}
+
+// asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
+// pane, what is on the screen must fit.
+func asks(s Screen, p state.Prompt) string {
+	switch {
+	case s.Kind != Question:
+		return notTheDialog(s)
+	case s.Cut && s.Question != "" && !Ends(s.Question, p.Question), !s.Cut && !Same(s.Question, p.Question):
+		return "another question is open"
+	case s.Multi != p.MultiSelect && !s.Below:
+		return "another dialog with that question is open"
+	}
+	const otherOptions = "the question is open with other options"
+	options := 0
+	for _, r := range s.Rows {
+		if r.Kind == OtherRow && r.Number != len(p.Options)+1 {
+			return otherOptions
+		}
+		if r.Kind != OptionRow {
+			continue
+		}
+		if r.Number < 1 || r.Number > len(p.Options) {
+			return otherOptions
+		}
+		if label := p.Options[r.Number-1].Label; !Same(r.Label, label) && !(r.Cut && Begins(r.Label, label)) {
+			return otherOptions
+		}
+		options++
+	}
+	if options < len(p.Options) && !s.Above && !s.Below {
+		return otherOptions
+	}
+	return ""
+}
+
+// notTheDialog says what is on the screen instead of a question.
+func notTheDialog(s Screen) string {
+	switch s.Kind {
+	case Prompt, Draft:
+		return "the question is not open any more"
+	case Permission:
+		return "another dialog is open"
+	case Review:
+		return "somebody has answered it in the terminal up to the last page"
+	case Question:
+		return "another question is open"
+	}
+	return "the pane shows " + cmp.Or(s.Why, "something else")
+}
+
+// reviewDiffers says, for a person, what about the review page is not as meant. An answer that is not on the screen was
+// seen on its own page.
+func reviewDiffers(s Screen, acts []act) string {
+	if s.Kind != Review {
+		return notTheDialog(s)
+	}
+	if s.Missing || len(s.Answers) > len(acts) || !s.Cut && len(s.Answers) < len(acts) {
+		return "the review page does not list the answers that were given"
+	}
+	skipped := len(acts) - len(s.Answers)
+	for i, r := range s.Answers {
+		a := acts[skipped+i]
+		notesAlone := len(a.numbers) == 0 && a.text == ""
+		if !Same(r.Question, a.prompt.Question) || !notesAlone && !Same(r.Answer, a.reviewed()) {
+			return fmt.Sprintf("the review page shows %q for %q", shorten(r.Answer, 60), shorten(r.Question, 60))
+		}
+	}
+	return ""
+}
+
+// fillPages goes through the dialog page by page and submits it.
+func (a *answering) fillPages(ctx context.Context) error {
+	for i := range a.acts {
+		if i > 0 {
+			a.page = a.open(i)
+			if err := a.settled(ctx, a.page.differs); err != nil {
+				return err
+			}
+		}
+		a.page.act = a.acts[i].drawn(a.screen.Preview)
+		a.acts[i] = a.page.act
+		if err := a.fill(ctx); err != nil {
+			return err
+		}
+		a.filled = i + 1
+	}
+	if !a.reviewed() {
+		return nil
+	}
+	review := func(s Screen) string { return reviewDiffers(s, a.acts) }
+	if err := a.settled(ctx, review); err != nil {
+		return err
+	}
+	submit := keyStep(KeyDigit(1))
+	submit.commit, submit.before = true, review
+	submit.after = func(s Screen) error {
+		if review(s) == "" {
+			return errNoEffect
+		}
+		return a.gone(s)
+	}
+	return a.press(ctx, submit)
+}
+
+// keystroke does a part of a page.
+type keystroke func(context.Context) error
+
+// fill answers the page that is open and leaves it.
+func (a *answering) fill(ctx context.Context) error {
+	for _, do := range a.keystrokes() {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *answering) keystrokes() (all []keystroke) {
+	act := a.page.act
+	field := act.field()
+	if a.page.cursor == field && act.text == "" { // digits would be typed into the field
+		all = append(all, a.goTo(field-1))
+	}
+	switch {
+	case act.prompt.MultiSelect:
+		// Own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed and the cursor
+		// has left them; then the ticks by their numbers, which leave the cursor where it is.
+		ticks := act.numbers
+		if act.text != "" {
+			all = append(all, a.goTo(field), a.write(act.text), a.goTo(field-1))
+		}
+		if len(ticks) == 0 { // the field's own tick is set again
+			ticks = []int{field, field}
+		}
+		for _, n := range ticks {
+			all = append(all, a.change(keyStep(KeyDigit(n)), func(g page) page { return g.ticked(n, !g.ticks[n]) }))
+		}
+		return append(all, a.leave(KeyTab))
+	case act.notes != "":
+		// On the chosen option, n opens the field for notes. Enter in it submits the notes alone; Escape leaves it, and then
+		// Enter chooses the option with them (2.1.197, 2.1.329).
+		noting := func(on bool) func(page) page { return func(g page) page { g.noting = on; return g } }
+		if len(act.numbers) > 0 {
+			all = append(all, a.goTo(act.numbers[0]))
+		}
+		all = append(all, a.change(keyStep(KeyNotes), noting(true)), a.write(act.notes))
+		if len(act.numbers) > 0 {
+			all = append(all, a.change(keyStep(KeyEscape), noting(false)))
+		}
+		return append(all, a.leave(KeyEnter))
+	case act.text != "": // what is typed replaces the label of the field
+		return append(all, a.goTo(field), a.write(act.text), a.leave(KeyEnter))
+	case a.screen.Preview: // there a digit only moves the cursor (2.1.197, 2.1.329)
+		return append(all, a.goTo(act.numbers[0]), a.leave(KeyEnter))
+	}
+	// One digit chooses and submits: there is nothing in between that another key could change.
+	return append(all, a.leave(KeyDigit(act.numbers[0])))
+}
+
+// goTo moves the cursor to a row.
+func (a *answering) goTo(number int) keystroke {
+	return func(ctx context.Context) error {
+		err := a.moveTo(ctx, func(r Row) bool { return r.Number == number }, a.page.changed)
+		if err == nil {
+			a.page.cursor = number
+		}
+		return err
+	}
+}
+
+// write types a text into the field that has the keys: one character, and when that stands there the rest in one piece.
+func (a *answering) write(text string) keystroke {
+	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
+		text += " "
+	}
+	_, first := utf8.DecodeRuneInString(text)
+	return func(ctx context.Context) error {
+		for _, part := range []string{text[:first], text[first:]} {
+			if part == "" {
+				continue
+			}
+			if err := a.change(pasteStep(part), func(g page) page { return g.written(part) })(ctx); err != nil {
+				return err
+			}
+		}
+		// A person's key that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
+		return a.settled(ctx, a.page.differs)
+	}
+}
+
+// change presses a key that stays on the page, and waits until the page is as it should be then.
+func (a *answering) change(s step, to func(page) page) keystroke {
+	return func(ctx context.Context) error {
+		now, next := a.page, to(a.page)
+		s.before = now.differs
+		s.after = func(screen Screen) error {
+			why := next.differs(screen)
+			switch {
+			case why == "":
+				return nil
+			case now.differs(screen) == "":
+				return errNoEffect
+			}
+			return mismatch(why)
+		}
+		if err := a.press(ctx, s); err != nil {
+			return err
+		}
+		a.page = next
+		return nil
+	}
+}
+
+// leave presses the key that finishes the page, and waits for what comes after it.
+func (a *answering) leave(k Key) keystroke {
+	return func(ctx context.Context) error {
+		now, next := a.page, a.page.index+1
+		s := keyStep(k)
+		s.before = now.differs
+		s.commit = next == len(a.acts) && !a.reviewed()
+		s.after = func(screen Screen) error {
+			switch {
+			case now.differs(screen) == "":
+				return errNoEffect
+			case s.commit:
+				return a.gone(screen)
+			case next == len(a.acts) && screen.Kind == Review, next < len(a.acts) && a.open(next).differs(screen) == "":
+				return nil
+			}
+			return mismatch("the dialog was changed in the terminal")
+		}
+		return a.press(ctx, s)
+	}
+}
+
+// gone says whether the dialog has closed: something else of Claude Code's is there.
+func (a *answering) gone(s Screen) error {
+	switch {
+	case slices.ContainsFunc(a.acts, func(act act) bool { return asks(s, act.prompt) == "" }):
+		return mismatch("the dialog has changed in the terminal")
+	case s.Kind == Unknown, s.Kind == Review:
+		return mismatch(notTheDialog(s))
+	}
+	return nil
+}

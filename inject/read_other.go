@@ -1,0 +1,246 @@
+package inject
+
+import (
+	"slices"
+	"strings"
+)
+
+// readReview reads the page that shows the answers before they are submitted. Its two rows are the last thing on the
+// screen, without a hint.
+func readReview(lines []line) (Screen, bool) {
+	n := len(lines)
+	if n < 4 {
+		return Screen{}, false
+	}
+	_, rows, ok := splitRows(lines[n-2:], 0, false)
+	if !ok || len(rows) != 2 || rows[0].number != 1 || rows[0].lines[0].text != "Submit answers" || rows[1].lines[0].text != "Cancel" {
+		return Screen{}, false
+	}
+	if gap := lines[n-3]; !gap.blank() && !hiddenAbove().MatchString(gap.text) {
+		return Screen{}, false
+	}
+	s := Screen{Kind: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
+	page := lines[:n-3]
+	top := underRule(page)
+	body, titled := s.reviewBody(page[top:])
+	s.Cut = !titled
+	if s.cursors() != 1 || top > 0 && !titled || !s.readAnswers(body) {
+		return unknown(oddDialog), true
+	}
+	return s, true
+}
+
+// reviewBody is the page without its tabs and its title; all of it where those are not on the screen.
+func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
+	for i, l := range page {
+		if l.text == "Review your answers" {
+			return page[i+1:], true
+		}
+		if !l.blank() && !s.readTitle(l) {
+			break
+		}
+	}
+	return page, false
+}
+
+// readAnswers reads " ● question" and "   → answer". 2.1.329 draws a bar before a question of several lines. The lines of
+// an answer cannot be told from an arrow in it by their place, so an answer is known by its colour, and without colours
+// only one arrow may follow a question. An entry whose beginning is not on the screen is left out.
+func (s *Screen) readAnswers(lines []line) bool {
+	var question, answer []line
+	var green ink
+	flush := func() {
+		if question != nil {
+			s.Answers = append(s.Answers, Reviewed{joined(question), joined(answer)})
+		}
+		question, answer = nil, nil
+	}
+	for _, l := range lines {
+		text := l
+		if l.at(1) == "│" {
+			text = l.from(2)
+		}
+		arrow := l.indent() == 3 && l.at(3) == "→"
+		switch t := strings.TrimSpace(text.text); {
+		case t == "Ready to submit your answers?" && l.at(0) == "R":
+		case strings.HasPrefix(t, "⚠") && question == nil:
+			s.Missing = true
+		case text.indent() == 1 && text.at(1) == "●" && (answer != nil || question == nil):
+			flush()
+			question = []line{text.from(3)}
+		case question == nil:
+		case arrow && answer == nil:
+			answer, green = []line{l.from(5)}, l.cells[3].ink
+		case arrow && l.cells[3].ink == green && green.colour == "":
+			return false
+		case answer != nil:
+			answer = append(answer, l)
+		default:
+			question = append(question, text)
+		}
+	}
+	flush()
+	return true
+}
+
+// The lines below the input box: the mode, hints and notices of Claude Code, or the person's own status line, of which
+// nothing is known but that Claude Code indents it by two columns. The list that completes a command is there too, but
+// then the box holds a draft.
+const (
+	statusLines = 12 // below an empty box; "?" shows a help of nine
+	listLines   = 40
+)
+
+// readInputBox reads the box between two rules that a person types instructions into. It is the last thing on the
+// screen, but for status lines.
+func readInputBox(lines []line) (Screen, bool) {
+	bottom := underRule(lines) - 1
+	top := bottom - 1
+	for top >= 0 && !boxTop(lines[top]) {
+		top--
+	}
+	if top < 0 || bottom-top < 2 || len(lines)-bottom > listLines+1 || lines[top].width() != lines[bottom].width() {
+		return Screen{}, false
+	}
+	text, ok := boxText(lines[top+1 : bottom])
+	if !ok {
+		return Screen{}, false
+	}
+	below := lines[bottom+1:]
+	words := joined(below)
+	// 2.1.197 does not indent the list that completes a command; nor does a shell its prompt.
+	listed := slices.ContainsFunc(below, func(l line) bool { return !l.blank() && l.indent() < 2 })
+	completes := strings.HasPrefix(text, "/") || strings.Contains(text, "@")
+	switch {
+	case listed && completes && !shellPrompt().MatchString(words):
+		return Screen{Why: "a list of commands or files below the input box", Draft: text}, true
+	case listed || text == "" && len(below) > statusLines:
+		return Screen{}, false
+	case len(below) > 0 && shellPrompt().MatchString(below[len(below)-1].text):
+		return unknown("a shell"), true
+	case strings.Contains(squeeze(words), "searchprompts:"): // 2.1.197, ctrl+r
+		return unknown("a search through earlier prompts"), true
+	}
+	s := Screen{Kind: Prompt, Busy: busy(lines[:top], below), Draft: text}
+	if text != "" {
+		s.Kind = Draft
+	}
+	return s, true
+}
+
+// boxTop is the upper rule. Later versions write into it, e.g. "─── History 3/3 ──────" while a person goes back through
+// earlier prompts.
+func boxTop(l line) bool {
+	return l.rule() || len(l.cells) >= 8 && strings.HasPrefix(l.text, "───") && strings.HasSuffix(l.text, "──")
+}
+
+// boxText is what is typed in the box. The lines after the first are indented by two columns.
+func boxText(lines []line) (string, bool) {
+	var texts []string
+	typed := false
+	for i, l := range lines {
+		switch first := l.at(0); {
+		case i == 0 && first == "❯" || i > 0 && first == " " && l.indent() >= 2:
+			l = l.from(2)
+		case i == 0 && first == "!": // a shell command
+			typed = true
+		case !l.blank():
+			return "", false
+		}
+		// A placeholder is dim, but for the first character, which is inverse where the keys go to that field.
+		typed = typed || !l.blank() && !l.drawn(func(k ink) bool { return k.dim })
+		texts = append(texts, l.text)
+	}
+	switch {
+	case typed:
+		return strings.TrimRight(strings.Join(texts, "\n"), "\n"), true
+	case len(texts) > 1: // empty it has one line: a line break is in it
+		return "\n", true
+	}
+	return "", true
+}
+
+// spinner is the line of a turn under way: "✻ Choreographing… (3s · ↓ 20 tokens)". 2.1.329 does not say "esc to interrupt"
+// all the while.
+var (
+	spinner   = pattern(`^[·✢✳✶✻✽*+] \S.*…( \(.*)?$`)
+	interrupt = pattern(`esc to interrupt|esc to inter…|\besc to…`)
+)
+
+// busy finds the spinner between the box and the last thing that was said, or the hint below the box.
+func busy(above, below []line) bool {
+	if slices.ContainsFunc(below, func(l line) bool { return interrupt().MatchString(l.text) }) {
+		return true
+	}
+	for _, l := range slices.Backward(above[max(0, len(above)-19):]) {
+		switch l.at(0) {
+		case "●", "⏺", "❯", "─":
+			return false
+		}
+		if spinner().MatchString(l.text) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
+	// only the question's end may be on the screen.
+	permissionQuestions = pattern(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|ready to code\?`)
+
+	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
+	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)
+)
+
+// readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
+func readPermission(lines []line) (Screen, bool) {
+	first, last, mark := cursorBlock(lines)
+	if mark < 0 || !permissionFoot(lines[last:]) {
+		return Screen{}, false
+	}
+	_, rows, ok := splitRows(lines[first:last], mark, false)
+	if !ok || len(rows) == 0 || !permissionQuestions().MatchString(joined(lines[max(0, first-4):first])) {
+		return Screen{}, false
+	}
+	s := Screen{Kind: Permission, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
+	for _, r := range rows {
+		s.Rows = append(s.Rows, r.row(OptionRow, false))
+	}
+	return s, s.cursors() == 1
+}
+
+// permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
+func permissionFoot(lines []line) bool {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) })
+	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
+	return len(lines) == 0 || !slices.ContainsFunc(lines, foreign) && permissionHint().MatchString(joined(lines))
+}
+
+// cursorBlock finds the last row with the cursor and the rows around it, up to a blank line or what is drawn over one.
+// mark is the cursor's column, -1 for no such row.
+func cursorBlock(lines []line) (first, last, mark int) {
+	const farthest = 30 // lines from the bottom
+	cursor := len(lines) - 1
+	for ; cursor >= 0 && len(lines)-cursor < farthest; cursor-- {
+		mark = lines[cursor].indent()
+		if _, ok := rowStart(lines[cursor], mark); ok && lines[cursor].at(mark) == "❯" {
+			break
+		}
+	}
+	if cursor < 0 || len(lines)-cursor >= farthest {
+		return 0, 0, -1
+	}
+	for last = cursor + 1; last < len(lines) && !lines[last].blank() && !hiddenAbove().MatchString(lines[last].text); last++ {
+	}
+	first = cursor
+	for i := cursor - 1; i >= 0 && !lines[i].blank(); i-- {
+		if s, ok := rowStart(lines[i], mark); ok {
+			first = i
+			if s.number == 1 {
+				break
+			}
+		}
+	}
+	return first, last, mark
+}
