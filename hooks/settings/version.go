@@ -32,7 +32,8 @@ var (
 	AsyncRewake = Version{2, 1, 197}
 )
 
-func (v Version) atLeast(min Version) bool {
+// AtLeast says whether a version is that one or a newer one.
+func (v Version) AtLeast(min Version) bool {
 	if v == (Version{}) {
 		v = Oldest
 	}
@@ -43,7 +44,7 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[
 
 // Supported says why hooks cannot be registered with this version; nil when they can.
 func (v Version) Supported() error {
-	if v.atLeast(Oldest) {
+	if v.AtLeast(Oldest) {
 		return nil
 	}
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)
@@ -62,7 +63,8 @@ func ParseVersion(s string) (v Version, ok bool) {
 	return v, true
 }
 
-var errNoClaude = errors.New("claude is not on PATH")
+// ErrNoClaude says that there is no Claude Code to ask.
+var ErrNoClaude = errors.New("claude is not on PATH")
 
 // AskVersion asks the claude on PATH for its version, and waits so long for it. Others may be installed: an editor brings
 // its own.
@@ -74,7 +76,7 @@ func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Vers
 		}
 	}
 	if err != nil {
-		return Version{}, errNoClaude
+		return Version{}, ErrNoClaude
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"encoding/json"
@@ -99,27 +99,23 @@ func (p *patient) outgoing() (state.Outbox, *state.Outgoing) {
 
 // Each fault is found by the check that is for it, and no other; its line names the mend.
 func TestDoctorFindsPlantedFaults(t *testing.T) {
-	const warn, fail = state.LevelWarn, state.LevelFail
+	const warn, fail = Warn, Fail
 	for _, c := range []struct {
 		fault string
 		plant func(p *patient)
 		id    string
-		level state.Level
+		level Level
 		says  string // in what it found
 		mend  string
 		also  string // ids that the fault brings with it
 	}{
 		// The space.
-		{"no webhook", func(p *patient) { delete(p.config, "webhook_url") }, "chat.webhook", fail, "no webhook URL", "gchat-hooks setup", "chat.credentials"},
-		{"a webhook URL that is none", func(p *patient) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.webhook", fail, "is none", "copy the webhook URL again", "chat.credentials"},
-		{"a webhook command that fails", func(p *patient) {
-			delete(p.config, "webhook_url")
-			p.config["webhook_url_command"] = "echo " + plantedKey + "; exit 3"
-		}, "chat.webhook", fail, "webhook_url_command", "by hand", "chat.credentials"},
+		{"no webhook", func(p *patient) { delete(p.config, "webhook_url") }, "chat.webhook", fail, "no webhook URL", "gchat-hooks setup", ""},
+		{"a webhook URL that is none", func(p *patient) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.webhook", fail, "is none", "copy the webhook URL again", ""},
 		{"a webhook command that hangs", func(p *patient) {
 			delete(p.config, "webhook_url")
 			p.config["webhook_url_command"] = "sleep 60"
-		}, "chat.webhook", fail, "webhook_url_command", "within 4 seconds", "chat.credentials"},
+		}, "chat.webhook", fail, "webhook_url_command", "within 4 seconds", ""},
 		{"a key that was cut off", func(p *patient) {
 			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=k&token=" + p.secrets[1]
 		}, "chat.post", fail, "chat answered 400", "copy it again", ""},
@@ -127,16 +123,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=" + p.secrets[0] + "&token=wrong"
 		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},
 		{"a webhook that was deleted", refuse("POST", 404, "NOT_FOUND", "gone"), "chat.post", fail, "chat answered 404", "was deleted", ""},
-		{"a proxy's page", func(p *patient) {
-			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodPost {
-					_, _ = w.Write([]byte("<html>log in</html>"))
-				} else {
-					http.Error(w, "<html>log in</html>", http.StatusBadGateway)
-				}
-				return true
-			}
-		}, "chat.post", fail, "not one of Google Chat's", "proxy", "chat.read"},
 		{"no embedded space", func(p *patient) { p.server.Close() }, "chat.post", fail, "connection refused", "gchat-hooks space --listen 127.0.0.1:", "chat.read"},
 		{"a server that says nothing", func(p *patient) {
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -150,54 +136,34 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "chat.post", fail, "bad token [secret] in", "token is missing or wrong", ""},
 		{"an overloaded Chat", refuse("POST", 503, "UNAVAILABLE", "later"), "chat.post", warn, "503", "run it again later", ""},
 		{"another space", func(p *patient) { p.config["space_id"] = "spaces/AAAA" }, "chat.webhook", warn, "spaces/AAAA", "take space_id", ""},
-		{"an API endpoint that is none", func(p *patient) { p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey }, "chat.endpoint", fail, "(GCHAT_API_ENDPOINT) is http://example.com", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
-		{"an API endpoint that is none, with a webhook of Google's", func(p *patient) {
-			p.config["webhook_url"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey
-			p.config["api_endpoint"] = "http://example.com"
-		}, "chat.endpoint", fail, "neither https nor on this machine", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
-		{"an API endpoint without a scheme", func(p *patient) { p.config["api_endpoint"] = "example.com" }, "chat.endpoint", fail, "neither https nor on this machine", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
-		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of spaces/local", ""},
+		{"an API endpoint that is none", func(p *patient) { p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey }, "chat.webhook", fail, "neither https nor", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
+		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of the space", ""},
 		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
 		{"an API that is not enabled", refuse("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},
-		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.credentials", fail, "no usable Google credentials", "gchat-hooks login", ""},
-		{"a credentials file that is gone", func(p *patient) { google(p, givesToken); p.config["credentials_file"] = "/nowhere/key.json" }, "chat.credentials", fail, "no such file", "credentials_file", ""},
+		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.read", fail, "no usable Google credentials", "gchat-hooks login", ""},
 		{"a login that ended at Google", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.loggedIn(s, func(*state.Login) {})
-		}, "chat.credentials", fail, "invalid_grant", "gchat-hooks login", "chat.read"},
-		{"a login that the organisation ended", func(p *patient) {
-			s := google(p, func(w http.ResponseWriter) {
-				w.WriteHeader(http.StatusBadRequest)
-				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_subtype": "invalid_rapt", "error_description": "reauth related error (invalid_rapt)"}`))
-			})
-			p.loggedIn(s, func(*state.Login) {})
-		}, "chat.credentials", fail, "invalid_rapt", "gchat-hooks login", "chat.read"},
-		{"a login whose client was deleted", func(p *patient) {
-			s := google(p, func(w http.ResponseWriter) {
-				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = w.Write([]byte(`{"error": "deleted_client", "error_description": "The OAuth client was deleted."}`))
-			})
-			p.loggedIn(s, func(*state.Login) {})
-		}, "chat.credentials", fail, "deleted_client", "gchat-hooks login --client-id-file FILE", "chat.read"},
+		}, "chat.read", fail, "invalid_grant", "gchat-hooks login", ""},
 		{"a token that Google does not take", func(p *patient) {
 			p.loggedIn(google(p, givesToken), func(*state.Login) {})
 			refuse("GET", 401, "UNAUTHENTICATED", "Request had invalid authentication credentials.")(p)
-		}, "chat.credentials", fail, "chat answered 401", "gchat-hooks login", "chat.read"},
+		}, "chat.read", fail, "chat answered 401", "gchat-hooks login", ""},
 		{"a credentials file whose login ended at Google", func(p *patient) {
 			s := google(p, func(w http.ResponseWriter) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", "chat.credentials"},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
 			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
-		}, "chat.read", fail, "chat answered 403", "is removed: do that, or replace ", ""},
+		}, "chat.read", fail, "chat answered 403", "is removed: do that, or replace the file", ""},
 		{"a person who may not answer", func(p *patient) {
 			s := google(p, givesToken)
 			p.loggedIn(s, func(l *state.Login) { l.User = "" })
@@ -209,10 +175,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{"message": map[string]any{"sender": map[string]any{"name": "users/99", "type": "HUMAN"}}}}})
 				return true
 			}
-		}, "chat.me", warn, "you are users/99, and may not answer", "allowed_users", ""},
+		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
 		{"nobody may answer", func(p *patient) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
 		{"a name on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
-		{"a word on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "users/me"} }, "chat.allowed", warn, `"users/me"`, "users/ID", ""},
 		{"a person by name on the list", func(p *patient) {
 			p.config["allowed_users"] = []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}
 		}, "chat.allowed", warn, `"users/Bob"`, "users/ID", ""},
@@ -225,30 +190,19 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.ListMessagesResponse{Messages: []*chat.Message{{Name: "spaces/local/messages/m", Sender: &chat.User{Name: "users/999", Type: "BOT"}}}})
 				return true
 			}
-		}, "chat.allowed", warn, "users/999 on allowed_users is a program", "take it out", ""},
-		{"programs listed as people", func(p *patient) {
-			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method != http.MethodGet {
-					return false
-				}
-				_ = json.NewEncoder(w).Encode(chat.ListMessagesResponse{Messages: []*chat.Message{{
-					Name: "spaces/local/messages/m", ClientAssignedMessageId: "client-" + strings.Repeat("a1", 20), Sender: &chat.User{Name: "users/1", Type: "HUMAN"},
-				}}})
-				return true
-			}
-		}, "chat.people", fail, "listed as a person's", "GCHAT_API_ENDPOINT", ""},
+		}, "chat.allowed", warn, "users/999 on allowed_users is a program", "users/ID", ""},
 		{"a clock that is behind", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.clock", warn, "behind Chat's", "set-ntp", ""},
+		}, "chat.clock", warn, "off Chat's", "set-ntp", ""},
 		{"a clock that is far ahead", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.clock", fail, "ahead of Chat's", "set-ntp", ""},
+		}, "chat.clock", warn, "off Chat's", "set-ntp", ""},
 
 		// Claude Code.
 		{"no hooks", func(p *patient) { p.presets = nil }, "claude.hooks", fail, "no hook of ours", "gchat-hooks install", ""},
@@ -266,7 +220,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
 		{"a hook twice", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PostToolUse", Matcher: "AskUserQuestion", Command: p.program + " hook gchat-ask-user-answered"})
-		}, "claude.twice", warn, "settings.json: gchat-ask-user-answered on PostToolUse", "gchat-hooks uninstall --project", ""},
+		}, "claude.twice", warn, "settings.json: gchat-ask-user-answered on PostToolUse", "gchat-hooks uninstall", ""},
 		{"a plugin with our hooks", func(p *patient) {
 			p.settings["enabledPlugins"] = map[string]any{"bridge@market": true}
 			root := filepath.Join(p.home, "plugin")
@@ -277,29 +231,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(os.Link(p.program, filepath.Join(root, "gchat-hooks")))
 			p.write(filepath.Join(root, "hooks", "hooks.json"),
 				`{"hooks": {"PostToolUse": [{"matcher": "AskUserQuestion", "hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/gchat-hooks hook gchat-ask-user-answered"}]}]}}`, 0o644)
-		}, "claude.twice", warn, "hooks.json", "claude plugin disable bridge@market", ""},
+		}, "claude.twice", warn, "hooks.json", "claude plugin disable", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
-		}, "claude.program", fail, "/nowhere/gchat-hooks, which is not there", "gchat-hooks install --local --preset wake", ""},
+		}, "claude.program", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
-		}, "claude.settings", fail, "comments or trailing commas", "mend its JSON", ""},
-		{"settings that are cut off", func(p *patient) {
-			p.write(filepath.Join(p.project, ".claude", "settings.json"), `{"env": {"A": "`+plantedKey, 0o644)
-		}, "claude.settings", fail, "line 1", "mend its JSON", ""},
-		{"exec form on 2.1.138", func(p *patient) {
-			b, err := settings.Install(nil, nil, p.entries())
-			p.check(err)
-			p.write(p.settingsFile(), string(b), 0o600)
-			p.claude = "2.1.138 (Claude Code)"
-		}, "claude.program", fail, `"args"`, "gchat-hooks install", ""},
-		{"asyncRewake on 2.1.196", func(p *patient) {
-			p.presets = []string{"system3"}
-			b, err := settings.Install(nil, nil, p.entries())
-			p.check(err)
-			p.write(p.settingsFile(), string(b), 0o600)
-			p.claude = "2.1.196 (Claude Code)"
-		}, "claude.rewake", fail, "does not know asyncRewake", "claude update", ""},
+		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
 		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.rewake", warn, "gchat-ask-user-rewake is not registered", "--preset system3", ""},
 		{"a hook that may not wait", func(p *patient) {
 			entries := p.entries()
@@ -311,43 +249,23 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --preset report", ""},
-		{"a hook of the project that may not wait", func(p *patient) {
-			b, err := settings.Install(nil, nil, p.entries())
-			p.check(err)
-			p.write(filepath.Join(p.project, ".claude", "settings.json"), strings.ReplaceAll(string(b), `"timeout": 86400`, `"timeout": 600`), 0o644)
-			p.presets = nil
-		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install --project --preset report", ""},
-		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.disabled", fail, "disableAllHooks is set", "take it out", ""},
+		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install", ""},
+		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.disabled", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
-		}, "claude.managed", fail, "allowManagedHooksOnly is set", "administrator", ""},
+		}, "claude.disabled", fail, "allowManagedHooksOnly is set", "administrator", ""},
 		{"a folder that is not trusted", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
-		}, "claude.trust", warn, "was not told to trust", "&& claude", ""},
-		{"what such a folder says of questions", func(p *patient) {
-			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
-			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"webhook_url_command": "touch here"}`, 0o644)
-			delete(p.env, "CLAUDE_PROJECT_DIR")
-		}, "config.parse", warn, "does not count: Claude Code was not told to trust", "trust it, if its files are yours", "claude.trust"},
-		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.idle", warn, `"60s"`, `"never"`, ""},
-		{"askUserQuestionTimeout in seconds", func(p *patient) { p.settings["askUserQuestionTimeout"] = 300 }, "claude.idle", warn, `"300"`, `"never"`, ""},
-		{"CLAUDE_AFK_TIMEOUT_MS in the settings", func(p *patient) { p.settings["env"] = map[string]any{"CLAUDE_AFK_TIMEOUT_MS": "1000"} }, "claude.idle", warn, "CLAUDE_AFK_TIMEOUT_MS", "take it out", ""},
-		{"a version that closes questions", func(p *patient) { p.claude = "2.1.199 (Claude Code)" }, "claude.idle", warn, "after a minute", "claude update", ""},
-		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.prompting", fail, "denyInsteadOfPrompting", "take it out", ""},
-		{"denyInsteadOfPrompting outside of permissions", func(p *patient) { p.settings["denyInsteadOfPrompting"] = true }, "claude.prompting", fail, "denyInsteadOfPrompting", "take it out", ""},
-		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.prompting", fail, "permissions.deny", "take it out", ""},
-		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.prompting", warn, "dontAsk", "another mode", ""},
+		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
+		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.asking", warn, `"60s"`, `"never"`, ""},
+		{"CLAUDE_AFK_TIMEOUT_MS in the settings", func(p *patient) { p.settings["env"] = map[string]any{"CLAUDE_AFK_TIMEOUT_MS": "1000"} }, "claude.asking", warn, "CLAUDE_AFK_TIMEOUT_MS", "take the setting out", ""},
+		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.asking", fail, "denyInsteadOfPrompting", "take the setting out", ""},
+		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.asking", fail, "permissions.deny", "take the setting out", ""},
+		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.asking", warn, "dontAsk", "take the setting out", ""},
 		{"another answerer", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PermissionRequest", Matcher: "Ask.*", Command: "TOKEN=" + foreignSecret + " /opt/other-bridge --key " + foreignSecret})
 		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
-		{"another answerer whose matcher is JavaScript", func(p *patient) {
-			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "^(?!Bash$).*", Command: "/opt/other-bridge"})
-		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
-		{"another hook for every tool", func(p *patient) {
-			p.hookIn("settings.json", settings.Entry{Event: "PreToolUse", Matcher: "*", Command: "/opt/log --key " + foreignSecret})
-		}, "claude.others", warn, "for every tool, so for AskUserQuestion too", "narrow its matcher", ""},
-		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old: update it (`claude update`)", "claude update", ""},
+		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}
@@ -383,27 +301,14 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.Cleanup(seat.Leave)
 			p.write(filepath.Join(p.userState(), "gchat-poller.pid"), fmt.Sprintln(running.Process.Pid), 0o600)
 			p.check(state.NoteLastPoll(p.userState(), time.Now()))
-		}, "daemon.runs", warn, "was replaced or removed", "and start it again", ""},
+		}, "daemon.runs", warn, "was replaced or removed", "poller install", ""},
 		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
-		{"inject without a daemon, which polled hours ago", func(p *patient) {
-			p.config["ask_mode"] = "inject"
-			p.check(os.MkdirAll(p.userState(), 0o700))
-			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-5*time.Hour)))
-		}, "daemon.runs", fail, "gchat-hooks health says: WARN: Last poll 18", "poller install", ""},
-		{"questions to be typed, and no daemon", func(p *patient) {
-			p.check(os.MkdirAll(p.userState(), 0o700))
-			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-5*time.Hour)))
-			for id, mode := range map[string]state.Mode{"a": state.Inject, "b": state.Native, "c": ""} {
-				p.writeJSON(filepath.Join(p.project, ".claude", "state", "pending-questions", "s-"+id+".json"), map[string]any{
-					"question_id": id, "session_id": "s", "status": "pending", "mode": mode, "asked_at": time.Now(), "questions": []any{map[string]any{"question": "?"}}})
-			}
-		}, "daemon.runs", fail, "whose answers it has to type: 1; gchat-hooks health says: WARN: Last poll 18", "poller install", ""},
 		{"an inbox in trouble", func(p *patient) {
 			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")
 			p.check(err)
 			in.Trouble = &state.ReadTrouble{Since: time.Now(), Why: "chat answered 401", Refused: true}
 			p.check(in.Save())
-		}, "daemon.inbox", fail, "chat answered 401", "chat.credentials", ""},
+		}, "daemon.inbox", fail, "chat answered 401", "chat.read", ""},
 		{"a message that waits", func(p *patient) { p.outgoing() }, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
 		{"a webhook that is paused", func(p *patient) {
 			box, _ := p.outgoing()
@@ -415,15 +320,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(box.Park(m, "chat answered 400: "+"Message content is too long"))
 		}, "outbox.dead", warn, "too long", "flush --dead", ""},
 		{"an old tmux", func(p *patient) { p.write(filepath.Join(p.bin, "tmux"), "#!/bin/sh\necho tmux 2.9a\n", 0o755) }, "tmux.program", warn, "2.9", "3.3 or newer", ""},
-		{"a tmux server that was stopped", func(p *patient) {
-			p.write(filepath.Join(p.bin, "tmux"), "#!/bin/sh\n[ \"$1\" = -V ] && { echo tmux 3.3a; exit; }\nexec sleep 30\n", 0o755)
-		}, "tmux.server", warn, "does not answer", "kill -CONT", ""},
-
 		// Files.
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
-		}, "config.parse", fail, "gchat-hooks.json", "mend the JSON in", "chat.webhook chat.credentials chat.allowed"},
-		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.members", warn, `"alowed_users"`, "correct the name", ""},
+		}, "config.parse", fail, "gchat-hooks.json", "correct it in that file", "chat.webhook chat.allowed"},
+		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
 		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "configuration.md", ""},
 		{"a rule that quotes the webhook", func(p *patient) {
 			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
@@ -440,53 +341,14 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
 		}, "files.private", fail, ".config/gchat-hooks", "doctor --fix", ""},
-		{"a folder of the outbox that others write to", func(p *patient) {
-			p.check(os.MkdirAll(filepath.Join(p.userState(), "outbox"), 0o700))
-			p.check(os.Chmod(filepath.Join(p.userState(), "outbox"), 0o777))
-		}, "files.private", fail, "can write to", "gchat-hooks/outbox, or gchat-hooks doctor --fix", ""},
 		{"a project's state that others write to", func(p *patient) {
 			dir := filepath.Join(p.project, ".claude", "state")
 			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
 			p.check(os.Chmod(dir, 0o777))
-		}, "files.private", fail, "can write to", ".claude/state, or gchat-hooks doctor --fix", ""},
-		{"Claude Code's folder that others write to", func(p *patient) {
-			p.check(os.MkdirAll(filepath.Join(p.home, ".claude"), 0o755))
-			p.check(os.Chmod(filepath.Join(p.home, ".claude"), 0o777))
-		}, "files.private", warn, ".claude", "chmod go-w", ""},
-		{"Claude Code's settings that others write", func(p *patient) {
-			p.furnish()
-			p.check(os.Chmod(p.settingsFile(), 0o666))
-		}, "files.private", warn, "settings.json", "chmod go-w", ""},
-		{"a program that others write", func(p *patient) {
-			program := filepath.Join(p.home, "gchat-hooks")
-			p.write(program, "#!/bin/sh\n", 0o777)
-			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: program + " hook pre-compact-hook"})
-		}, "claude.program", warn, "can write to", "chmod go-w", ""},
-		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", warn, "can read or write: 1, for one", "doctor --fix", ""},
+		}, "files.private", fail, "can write to", "gchat-hooks doctor --fix", ""},
+		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
 		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
-		{"a reply in the queue that others write", func(p *patient) {
-			p.write(filepath.Join(p.project, ".claude", "state", "user-input-queue", "s.txt"), "ok\n", 0o666)
-			p.write(filepath.Join(p.project, ".claude", "state", "user-input-queue", "t.txt"), "ok\n", 0o644)
-		}, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
-		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "is a file where a folder", "mv ", ""},
-		{"a state file that is damaged", func(p *patient) {
-			p.write(filepath.Join(p.project, ".claude", "state", "pending-questions", "s-1.json"), "{", 0o600)
-			old := time.Now().Add(-time.Hour)
-			p.check(os.Chtimes(filepath.Join(p.project, ".claude", "state", "pending-questions", "s-1.json"), old, old))
-		}, "files.damaged", warn, "s-1.json", "rm ", ""},
-		{"a secret in the log", func(p *patient) {
-			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test", "token": "`+p.secrets[1]+`"}`, 0o600)
-		}, "files.log", fail, "the log holds a secret", "rm ", ""},
-		{"a credentials file's secret in the log", func(p *patient) {
-			p.credentials(google(p, givesToken))
-			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test", "body": "`+plantedRefresh+`"}`, 0o600)
-		}, "files.log", fail, "the log holds a secret", "rm ", ""},
-		{"a private key in the log", func(p *patient) {
-			path := filepath.Join(p.home, "key.json")
-			p.writeJSON(path, map[string]any{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n" + plantedRefresh + "\nAAAA\n-----END PRIVATE KEY-----\n"})
-			p.config["credentials_file"] = path
-			p.write(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"), `{"message": "planted by the test: -----BEGIN PRIVATE KEY-----\\n`+plantedRefresh+`\\nAAAA"}`, 0o600)
-		}, "files.log", fail, "the log holds a secret", "rm ", ""},
+		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
 		{"a webhook in the repository", func(p *patient) {
 			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
 				"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey}}}})
@@ -496,15 +358,11 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a webhook about to be published", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.local.json"), `{"env": {"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}}`, 0o600)
 			p.git("init", "-q")
-		}, "config.secrets", warn, "which git does not ignore", ".gitignore", ""},
-		{"a webhook beside a reference to one", func(p *patient) {
-			p.write(filepath.Join(p.project, ".mcp.json"), `{"mcpServers": {"a": {"env": {"U": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=${T}", "V": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey[7:]+`"}}}}`, 0o600)
-			p.git("init", "-q")
-		}, "config.secrets", warn, "a webhook URL stands in", ".gitignore", ""},
+		}, "config.secrets", warn, "which git does not ignore", "git ignore", ""},
 		{"a .env about to be published", func(p *patient) {
 			p.write(filepath.Join(p.project, ".env"), "ANTHROPIC_API_KEY="+plantedKey+"\n", 0o600)
 			p.git("init", "-q")
-		}, "config.secrets", warn, ".env, which git does not ignore", ".gitignore", ""},
+		}, "config.secrets", warn, ".env, which git does not ignore", "git ignore", ""},
 		{"a configuration among dotfiles", func(p *patient) {
 			p.config["webhook_url"] = p.space.WebhookURL(p.server.URL)
 			p.writeJSON(filepath.Join(p.project, "config.json"), p.config)
@@ -513,15 +371,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.config = nil
 			p.git("init", "-q")
 			p.git("add", "config.json")
-		}, "config.secrets", fail, "config.json, which git tracks", "rm --cached config.json", ""},
-		{"a credentials file in a repository", func(p *patient) {
-			path := p.credentials(google(p, givesToken))
-			p.config["credentials_file"] = filepath.Join(p.project, "own.json")
-			p.check(os.Rename(path, filepath.Join(p.project, "own.json")))
-			p.git("init", "-q")
-			p.git("add", "own.json")
-		}, "config.secrets", fail, "a refresh token stands in", "rm --cached own.json", ""},
-		{"a key in Claude Code's environment", func(p *patient) { p.settings["env"] = map[string]any{"ANTHROPIC_API_KEY": plantedKey} }, "config.secrets", warn, "an Anthropic key stands in", "move it", ""},
+		}, "config.secrets", fail, "config.json, which git tracks", "have git ignore", ""},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
@@ -532,7 +382,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			f := r.find(c.id)
 			for _, g := range r.Findings {
 				if g.ID == c.id && g.Level == c.level {
-					f = g
+					f = *g
 					break
 				}
 			}
@@ -549,7 +399,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 					}
 				}
 			}
-			if wantCode := map[state.Level]int{warn: exitWarnings, fail: exitFailures}[c.level]; c.also == "" && r.ExitCode != wantCode {
+			if wantCode := map[Level]int{warn: 1, fail: 2}[c.level]; c.also == "" && r.ExitCode != wantCode {
 				t.Errorf("exit code %d, want %d", r.ExitCode, wantCode)
 			}
 		})

@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// probed is what Chat says to the webhook, where nothing is posted.
+type probed struct {
+	err   error
+	took  time.Duration
+	ahead time.Duration // Chat's clock, where clock says that the answer told it
+	clock bool
+}
+
+// listed is what came into the space within a day.
+type listed struct {
+	err      error // also where there is no reader
+	reader   *gchat.Reader
+	messages []gchat.Message
+}
+
+// visit prepares what the checks ask of Chat, each thing once.
+func (e *exam) visit(ctx context.Context) {
+	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) {
+		if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
+			return nil, err
+		}
+		url, err := e.cfg.Webhook(ctx)
+		e.log.Hide(url)
+		if err != nil {
+			return nil, err
+		}
+		return gchat.ConfiguredWebhook(e.cfg, url)
+	})
+	e.probe = sync.OnceValue(func() (p probed) {
+		hook, err := e.webhook()
+		if err != nil {
+			return probed{err: err}
+		}
+		began := time.Now()
+		p.ahead, p.clock, p.err = hook.Probe(ctx)
+		p.took = time.Since(began)
+		return p
+	})
+	e.list = sync.OnceValue(func() (l listed) {
+		hook, err := e.webhook()
+		if err != nil {
+			return listed{err: err}
+		}
+		endpoint := cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint())
+		if l.reader, l.err = gchat.NewReader(ctx, endpoint, e.cfg.CredentialsFile); l.err == nil {
+			_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) {
+				l.messages = append(l.messages, page...)
+			})
+		}
+		return l
+	})
+}
+
+// chatWebhook looks whether there is a place for questions to go to.
+func (e *exam) chatWebhook(_ context.Context, r *result) {
+	hook, err := e.webhook()
+	switch {
+	case errors.Is(err, gchat.ErrEndpoint):
+		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = hint(err)
+	case errors.Is(err, state.ErrNoWebhook):
+		r.fail("no webhook URL is configured").Mend = hint(err)
+	case errors.Is(err, gchat.ErrNotWebhook):
+		r.fail("the configured webhook URL is none").Mend = hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
+	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
+		f := r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space)
+		f.Means = "the webhook's space counts"
+		f.Mend = "take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the URL"
+	default:
+		r.ok("posts to %s", hook.Chat())
+	}
+}
+
+func (e *exam) chatPost(_ context.Context, r *result) {
+	if _, err := e.webhook(); err != nil {
+		r.skip("there is no webhook to try")
+		return
+	}
+	p := e.probe()
+	switch err := p.err; {
+	case gchat.Overloaded(err):
+		f := r.warn("%v", err)
+		f.Means, f.Mend = "questions wait until Chat takes them", hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = hint(err)
+	}
+	r.ok("Chat lets the webhook in (%d ms; nothing was posted)", p.took.Milliseconds())
+}
+
+// chatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
+func (e *exam) chatRead(_ context.Context, r *result) {
+	if _, err := e.webhook(); err != nil {
+		r.skip("without a webhook there is no space to read")
+		return
+	}
+	l := e.list()
+	switch err := l.err; {
+	case gchat.Overloaded(err):
+		f := r.warn("%v", err)
+		f.Means, f.Mend = "replies are read later", hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = e.readMend(err)
+	}
+	r.ok("messages of the last 24 hours that could be read: %d", len(l.messages))
+}
+
+// readMend is what to do when listing fails: a 403 there is about scope or membership, and not about the webhook. A login is
+// of no use while a credentials file goes before it.
+func (e *exam) readMend(err error) string {
+	mend := hint(err)
+	var answer *gchat.APIError
+	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) {
+		has := func(words string) bool { return strings.Contains(answer.Message, words) }
+		switch {
+		case answer.HTTP == http.StatusForbidden && has("insufficient authentication scopes"):
+			mend = "log in with the scope chat.messages.readonly: " + login
+		case has("SCOPE"), has("scope"), has("has not been used in project"), has("Chat app not found"):
+		case answer.HTTP == http.StatusForbidden, answer.HTTP == http.StatusNotFound:
+			mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
+				"or log in as a person who is a member (" + login + ")"
+		}
+	}
+	switch file := e.cfg.CredentialsFile; {
+	case !strings.Contains(mend, login) || file == "" || file == state.LoginFile(e.Env):
+		return mend
+	case file == state.NoCredentials:
+		return "put a credentials file into the project and name it as credentials_file, " +
+			"or take the webhook out of the project's files"
+	}
+	return mend + "; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed: " +
+		"do that, or replace the file"
+}
+
+// personOrMail is how people are written: Google numbers them, the space on this machine calls them local-NAME.
+var personOrMail = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
+})
+
+// chatAllowed looks whether any person may answer, whether those on the list are people, and whether the person who reads is
+// among them.
+func (e *exam) chatAllowed(ctx context.Context, r *result) {
+	if len(e.cfg.AllowedUsers) == 0 {
+		r.fail("nobody may answer: allowed_users is empty").Means = "no reply is used"
+		return
+	}
+	l := e.list()
+	for _, u := range e.cfg.AllowedUsers {
+		program := func(m gchat.Message) bool { return m.Sender == u && !m.Human }
+		if slices.ContainsFunc(l.messages, program) {
+			r.warn("%s on allowed_users is a program, not a person", u)
+		} else if !personOrMail().MatchString(u) {
+			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
+		}
+	}
+	if l.err == nil {
+		// A service account is no person, and the space on this machine knows no logins: there it fails.
+		if me, err := l.reader.Me(ctx); err == nil && !mayAnswer(e.cfg, me) {
+			r.warn("you are %s, and may not answer", me.Name)
+		}
+	}
+	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
+}
+
+// clockOff is how far off a clock may be. Google refuses a service account's token from about five minutes on; a reply's time
+// is compared with this machine's.
+const clockOff = 30 * time.Second
+
+func (e *exam) chatClock(_ context.Context, r *result) {
+	p := e.probe()
+	switch off := p.ahead.Abs().Round(time.Second); {
+	case !p.clock:
+		r.skip("Chat did not tell the time")
+	case off >= clockOff:
+		r.warn("this machine's clock is %s off Chat's", off)
+	}
+	r.ok("this machine's clock is Chat's")
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
+	"gchat-hooks/state"
+)
+
+// This file is all that the doctor knows of the poller and of the files that it keeps.
+
+// waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
+const waitsLong = 10 * time.Minute
+
+// hint says what a person can do about an error of Chat's.
+func hint(err error) string { return poller.VerifyHint(err) }
+
+func mayAnswer(cfg *state.Config, p gchat.Person) bool {
+	return poller.Named(cfg.AllowedUsers, p.Name, p.Email)
+}
+
+// types says whether answers are typed for any session.
+func (e *exam) types() bool { return e.asks(state.Inject) }
+
+// daemonRuns looks whether the daemon runs where one is needed, and whether it polls.
+func (e *exam) daemonRuns(_ context.Context, r *result) {
+	own, user := state.ProjectState(e.Env), state.UserState(e.Env)
+	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
+	line, health := service.Health(e.Env, time.Now())
+	if !state.DaemonRuns(own, user) {
+		switch {
+		case e.types():
+			r.fail("no daemon runs, but ask_mode is inject")
+		case installed:
+			r.warn("the daemon's service is installed, and no daemon runs")
+		}
+		r.ok("none runs: hooks do its work, except typing into tmux")
+		return
+	}
+	if health != service.Healthy {
+		r.warn("%s", line).Means = "replies may not be read"
+	}
+	pid := state.DaemonPID(own)
+	if pid == 0 {
+		pid = state.DaemonPID(user)
+	}
+	// Linux says so; elsewhere there is no such link.
+	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if program, replaced := strings.CutSuffix(link, " (deleted)"); replaced {
+		f := r.warn("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, program)
+		f.Means, f.Mend = "it does what the older version did", "gchat-hooks poller install, or start it again as it was started"
+	}
+	r.ok("pid %d; %s", pid, line)
+}
+
+// daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
+// their holder.
+func (e *exam) daemonPID(_ context.Context, r *result) {
+	for _, dir := range e.stateFolders() {
+		path := filepath.Join(dir, "gchat-poller.pid")
+		if _, err := os.Stat(path); err != nil || state.DaemonRuns(dir) {
+			continue
+		}
+		r.warn("%s names pid %d, and no daemon runs for that folder", path, state.DaemonPID(dir)).fix = func() (string, error) {
+			if state.DaemonRuns(dir) {
+				return "nothing: a daemon runs by now", nil
+			}
+			return "removed " + path, os.Remove(path)
+		}
+	}
+	r.ok("no daemon left its pid file behind")
+}
+
+// daemonInbox says what keeps replies from being read.
+func (e *exam) daemonInbox(_ context.Context, r *result) {
+	for _, in := range state.TroubledInboxes(state.UserState(e.Env)) {
+		since := in.Trouble.Since.Local().Format(time.DateTime)
+		f := r.warn("replies of %s are not read since %s: %s", in.Chat, since, in.Trouble.Why)
+		if in.Trouble.Refused {
+			f.Level = Fail
+		}
+	}
+	r.ok("no space is in trouble")
+}
+
+// outboxWaiting looks at what is to be sent, and at what stops it.
+func (e *exam) outboxWaiting(_ context.Context, r *result) {
+	box := state.OutboxIn(state.UserState(e.Env))
+	for _, p := range box.Pauses() {
+		r.fail("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
+	}
+	waiting, _ := box.Waiting()
+	late, why := 0, ""
+	for _, m := range waiting {
+		held := m.Tries == 0 && time.Now().Before(m.NotBefore) // for a digest, or by quiet hours
+		if !held && time.Since(m.CreatedAt) > waitsLong {
+			late, why = late+1, m.LastError
+		}
+	}
+	if late > 0 {
+		r.warn("messages that wait to be sent for more than 10 minutes: %d %s", late, why)
+	}
+	r.ok("messages to be sent: %d", len(waiting))
+}
+
+// outboxDead looks at what Chat refused.
+func (e *exam) outboxDead(_ context.Context, r *result) {
+	if dead := state.OutboxIn(state.UserState(e.Env)).Dead(); len(dead) > 0 {
+		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].LastError)
+	}
+	r.ok("no message was refused for good")
+}
+
+// tmux looks for the program that answers are typed with. Typing was tried from 3.3 on.
+func (e *exam) tmux(ctx context.Context, r *result) {
+	cmd := exec.CommandContext(ctx, "tmux", "-V")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	m := regexp.MustCompile(`^tmux (?:next-)?(\d+\.\d+)`).FindSubmatch(out)
+	switch {
+	case errors.Is(err, exec.ErrNotFound) && e.types():
+		r.fail("there is no tmux, but ask_mode is inject")
+	case errors.Is(err, exec.ErrNotFound):
+		r.skip("there is no tmux; only ask_mode inject and menu-driver need one")
+	case err != nil || m == nil:
+		r.warn("tmux does not tell its version")
+	default:
+		if v, _ := strconv.ParseFloat(string(m[1]), 64); v < 3.3 {
+			r.warn("%s is older than what was tried", strings.TrimSpace(string(out)))
+		}
+	}
+	r.ok("%s", strings.TrimSpace(string(out)))
+}
+
+// roundTrip posts to the space, reads that back, and waits for a person's reply.
+var roundTrip = (*poller.Poller).RoundTrip
+
+// live makes the round trip.
+func (e *exam) live(ctx context.Context, r *result) {
+	p := &poller.Poller{Env: e.Env, Log: e.log}
+	levels := map[poller.VerifyStatus]Level{
+		poller.VerifyPass: OK, poller.VerifySkipped: Skip, poller.VerifyCut: Warn, poller.VerifyFail: Fail,
+	}
+	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, func(s string) { e.Tell(e.log.Clean(s)) }) {
+		f := r.add(levels[leg.Status], "%s", []any{leg.What})
+		f.ID += "." + leg.Name
+		if f.Mend = leg.Hint; leg.Status == poller.VerifyPass {
+			f.Means = ""
+		}
+	}
+}
