@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +44,10 @@ func (p Program) doctorCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				err = report.JSON(p.out)
+				enc := json.NewEncoder(p.out)
+				enc.SetEscapeHTML(false)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(report)
 			} else {
 				err = report.Print(p.out, c.Bool("all"), terminalOf(p.out, os.Getenv).colour)
 			}

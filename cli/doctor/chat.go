@@ -81,9 +81,8 @@ func (e *exam) chatWebhook(_ context.Context, r *result) {
 	case err != nil:
 		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
-		f := r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space)
-		f.Means = "the webhook's space counts"
-		f.Mend = "take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the URL"
+		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
+			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
 	default:
 		r.ok("posts to %s", hook.Chat())
 	}
@@ -97,8 +96,7 @@ func (e *exam) chatPost(_ context.Context, r *result) {
 	p := e.probe()
 	switch err := p.err; {
 	case gchat.Overloaded(err):
-		f := r.warn("%v", err)
-		f.Means, f.Mend = "questions wait until Chat takes them", hint(err)
+		r.warn("%v", err).Mend = hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = hint(err)
 	}
@@ -114,8 +112,7 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	l := e.list()
 	switch err := l.err; {
 	case gchat.Overloaded(err):
-		f := r.warn("%v", err)
-		f.Means, f.Mend = "replies are read later", hint(err)
+		r.warn("%v", err).Mend = hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = e.readMend(err)
 	}
@@ -138,15 +135,10 @@ func (e *exam) readMend(err error) string {
 				"or log in as a person who is a member (" + login + ")"
 		}
 	}
-	switch file := e.cfg.CredentialsFile; {
-	case !strings.Contains(mend, login) || file == "" || file == state.LoginFile(e.Env):
-		return mend
-	case file == state.NoCredentials:
-		return "put a credentials file into the project and name it as credentials_file, " +
-			"or take the webhook out of the project's files"
+	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
+		mend += "; a login is used only where the webhook is your own and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
-	return mend + "; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed: " +
-		"do that, or replace the file"
+	return mend
 }
 
 // personOrMail is how people are written: Google numbers them, the space on this machine calls them local-NAME.
@@ -158,7 +150,7 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp {
 // among them.
 func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	if len(e.cfg.AllowedUsers) == 0 {
-		r.fail("nobody may answer: allowed_users is empty").Means = "no reply is used"
+		r.fail("nobody may answer: allowed_users is empty")
 		return
 	}
 	l := e.list()

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,7 +15,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -27,35 +25,28 @@ var newest = settings.Version{2, 1, 329}
 
 const ask = "AskUserQuestion"
 
-// source is a file with hooks.
+// source is a settings file, or a plugin's hooks.
 type source struct {
-	path     string
-	managed  bool  // only an administrator writes it
-	plugin   bool  // a plugin brings it
-	broken   error // why Claude Code skips the file
-	hooks    []hook
-	settings settingsFile
+	path    string
+	managed bool  // only an administrator writes it
+	plugin  bool  // a plugin brings it
+	broken  error // why Claude Code skips the file
+	hooks   []*hook
+	file    settingsFile
 }
 
-// settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over, as
-// Claude Code does.
+// settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
 type settingsFile struct {
 	Hooks map[string][]struct {
-		Matcher string `json:"matcher"`
-		Hooks   []struct {
-			Command     string   `json:"command"`
-			Args        []string `json:"args"`
-			Timeout     float64  `json:"timeout"`
-			Async       bool     `json:"async"`
-			AsyncRewake bool     `json:"asyncRewake"`
-		} `json:"hooks"`
+		Matcher string  `json:"matcher"`
+		Hooks   []*hook `json:"hooks"`
 	} `json:"hooks"`
-	DisableAllHooks  *bool          `json:"disableAllHooks"`
-	ManagedHooksOnly bool           `json:"allowManagedHooksOnly"`
-	EnabledPlugins   map[string]any `json:"enabledPlugins"`
-	AskTimeout       any            `json:"askUserQuestionTimeout"`
-	Env              map[string]any `json:"env"`
-	DenyAsking       bool           `json:"denyInsteadOfPrompting"`
+	DisableAllHooks  *bool           `json:"disableAllHooks"`
+	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
+	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
+	AskTimeout       any             `json:"askUserQuestionTimeout"`
+	Env              map[string]any  `json:"env"`
+	DenyAsking       bool            `json:"denyInsteadOfPrompting"`
 	Permissions      struct {
 		DenyAsking bool     `json:"denyInsteadOfPrompting"`
 		Deny       []string `json:"deny"`
@@ -65,11 +56,16 @@ type settingsFile struct {
 
 // hook is an entry of a source.
 type hook struct {
-	settings.Entry
-	from  *source
-	start string // the program, of an entry of ours
-	name  string // of ours; "" for another program's
-	async bool   // it runs beside the tool call: Claude Code does not wait for what it says
+	Command     string   `json:"command"`
+	Args        []string `json:"args"`
+	Timeout     float64  `json:"timeout"`
+	Async       bool     `json:"async"` // Claude Code does not wait for what it says
+	AsyncRewake bool     `json:"asyncRewake"`
+
+	from           *source
+	event, matcher string
+	start          string // the program, of an entry of ours
+	name           string // of ours; "" for another program's
 }
 
 // claudeDir is where Claude Code keeps what belongs to the person.
@@ -80,42 +76,33 @@ func claudeDir(env state.Getenv) string {
 // sources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
 // first. What a session was started with (--settings) cannot be seen here.
 func sources(env state.Getenv) []*source {
-	project := filepath.Join(state.ProjectDir(env), ".claude")
-	managed := env("CLAUDE_CODE_MANAGED_SETTINGS_PATH") // Claude Code's own name for it, read in 2.1.329
-	switch {
-	case managed != "":
-	case runtime.GOOS == "darwin":
+	managed := "/etc/claude-code"
+	if runtime.GOOS == "darwin" {
 		managed = "/Library/Application Support/ClaudeCode"
-	default:
-		managed = "/etc/claude-code"
+	}
+	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed) // Claude Code's own name for it, read in 2.1.329
+	project := filepath.Join(state.ProjectDir(env), ".claude")
+	paths := []string{
+		filepath.Join(claudeDir(env), "settings.json"), filepath.Join(project, "settings.json"),
+		filepath.Join(project, "settings.local.json"), filepath.Join(managed, "managed-settings.json"),
 	}
 	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
 	var all []*source
-	for _, path := range append([]string{
-		filepath.Join(claudeDir(env), "settings.json"),
-		filepath.Join(project, "settings.json"), filepath.Join(project, "settings.local.json"),
-		filepath.Join(managed, "managed-settings.json"),
-	}, more...) {
-		b, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		s := &source{path: path, broken: err, managed: strings.HasPrefix(path, managed)}
-		if err == nil {
+	enabled := map[string]bool{}
+	for _, path := range append(paths, more...) {
+		if b, err := os.ReadFile(path); err == nil {
+			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
 			s.parse(b, "")
+			maps.Copy(enabled, s.file.EnabledPlugins)
+			all = append(all, s)
 		}
-		all = append(all, s)
 	}
-	return append(plugins(env, all), all...)
+	return append(plugins(env, enabled), all...)
 }
 
 // plugins are the hooks that enabled plugins bring. Their place is Claude Code's own file, which no page documents: what is
 // not understood is passed over.
-func plugins(env state.Getenv, settings []*source) (all []*source) {
-	enabled := map[string]any{}
-	for _, s := range settings {
-		maps.Copy(enabled, s.settings.EnabledPlugins)
-	}
+func plugins(env state.Getenv, enabled map[string]bool) (all []*source) {
 	var installed struct {
 		Plugins map[string][]struct {
 			Path string `json:"installPath"`
@@ -123,7 +110,7 @@ func plugins(env state.Getenv, settings []*source) (all []*source) {
 	}
 	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "installed_plugins.json")), &installed)
 	for name, places := range installed.Plugins {
-		if enabled[name] == true && len(places) > 0 {
+		if enabled[name] && len(places) > 0 {
 			s := &source{path: filepath.Join(places[0].Path, "hooks", "hooks.json"), plugin: true}
 			s.parse(read(s.path), places[0].Path)
 			all = append(all, s)
@@ -139,24 +126,21 @@ func (s *source) parse(b []byte, root string) {
 		return
 	}
 	var syntax *json.SyntaxError
-	switch err := json.Unmarshal(b, &s.settings); {
-	case errors.As(err, &syntax):
+	if err := json.Unmarshal(b, &s.file); errors.As(err, &syntax) {
 		s.broken = fmt.Errorf("line %d: %w", 1+bytes.Count(b[:syntax.Offset], []byte("\n")), err)
-	case !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")):
-		s.broken = errors.New("it is no JSON object")
 	}
-	for _, event := range slices.Sorted(maps.Keys(s.settings.Hooks)) {
-		for _, group := range s.settings.Hooks[event] {
+	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
+		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
+				if h == nil {
+					continue
+				}
 				if root != "" {
 					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				}
-				entry := settings.Entry{
-					Event: event, Matcher: group.Matcher, Command: h.Command, Args: h.Args, Timeout: int(h.Timeout),
-					AsyncRewake: h.AsyncRewake,
-				}
-				start, name := settings.Ours(h.Command, h.Args)
-				s.hooks = append(s.hooks, hook{entry, s, start, name, h.Async})
+				h.from, h.event, h.matcher = s, event, group.Matcher
+				h.start, h.name = settings.Ours(h.Command, h.Args)
+				s.hooks = append(s.hooks, h)
 			}
 		}
 	}
@@ -179,9 +163,13 @@ func matches(matcher string) bool {
 }
 
 // own are the entries of ours, of all settings and plugins.
-func (e *exam) own() (all []hook) {
+func (e *exam) own() (all []*hook) {
 	for _, s := range e.sources() {
-		all = append(all, slices.DeleteFunc(slices.Clone(s.hooks), func(h hook) bool { return h.name == "" })...)
+		for _, h := range s.hooks {
+			if h.name != "" {
+				all = append(all, h)
+			}
+		}
 	}
 	return all
 }
@@ -199,8 +187,8 @@ func (e *exam) claudeVersion(_ context.Context, r *result) {
 	case err != nil:
 		r.warn("%v", err).Mend = "run claude --version by hand"
 	case v.Supported() != nil:
-		f := r.fail("Claude Code %s is too old", v)
-		f.Means, f.Mend = "one hook event that it does not know voids the whole settings file", "claude update"
+		// One hook event that it does not know voids the whole settings file.
+		r.fail("Claude Code %s is too old", v).Mend = "claude update"
 	case v != newest && v.AtLeast(newest):
 		r.warn("Claude Code %s is newer than %s, the newest that was tried", v, newest)
 	}
@@ -220,12 +208,11 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 // claudeDisabled looks for what keeps all our hooks from running. Of a switch the file counts that ranks highest.
 func (e *exam) claudeDisabled(_ context.Context, r *result) {
 	off, where := false, ""
-	ours := func(h hook) bool { return h.name != "" }
 	for _, s := range e.sources() {
-		if s.settings.DisableAllHooks != nil && !s.plugin {
-			off, where = *s.settings.DisableAllHooks, s.path
+		if s.file.DisableAllHooks != nil && !s.plugin {
+			off, where = *s.file.DisableAllHooks, s.path
 		}
-		if s.managed && s.settings.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, ours) {
+		if s.managed && s.file.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, func(h *hook) bool { return h.name != "" }) {
 			r.fail("allowManagedHooksOnly is set in %s", s.path)
 		}
 	}
@@ -258,19 +245,18 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		return
 	}
 	want, _ := settings.Hooks("answer")
-	for _, h := range want {
-		if slices.ContainsFunc(all, func(o hook) bool {
-			return o.Event == h.Event && o.name == h.Name && (h.Matcher == "" || matches(o.Matcher))
-		}) {
-			continue
-		}
-		switch what := h.Name + " is not registered on " + h.Event; {
-		case h.Event == "PreToolUse":
+	for _, w := range want {
+		there := slices.ContainsFunc(all, func(h *hook) bool {
+			return h.event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.matcher))
+		})
+		switch what := w.Name + " is not registered on " + w.Event; {
+		case there:
+		case w.Event == "PreToolUse":
 			r.fail("%s", what)
-		case h.Event == "PermissionRequest" && e.asks(state.Native):
-			r.fail("%s", what).Means = "questions are posted, but only the terminal can answer them"
-		case h.Event != "PermissionRequest":
-			r.warn("%s", what).Means = "threads do not hear how a question ended"
+		case w.Event == "PermissionRequest" && e.asks(state.Native):
+			r.fail("%s: only the terminal can answer questions", what)
+		case w.Event != "PermissionRequest":
+			r.warn("%s: threads do not hear how a question ended", what)
 		}
 	}
 	r.ok("registered in %s", all[0].from.path)
@@ -278,25 +264,17 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 
 // claudeProgram looks whether what the entries start is there.
 func (e *exam) claudeProgram(_ context.Context, r *result) {
-	seen := map[string]bool{}
 	for _, h := range e.own() {
-		line := h.from.path + " starts " + h.start
-		if err := e.cannotStart(h.start); err != nil && !seen[line] {
-			r.fail("%s: %v", line, err)
+		if err := e.cannotStart(h.start); err != nil {
+			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
-		seen[line] = true
 	}
 	r.ok("the registered program is there")
 }
 
-// cannotStart is why a shell in a hook would not start a program; nil where only the shell can say.
+// cannotStart is why a shell in a hook would not start a program.
 func (e *exam) cannotStart(program string) error {
-	program = os.Expand(program, func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" {
-			return e.project
-		}
-		return e.Env(name)
-	})
+	program = os.Expand(program, e.Env)
 	if rest, ok := strings.CutPrefix(program, "~/"); ok {
 		program = filepath.Join(state.Home(e.Env), rest)
 	}
@@ -307,97 +285,62 @@ func (e *exam) cannotStart(program string) error {
 // claudeTwice finds hooks of ours that run twice for an event. Claude Code itself starts the same handler of several settings
 // files once; a plugin's is always another one.
 func (e *exam) claudeTwice(_ context.Context, r *result) {
-	first := map[string]hook{}
-	told := map[string]bool{}
+	first := map[string]*hook{}
 	for _, h := range e.own() {
-		key := h.Event + " " + h.name
-		was, ok := first[key]
-		if !ok {
-			first[key] = h
-			continue
-		}
-		once := was.Command == h.Command && slices.Equal(was.Args, h.Args) && was.Matcher == h.Matcher && !was.from.plugin
-		apart := was.Matcher != h.Matcher && !(matches(was.Matcher) && matches(h.Matcher))
-		files := fmt.Sprintf("registered twice, in %s and in %s", was.from.path, h.from.path)
-		if !once && !apart && !told[files] { // two files are one line, whatever number of hooks they share
-			told[files] = true
-			r.warn("%s: %s on %s", files, h.name, h.Event)
+		was := first[h.event+h.matcher+h.name]
+		if was == nil {
+			first[h.event+h.matcher+h.name] = h
+		} else if was.Command != h.Command || !slices.Equal(was.Args, h.Args) || was.from.plugin {
+			r.warn("our hooks are registered both in %s and in %s", was.from.path, h.from.path)
 		}
 	}
 	r.ok("no hook of ours is registered twice")
 }
 
-// usualTimeout is how long Claude Code lets a hook run that has no "timeout".
-const usualTimeout = 10 * time.Minute
-
 // claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
-// before their time is up, and have to know it.
+// before their time is up, and have to know it. A hook that wakes its session has to run in the background.
 func (e *exam) claudeLimit(_ context.Context, r *result) {
+	wakes := false
 	for _, h := range e.own() {
-		waits := h.name == "gchat-ask-user-rewake" || h.name == "gchat-ask-user-forward" &&
-			(h.Event == "PermissionRequest" || h.Event == "PreToolUse" && e.asks(state.Hold))
-		limit := cmp.Or(time.Duration(h.Timeout)*time.Second, usualTimeout)
-		if waits && limit < state.HookTimeout {
-			r.warn("Claude Code ends %s on %s after %s (%s)", h.name, h.Event, limit, h.from.path)
+		wake := h.name == "gchat-ask-user-rewake"
+		if wakes = wakes || wake; wake && !h.AsyncRewake {
+			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.event)
 		}
+		waits := wake || h.name == "gchat-ask-user-forward" &&
+			(h.event == "PermissionRequest" || h.event == "PreToolUse" && e.asks(state.Hold))
+		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
+		if waits && limit < state.HookTimeout.Seconds() {
+			r.warn("Claude Code ends %s on %s after %.0f seconds (%s)", h.name, h.event, limit, h.from.path)
+		}
+	}
+	if e.asks(state.Deny) && !wakes {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
+			"gchat-hooks install --preset system3"
 	}
 	r.ok("hooks that wait for you may wait long enough")
 }
 
-// claudeRewake looks whether the hooks of deny mode are there, and registered so that they run in the background.
-func (e *exam) claudeRewake(_ context.Context, r *result) {
-	wakes := false
-	for _, h := range e.own() {
-		if h.name != "gchat-ask-user-rewake" {
-			continue
-		}
-		if wakes = true; !h.AsyncRewake {
-			r.fail("%s is registered on %s without asyncRewake", h.name, h.Event).Means = "the session hangs in it until you reply"
-		}
-	}
-	if e.asks(state.Deny) && !wakes {
-		r.warn("ask_mode is deny, and gchat-ask-user-rewake is not registered")
-	}
-	r.ok("what wakes sessions fits")
-}
-
 // claudeOthers finds hooks of other programs that may answer, deny or change a question before ours. One in the background
-// cannot.
+// cannot. Its command is not told: it may hold a secret.
 func (e *exam) claudeOthers(_ context.Context, r *result) {
-	told := map[string]bool{}
 	for _, s := range e.sources() {
 		for _, h := range s.hooks {
-			decides := (h.Event == "PreToolUse" || h.Event == "PermissionRequest") && matches(h.Matcher)
-			what := fmt.Sprintf("another hook is registered on %s for %s in %s: %s", h.Event, ask, s.path, h.called())
-			if h.name == "" && decides && !h.async && !told[what] {
-				told[what] = true
-				r.warn("%s", what)
+			decides := (h.event == "PreToolUse" || h.event == "PermissionRequest") && matches(h.matcher)
+			if h.name == "" && decides && !h.Async {
+				r.warn("another program's hook is registered on %s for %s in %s", h.event, ask, s.path)
 			}
 		}
 	}
 	r.ok("no other hook decides about questions")
 }
 
-// called is the program of another's hook, without its words: they may hold a secret, as may what stands before it.
-func (h hook) called() string {
-	for _, word := range strings.Fields(h.Command) {
-		if strings.ContainsAny(word, "'\"\\") {
-			break
-		}
-		if !strings.Contains(word, "=") {
-			return filepath.Base(word)
-		}
-	}
-	return "a shell command"
-}
-
-// claudeAsking looks for what refuses questions before anybody is asked, and for what closes them while the person is away.
+// claudeAsking looks for what refuses questions before the person is asked, and for what closes them while the person is away.
 func (e *exam) claudeAsking(_ context.Context, r *result) {
 	const idle = "CLAUDE_AFK_TIMEOUT_MS"
 	mode, where := "", ""
 	for _, s := range e.sources() {
-		permissions := s.settings.Permissions
-		if permissions.DenyAsking || s.settings.DenyAsking {
+		permissions := s.file.Permissions
+		if permissions.DenyAsking || s.file.DenyAsking {
 			r.fail("denyInsteadOfPrompting is set in %s", s.path)
 		}
 		if slices.ContainsFunc(permissions.Deny, func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }) {
@@ -406,10 +349,10 @@ func (e *exam) claudeAsking(_ context.Context, r *result) {
 		if permissions.Mode != "" {
 			mode, where = permissions.Mode, s.path
 		}
-		if after := s.settings.AskTimeout; after != nil && after != "never" {
+		if after := s.file.AskTimeout; after != nil && after != "never" {
 			r.warn("askUserQuestionTimeout is %.20q in %s", fmt.Sprint(after), s.path)
 		}
-		if s.settings.Env[idle] != nil {
+		if s.file.Env[idle] != nil {
 			r.warn("env.%s is set in %s", idle, s.path)
 		}
 	}

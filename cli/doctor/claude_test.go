@@ -108,7 +108,6 @@ func TestTwice(t *testing.T) {
 	}{
 		{"the same handler", projectFile, in, OK},
 		{"another path", projectFile, strings.ReplaceAll(in, "/opt/", "/usr/bin/"), Warn},
-		{"another matcher that takes it", projectFile, strings.Replace(in, `"AskUserQuestion"`, `"*"`, 1), Warn},
 		{"another matcher", projectFile, strings.Replace(in, `"AskUserQuestion"`, `"Bash"`, 1), OK},
 		{"another event", projectFile, strings.Replace(in, `"PreToolUse"`, `"PermissionRequest"`, 1), OK},
 		{"a plugin's copy", pluginFile, in, Warn},
@@ -138,7 +137,7 @@ func TestOthers(t *testing.T) {
 		r := &result{}
 		e.claudeOthers(t.Context(), r)
 		f := r.found[0]
-		if f.Level != c.want || strings.Contains(f.What, "hush") || c.want == Warn != strings.Contains(f.What, "rival") {
+		if f.Level != c.want || strings.Contains(f.What, "hush") {
 			t.Errorf("%s %q: %+v", c.event, c.matcher, f)
 		}
 	}

@@ -1,10 +1,9 @@
 // Package doctor checks everything that a question and its reply pass through. Its checks stand in one list; each says what
-// it found, what does not work meanwhile, and what to do about it. A check posts nothing and changes nothing.
+// it found, and what to do about it. A check posts nothing and changes nothing.
 package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -20,78 +19,56 @@ import (
 
 // check is one line of the doctor.
 type check struct {
-	id    string // room.thing; programs know it
-	means string // what does not work while this is not well
-	mend  string // what to do about it
-	run   func(*exam, context.Context, *result)
+	id   string // room.thing; programs know it
+	run  func(*exam, context.Context, *result)
+	mend string // what to do where it is not well
 }
 
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
-	{"config.parse", "what stands there is not used",
-		"correct it in that file; docs/configuration.md lists all settings", (*exam).configParse},
-	{"config.secrets", "everybody who gets the repository can use it",
-		"move it to ~/.config/gchat-hooks/config.json, have git ignore the file, and make a new one if it was published: " +
-			"the old one stays in the history", (*exam).configSecrets},
-	{"files.folders", "questions cannot be kept, so they stay in the terminal",
-		"see who owns the folder, whether the disk is full, and whether a file stands in its place; or set GCHAT_STATE_DIR",
-		(*exam).filesFolders},
-	{"files.private", "they can read what you were asked, or answer in your name",
-		"gchat-hooks doctor --fix; what it leaves is a link or another program's, and yours to close with chmod go-w, " +
-			"or chmod 600 for a file with a secret", (*exam).filesPrivate},
-	{"files.links", "agents that call it find no program", doctorFix, (*exam).filesLinks},
+	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
+	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; where " +
+		"others may have it already, make a new one, for it stays in git's history"},
+	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, whether the disk " +
+		"is full, and whether a file stands in its place; or set GCHAT_STATE_DIR"},
+	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
+	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
-	{"claude.version", "it may ask, answer or draw in ways that were not tried",
-		"gchat-hooks demo --claude shows whether it works; see whether there is a newer gchat-hooks", (*exam).claudeVersion},
-	{"claude.settings", "Claude Code skips the whole file, hooks and all",
-		"correct its JSON; Claude Code takes no comments and no trailing commas there", (*exam).claudeSettings},
-	{"claude.disabled", "no hook runs, so no question is asked in Chat",
-		"take the setting out; the administrator's file is the administrator's to change", (*exam).claudeDisabled},
-	{"claude.trust", "in an interactive session no hook runs until then",
-		"start claude in that folder, and accept it", (*exam).claudeTrust},
-	{"claude.hooks", "questions are not asked in Chat", install, (*exam).claudeHooks},
-	{"claude.program", "Claude Code passes the hook over without a word", install, (*exam).claudeProgram},
-	{"claude.twice", "they start twice; each acts once, but two versions may disagree",
-		"keep one: gchat-hooks uninstall takes them out of your settings (--project or --local: out of the project's), " +
-			"claude plugin disable out of a plugin", (*exam).claudeTwice},
-	{"claude.limit", "later replies do not answer the question, and its thread does not hear why", install,
-		(*exam).claudeLimit},
-	{"claude.rewake", "nothing wakes a session with your reply", "gchat-hooks install --preset system3", (*exam).claudeRewake},
-	{"claude.others", "it may answer, deny or delay questions before your reply comes",
-		"see what it does; if it decides about questions, narrow its matcher or take it out", (*exam).claudeOthers},
-	{"claude.asking", "Claude Code refuses or closes questions before you can reply",
-		"take the setting out, or set askUserQuestionTimeout to \"never\"", (*exam).claudeAsking},
+	{"claude.version", (*exam).claudeVersion, "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"},
+	{"claude.settings", (*exam).claudeSettings, "correct its JSON, without comments and trailing commas: Claude Code skips " +
+		"the whole file, hooks and all"},
+	{"claude.disabled", (*exam).claudeDisabled, "take the setting out: no hook runs; a managed file is the administrator's"},
+	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: an interactive session runs no hook before"},
+	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
+	{"claude.program", (*exam).claudeProgram, "gchat-hooks install: Claude Code passes such a hook over without a word"},
+	{"claude.twice", (*exam).claudeTwice, "keep one, for two versions may disagree: gchat-hooks uninstall takes them out of your " +
+		"settings (with --project or --local out of the project's), claude plugin disable out of a plugin"},
+	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
+	{"claude.others", (*exam).claudeOthers, "see whether it answers, denies or delays questions; if so, narrow its matcher"},
+	{"claude.asking", (*exam).claudeAsking, "take the setting out, or set askUserQuestionTimeout to \"never\": Claude Code " +
+		"refuses or closes questions before you can reply"},
 
-	{"chat.webhook", "questions stay in the terminal", "gchat-hooks setup", (*exam).chatWebhook},
-	{"chat.post", "questions stay in the terminal", "make a new webhook in the space, and run gchat-hooks setup",
-		(*exam).chatPost},
-	{"chat.read", "replies are not read", login, (*exam).chatRead},
-	{"chat.allowed", "their replies are not used",
-		"put the person's users/ID on allowed_users in ~/.config/gchat-hooks/config.json: gchat-hooks login does, and the " +
-			"thread of a question tells it to people who may not answer", (*exam).chatAllowed},
-	{"chat.clock", "time limits and times of replies are off; Google refuses logins when it gets worse",
-		"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)", (*exam).chatClock},
+	{"chat.webhook", (*exam).chatWebhook, "gchat-hooks setup"},
+	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
+	{"chat.read", (*exam).chatRead, login},
+	{"chat.allowed", (*exam).chatAllowed, "put your users/ID on allowed_users in ~/.config/gchat-hooks/config.json: " +
+		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
+	{"chat.clock", (*exam).chatClock, "have the system set its clock: sudo timedatectl set-ntp true " +
+		"(macOS: sudo sntp -sS time.apple.com); Google refuses logins when it gets worse"},
 
-	{"daemon.runs", "answers are not typed", "gchat-hooks poller install; gchat-hooks logs tells why it ended",
-		(*exam).daemonRuns},
-	{"daemon.pid", "scripts that trust the file would signal another process", doctorFix, (*exam).daemonPID},
-	{"daemon.inbox", "what you reply there is not used until it can be read again",
-		"see chat.read; an open question tries again at once", (*exam).daemonInbox},
-	{"outbox.waiting", "questions and reports wait", "see chat.post, then gchat-hooks flush", (*exam).outboxWaiting},
-	{"outbox.dead", "they never came into the space",
-		"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead", (*exam).outboxDead},
-	{"tmux.program", "answers are not typed", "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)", (*exam).tmux},
+	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
+	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
+	{"daemon.inbox", (*exam).daemonInbox, "see chat.read; an open question tries again at once"},
+	{"outbox.waiting", (*exam).outboxWaiting, "see chat.post, then gchat-hooks flush"},
+	{"outbox.dead", (*exam).outboxDead, "gchat-hooks flush --dead; what is refused again goes with " +
+		"gchat-hooks flush --forget-dead"},
+	{"tmux.program", (*exam).tmux, "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"},
 }
 
-// liveCheck posts, and runs alone after the others.
-var liveCheck = check{"live", "questions do not get into the space and back",
-	"gchat-hooks verify tells more", (*exam).live}
+// live posts, and runs alone after the others.
+var live = check{"live", (*exam).live, "gchat-hooks verify"}
 
-const (
-	install   = "gchat-hooks install"
-	login     = "gchat-hooks login"
-	doctorFix = "gchat-hooks doctor --fix"
-)
+const login = "gchat-hooks login"
 
 // Level says how bad a finding is.
 type Level string
@@ -111,7 +88,6 @@ type Finding struct {
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
 	What  string `json:"what"`
-	Means string `json:"means,omitempty"`
 	Mend  string `json:"mend,omitempty"`
 	Fixed string `json:"fixed,omitempty"` // what Options.Fix did about it
 
@@ -125,10 +101,14 @@ type result struct {
 	found []*Finding
 }
 
+// add adds what was not said yet.
 func (r *result) add(level Level, format string, args []any) *Finding {
 	f := &Finding{ID: r.id, Level: level, What: fmt.Sprintf(format, args...)}
+	if slices.ContainsFunc(r.found, func(other *Finding) bool { return other.What == f.What }) {
+		return f
+	}
 	if level == Warn || level == Fail {
-		f.Means, f.Mend = r.means, r.mend
+		f.Mend = r.mend
 	}
 	r.found = append(r.found, f)
 	return f
@@ -174,15 +154,13 @@ const (
 	checkBound = 5 * time.Second
 	// sharedBound is for what several checks wait for, so that each of them can still tell what became of it.
 	sharedBound = 4 * time.Second
-	// checkGrace is for a check to say what kept it, after its time.
-	checkGrace = 300 * time.Millisecond
 	// liveBound is the round trip without the wait for the person.
 	liveBound = 25 * time.Second
 	// longest bounds each part of a finding, in bytes.
 	longest = 600
 )
 
-// Report is what was found: problems first, the failures before the warnings.
+// Report is what was found: problems first, the failures before the warnings. Its keys in JSON stay.
 type Report struct {
 	Project  string        `json:"project"`
 	ExitCode int           `json:"exit_code"` // 0 all is well, 1 warnings, 2 failures
@@ -205,16 +183,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	e.visit(shared)
 	found := e.runAll(ctx, checks)
 	if o.Live {
-		found = append(found, e.examine(ctx, liveCheck, liveBound+o.Wait)...)
+		found = append(found, e.examine(ctx, live, liveBound+o.Wait)...)
 	} else {
-		found = append(found, &Finding{ID: liveCheck.id, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
+		found = append(found, &Finding{ID: live.id, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
 	}
 	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
 		if o.Fix && f.fix != nil {
-			f.mended()
+			did, err := f.fix()
+			if f.Level, f.Fixed = OK, did; err != nil {
+				f.Level, f.Fixed, f.What = Fail, "", fmt.Sprintf("%s; --fix could not mend it: %v", f.What, err)
+			}
 		}
-		for _, s := range []*string{&f.What, &f.Means, &f.Mend, &f.Fixed} {
+		for _, s := range []*string{&f.What, &f.Mend, &f.Fixed} {
 			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), longest) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
@@ -242,73 +223,53 @@ func (e *exam) runAll(ctx context.Context, checks []check) []*Finding {
 
 // examine runs a check within its time. A check that hangs or breaks is a finding, too.
 func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Finding {
-	bounded, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	done := make(chan []*Finding, 1)
 	go func() {
 		r := &result{check: c}
 		defer func() {
 			if p := recover(); p != nil {
-				f := r.fail("the check broke: %v", p)
-				f.Means, f.Mend = "a bug in gchat-hooks", "please report it"
+				r.fail("the check broke: %v", p).Mend = "please report this bug of gchat-hooks"
 			}
 			done <- r.found
 		}()
-		c.run(e, bounded, r)
+		c.run(e, ctx, r)
 	}()
 	select {
 	case found := <-done:
 		return found
-	case <-bounded.Done():
+	case <-ctx.Done():
 	}
 	select {
 	case found := <-done:
 		return found
-	case <-time.After(checkGrace):
+	case <-time.After(bound / 10): // for the check to say what kept it
 	}
 	r := &result{check: c}
-	f := r.warn("the check did not end within %s", bound)
-	f.Means, f.Mend = "this was not looked at", "run gchat-hooks doctor again; see what hangs"
-	if ctx.Err() != nil {
-		f.What = "interrupted"
-	}
+	r.warn("the check did not end within %s", bound).Mend = "run gchat-hooks doctor again; see what hangs"
 	return r.found
-}
-
-// mended does what is safe, and says what it did.
-func (f *Finding) mended() {
-	did, err := f.fix()
-	if err != nil {
-		f.What += fmt.Sprintf("; --fix could not mend it: %v", err)
-		return
-	}
-	f.Level, f.Fixed = OK, did
-}
-
-// JSON prints the report as an object whose keys stay.
-func (r *Report) JSON(out io.Writer) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 var colours = map[Level]string{OK: "32", Warn: "33", Fail: "31;1", Skip: "2"}
 
-// Print prints a line for each problem, for what was mended and for what the round trip came to, then a sum; all adds a line
-// for everything else.
+// Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Print(out io.Writer, all, colour bool) error {
 	var lines []string
 	for _, f := range r.Findings {
-		problem, tried := f.Level == Warn || f.Level == Fail, f.Level == OK && strings.HasPrefix(f.ID, liveCheck.id)
-		if !problem && !tried && f.Fixed == "" && !all {
+		level, words := fmt.Sprintf("%-4s", f.Level), f.What
+		switch {
+		case f.Fixed != "":
+			words += " – fixed: " + f.Fixed
+		case f.Level == Warn || f.Level == Fail:
+			words += " → " + f.Mend
+		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live.id)):
 			continue
 		}
-		level := fmt.Sprintf("%-4s", f.Level)
 		if colour {
 			level = "\x1b[" + colours[f.Level] + "m" + level + "\x1b[0m"
 		}
-		lines = append(lines, fmt.Sprintf("%s  %-15s %s", level, f.ID, f.sentence()))
+		lines = append(lines, fmt.Sprintf("%s  %-15s %s", level, f.ID, words))
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")
@@ -319,15 +280,4 @@ func (r *Report) Print(out io.Writer, all, colour bool) error {
 	}
 	_, err := fmt.Fprintln(out, strings.Join(append(lines, sum), "\n"))
 	return err
-}
-
-// sentence is a finding in a line: what there is, what does not work, what to do.
-func (f *Finding) sentence() string {
-	switch {
-	case f.Fixed != "":
-		return f.What + " – fixed: " + f.Fixed
-	case f.Level == Warn || f.Level == Fail:
-		return f.What + " – " + f.Means + " → " + f.Mend
-	}
-	return f.What
 }

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	o := Options{Env: os.Getenv, Self: os.Args[0], Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
 	r, err := Run(context.Background(), o)
 	if err == nil && *inJSON {
-		err = r.JSON(os.Stdout)
+		err = json.NewEncoder(os.Stdout).Encode(r)
 	} else if err == nil {
 		err = r.Print(os.Stdout, *all, false)
 	}

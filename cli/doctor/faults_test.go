@@ -158,12 +158,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only once credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is removed", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
 			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
-		}, "chat.read", fail, "chat answered 403", "is removed: do that, or replace the file", ""},
+		}, "chat.read", fail, "chat answered 403", "no credentials_file", ""},
 		{"a person who may not answer", func(p *patient) {
 			s := google(p, givesToken)
 			p.loggedIn(s, func(l *state.Login) { l.User = "" })
@@ -220,7 +220,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
 		{"a hook twice", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PostToolUse", Matcher: "AskUserQuestion", Command: p.program + " hook gchat-ask-user-answered"})
-		}, "claude.twice", warn, "settings.json: gchat-ask-user-answered on PostToolUse", "gchat-hooks uninstall", ""},
+		}, "claude.twice", warn, "both in", "gchat-hooks uninstall", ""},
 		{"a plugin with our hooks", func(p *patient) {
 			p.settings["enabledPlugins"] = map[string]any{"bridge@market": true}
 			root := filepath.Join(p.home, "plugin")
@@ -238,7 +238,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
-		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.rewake", warn, "gchat-ask-user-rewake is not registered", "--preset system3", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.limit", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
 		{"a hook that may not wait", func(p *patient) {
 			entries := p.entries()
 			for i := range entries {
@@ -249,7 +249,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			b, err := settings.Install(nil, nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
-		}, "claude.limit", warn, "after 10m0s", "gchat-hooks install", ""},
+		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
 		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.disabled", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
@@ -264,7 +264,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.asking", warn, "dontAsk", "take the setting out", ""},
 		{"another answerer", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PermissionRequest", Matcher: "Ask.*", Command: "TOKEN=" + foreignSecret + " /opt/other-bridge --key " + foreignSecret})
-		}, "claude.others", warn, "other-bridge", "narrow its matcher", ""},
+		}, "claude.others", warn, "another program's hook", "narrow its matcher", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {
@@ -284,24 +284,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.Cleanup(seat.Leave)
 			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-time.Hour)))
 		}, "daemon.runs", warn, "Last poll 36", "poller install", ""},
-		{"a daemon whose program was replaced", func(p *patient) {
-			sleep, err := os.ReadFile("/bin/sleep")
-			if _, proc := os.Readlink("/proc/self/exe"); err != nil || proc != nil {
-				p.Skip("there is no /proc")
-			}
-			program := filepath.Join(p.home, "daemon")
-			p.write(program, string(sleep), 0o755)
-			running := exec.Command(program, "600")
-			p.check(running.Start())
-			p.Cleanup(func() { _ = running.Process.Kill(); _ = running.Wait() })
-			p.check(os.Remove(program))
-			p.check(os.MkdirAll(p.userState(), 0o700))
-			seat, err := state.TakeDaemonSeat([]string{p.userState()})
-			p.check(err)
-			p.Cleanup(seat.Leave)
-			p.write(filepath.Join(p.userState(), "gchat-poller.pid"), fmt.Sprintln(running.Process.Pid), 0o600)
-			p.check(state.NoteLastPoll(p.userState(), time.Now()))
-		}, "daemon.runs", warn, "was replaced or removed", "poller install", ""},
 		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
 		{"an inbox in trouble", func(p *patient) {
 			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")
@@ -333,10 +315,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
 			p.config = nil
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
-		}, "files.private", fail, "can read a secret in", "chmod 600", ""},
+		}, "files.private", fail, "can read or write", "doctor --fix", ""},
 		{"a configuration's backup that others read", func(p *patient) {
 			p.write(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
-		}, "files.private", fail, "config.json~", "chmod 600", ""},
+		}, "files.private", fail, "config.json~", "doctor --fix", ""},
 		{"a folder of ours that others write to", func(p *patient) {
 			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
 			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
@@ -345,9 +327,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			dir := filepath.Join(p.project, ".claude", "state")
 			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
 			p.check(os.Chmod(dir, 0o777))
-		}, "files.private", fail, "can write to", "gchat-hooks doctor --fix", ""},
-		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
-		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "can read or write: 1, for one", "doctor --fix", ""},
+		}, "files.private", fail, ".claude/state", "doctor --fix", ""},
+		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "doctor --fix", ""},
+		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "doctor --fix", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
 		{"a webhook in the repository", func(p *patient) {
 			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
@@ -386,7 +368,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 					break
 				}
 			}
-			if f.Level != c.level || !strings.Contains(f.What, c.says) || !strings.Contains(f.Mend, c.mend) || f.Means == "" {
+			if f.Level != c.level || !strings.Contains(f.What, c.says) || !strings.Contains(f.Mend, c.mend) {
 				t.Errorf("%s: %+v", c.id, f)
 			}
 			want := append(strings.Fields(c.also), c.id)

@@ -35,10 +35,8 @@ func (e *exam) configParse(_ context.Context, r *result) {
 	}
 	known := map[string]bool{}
 	for _, s := range state.Settings() {
-		name := strings.FieldsFunc(s.Member, func(r rune) bool { return r == '.' || r == '[' })
-		if len(name) > 0 {
-			known[name[0]] = true
-		}
+		name, _, _ := strings.Cut(strings.ReplaceAll(s.Member, "[", "."), ".")
+		known[name] = true
 	}
 	for _, path := range []string{state.ConfigFile(e.Env), e.projectConfig()} {
 		var file map[string]json.RawMessage
@@ -73,26 +71,12 @@ func read(path string) []byte {
 	return b
 }
 
-// secretShapes are secrets by their shape. A reference, ${NAME}, is none.
-var secretShapes = sync.OnceValue(func() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"a webhook URL":    regexp.MustCompile(`/messages\?[^"'\s]*token=[\w.%-]{6}`),
-		"a private key":    regexp.MustCompile(`PRIVATE KEY-----`),
-		"a refresh token":  regexp.MustCompile(`"refresh_token"`),
-		"an Anthropic key": regexp.MustCompile(`sk-ant-`),
-	}
+// secret is one by its shape: a webhook's URL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
+var secret = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|sk-ant-`)
 })
 
-// secretIn names a secret in a file; "" for none.
-func secretIn(path string) string {
-	b := read(path)
-	for what, shape := range secretShapes() {
-		if shape.Match(b) {
-			return what
-		}
-	}
-	return ""
-}
+func hasSecret(path string) bool { return secret().Match(read(path)) }
 
 // ownSecrets are the files of ours that may hold a secret.
 func (e *exam) ownSecrets() []string {
@@ -112,14 +96,13 @@ func (e *exam) configSecrets(ctx context.Context, r *result) {
 		files = append(files, filepath.Join(e.project, name))
 	}
 	for _, path := range files {
-		what := secretIn(path)
 		real, err := filepath.EvalSymlinks(path) // git keeps a link, and not what it leads to
 		switch {
-		case what == "" || err != nil:
+		case err != nil || !hasSecret(path):
 		case git(ctx, real, "ls-files", "--error-unmatch") == 0:
-			r.fail("%s stands in %s, which git tracks", what, path)
+			r.fail("a secret stands in %s, which git tracks", path)
 		case git(ctx, real, "check-ignore", "-q") == 1: // 0: ignored, 128: no repository
-			r.warn("%s stands in %s, which git does not ignore", what, path)
+			r.warn("a secret stands in %s, which git does not ignore", path)
 		}
 	}
 	r.ok("no secret stands in a repository")
@@ -170,58 +153,37 @@ func (e *exam) filesFolders(_ context.Context, r *result) {
 	r.ok("state folders can be written")
 }
 
-// filesPrivate looks whether others can read or change what should be the person's alone. What is ours is judged by its own
-// permissions: a home folder that is opened to others one day, or a backup of it, must not lay a secret open.
+// filesPrivate looks whether others can read or change what should be the person's alone. It is judged by its own permissions:
+// a home folder that is opened to others one day, or a backup of it, must not lay a secret open.
 func (e *exam) filesPrivate(_ context.Context, r *result) {
-	backups, _ := filepath.Glob(state.ConfigFile(e.Env) + "?*") // config.json~ and what else editors leave
-	for _, path := range append(e.ownSecrets(), backups...) {
-		switch open := openTo(path); {
-		case open&0o044 != 0 && secretIn(path) != "":
-			r.fail("other users of this machine can read a secret in %s", path).fix = closing(0o077, path)
-		case open&0o022 != 0:
-			r.fail("other users of this machine can write %s", path).fix = closing(0o077, path)
+	var open []string
+	judge := func(path string, readable bool) {
+		if bits := openTo(path); bits&0o022 != 0 || bits&0o044 != 0 && !readable {
+			open = append(open, path)
 		}
 	}
-	mcp := filepath.Join(state.Home(e.Env), ".mcp.json") // another program's: it counts where others get at it
-	if openTo(state.Home(e.Env))&0o011 != 0 && openTo(mcp)&0o044 != 0 && secretIn(mcp) != "" {
-		r.fail("other users of this machine can read a secret in %s", mcp)
+	for _, dir := range []string{state.UserState(e.Env), state.ConfigDir(e.Env)} {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil {
+				judge(path, d.IsDir() || dir == state.ConfigDir(e.Env) && !hasSecret(path))
+			}
+			return nil
+		})
 	}
-	files, folders := e.ours()
-	for _, dir := range folders {
-		if openTo(dir)&0o022 != 0 {
-			r.fail("other users of this machine can write to %s", dir).fix = closing(0o022, dir)
-		}
+	for _, path := range append(e.ownSecrets(), state.LogPath(e.Env), state.LogPath(e.Env)+".1") {
+		judge(path, !hasSecret(path))
 	}
-	files = slices.DeleteFunc(files, func(path string) bool { return openTo(path)&0o066 == 0 })
-	if len(files) > 0 {
-		f := r.fail("state files that other users of this machine can read or write: %d, for one %s", len(files), files[0])
-		f.fix = closing(0o077, files...)
+	// In a project's state other programs write, too: of that, only the folders are ours to judge.
+	for _, name := range []string{"", "pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
+		judge(filepath.Join(state.ProjectState(e.Env), name), true)
+	}
+	if len(open) > 0 {
+		slices.Sort(open)
+		open = slices.Compact(open)
+		f := r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
+		f.fix = func() (string, error) { return "closed to other users", closeAll(open) }
 	}
 	r.ok("configuration, credentials and state are yours alone")
-}
-
-// ours are the state files of the person, and the folders of ours. In a project's state other programs write, too: of that,
-// only the folders are ours to judge.
-func (e *exam) ours() (files, folders []string) {
-	project := state.ProjectState(e.Env)
-	folders = append(folders, state.ConfigDir(e.Env), project)
-	for _, name := range []string{"pending-questions", "gchat-forwarded-ask", "user-input-queue"} {
-		folders = append(folders, filepath.Join(project, name))
-	}
-	files = append(files, state.LogPath(e.Env), state.LogPath(e.Env)+".1")
-	_ = filepath.WalkDir(state.UserState(e.Env), func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return filepath.SkipDir
-		case d.IsDir():
-			folders = append(folders, path)
-		case d.Type().IsRegular():
-			files = append(files, path)
-		}
-		return nil
-	})
-	slices.Sort(folders) // with GCHAT_STATE_DIR some may be the same
-	return files, slices.Compact(folders)
 }
 
 // openTo are the permissions of group and others on a file or folder, by its own mode. A group with the number of the owner is
@@ -238,51 +200,48 @@ func openTo(path string) fs.FileMode {
 	return mode
 }
 
-// closing takes away what group and others may do, and sees that it worked: not every file system keeps permissions. It is nil
-// for a link: what that leads to may be shared on purpose.
-func closing(bits fs.FileMode, paths ...string) func() (string, error) {
-	if info, err := os.Lstat(paths[0]); err != nil || info.Mode()&fs.ModeSymlink != 0 {
-		return nil
-	}
-	return func() (string, error) {
-		for _, path := range paths {
-			info, err := os.Lstat(path)
-			if err != nil {
-				continue // gone meanwhile
-			}
-			if err := os.Chmod(path, info.Mode()&^bits); err != nil {
-				return "", err
-			}
-			if openTo(path)&bits != 0 {
-				return "", errors.New("the file system does not keep permissions; set GCHAT_STATE_DIR to a folder on one that does")
-			}
+// closeAll takes away what group and others may do: with files all, with folders to write. It sees that it worked, for not
+// every file system keeps permissions. What a link leads to may be shared on purpose.
+func closeAll(paths []string) (failed error) {
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue // gone meanwhile
 		}
-		return fmt.Sprintf("closed to other users: %s", strings.Join(paths, ", ")), nil
+		bits := fs.FileMode(0o077)
+		if info.IsDir() {
+			bits = 0o022
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			err = os.Chmod(path, info.Mode()&^bits)
+		}
+		if err != nil || openTo(path)&bits != 0 {
+			failed = fmt.Errorf("the permissions of %s stay: it is a link, or on a file system without them", path)
+		}
 	}
+	return failed
 }
 
 // filesLinks looks at the names that agents call, which `install --links` links beside the program. Where there is none of
 // them, the person did not ask for them.
 func (e *exam) filesLinks(_ context.Context, r *result) {
-	names, there := []string{"gchat-send", "gchat-wait"}, 0
+	names := []string{"gchat-send", "gchat-wait"}
+	var missing []string
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(e.Self), name)
-		if _, err := os.Lstat(path); err == nil {
-			there++
-		}
-		if _, err := os.Stat(path); err == nil {
-			continue
-		}
-		r.warn("%s is missing, or a link that leads nowhere", path).fix = func() (string, error) {
-			if to, _ := os.Readlink(path); to != "" {
-				_ = os.Remove(path)
-			}
-			return "linked " + path, os.Symlink("gchat-hooks", path)
+		if _, err := os.Stat(path); err != nil {
+			missing = append(missing, path)
 		}
 	}
-	if there == 0 {
-		r.found = nil
-		r.skip("the names that agents call are not linked; gchat-hooks install --links does it")
+	switch len(missing) {
+	case 0:
+		r.ok("agents find gchat-send and gchat-wait beside the program")
+	case len(names):
+		r.skip("gchat-send and gchat-wait are not linked; gchat-hooks install --links does it")
+	default:
+		r.warn("missing, or a link that leads nowhere: %s", missing[0]).fix = func() (string, error) {
+			_ = os.Remove(missing[0])
+			return "linked it", os.Symlink("gchat-hooks", missing[0])
+		}
 	}
-	r.ok("the names that agents call lead to the program")
 }

@@ -2,13 +2,10 @@ package doctor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,17 +28,13 @@ func mayAnswer(cfg *state.Config, p gchat.Person) bool {
 	return poller.Named(cfg.AllowedUsers, p.Name, p.Email)
 }
 
-// types says whether answers are typed for any session.
-func (e *exam) types() bool { return e.asks(state.Inject) }
-
 // daemonRuns looks whether the daemon runs where one is needed, and whether it polls.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
-	own, user := state.ProjectState(e.Env), state.UserState(e.Env)
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
-	if !state.DaemonRuns(own, user) {
+	if !state.DaemonRuns(state.ProjectState(e.Env), state.UserState(e.Env)) {
 		switch {
-		case e.types():
+		case e.asks(state.Inject):
 			r.fail("no daemon runs, but ask_mode is inject")
 		case installed:
 			r.warn("the daemon's service is installed, and no daemon runs")
@@ -50,19 +43,9 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 		return
 	}
 	if health != service.Healthy {
-		r.warn("%s", line).Means = "replies may not be read"
+		r.warn("%s", line)
 	}
-	pid := state.DaemonPID(own)
-	if pid == 0 {
-		pid = state.DaemonPID(user)
-	}
-	// Linux says so; elsewhere there is no such link.
-	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if program, replaced := strings.CutSuffix(link, " (deleted)"); replaced {
-		f := r.warn("the daemon (pid %d) runs a program that was replaced or removed since: %s", pid, program)
-		f.Means, f.Mend = "it does what the older version did", "gchat-hooks poller install, or start it again as it was started"
-	}
-	r.ok("pid %d; %s", pid, line)
+	r.ok("%s", line)
 }
 
 // daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
@@ -125,23 +108,18 @@ func (e *exam) outboxDead(_ context.Context, r *result) {
 
 // tmux looks for the program that answers are typed with. Typing was tried from 3.3 on.
 func (e *exam) tmux(ctx context.Context, r *result) {
-	cmd := exec.CommandContext(ctx, "tmux", "-V")
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	m := regexp.MustCompile(`^tmux (?:next-)?(\d+\.\d+)`).FindSubmatch(out)
+	out, err := exec.CommandContext(ctx, "tmux", "-V").Output()
+	said := strings.TrimSpace(string(out))
+	version, _ := strconv.ParseFloat(strings.TrimRight(strings.TrimPrefix(said, "tmux "), "abcdefgh"), 64)
 	switch {
-	case errors.Is(err, exec.ErrNotFound) && e.types():
+	case err != nil && e.asks(state.Inject):
 		r.fail("there is no tmux, but ask_mode is inject")
-	case errors.Is(err, exec.ErrNotFound):
+	case err != nil:
 		r.skip("there is no tmux; only ask_mode inject and menu-driver need one")
-	case err != nil || m == nil:
-		r.warn("tmux does not tell its version")
-	default:
-		if v, _ := strconv.ParseFloat(string(m[1]), 64); v < 3.3 {
-			r.warn("%s is older than what was tried", strings.TrimSpace(string(out)))
-		}
+	case version > 0 && version < 3.3:
+		r.warn("%s is older than what was tried", said)
 	}
-	r.ok("%s", strings.TrimSpace(string(out)))
+	r.ok("%s", said)
 }
 
 // roundTrip posts to the space, reads that back, and waits for a person's reply.
@@ -155,9 +133,6 @@ func (e *exam) live(ctx context.Context, r *result) {
 	}
 	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, func(s string) { e.Tell(e.log.Clean(s)) }) {
 		f := r.add(levels[leg.Status], "%s", []any{leg.What})
-		f.ID += "." + leg.Name
-		if f.Mend = leg.Hint; leg.Status == poller.VerifyPass {
-			f.Means = ""
-		}
+		f.ID, f.Mend = f.ID+"."+leg.Name, leg.Hint
 	}
 }
