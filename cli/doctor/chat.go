@@ -18,7 +18,6 @@ import (
 // probed is what Chat says to the webhook, where nothing is posted.
 type probed struct {
 	err   error
-	took  time.Duration
 	ahead time.Duration // Chat's clock, where clock says that the answer told it
 	clock bool
 }
@@ -48,9 +47,7 @@ func (e *exam) visit(ctx context.Context) {
 		if err != nil {
 			return probed{err: err}
 		}
-		began := time.Now()
 		p.ahead, p.clock, p.err = hook.Probe(ctx)
-		p.took = time.Since(began)
 		return p
 	})
 	e.list = sync.OnceValue(func() (l listed) {
@@ -68,39 +65,29 @@ func (e *exam) visit(ctx context.Context) {
 	})
 }
 
-// chatWebhook looks whether there is a place for questions to go to.
-func (e *exam) chatWebhook(_ context.Context, r *result) {
+// chatPost looks whether there is a place for questions to go to, and whether Chat lets the webhook in.
+func (e *exam) chatPost(_ context.Context, r *result) {
 	hook, err := e.webhook()
+	if err == nil {
+		err = e.probe().err
+	}
 	switch {
 	case errors.Is(err, gchat.ErrEndpoint):
 		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = hint(err)
-	case errors.Is(err, state.ErrNoWebhook):
-		r.fail("no webhook URL is configured").Mend = hint(err)
-	case errors.Is(err, gchat.ErrNotWebhook):
-		r.fail("the configured webhook URL is none").Mend = hint(err)
-	case err != nil:
+	case hook == nil && errors.Is(err, state.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
+		r.fail("%v", err).Mend = hint(err)
+	case hook == nil:
 		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
-	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
-		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
-			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
-	default:
-		r.ok("posts to %s", hook.Chat())
-	}
-}
-
-func (e *exam) chatPost(_ context.Context, r *result) {
-	if _, err := e.webhook(); err != nil {
-		r.skip("there is no webhook to try")
-		return
-	}
-	p := e.probe()
-	switch err := p.err; {
 	case gchat.Overloaded(err):
 		r.warn("%v", err).Mend = hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = hint(err)
+	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
+		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
+			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
+	default:
+		r.ok("Chat lets the webhook of %s in; nothing was posted", hook.Chat())
 	}
-	r.ok("Chat lets the webhook in (%d ms; nothing was posted)", p.took.Milliseconds())
 }
 
 // chatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
@@ -155,10 +142,8 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	}
 	l := e.list()
 	for _, u := range e.cfg.AllowedUsers {
-		program := func(m gchat.Message) bool { return m.Sender == u && !m.Human }
-		if slices.ContainsFunc(l.messages, program) {
-			r.warn("%s on allowed_users is a program, not a person", u)
-		} else if !personOrMail().MatchString(u) {
+		program := slices.ContainsFunc(l.messages, func(m gchat.Message) bool { return m.Sender == u && !m.Human })
+		if program || !personOrMail().MatchString(u) {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}

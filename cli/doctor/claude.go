@@ -45,7 +45,6 @@ type settingsFile struct {
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
 	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
 	AskTimeout       any             `json:"askUserQuestionTimeout"`
-	Env              map[string]any  `json:"env"`
 	DenyAsking       bool            `json:"denyInsteadOfPrompting"`
 	Permissions      struct {
 		DenyAsking bool     `json:"denyInsteadOfPrompting"`
@@ -182,10 +181,8 @@ func (e *exam) asks(mode state.Mode) bool {
 func (e *exam) claudeVersion(_ context.Context, r *result) {
 	v, err := e.version()
 	switch {
-	case errors.Is(err, settings.ErrNoClaude):
-		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH"
 	case err != nil:
-		r.warn("%v", err).Mend = "run claude --version by hand"
+		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
 	case v.Supported() != nil:
 		// One hook event that it does not know voids the whole settings file.
 		r.fail("Claude Code %s is too old", v).Mend = "claude update"
@@ -282,21 +279,6 @@ func (e *exam) cannotStart(program string) error {
 	return err
 }
 
-// claudeTwice finds hooks of ours that run twice for an event. Claude Code itself starts the same handler of several settings
-// files once; a plugin's is always another one.
-func (e *exam) claudeTwice(_ context.Context, r *result) {
-	first := map[string]*hook{}
-	for _, h := range e.own() {
-		was := first[h.event+h.matcher+h.name]
-		if was == nil {
-			first[h.event+h.matcher+h.name] = h
-		} else if was.Command != h.Command || !slices.Equal(was.Args, h.Args) || was.from.plugin {
-			r.warn("our hooks are registered both in %s and in %s", was.from.path, h.from.path)
-		}
-	}
-	r.ok("no hook of ours is registered twice")
-}
-
 // claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
 // before their time is up, and have to know it. A hook that wakes its session has to run in the background.
 func (e *exam) claudeLimit(_ context.Context, r *result) {
@@ -336,7 +318,6 @@ func (e *exam) claudeOthers(_ context.Context, r *result) {
 
 // claudeAsking looks for what refuses questions before the person is asked, and for what closes them while the person is away.
 func (e *exam) claudeAsking(_ context.Context, r *result) {
-	const idle = "CLAUDE_AFK_TIMEOUT_MS"
 	mode, where := "", ""
 	for _, s := range e.sources() {
 		permissions := s.file.Permissions
@@ -352,15 +333,9 @@ func (e *exam) claudeAsking(_ context.Context, r *result) {
 		if after := s.file.AskTimeout; after != nil && after != "never" {
 			r.warn("askUserQuestionTimeout is %.20q in %s", fmt.Sprint(after), s.path)
 		}
-		if s.file.Env[idle] != nil {
-			r.warn("env.%s is set in %s", idle, s.path)
-		}
 	}
 	if mode == "dontAsk" {
 		r.warn("permissions.defaultMode is dontAsk in %s", where)
-	}
-	if e.Env("CLAUDE_AFK_TIMEOUT_MS") != "" {
-		r.warn("%s is set", idle)
 	}
 	r.ok("Claude may ask, and a question waits until it is answered")
 }

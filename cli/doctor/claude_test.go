@@ -97,30 +97,6 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// The same handler of two settings files is started once by Claude Code; another path, or a plugin's copy, is not. Two files
-// are one line, whatever number of hooks they share.
-func TestTwice(t *testing.T) {
-	const in = `{"hooks": {"PreToolUse": [{"matcher": "AskUserQuestion", "hooks": [{"command": "/opt/gchat-hooks hook gchat-ask-user-forward"}]}],
-		"Stop": [{"hooks": [{"command": "/opt/gchat-hooks hook gchat-ask-user-answered"}]}]}}`
-	for _, c := range []struct {
-		name, path, text string
-		want             Level
-	}{
-		{"the same handler", projectFile, in, OK},
-		{"another path", projectFile, strings.ReplaceAll(in, "/opt/", "/usr/bin/"), Warn},
-		{"another matcher", projectFile, strings.Replace(in, `"AskUserQuestion"`, `"Bash"`, 1), OK},
-		{"another event", projectFile, strings.Replace(in, `"PreToolUse"`, `"PermissionRequest"`, 1), OK},
-		{"a plugin's copy", pluginFile, in, Warn},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := settingsOf(t, map[string]string{userFile: in, c.path: c.text})
-			if got := e.levels(t, "claude.twice"); !slices.Equal(got, []Level{c.want}) {
-				t.Errorf("%v", got)
-			}
-		})
-	}
-}
-
 // A hook for every tool decides about questions, too; ours, and what runs in the background, does not. No word of it is shown:
 // it may be a secret.
 func TestOthers(t *testing.T) {

@@ -41,14 +41,11 @@ var checks = []check{
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: an interactive session runs no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
 	{"claude.program", (*exam).claudeProgram, "gchat-hooks install: Claude Code passes such a hook over without a word"},
-	{"claude.twice", (*exam).claudeTwice, "keep one, for two versions may disagree: gchat-hooks uninstall takes them out of your " +
-		"settings (with --project or --local out of the project's), claude plugin disable out of a plugin"},
 	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 	{"claude.others", (*exam).claudeOthers, "see whether it answers, denies or delays questions; if so, narrow its matcher"},
 	{"claude.asking", (*exam).claudeAsking, "take the setting out, or set askUserQuestionTimeout to \"never\": Claude Code " +
 		"refuses or closes questions before you can reply"},
 
-	{"chat.webhook", (*exam).chatWebhook, "gchat-hooks setup"},
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
 	{"chat.allowed", (*exam).chatAllowed, "put your users/ID on allowed_users in ~/.config/gchat-hooks/config.json: " +
@@ -60,8 +57,6 @@ var checks = []check{
 	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
 	{"daemon.inbox", (*exam).daemonInbox, "see chat.read; an open question tries again at once"},
 	{"outbox.waiting", (*exam).outboxWaiting, "see chat.post, then gchat-hooks flush"},
-	{"outbox.dead", (*exam).outboxDead, "gchat-hooks flush --dead; what is refused again goes with " +
-		"gchat-hooks flush --forget-dead"},
 	{"tmux.program", (*exam).tmux, "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"},
 }
 

@@ -78,7 +78,7 @@ func (e *exam) daemonInbox(_ context.Context, r *result) {
 	r.ok("no space is in trouble")
 }
 
-// outboxWaiting looks at what is to be sent, and at what stops it.
+// outboxWaiting looks at what is to be sent, at what stops it, and at what Chat refused.
 func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	box := state.OutboxIn(state.UserState(e.Env))
 	for _, p := range box.Pauses() {
@@ -95,15 +95,11 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	if late > 0 {
 		r.warn("messages that wait to be sent for more than 10 minutes: %d %s", late, why)
 	}
-	r.ok("messages to be sent: %d", len(waiting))
-}
-
-// outboxDead looks at what Chat refused.
-func (e *exam) outboxDead(_ context.Context, r *result) {
-	if dead := state.OutboxIn(state.UserState(e.Env)).Dead(); len(dead) > 0 {
-		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].LastError)
+	if dead := box.Dead(); len(dead) > 0 {
+		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].LastError).Mend =
+			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
 	}
-	r.ok("no message was refused for good")
+	r.ok("messages to be sent: %d", len(waiting))
 }
 
 // tmux looks for the program that answers are typed with. Typing was tried from 3.3 on.

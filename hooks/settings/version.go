@@ -63,8 +63,7 @@ func ParseVersion(s string) (v Version, ok bool) {
 	return v, true
 }
 
-// ErrNoClaude says that there is no Claude Code to ask.
-var ErrNoClaude = errors.New("claude is not on PATH")
+var errNoClaude = errors.New("claude is not on PATH")
 
 // AskVersion asks the claude on PATH for its version, and waits so long for it. Others may be installed: an editor brings
 // its own.
@@ -76,7 +75,7 @@ func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Vers
 		}
 	}
 	if err != nil {
-		return Version{}, ErrNoClaude
+		return Version{}, errNoClaude
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
