@@ -18,9 +18,12 @@ import (
 // probed is what Chat says to the webhook, where nothing is posted.
 type probed struct {
 	err   error
-	ahead time.Duration // Chat's clock, where clock says that the answer told it
-	clock bool
+	ahead time.Duration // Chat's clock; 0 where the answer did not tell it
 }
+
+// clockOff is how far off a clock may be. Google refuses a service account's token from about five minutes on; a reply's time
+// is compared with this machine's.
+const clockOff = 30 * time.Second
 
 // listed is what came into the space within a day.
 type listed struct {
@@ -47,7 +50,7 @@ func (e *exam) visit(ctx context.Context) {
 		if err != nil {
 			return probed{err: err}
 		}
-		p.ahead, p.clock, p.err = hook.Probe(ctx)
+		p.ahead, _, p.err = hook.Probe(ctx)
 		return p
 	})
 	e.list = sync.OnceValue(func() (l listed) {
@@ -65,11 +68,17 @@ func (e *exam) visit(ctx context.Context) {
 	})
 }
 
-// chatPost looks whether there is a place for questions to go to, and whether Chat lets the webhook in.
+// chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
+// ours.
 func (e *exam) chatPost(_ context.Context, r *result) {
 	hook, err := e.webhook()
+	p := e.probe()
 	if err == nil {
-		err = e.probe().err
+		err = p.err
+	}
+	if off := p.ahead.Abs().Round(time.Second); off >= clockOff {
+		r.warn("this machine's clock is %s off Chat's", off).Mend =
+			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}
 	switch {
 	case errors.Is(err, gchat.ErrEndpoint):
@@ -149,24 +158,9 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	}
 	if l.err == nil {
 		// A service account is no person, and the space on this machine knows no logins: there it fails.
-		if me, err := l.reader.Me(ctx); err == nil && !mayAnswer(e.cfg, me) {
+		if me, err := l.reader.Me(ctx); err == nil && !named(e.cfg.AllowedUsers, me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)
 		}
 	}
 	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
-}
-
-// clockOff is how far off a clock may be. Google refuses a service account's token from about five minutes on; a reply's time
-// is compared with this machine's.
-const clockOff = 30 * time.Second
-
-func (e *exam) chatClock(_ context.Context, r *result) {
-	p := e.probe()
-	switch off := p.ahead.Abs().Round(time.Second); {
-	case !p.clock:
-		r.skip("Chat did not tell the time")
-	case off >= clockOff:
-		r.warn("this machine's clock is %s off Chat's", off)
-	}
-	r.ok("this machine's clock is Chat's")
 }

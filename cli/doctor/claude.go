@@ -29,7 +29,6 @@ const ask = "AskUserQuestion"
 type source struct {
 	path    string
 	managed bool  // only an administrator writes it
-	plugin  bool  // a plugin brings it
 	broken  error // why Claude Code skips the file
 	hooks   []*hook
 	file    settingsFile
@@ -110,7 +109,7 @@ func plugins(env state.Getenv, enabled map[string]bool) (all []*source) {
 	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "installed_plugins.json")), &installed)
 	for name, places := range installed.Plugins {
 		if enabled[name] && len(places) > 0 {
-			s := &source{path: filepath.Join(places[0].Path, "hooks", "hooks.json"), plugin: true}
+			s := &source{path: filepath.Join(places[0].Path, "hooks", "hooks.json")}
 			s.parse(read(s.path), places[0].Path)
 			all = append(all, s)
 		}
@@ -192,31 +191,42 @@ func (e *exam) claudeVersion(_ context.Context, r *result) {
 	r.ok("Claude Code %s, within %s … %s", v, settings.Oldest, newest)
 }
 
-// claudeSettings finds the files that Claude Code skips.
+// claudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
+// what closes them while the person is away. Of a switch the file counts that ranks highest.
 func (e *exam) claudeSettings(_ context.Context, r *result) {
+	off, mode, decides := "", "", ""
 	for _, s := range e.sources() {
 		if s.broken != nil {
-			r.fail("%s cannot be read: %v", s.path, s.broken)
+			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
+				"correct its JSON, without comments and trailing commas"
 		}
-	}
-	r.ok("settings files that Claude Code reads: %d", len(e.sources()))
-}
-
-// claudeDisabled looks for what keeps all our hooks from running. Of a switch the file counts that ranks highest.
-func (e *exam) claudeDisabled(_ context.Context, r *result) {
-	off, where := false, ""
-	for _, s := range e.sources() {
-		if s.file.DisableAllHooks != nil && !s.plugin {
-			off, where = *s.file.DisableAllHooks, s.path
+		if s.file.DisableAllHooks != nil {
+			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
 		}
 		if s.managed && s.file.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, func(h *hook) bool { return h.name != "" }) {
-			r.fail("allowManagedHooksOnly is set in %s", s.path)
+			r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", s.path)
+		}
+		if s.file.DenyAsking || s.file.Permissions.DenyAsking {
+			r.fail("denyInsteadOfPrompting is set in %s: questions are refused", s.path)
+		}
+		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }
+		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
+			r.fail("permissions.deny has %s in %s", ask, s.path)
+		}
+		if s.file.Permissions.Mode != "" {
+			mode, decides = s.file.Permissions.Mode, s.path
+		}
+		if after := s.file.AskTimeout; after != nil && after != "never" {
+			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply", fmt.Sprint(after), s.path)
 		}
 	}
-	if off {
-		r.fail("disableAllHooks is set in %s", where)
+	if off != "" {
+		r.fail("disableAllHooks is set in %s", off)
 	}
-	r.ok("hooks may run")
+	if mode == "dontAsk" {
+		r.warn("permissions.defaultMode is dontAsk in %s: questions are refused", decides)
+	}
+	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources()))
 }
 
 // claudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
@@ -314,28 +324,4 @@ func (e *exam) claudeOthers(_ context.Context, r *result) {
 		}
 	}
 	r.ok("no other hook decides about questions")
-}
-
-// claudeAsking looks for what refuses questions before the person is asked, and for what closes them while the person is away.
-func (e *exam) claudeAsking(_ context.Context, r *result) {
-	mode, where := "", ""
-	for _, s := range e.sources() {
-		permissions := s.file.Permissions
-		if permissions.DenyAsking || s.file.DenyAsking {
-			r.fail("denyInsteadOfPrompting is set in %s", s.path)
-		}
-		if slices.ContainsFunc(permissions.Deny, func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }) {
-			r.fail("permissions.deny has %s in %s", ask, s.path)
-		}
-		if permissions.Mode != "" {
-			mode, where = permissions.Mode, s.path
-		}
-		if after := s.file.AskTimeout; after != nil && after != "never" {
-			r.warn("askUserQuestionTimeout is %.20q in %s", fmt.Sprint(after), s.path)
-		}
-	}
-	if mode == "dontAsk" {
-		r.warn("permissions.defaultMode is dontAsk in %s", where)
-	}
-	r.ok("Claude may ask, and a question waits until it is answered")
 }

@@ -90,7 +90,7 @@ func TestSwitchesRank(t *testing.T) {
 		{"managed hooks only, by the user", map[string]string{userFile: `{` + managedOnly + `}`}, OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := settingsOf(t, c.files).levels(t, "claude.disabled"); !slices.Equal(got, []Level{c.want}) {
+			if got := settingsOf(t, c.files).levels(t, "claude.settings"); !slices.Equal(got, []Level{c.want}) {
 				t.Errorf("%v", got)
 			}
 		})

@@ -35,23 +35,18 @@ var checks = []check{
 	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
 	{"claude.version", (*exam).claudeVersion, "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"},
-	{"claude.settings", (*exam).claudeSettings, "correct its JSON, without comments and trailing commas: Claude Code skips " +
-		"the whole file, hooks and all"},
-	{"claude.disabled", (*exam).claudeDisabled, "take the setting out: no hook runs; a managed file is the administrator's"},
+	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
+		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: an interactive session runs no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
 	{"claude.program", (*exam).claudeProgram, "gchat-hooks install: Claude Code passes such a hook over without a word"},
 	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 	{"claude.others", (*exam).claudeOthers, "see whether it answers, denies or delays questions; if so, narrow its matcher"},
-	{"claude.asking", (*exam).claudeAsking, "take the setting out, or set askUserQuestionTimeout to \"never\": Claude Code " +
-		"refuses or closes questions before you can reply"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
 	{"chat.allowed", (*exam).chatAllowed, "put your users/ID on allowed_users in ~/.config/gchat-hooks/config.json: " +
 		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
-	{"chat.clock", (*exam).chatClock, "have the system set its clock: sudo timedatectl set-ntp true " +
-		"(macOS: sudo sntp -sS time.apple.com); Google refuses logins when it gets worse"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
 	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
@@ -60,8 +55,8 @@ var checks = []check{
 	{"tmux.program", (*exam).tmux, "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"},
 }
 
-// live posts, and runs alone after the others.
-var live = check{"live", (*exam).live, "gchat-hooks verify"}
+// live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
+const live = "live"
 
 const login = "gchat-hooks login"
 
@@ -177,10 +172,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(shared, o.Env, sharedBound) })
 	e.visit(shared)
 	found := e.runAll(ctx, checks)
-	if o.Live {
-		found = append(found, e.examine(ctx, live, liveBound+o.Wait)...)
-	} else {
-		found = append(found, &Finding{ID: live.id, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
+	case o.Live:
+		found = append(found, e.roundTrip(ctx)...)
+	default:
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
 	}
 	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
@@ -235,15 +233,10 @@ func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Fin
 	case found := <-done:
 		return found
 	case <-ctx.Done():
+		r := &result{check: c}
+		r.warn("the check did not end within %s", bound).Mend = "run gchat-hooks doctor again; see what hangs"
+		return r.found
 	}
-	select {
-	case found := <-done:
-		return found
-	case <-time.After(bound / 10): // for the check to say what kept it
-	}
-	r := &result{check: c}
-	r.warn("the check did not end within %s", bound).Mend = "run gchat-hooks doctor again; see what hangs"
-	return r.found
 }
 
 var colours = map[Level]string{OK: "32", Warn: "33", Fail: "31;1", Skip: "2"}
@@ -258,7 +251,7 @@ func (r *Report) Print(out io.Writer, all, colour bool) error {
 			words += " – fixed: " + f.Fixed
 		case f.Level == Warn || f.Level == Fail:
 			words += " → " + f.Mend
-		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live.id)):
+		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live)):
 			continue
 		}
 		if colour {

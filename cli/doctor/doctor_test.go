@@ -252,7 +252,7 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 {
 		t.Errorf("exit code %d, not well: %v\n%+v", r.ExitCode, bad, r.Findings)
 	}
-	for _, id := range []string{"claude.version", "claude.hooks", "claude.trust", "chat.post", "chat.read", "chat.allowed", "chat.clock", "files.private"} {
+	for _, id := range []string{"claude.version", "claude.hooks", "claude.trust", "chat.post", "chat.read", "chat.allowed", "files.private"} {
 		if f := r.find(id); f.Level != OK {
 			t.Errorf("%s: %+v", id, f)
 		}

@@ -196,13 +196,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				w.Header().Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.clock", warn, "off Chat's", "set-ntp", ""},
+		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
 		{"a clock that is far ahead", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 				return false
 			}
-		}, "chat.clock", warn, "off Chat's", "set-ntp", ""},
+		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
 
 		// Claude Code.
 		{"no hooks", func(p *patient) { p.presets = nil }, "claude.hooks", fail, "no hook of ours", "gchat-hooks install", ""},
@@ -236,17 +236,17 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
-		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.disabled", fail, "disableAllHooks is set", "take the setting out", ""},
+		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
 		{"allowManagedHooksOnly", func(p *patient) {
 			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
-		}, "claude.disabled", fail, "allowManagedHooksOnly is set", "administrator", ""},
+		}, "claude.settings", fail, "allowManagedHooksOnly is set", "administrator", ""},
 		{"a folder that is not trusted", func(p *patient) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
-		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.asking", warn, `"60s"`, `"never"`, ""},
-		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.asking", fail, "denyInsteadOfPrompting", "take the setting out", ""},
-		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.asking", fail, "permissions.deny", "take the setting out", ""},
-		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.asking", warn, "dontAsk", "take the setting out", ""},
+		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
+		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.settings", fail, "denyInsteadOfPrompting", "take the setting out", ""},
+		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
+		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.settings", warn, "dontAsk", "take the setting out", ""},
 		{"another answerer", func(p *patient) {
 			p.hookIn("settings.json", settings.Entry{Event: "PermissionRequest", Matcher: "Ask.*", Command: "TOKEN=" + foreignSecret + " /opt/other-bridge --key " + foreignSecret})
 		}, "claude.others", warn, "another program's hook", "narrow its matcher", ""},

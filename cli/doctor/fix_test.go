@@ -64,6 +64,25 @@ func TestDoctorMends(t *testing.T) {
 	}
 }
 
+// Where one of the names that agents call is linked, the other one is too, after --fix; without any, the person wants none.
+func TestDoctorLinksWhatIsMissing(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	wait := filepath.Join(p.bin, "gchat-wait")
+	if f := p.examined("--fix").find("files.links"); f.Level != Skip {
+		t.Errorf("without links: %+v", f)
+	}
+	p.check(os.Symlink("gchat-hooks", filepath.Join(p.bin, "gchat-send")))
+	p.check(os.Symlink("gone", wait))
+	if f := p.examined().find("files.links"); f.Level != Warn || !strings.Contains(f.What, wait) {
+		t.Errorf("a link that leads nowhere: %+v", f)
+	}
+	r := p.examined("--fix")
+	if to, err := os.Readlink(wait); r.ExitCode != 0 || to != "gchat-hooks" {
+		t.Errorf("exit code %d, it leads to %q, %v", r.ExitCode, to, err)
+	}
+}
+
 // A living daemon's pid file, and what a link leads to, stay as they are.
 func TestDoctorMendsNothingOfOthers(t *testing.T) {
 	p := newPatient(t)
@@ -175,12 +194,11 @@ func TestDoctorOutlastsAnyCheck(t *testing.T) {
 		checks := []check{
 			{id: "a.hangs", run: func(*exam, context.Context, *result) { <-forever }},
 			{id: "b.breaks", run: func(*exam, context.Context, *result) { panic("oh") }},
-			{id: "c.late", run: func(_ *exam, ctx context.Context, r *result) { <-ctx.Done(); r.ok("told why") }},
 			{id: "d.well", run: func(_ *exam, _ context.Context, r *result) { r.ok("well") }},
 		}
 		began := time.Now()
 		found := new(exam).runAll(t.Context(), checks)
-		if took := time.Since(began); took > checkBound+checkBound/10 {
+		if took := time.Since(began); took > checkBound {
 			t.Errorf("it took %s", took)
 		}
 		close(forever)
@@ -190,7 +208,7 @@ func TestDoctorOutlastsAnyCheck(t *testing.T) {
 			says  string
 		}{
 			{"a.hangs", Warn, "did not end within 5s"}, {"b.breaks", Fail, "the check broke: oh"},
-			{"c.late", OK, "told why"}, {"d.well", OK, "well"},
+			{"d.well", OK, "well"},
 		}
 		for i, w := range want {
 			if f := found[i]; f.ID != w.id || f.Level != w.level || !strings.Contains(f.What, w.says) {

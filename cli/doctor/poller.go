@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
@@ -21,12 +20,11 @@ import (
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
 const waitsLong = 10 * time.Minute
 
-// hint says what a person can do about an error of Chat's.
-func hint(err error) string { return poller.VerifyHint(err) }
-
-func mayAnswer(cfg *state.Config, p gchat.Person) bool {
-	return poller.Named(cfg.AllowedUsers, p.Name, p.Email)
-}
+var (
+	hint      = poller.VerifyHint          // what a person can do about an error of Chat's
+	named     = poller.Named               // whether an allowlist names a person
+	roundTrip = (*poller.Poller).RoundTrip // posts to the space, reads that back, and waits for a reply
+)
 
 // daemonRuns looks whether the daemon runs where one is needed, and whether it polls.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
@@ -118,17 +116,17 @@ func (e *exam) tmux(ctx context.Context, r *result) {
 	r.ok("%s", said)
 }
 
-// roundTrip posts to the space, reads that back, and waits for a person's reply.
-var roundTrip = (*poller.Poller).RoundTrip
-
-// live makes the round trip.
-func (e *exam) live(ctx context.Context, r *result) {
+// roundTrip posts to the space, reads that back, and waits for a person's reply. When it is interrupted, it still tells the
+// thread that it is over.
+func (e *exam) roundTrip(ctx context.Context) (found []*Finding) {
+	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
+	defer cancel()
 	p := &poller.Poller{Env: e.Env, Log: e.log}
 	levels := map[poller.VerifyStatus]Level{
 		poller.VerifyPass: OK, poller.VerifySkipped: Skip, poller.VerifyCut: Warn, poller.VerifyFail: Fail,
 	}
 	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, func(s string) { e.Tell(e.log.Clean(s)) }) {
-		f := r.add(levels[leg.Status], "%s", []any{leg.What})
-		f.ID, f.Mend = f.ID+"."+leg.Name, leg.Hint
+		found = append(found, &Finding{ID: live + "." + leg.Name, Level: levels[leg.Status], What: leg.What, Mend: leg.Hint})
 	}
+	return found
 }
