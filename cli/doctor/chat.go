@@ -15,12 +15,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// probed is what Chat says to the webhook, where nothing is posted.
-type probed struct {
-	err   error
-	ahead time.Duration // Chat's clock; 0 where the answer did not tell it
-}
-
 // clockOff is how far off a clock may be. Google refuses a service account's token from about five minutes on; a reply's time
 // is compared with this machine's.
 const clockOff = 30 * time.Second
@@ -45,14 +39,6 @@ func (e *exam) visit(ctx context.Context) {
 		}
 		return gchat.ConfiguredWebhook(e.cfg, url)
 	})
-	e.probe = sync.OnceValue(func() (p probed) {
-		hook, err := e.webhook()
-		if err != nil {
-			return probed{err: err}
-		}
-		p.ahead, _, p.err = hook.Probe(ctx)
-		return p
-	})
 	e.list = sync.OnceValue(func() (l listed) {
 		hook, err := e.webhook()
 		if err != nil {
@@ -70,13 +56,15 @@ func (e *exam) visit(ctx context.Context) {
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
 // ours.
-func (e *exam) chatPost(_ context.Context, r *result) {
+func (e *exam) chatPost(ctx context.Context, r *result) {
+	ctx, cancel := context.WithTimeout(ctx, sharedBound)
+	defer cancel()
 	hook, err := e.webhook()
-	p := e.probe()
+	ahead := time.Duration(0)
 	if err == nil {
-		err = p.err
+		ahead, _, err = hook.Probe(ctx)
 	}
-	if off := p.ahead.Abs().Round(time.Second); off >= clockOff {
+	if off := ahead.Abs().Round(time.Second); off >= clockOff {
 		r.warn("this machine's clock is %s off Chat's", off).Mend =
 			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}

@@ -281,7 +281,12 @@ func (e *exam) claudeProgram(_ context.Context, r *result) {
 
 // cannotStart is why a shell in a hook would not start a program.
 func (e *exam) cannotStart(program string) error {
-	program = os.Expand(program, e.Env)
+	program = os.Expand(program, func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" { // Claude Code sets it for hooks; in the person's shell there is none
+			return e.project
+		}
+		return e.Env(name)
+	})
 	if rest, ok := strings.CutPrefix(program, "~/"); ok {
 		program = filepath.Join(state.Home(e.Env), rest)
 	}
@@ -313,12 +318,13 @@ func (e *exam) claudeLimit(_ context.Context, r *result) {
 }
 
 // claudeOthers finds hooks of other programs that may answer, deny or change a question before ours. One in the background
-// cannot. Its command is not told: it may hold a secret.
+// cannot, and one that is there before every tool mostly keeps a log. Its command is not told: it may hold a secret.
 func (e *exam) claudeOthers(_ context.Context, r *result) {
 	for _, s := range e.sources() {
 		for _, h := range s.hooks {
-			decides := (h.event == "PreToolUse" || h.event == "PermissionRequest") && matches(h.matcher)
-			if h.name == "" && decides && !h.Async {
+			every := slices.Contains([]string{"", "*", ".*"}, h.matcher)
+			decides := h.event == "PermissionRequest" || h.event == "PreToolUse" && !every
+			if h.name == "" && decides && matches(h.matcher) && !h.Async {
 				r.warn("another program's hook is registered on %s for %s in %s", h.event, ask, s.path)
 			}
 		}

@@ -97,15 +97,15 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// A hook for every tool decides about questions, too; ours, and what runs in the background, does not. No word of it is shown:
-// it may be a secret.
+// Another program's hook on AskUserQuestion may decide; one for every tool mostly keeps a log, and what runs in the background
+// decides nothing. No word of its command is shown: it may be a secret.
 func TestOthers(t *testing.T) {
 	const ours = `{"hooks": {"PreToolUse": [{"hooks": [{"command": "/opt/gchat-hooks hook gchat-session-event"}, {"command": "/opt/beside", "async": true}]}]}}`
 	for _, c := range []struct {
 		event, matcher string
 		want           Level
 	}{
-		{"PreToolUse", "*", Warn}, {"PreToolUse", "", Warn}, {"PreToolUse", "Bash", OK}, {"PostToolUse", "AskUserQuestion", OK},
+		{"PreToolUse", "*", OK}, {"PreToolUse", "", OK}, {"PreToolUse", "Bash", OK}, {"PreToolUse", "Bash|AskUserQuestion", Warn}, {"PostToolUse", "AskUserQuestion", OK},
 		{"PermissionRequest", "", Warn}, {"PermissionRequest", "Bash", OK},
 	} {
 		rival := `{"hooks": {"` + c.event + `": [{"matcher": "` + c.matcher + `", "hooks": [{"command": "KEY=hush /opt/bin/rival --token hush"}]}]}}`
@@ -128,9 +128,9 @@ func TestProgramOfAnEntry(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir)
-	e := &exam{Options: Options{Env: func(name string) string { return map[string]string{"HOME": dir}[name] }}}
+	e := &exam{project: dir, Options: Options{Env: func(name string) string { return map[string]string{"HOME": dir}[name] }}}
 	for start, well := range map[string]bool{
-		"~/gchat-hooks": true, dir + "/gchat-hooks": true, "$HOME/gchat-hooks": true, "gchat-hooks": true,
+		"~/gchat-hooks": true, dir + "/gchat-hooks": true, "$HOME/gchat-hooks": true, "$CLAUDE_PROJECT_DIR/gchat-hooks": true, "gchat-hooks": true,
 		dir + "/plain": false, dir: false, "elsewhere": false,
 	} {
 		if err := e.cannotStart(start); (err == nil) != well {

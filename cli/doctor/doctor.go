@@ -135,7 +135,6 @@ type exam struct {
 	sources func() []*source
 	version func() (settings.Version, error)
 	webhook func() (*gchat.Webhook, error)
-	probe   func() probed
 	list    func() listed
 }
 
