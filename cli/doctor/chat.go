@@ -103,21 +103,16 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	r.ok("messages of the last 24 hours that could be read: %d", len(l.messages))
 }
 
-// readMend is what to do when listing fails: a 403 there is about scope or membership, and not about the webhook. A login is
+// readMend is what to do when listing fails: a 403 there is about membership, and not about the webhook. A login is
 // of no use while a credentials file goes before it.
 func (e *exam) readMend(err error) string {
 	mend := hint(err)
 	var answer *gchat.APIError
-	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) {
-		has := func(words string) bool { return strings.Contains(answer.Message, words) }
-		switch {
-		case answer.HTTP == http.StatusForbidden && has("insufficient authentication scopes"):
-			mend = "log in with the scope chat.messages.readonly: " + login
-		case has("SCOPE"), has("scope"), has("has not been used in project"), has("Chat app not found"):
-		case answer.HTTP == http.StatusForbidden, answer.HTTP == http.StatusNotFound:
-			mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
-				"or log in as a person who is a member (" + login + ")"
-		}
+	special := regexp.MustCompile(`(?i)scope|has not been used in project|Chat app not found`)
+	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) && !special.MatchString(answer.Message) &&
+		(answer.HTTP == http.StatusForbidden || answer.HTTP == http.StatusNotFound) {
+		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
+			"or log in as a person who is a member (" + login + ")"
 	}
 	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
 		mend += "; a login is used only where the webhook is your own and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"

@@ -57,7 +57,6 @@ type hook struct {
 	Command     string   `json:"command"`
 	Args        []string `json:"args"`
 	Timeout     float64  `json:"timeout"`
-	Async       bool     `json:"async"` // Claude Code does not wait for what it says
 	AsyncRewake bool     `json:"asyncRewake"`
 
 	from           *source
@@ -315,19 +314,4 @@ func (e *exam) claudeLimit(_ context.Context, r *result) {
 			"gchat-hooks install --preset system3"
 	}
 	r.ok("hooks that wait for you may wait long enough")
-}
-
-// claudeOthers finds hooks of other programs that may answer, deny or change a question before ours. One in the background
-// cannot, and one that is there before every tool mostly keeps a log. Its command is not told: it may hold a secret.
-func (e *exam) claudeOthers(_ context.Context, r *result) {
-	for _, s := range e.sources() {
-		for _, h := range s.hooks {
-			every := slices.Contains([]string{"", "*", ".*"}, h.matcher)
-			decides := h.event == "PermissionRequest" || h.event == "PreToolUse" && !every
-			if h.name == "" && decides && matches(h.matcher) && !h.Async {
-				r.warn("another program's hook is registered on %s for %s in %s", h.event, ask, s.path)
-			}
-		}
-	}
-	r.ok("no other hook decides about questions")
 }

@@ -97,28 +97,6 @@ func TestSwitchesRank(t *testing.T) {
 	}
 }
 
-// Another program's hook on AskUserQuestion may decide; one for every tool mostly keeps a log, and what runs in the background
-// decides nothing. No word of its command is shown: it may be a secret.
-func TestOthers(t *testing.T) {
-	const ours = `{"hooks": {"PreToolUse": [{"hooks": [{"command": "/opt/gchat-hooks hook gchat-session-event"}, {"command": "/opt/beside", "async": true}]}]}}`
-	for _, c := range []struct {
-		event, matcher string
-		want           Level
-	}{
-		{"PreToolUse", "*", OK}, {"PreToolUse", "", OK}, {"PreToolUse", "Bash", OK}, {"PreToolUse", "Bash|AskUserQuestion", Warn}, {"PostToolUse", "AskUserQuestion", OK},
-		{"PermissionRequest", "", Warn}, {"PermissionRequest", "Bash", OK},
-	} {
-		rival := `{"hooks": {"` + c.event + `": [{"matcher": "` + c.matcher + `", "hooks": [{"command": "KEY=hush /opt/bin/rival --token hush"}]}]}}`
-		e := settingsOf(t, map[string]string{userFile: rival, projectFile: ours})
-		r := &result{}
-		e.claudeOthers(t.Context(), r)
-		f := r.found[0]
-		if f.Level != c.want || strings.Contains(f.What, "hush") {
-			t.Errorf("%s %q: %+v", c.event, c.matcher, f)
-		}
-	}
-}
-
 // What an entry starts is found as a shell would find it.
 func TestProgramOfAnEntry(t *testing.T) {
 	dir := t.TempDir()

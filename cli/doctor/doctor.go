@@ -41,7 +41,6 @@ var checks = []check{
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
 	{"claude.program", (*exam).claudeProgram, "gchat-hooks install: Claude Code passes such a hook over without a word"},
 	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
-	{"claude.others", (*exam).claudeOthers, "see whether it answers, denies or delays questions; if so, narrow its matcher"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
 	{"chat.read", (*exam).chatRead, login},
@@ -52,7 +51,6 @@ var checks = []check{
 	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
 	{"daemon.inbox", (*exam).daemonInbox, "see chat.read; an open question tries again at once"},
 	{"outbox.waiting", (*exam).outboxWaiting, "see chat.post, then gchat-hooks flush"},
-	{"tmux.program", (*exam).tmux, "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"},
 }
 
 // live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.

@@ -247,9 +247,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.settings", fail, "denyInsteadOfPrompting", "take the setting out", ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
 		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.settings", warn, "dontAsk", "take the setting out", ""},
-		{"another answerer", func(p *patient) {
-			p.hookIn("settings.json", settings.Entry{Event: "PermissionRequest", Matcher: "Ask.*", Command: "TOKEN=" + foreignSecret + " /opt/other-bridge --key " + foreignSecret})
-		}, "claude.others", warn, "another program's hook", "narrow its matcher", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
 		{"no Claude Code", func(p *patient) {
@@ -270,6 +267,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-time.Hour)))
 		}, "daemon.runs", warn, "Last poll 36", "poller install", ""},
 		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
+		{"inject without tmux", func(p *patient) {
+			p.config["ask_mode"] = "inject"
+			p.env["PATH"] = p.bin
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			seat, err := state.TakeDaemonSeat([]string{p.userState()})
+			p.check(err)
+			p.Cleanup(seat.Leave)
+			p.check(state.NoteLastPoll(p.userState(), time.Now()))
+			p.claude = ""
+		}, "daemon.runs", fail, "there is no tmux", "install tmux", "claude.version"},
 		{"an inbox in trouble", func(p *patient) {
 			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")
 			p.check(err)
@@ -286,7 +293,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			box, m := p.outgoing()
 			p.check(box.Park(m, "chat answered 400: "+"Message content is too long"))
 		}, "outbox.waiting", warn, "too long", "flush --dead", ""},
-		{"an old tmux", func(p *patient) { p.write(filepath.Join(p.bin, "tmux"), "#!/bin/sh\necho tmux 2.9a\n", 0o755) }, "tmux.program", warn, "2.9", "3.3 or newer", ""},
 		// Files.
 		{"a configuration that does not parse", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)

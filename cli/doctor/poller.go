@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"gchat-hooks/poller"
@@ -26,8 +24,11 @@ var (
 	roundTrip = (*poller.Poller).RoundTrip // posts to the space, reads that back, and waits for a reply
 )
 
-// daemonRuns looks whether the daemon runs where one is needed, and whether it polls.
+// daemonRuns looks whether the daemon runs where one is needed, whether it polls, and whether it has what it types with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
+	if _, err := exec.LookPath("tmux"); err != nil && e.asks(state.Inject) {
+		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"
+	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	if !state.DaemonRuns(state.ProjectState(e.Env), state.UserState(e.Env)) {
@@ -98,22 +99,6 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
 	}
 	r.ok("messages to be sent: %d", len(waiting))
-}
-
-// tmux looks for the program that answers are typed with. Typing was tried from 3.3 on.
-func (e *exam) tmux(ctx context.Context, r *result) {
-	out, err := exec.CommandContext(ctx, "tmux", "-V").Output()
-	said := strings.TrimSpace(string(out))
-	version, _ := strconv.ParseFloat(strings.TrimRight(strings.TrimPrefix(said, "tmux "), "abcdefgh"), 64)
-	switch {
-	case err != nil && e.asks(state.Inject):
-		r.fail("there is no tmux, but ask_mode is inject")
-	case err != nil:
-		r.skip("there is no tmux; only ask_mode inject and menu-driver need one")
-	case version > 0 && version < 3.3:
-		r.warn("%s is older than what was tried", said)
-	}
-	r.ok("%s", said)
 }
 
 // roundTrip posts to the space, reads that back, and waits for a person's reply. When it is interrupted, it still tells the
