@@ -143,20 +143,10 @@ func (s *source) parse(b []byte, root string) {
 	}
 }
 
-// matches says whether a matcher takes AskUserQuestion: everything when it is blank or "*", an exact name or a list of them
-// when it has nothing but letters, else an expression that may match anywhere. The expressions are JavaScript's: one that Go
-// does not understand, as with (?!…), may take anything.
+// matches says whether a matcher takes AskUserQuestion: everything when it is blank or "*", else as an expression.
 func matches(matcher string) bool {
-	const simple = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ -,|"
-	if matcher == "" || matcher == "*" {
-		return true
-	}
-	if strings.Trim(matcher, simple) == "" {
-		names := strings.FieldsFunc(matcher, func(r rune) bool { return r == '|' || r == ',' || r == ' ' })
-		return slices.Contains(names, ask)
-	}
-	expression, err := regexp.Compile(matcher)
-	return err != nil || expression.MatchString(ask)
+	expression, err := regexp.Compile(`^(?:` + strings.ReplaceAll(matcher, ", ", "|") + `)$`)
+	return matcher == "" || matcher == "*" || err == nil && expression.MatchString(ask)
 }
 
 // own are the entries of ours, of all settings and plugins.
@@ -243,12 +233,18 @@ func (e *exam) claudeTrust(_ context.Context, r *result) {
 	r.ok("Claude Code trusts %s", e.project)
 }
 
-// claudeHooks looks for the hooks without which questions do not get into the space, or answers not back.
+// claudeHooks looks for the hooks without which questions do not get into the space, or answers not back, and for what they
+// start: Claude Code passes a hook over without a word where that is not there.
 func (e *exam) claudeHooks(_ context.Context, r *result) {
 	all := e.own()
 	if len(all) == 0 {
 		r.fail("no hook of ours is registered in Claude Code's settings")
 		return
+	}
+	for _, h := range all {
+		if err := e.cannotStart(h.start); err != nil {
+			r.fail("%s starts %s: %v", h.from.path, h.start, err)
+		}
 	}
 	want, _ := settings.Hooks("answer")
 	for _, w := range want {
@@ -266,16 +262,6 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		}
 	}
 	r.ok("registered in %s", all[0].from.path)
-}
-
-// claudeProgram looks whether what the entries start is there.
-func (e *exam) claudeProgram(_ context.Context, r *result) {
-	for _, h := range e.own() {
-		if err := e.cannotStart(h.start); err != nil {
-			r.fail("%s starts %s: %v", h.from.path, h.start, err)
-		}
-	}
-	r.ok("the registered program is there")
 }
 
 // cannotStart is why a shell in a hook would not start a program.

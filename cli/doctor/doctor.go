@@ -39,7 +39,6 @@ var checks = []check{
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: an interactive session runs no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
-	{"claude.program", (*exam).claudeProgram, "gchat-hooks install: Claude Code passes such a hook over without a word"},
 	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 
 	{"chat.post", (*exam).chatPost, "gchat-hooks setup"},
@@ -67,9 +66,6 @@ const (
 	OK   Level = "ok"
 	Skip Level = "skip" // it was not looked at, and why
 )
-
-// order is that of the lines.
-var order = []Level{Fail, Warn, OK, Skip}
 
 // Finding is what a check has to say in one line. None of its words is a secret.
 type Finding struct {
@@ -190,7 +186,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		r.Counts[f.Level]++
 	}
-	slices.SortStableFunc(found, func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	order := map[Level]int{Fail: 0, Warn: 1, OK: 2, Skip: 3}
+	slices.SortStableFunc(found, func(a, b *Finding) int { return order[a.Level] - order[b.Level] })
 	switch {
 	case r.Counts[Fail] > 0:
 		r.ExitCode = 2

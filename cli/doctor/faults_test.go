@@ -220,7 +220,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
-		}, "claude.program", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
+		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
 		{"settings with a comment", func(p *patient) {
 			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
 		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},

@@ -80,8 +80,7 @@ func (e *exam) ownSecrets() []string {
 	if file := e.cfg.CredentialsFile; file != "" && file != state.NoCredentials {
 		files = append(files, file)
 	}
-	slices.Sort(files)
-	return slices.Compact(files)
+	return files
 }
 
 // configSecrets looks for secrets in files that git has, or would take with `git add .`: of the project's files those that a
