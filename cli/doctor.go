@@ -49,7 +49,7 @@ func (p Program) doctorCommand() *cli.Command {
 				enc.SetIndent("", "  ")
 				err = enc.Encode(report)
 			} else {
-				err = report.Print(p.out, c.Bool("all"), terminalOf(p.out, os.Getenv).colour)
+				err = report.Print(p.out, c.Bool("all"))
 			}
 			if err == nil && report.ExitCode != 0 {
 				err = silent(errors.New("not all is well"), report.ExitCode)

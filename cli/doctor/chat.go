@@ -15,10 +15,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// clockOff is how far off a clock may be. Google refuses a service account's token from about five minutes on; a reply's time
-// is compared with this machine's.
-const clockOff = 30 * time.Second
-
 // listed is what came into the space within a day.
 type listed struct {
 	err      error // also where there is no reader
@@ -64,7 +60,8 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	if err == nil {
 		ahead, _, err = hook.Probe(ctx)
 	}
-	if off := ahead.Abs().Round(time.Second); off >= clockOff {
+	// Google refuses a service account's token from about five minutes on; a reply's time is compared with this machine's.
+	if off := ahead.Abs().Round(time.Second); off >= 30*time.Second {
 		r.warn("this machine's clock is %s off Chat's", off).Mend =
 			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}

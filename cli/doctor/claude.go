@@ -44,11 +44,9 @@ type settingsFile struct {
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
 	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
 	AskTimeout       any             `json:"askUserQuestionTimeout"`
-	DenyAsking       bool            `json:"denyInsteadOfPrompting"`
 	Permissions      struct {
-		DenyAsking bool     `json:"denyInsteadOfPrompting"`
-		Deny       []string `json:"deny"`
-		Mode       string   `json:"defaultMode"`
+		Deny []string `json:"deny"`
+		Mode string   `json:"defaultMode"`
 	} `json:"permissions"`
 }
 
@@ -195,9 +193,6 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 		if s.managed && s.file.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, func(h *hook) bool { return h.name != "" }) {
 			r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", s.path)
 		}
-		if s.file.DenyAsking || s.file.Permissions.DenyAsking {
-			r.fail("denyInsteadOfPrompting is set in %s: questions are refused", s.path)
-		}
 		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }
 		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
 			r.fail("permissions.deny has %s in %s", ask, s.path)
@@ -223,10 +218,8 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 func (e *exam) claudeTrust(_ context.Context, r *result) {
 	yes, known := state.Trusted(e.Env, e.project)
 	switch {
-	case e.project == state.Home(e.Env):
-		r.skip("this is your home folder, of which Claude Code keeps no trust: run it in a project")
-	case !known:
-		r.skip("Claude Code was not used here yet")
+	case !known || e.project == state.Home(e.Env):
+		r.skip("Claude Code keeps no trust of this folder: run it in a project")
 	case !yes:
 		r.warn("Claude Code was not told to trust %s", e.project)
 	}

@@ -29,8 +29,8 @@ var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
 	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; where " +
 		"others may have it already, make a new one, for it stays in git's history"},
-	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, whether the disk " +
-		"is full, and whether a file stands in its place; or set GCHAT_STATE_DIR"},
+	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
+		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
 	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
@@ -137,10 +137,8 @@ const (
 	checkBound = 5 * time.Second
 	// sharedBound is for what several checks wait for, so that each of them can still tell what became of it.
 	sharedBound = 4 * time.Second
-	// liveBound is the round trip without the wait for the person.
+	// liveBound is for the round trip without the wait for the person.
 	liveBound = 25 * time.Second
-	// longest bounds each part of a finding, in bytes.
-	longest = 600
 )
 
 // Report is what was found: problems first, the failures before the warnings. Its keys in JSON stay.
@@ -182,7 +180,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 		}
 		for _, s := range []*string{&f.What, &f.Mend, &f.Fixed} {
-			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), longest) // not cut before: half a secret is not known again
+			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
 		}
 		r.Counts[f.Level]++
 	}
@@ -233,13 +231,11 @@ func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Fin
 	}
 }
 
-var colours = map[Level]string{OK: "32", Warn: "33", Fail: "31;1", Skip: "2"}
-
 // Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
-func (r *Report) Print(out io.Writer, all, colour bool) error {
+func (r *Report) Print(out io.Writer, all bool) error {
 	var lines []string
 	for _, f := range r.Findings {
-		level, words := fmt.Sprintf("%-4s", f.Level), f.What
+		words := f.What
 		switch {
 		case f.Fixed != "":
 			words += " – fixed: " + f.Fixed
@@ -248,10 +244,7 @@ func (r *Report) Print(out io.Writer, all, colour bool) error {
 		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live)):
 			continue
 		}
-		if colour {
-			level = "\x1b[" + colours[f.Level] + "m" + level + "\x1b[0m"
-		}
-		lines = append(lines, fmt.Sprintf("%s  %-15s %s", level, f.ID, words))
+		lines = append(lines, fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words))
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	if err == nil && *inJSON {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	} else if err == nil {
-		err = r.Print(os.Stdout, *all, false)
+		err = r.Print(os.Stdout, *all)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -244,7 +244,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
-		{"denyInsteadOfPrompting", func(p *patient) { p.settings["permissions"] = map[string]any{"denyInsteadOfPrompting": true} }, "claude.settings", fail, "denyInsteadOfPrompting", "take the setting out", ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
 		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.settings", warn, "dontAsk", "take the setting out", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
