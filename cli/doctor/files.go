@@ -202,8 +202,7 @@ func closeAll(paths []string) (failed error) {
 // filesLinks looks at the names that agents call, which `install --links` links beside the program. Where there is none of
 // them, the person did not ask for them.
 func (e *exam) filesLinks(_ context.Context, r *result) {
-	names := []string{"gchat-send", "gchat-wait"}
-	var missing []string
+	names, missing := []string{"gchat-send", "gchat-wait"}, []string{}
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(e.Self), name)
 		if _, err := os.Stat(path); err != nil {

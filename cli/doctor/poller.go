@@ -106,11 +106,11 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 func (e *exam) roundTrip(ctx context.Context) (found []*Finding) {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
-	p := &poller.Poller{Env: e.Env, Log: e.log}
+	p, tell := &poller.Poller{Env: e.Env, Log: e.log}, func(s string) { e.Tell(e.log.Clean(s)) }
 	levels := map[poller.VerifyStatus]Level{
 		poller.VerifyPass: OK, poller.VerifySkipped: Skip, poller.VerifyCut: Warn, poller.VerifyFail: Fail,
 	}
-	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, func(s string) { e.Tell(e.log.Clean(s)) }) {
+	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, tell) {
 		found = append(found, &Finding{ID: live + "." + leg.Name, Level: levels[leg.Status], What: leg.What, Mend: leg.Hint})
 	}
 	return found
