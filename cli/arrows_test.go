@@ -17,7 +17,8 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
+	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/service", "state"}, "it checks what other rooms keep, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
@@ -80,7 +81,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "cli", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"} {
+	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}

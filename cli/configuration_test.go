@@ -121,7 +121,7 @@ func code(s string) string {
 // bySystem are the variables that are read and that nobody sets to configure us.
 var bySystem = []string{
 	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
-	"CLAUDE_CODE_MANAGED_SETTINGS_PATH", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_AFK_TIMEOUT_MS", // Claude Code's own, which the doctor reads
+	"CLAUDE_CODE_MANAGED_SETTINGS_PATH",     // Claude Code's own, which the doctor reads
 	"CLOUDSDK_CONFIG", "ANTHROPIC_BASE_URL", // Google's and Anthropic's own
 	"XDG_RUNTIME_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "USER", "LOGNAME", "TERM", "NO_COLOR",
 }

@@ -357,13 +357,11 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	}
 	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "setup")}
 	tell := func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) }
-	for _, check := range p.LiveChecks(state.ConfigDir(s.env), s.flags.Duration("wait"), tell) {
-		for _, f := range check.Run(ctx) {
-			if f.Level != state.LevelOK {
-				return failed(errors.New(f.What), f.Mend, exitNotVerified)
-			}
-			s.done("back", "%s", plain(f.What))
+	for _, leg := range p.RoundTrip(ctx, state.ConfigDir(s.env), s.flags.Duration("wait"), tell) {
+		if leg.Status != poller.VerifyPass {
+			return failed(errors.New(leg.What), leg.Hint, exitNotVerified)
 		}
+		s.done("back", "%s", plain(leg.What))
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func Hint(err error) string {
 		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
 		return "the credentials are not valid any more: log in again (gchat-hooks login)"
-	case e.HTTP == 403 && strings.Contains(e.Message, "SCOPE"):
+	case e.HTTP == 403 && strings.Contains(strings.ToUpper(e.Message), "SCOPE"):
 		return "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"
 	case e.HTTP == 403 && strings.Contains(e.Message, "has not been used in project"):
 		return "enable the Google Chat API in the Cloud project that the credentials are from"

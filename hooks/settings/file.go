@@ -129,7 +129,7 @@ func (f File) Hooks() ([]Hook, error) {
 	_, found, err := takeOut(b, nil)
 	var parts []string
 	for _, e := range found {
-		_, name := ours(e.Command, e.Args)
+		_, name := Ours(e.Command, e.Args)
 		parts = append(parts, partOf(e.Event, name))
 	}
 	return hooksIn(parts), err

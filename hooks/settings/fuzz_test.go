@@ -212,7 +212,7 @@ func withoutOurs(g any) any {
 				args = append(args, s)
 			}
 		}
-		if _, name := ours(command, args); name == "" {
+		if _, name := Ours(command, args); name == "" {
 			theirs = append(theirs, h)
 		}
 	}

@@ -24,7 +24,7 @@ func TestPluginHasTheHooksOfTheTable(t *testing.T) {
 	var entries []Entry
 	for _, h := range hooks {
 		e := Entry{Event: h.Event, Matcher: h.Matcher, Command: pluginPath + " hook " + h.Name, Timeout: h.Timeout}
-		if _, name := ours(e.Command, nil); name != h.Name {
+		if _, name := Ours(e.Command, nil); name != h.Name {
 			t.Errorf("%q is not known again as ours: an install beside the plugin would not be seen", e.Command)
 		}
 		entries = append(entries, e)

@@ -120,7 +120,7 @@ type Program struct {
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have.
 func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook) {
 	for _, h := range hooks {
-		if h.Rewake && !p.Claude.atLeast(AsyncRewake) {
+		if h.Rewake && !p.Claude.AtLeast(AsyncRewake) {
 			left = append(left, h)
 			continue
 		}
@@ -128,7 +128,7 @@ func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook) {
 		if h.Timeout == Waiting && p.Waiting > 0 {
 			e.Timeout = p.Waiting
 		}
-		if p.Claude.atLeast(execForm) {
+		if p.Claude.AtLeast(execForm) {
 			e.Command, e.Args = p.Path, []string{"hook", h.Name}
 		} else {
 			e.Command = state.ShellQuoted(p.Path) + " hook " + h.Name

@@ -109,7 +109,7 @@ func TestVersions(t *testing.T) {
 			if test.args {
 				command = "/a b/gchat-hooks"
 			}
-			_, name := ours(e.Command, e.Args)
+			_, name := Ours(e.Command, e.Args)
 			if (e.Args != nil) != test.args || !strings.HasPrefix(e.Command, command) || e.Timeout == Waiting || name == "" {
 				t.Errorf("%s: %+v", v, e)
 			}

@@ -152,7 +152,7 @@ func entry(event string, matcher *hujson.Value, v hujson.Value) (e Entry, ok boo
 	v = v.Clone()
 	v.Minimize()
 	_ = json.Unmarshal(v.Pack(), &h) // leaves out what has a wrong type
-	if _, name := ours(h.Command, h.Args); name == "" {
+	if _, name := Ours(h.Command, h.Args); name == "" {
 		return e, false
 	}
 	e = Entry{event, "", h.Command, h.Args, h.Timeout, h.AsyncRewake}
@@ -172,9 +172,9 @@ var shellForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` + word + ` hook ([a-z0-9-]+)$`)
 })
 
-// ours are the program and the hook of a command that is ours, `gchat-hooks hook NAME`; also of a version that knows more
+// Ours are the program and the hook of a command that is ours, `gchat-hooks hook NAME`; also of a version that knows more
 // names. hook is "" for another command. args is nil where a shell runs the command.
-func ours(command string, args []string) (start, hook string) {
+func Ours(command string, args []string) (start, hook string) {
 	if len(args) == 2 && args[0] == "hook" {
 		start, hook = command, args[1]
 	} else if m := shellForm().FindStringSubmatch(command); m != nil && args == nil {

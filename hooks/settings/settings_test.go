@@ -205,20 +205,20 @@ func TestOurs(t *testing.T) {
 		"# gchat-hooks hook x":                            "",
 		"/b/gchat-hooks/run hook gchat-hook":              "",
 	} {
-		if start, _ := ours(command, nil); start != want {
+		if start, _ := Ours(command, nil); start != want {
 			t.Errorf("%q starts %q, want %q", command, start, want)
 		}
 	}
 	for _, path := range []string{"/b/gchat-hooks", "/it's a/gchat-hooks", `/a"\$b/gchat-hooks`, "/ü/gchat-hooks", "~/gchat-hooks"} {
-		if start, name := ours(state.ShellQuoted(path)+" hook x", nil); start != path || name != "x" {
+		if start, name := Ours(state.ShellQuoted(path)+" hook x", nil); start != path || name != "x" {
 			t.Errorf("%q quoted starts %q", path, start)
 		}
-		if start, name := ours(path, []string{"hook", "x"}); start != path || name != "x" {
+		if start, name := Ours(path, []string{"hook", "x"}); start != path || name != "x" {
 			t.Errorf("%q starts %q", path, start)
 		}
 	}
 	for _, args := range [][]string{{}, {"send", "x"}, {"hook"}, {"hook", "x", "y"}} {
-		if _, name := ours("/b/gchat-hooks", args); name != "" {
+		if _, name := Ours("/b/gchat-hooks", args); name != "" {
 			t.Errorf("%q is ours", args)
 		}
 	}

@@ -32,7 +32,8 @@ var (
 	AsyncRewake = Version{2, 1, 197}
 )
 
-func (v Version) atLeast(min Version) bool {
+// AtLeast says whether a version is that one or a newer one.
+func (v Version) AtLeast(min Version) bool {
 	if v == (Version{}) {
 		v = Oldest
 	}
@@ -43,7 +44,7 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[
 
 // Supported says why hooks cannot be registered with this version; nil when they can.
 func (v Version) Supported() error {
-	if v.atLeast(Oldest) {
+	if v.AtLeast(Oldest) {
 		return nil
 	}
 	return fmt.Errorf("Claude Code %s is too old: update it (`claude update`)", v)

@@ -1,9 +1,12 @@
-package cli
+package doctor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -20,7 +23,6 @@ import (
 
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/state"
 )
 
 // Secrets that stand in a patient's files. None may come out.
@@ -30,6 +32,31 @@ const (
 	plantedClient  = "GOCSPX-planted-client-secret"
 	foreignSecret  = "hush-of-another-program"
 )
+
+// asDoctor is set where the test's program is to be the doctor: PATH, proxies and certificates are a process's own.
+const asDoctor = "GCHAT_TEST_DOCTOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDoctor) == "" {
+		os.Exit(m.Run())
+	}
+	flags := flag.NewFlagSet("doctor", flag.ExitOnError)
+	all, fix, live, inJSON := flags.Bool("all", false, ""), flags.Bool("fix", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
+	wait := flags.Duration("wait", 0, "")
+	_ = flags.Parse(os.Args[1:])
+	o := Options{Env: os.Getenv, Self: os.Args[0], Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	r, err := Run(context.Background(), o)
+	if err == nil && *inJSON {
+		err = json.NewEncoder(os.Stdout).Encode(r)
+	} else if err == nil {
+		err = r.Print(os.Stdout, *all)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	}
+	os.Exit(r.ExitCode)
+}
 
 // patient is a made-up person with a HOME, a project and a space, in which everything is as it should be until a fault is
 // planted.
@@ -54,7 +81,7 @@ func newPatient(t *testing.T) *patient {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // else nobody could get at anything in it
 		t.Fatal(err)
 	}
-	built, err := builtProgram()
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +93,13 @@ func newPatient(t *testing.T) *patient {
 		p.check(os.MkdirAll(d, 0o755))
 	}
 	p.program = filepath.Join(p.bin, "gchat-hooks")
-	p.check(os.Link(filepath.Join(built, "gchat-hooks"), p.program))
+	p.check(os.Symlink(self, p.program))
 	p.space, err = space.Open(space.Options{})
 	p.check(err)
 	p.server = httptest.NewServer(p)
 	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close(); p.space.Close() })
 	p.env = map[string]string{
-		"HOME": p.home, "PATH": p.bin + ":/usr/bin:/bin", "CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,
+		asDoctor: "1", "HOME": p.home, "PATH": p.bin + ":/usr/bin:/bin", "CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,
 		"TMUX_TMPDIR": filepath.Join(dir, "tmux"), "CLAUDE_CODE_MANAGED_SETTINGS_PATH": filepath.Join(dir, "managed"),
 		// Google's library would look for the machine that it runs on.
 		"GOOGLE_APPLICATION_CREDENTIALS": filepath.Join(dir, "none.json"), "GCE_METADATA_HOST": "127.0.0.1:1",
@@ -147,17 +174,10 @@ func (p *patient) furnish() {
 	}
 }
 
-// report is what the doctor prints with --json.
-type report struct {
-	ExitCode int `json:"exit_code"`
-	Counts   map[string]int
-	Findings []state.Finding
-}
-
 // doctor runs the program, and sees to it that no secret is anywhere to be seen.
 func (p *patient) doctor(args ...string) (code int, stdout, stderr string) {
 	p.Helper()
-	cmd := exec.Command(p.program, append([]string{"doctor"}, args...)...)
+	cmd := exec.Command(p.program, args...)
 	cmd.Dir = p.project
 	for _, name := range slices.Sorted(maps.Keys(p.env)) {
 		cmd.Env = append(cmd.Env, name+"="+p.env[name])
@@ -175,13 +195,10 @@ func (p *patient) doctor(args ...string) (code int, stdout, stderr string) {
 	if took := time.Since(began); took > 30*time.Second {
 		p.Errorf("it took %s", took)
 	}
-	status := exec.Command(p.program, "status")
-	status.Env, status.Dir = cmd.Env, cmd.Dir
-	said, _ := status.CombinedOutput()
 	log, _ := os.ReadFile(filepath.Join(p.home, ".claude", "logs", "gchat-hooks.log"))
 	processes, _ := os.ReadFile(filepath.Join(p.bin, "ps.txt"))
 	for _, secret := range p.secrets {
-		for where, text := range map[string]string{"stdout": out.String(), "stderr": errs.String(), "status": string(said), "ps": string(processes)} {
+		for where, text := range map[string]string{"stdout": out.String(), "stderr": errs.String(), "ps": string(processes)} {
 			if strings.Contains(text, secret) {
 				p.Errorf("%s holds the secret %q:\n%s", where, secret, text)
 			}
@@ -194,10 +211,10 @@ func (p *patient) doctor(args ...string) (code int, stdout, stderr string) {
 }
 
 // examined runs it with --json.
-func (p *patient) examined(args ...string) report {
+func (p *patient) examined(args ...string) Report {
 	p.Helper()
 	code, stdout, stderr := p.doctor(append([]string{"--json"}, args...)...)
-	var r report
+	var r Report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		p.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
@@ -208,9 +225,9 @@ func (p *patient) examined(args ...string) report {
 }
 
 // bad are the ids of what is not well, each once.
-func (r report) bad() (ids []string) {
+func (r Report) bad() (ids []string) {
 	for _, f := range r.Findings {
-		if (f.Level == state.LevelWarn || f.Level == state.LevelFail) && !slices.Contains(ids, f.ID) {
+		if (f.Level == Warn || f.Level == Fail) && !slices.Contains(ids, f.ID) {
 			ids = append(ids, f.ID)
 		}
 	}
@@ -218,13 +235,13 @@ func (r report) bad() (ids []string) {
 	return ids
 }
 
-func (r report) find(id string) state.Finding {
+func (r Report) find(id string) Finding {
 	for _, f := range r.Findings {
 		if f.ID == id {
-			return f
+			return *f
 		}
 	}
-	return state.Finding{}
+	return Finding{}
 }
 
 // With nothing wrong all is green, nothing is posted, and nothing is written but what was there.
@@ -235,12 +252,12 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 {
 		t.Errorf("exit code %d, not well: %v\n%+v", r.ExitCode, bad, r.Findings)
 	}
-	for _, id := range []string{"claude.version", "claude.hooks", "claude.trust", "chat.webhook", "chat.post", "chat.read", "chat.allowed", "chat.clock", "files.private"} {
-		if f := r.find(id); f.Level != state.LevelOK {
+	for _, id := range []string{"claude.version", "claude.hooks", "claude.trust", "chat.post", "chat.read", "chat.allowed", "files.private"} {
+		if f := r.find(id); f.Level != OK {
 			t.Errorf("%s: %+v", id, f)
 		}
 	}
-	if f := r.find("live.out"); f.Level != state.LevelSkip || !strings.Contains(f.What, "gchat-hooks doctor --live") {
+	if f := r.find("live"); f.Level != Skip || !strings.Contains(f.What, "gchat-hooks doctor --live") {
 		t.Errorf("what was not tried: %+v", f)
 	}
 	if n := len(p.space.Messages()); n > 0 {
@@ -252,11 +269,25 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := p.doctor()
-	if code != 0 || stderr != "" || !strings.Contains(stdout, "\nok    chat.post ") || strings.Contains(stdout, "\x1b") {
-		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	if code != 0 || stderr != "" || !strings.Contains(stdout, " ok, 0 warn, 0 fail, ") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("what is well is one line: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if bad := strings.Count(stdout, "\n") - len(r.Findings); bad != 2 { // an empty line, and the sum
-		t.Errorf("not one line each:\n%s", stdout)
+	_, stdout, _ = p.doctor("--all")
+	if !strings.Contains(stdout, "\nok    chat.post ") || strings.Count(stdout, "\n") != len(r.Findings)+2 {
+		t.Errorf("--all has a line for each, an empty line and the sum:\n%s", stdout)
+	}
+}
+
+// Problems come first, the failures before the warnings.
+func TestDoctorTellsProblemsFirst(t *testing.T) {
+	p := newPatient(t)
+	p.config["poll_interval"] = "often"
+	p.presets = nil
+	p.furnish()
+	_, stdout, _ := p.doctor("--all")
+	lines := strings.Split(stdout, "\n")
+	if !strings.HasPrefix(lines[0], "fail  claude.hooks ") || !strings.HasPrefix(lines[1], "warn  config.parse ") || !strings.HasPrefix(lines[2], "ok    ") {
+		t.Errorf("%s", stdout)
 	}
 }
 
@@ -270,7 +301,7 @@ func TestDoctorTakesAnAnsweringChat(t *testing.T) {
 		return r.Method == http.MethodPost
 	}
 	p.furnish()
-	if r := p.examined(); r.ExitCode != 0 || r.find("chat.post").Level != state.LevelOK {
+	if r := p.examined(); r.ExitCode != 0 || r.find("chat.post").Level != OK {
 		t.Errorf("exit code %d, not well: %v; %+v", r.ExitCode, r.bad(), r.find("chat.post"))
 	}
 }
@@ -292,7 +323,7 @@ func TestDoctorLive(t *testing.T) {
 	}
 	p.furnish()
 	r := p.examined("--live", "--wait", "20s")
-	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 || r.find("live.out").Level != state.LevelOK || !strings.HasPrefix(r.find("live.in").What, "the reply of "+space.Human) {
+	if bad := r.bad(); r.ExitCode != 0 || len(bad) > 0 || r.find("live.out").Level != OK || !strings.HasPrefix(r.find("live.in").What, "the reply of "+space.Human) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
@@ -300,11 +331,8 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 6 || r.find("live.in").Level != state.LevelSkip {
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 6 || r.find("live.in").Level != Skip {
 		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
-	}
-	if f := r.find("chat.people"); f.Level != state.LevelOK || !strings.Contains(f.What, "messages of ours") {
-		t.Errorf("%+v", f)
 	}
 }
 
@@ -314,10 +342,10 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 		name  string
 		plant func(p *patient)
 		id    string
-		level state.Level
+		level Level
 		says  string
 	}{
-		{"nobody replies", func(*patient) {}, "live.in", state.LevelWarn, "no person replied within"},
+		{"nobody replies", func(*patient) {}, "live.in", Warn, "no person replied within"},
 		{"the answer names no thread", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPost {
@@ -331,7 +359,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(chat.Message{Name: "spaces/local/messages/m"})
 				return true
 			}
-		}, "live.out", state.LevelFail, "names no thread"},
+		}, "live.out", Fail, "names no thread"},
 		{"a thread for each message", func(p *patient) {
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {
@@ -344,7 +372,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				}
 				return false
 			}
-		}, "live.out", state.LevelFail, "thread keys are not kept to"},
+		}, "live.out", Fail, "thread keys are not kept to"},
 		{"somebody else replies", func(p *patient) {
 			said := false
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -354,7 +382,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 				}
 				return false
 			}
-		}, "live.in", state.LevelFail, "only people replied who may not answer: users/7"},
+		}, "live.in", Fail, "only people replied who may not answer: users/7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPatient(t)

@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// listed is what came into the space within a day.
+type listed struct {
+	err      error // also where there is no reader
+	reader   *gchat.Reader
+	messages []gchat.Message
+}
+
+// visit prepares what the checks ask of Chat, each thing once.
+func (e *exam) visit(ctx context.Context) {
+	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) {
+		if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
+			return nil, err
+		}
+		url, err := e.cfg.Webhook(ctx)
+		e.log.Hide(url)
+		if err != nil {
+			return nil, err
+		}
+		return gchat.ConfiguredWebhook(e.cfg, url)
+	})
+	e.list = sync.OnceValue(func() (l listed) {
+		hook, err := e.webhook()
+		if err != nil {
+			return listed{err: err}
+		}
+		endpoint := cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint())
+		if l.reader, l.err = gchat.NewReader(ctx, endpoint, e.cfg.CredentialsFile); l.err == nil {
+			_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) {
+				l.messages = append(l.messages, page...)
+			})
+		}
+		return l
+	})
+}
+
+// chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
+// ours.
+func (e *exam) chatPost(ctx context.Context, r *result) {
+	ctx, cancel := context.WithTimeout(ctx, sharedBound)
+	defer cancel()
+	hook, err := e.webhook()
+	ahead := time.Duration(0)
+	if err == nil {
+		ahead, _, err = hook.Probe(ctx)
+	}
+	// Google refuses a service account's token from about five minutes on; a reply's time is compared with this machine's.
+	if off := ahead.Abs().Round(time.Second); off >= 30*time.Second {
+		r.warn("this machine's clock is %s off Chat's", off).Mend =
+			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
+	}
+	switch {
+	case errors.Is(err, gchat.ErrEndpoint):
+		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = hint(err)
+	case hook == nil && errors.Is(err, state.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
+		r.fail("%v", err).Mend = hint(err)
+	case hook == nil:
+		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Mend = hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = hint(err)
+	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
+		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
+			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
+	default:
+		r.ok("Chat lets the webhook of %s in; nothing was posted", hook.Chat())
+	}
+}
+
+// chatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
+func (e *exam) chatRead(_ context.Context, r *result) {
+	if _, err := e.webhook(); err != nil {
+		r.skip("without a webhook there is no space to read")
+		return
+	}
+	l := e.list()
+	switch err := l.err; {
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Mend = hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = e.readMend(err)
+	}
+	r.ok("messages of the last 24 hours that could be read: %d", len(l.messages))
+}
+
+// readMend is what to do when listing fails: a 403 there is about membership, and not about the webhook. A login is
+// of no use while a credentials file goes before it.
+func (e *exam) readMend(err error) string {
+	mend := hint(err)
+	var answer *gchat.APIError
+	special := regexp.MustCompile(`(?i)scope|has not been used in project|Chat app not found`)
+	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) && !special.MatchString(answer.Message) &&
+		(answer.HTTP == http.StatusForbidden || answer.HTTP == http.StatusNotFound) {
+		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
+			"or log in as a person who is a member (" + login + ")"
+	}
+	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
+		mend += "; a login is used only where the webhook is your own and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
+	}
+	return mend
+}
+
+// personOrMail is how people are written: Google numbers them, the space on this machine calls them local-NAME.
+var personOrMail = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
+})
+
+// chatAllowed looks whether any person may answer, whether those on the list are people, and whether the person who reads is
+// among them.
+func (e *exam) chatAllowed(ctx context.Context, r *result) {
+	if len(e.cfg.AllowedUsers) == 0 {
+		r.fail("nobody may answer: allowed_users is empty")
+		return
+	}
+	l := e.list()
+	for _, u := range e.cfg.AllowedUsers {
+		program := slices.ContainsFunc(l.messages, func(m gchat.Message) bool { return m.Sender == u && !m.Human })
+		if program || !personOrMail().MatchString(u) {
+			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
+		}
+	}
+	if l.err == nil {
+		// A service account is no person, and the space on this machine knows no logins: there it fails.
+		if me, err := l.reader.Me(ctx); err == nil && !named(e.cfg.AllowedUsers, me.Name, me.Email) {
+			r.warn("you are %s, and may not answer", me.Name)
+		}
+	}
+	r.ok("may answer: %s", strings.Join(e.cfg.AllowedUsers, ", "))
+}

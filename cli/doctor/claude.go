@@ -1,0 +1,296 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+// newest is the newest Claude Code that this program was tried with.
+var newest = settings.Version{2, 1, 329}
+
+const ask = "AskUserQuestion"
+
+// source is a settings file, or a plugin's hooks.
+type source struct {
+	path    string
+	managed bool  // only an administrator writes it
+	broken  error // why Claude Code skips the file
+	hooks   []*hook
+	file    settingsFile
+}
+
+// settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
+type settingsFile struct {
+	Hooks map[string][]struct {
+		Matcher string  `json:"matcher"`
+		Hooks   []*hook `json:"hooks"`
+	} `json:"hooks"`
+	DisableAllHooks  *bool           `json:"disableAllHooks"`
+	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
+	EnabledPlugins   map[string]bool `json:"enabledPlugins"`
+	AskTimeout       any             `json:"askUserQuestionTimeout"`
+	Permissions      struct {
+		Deny []string `json:"deny"`
+		Mode string   `json:"defaultMode"`
+	} `json:"permissions"`
+}
+
+// hook is an entry of a source.
+type hook struct {
+	Command     string   `json:"command"`
+	Args        []string `json:"args"`
+	Timeout     float64  `json:"timeout"`
+	AsyncRewake bool     `json:"asyncRewake"`
+
+	from           *source
+	event, matcher string
+	start          string // the program, of an entry of ours
+	name           string // of ours; "" for another program's
+}
+
+// claudeDir is where Claude Code keeps what belongs to the person.
+func claudeDir(env state.Getenv) string {
+	return cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(env), ".claude"))
+}
+
+// sources are the settings that count for a project, in the order in which they count: the last one most. Plugins come
+// first. What a session was started with (--settings) cannot be seen here.
+func sources(env state.Getenv) []*source {
+	managed := "/etc/claude-code"
+	if runtime.GOOS == "darwin" {
+		managed = "/Library/Application Support/ClaudeCode"
+	}
+	managed = cmp.Or(env("CLAUDE_CODE_MANAGED_SETTINGS_PATH"), managed) // Claude Code's own name for it, read in 2.1.329
+	project := filepath.Join(state.ProjectDir(env), ".claude")
+	paths := []string{
+		filepath.Join(claudeDir(env), "settings.json"), filepath.Join(project, "settings.json"),
+		filepath.Join(project, "settings.local.json"), filepath.Join(managed, "managed-settings.json"),
+	}
+	more, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
+	var all []*source
+	enabled := map[string]bool{}
+	for _, path := range append(paths, more...) {
+		if b, err := os.ReadFile(path); err == nil {
+			s := &source{path: path, managed: strings.HasPrefix(path, managed)}
+			s.parse(b, "")
+			maps.Copy(enabled, s.file.EnabledPlugins)
+			all = append(all, s)
+		}
+	}
+	return append(plugins(env, enabled), all...)
+}
+
+// plugins are the hooks that enabled plugins bring. Their place is Claude Code's own file, which no page documents: what is
+// not understood is passed over.
+func plugins(env state.Getenv, enabled map[string]bool) (all []*source) {
+	var installed struct {
+		Plugins map[string][]struct {
+			Path string `json:"installPath"`
+		} `json:"plugins"`
+	}
+	_ = json.Unmarshal(read(filepath.Join(claudeDir(env), "plugins", "installed_plugins.json")), &installed)
+	for name, places := range installed.Plugins {
+		if enabled[name] && len(places) > 0 {
+			s := &source{path: filepath.Join(places[0].Path, "hooks", "hooks.json")}
+			s.parse(read(s.path), places[0].Path)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// parse reads a file. root stands for ${CLAUDE_PLUGIN_ROOT}.
+func (s *source) parse(b []byte, root string) {
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	if len(bytes.TrimSpace(b)) == 0 {
+		return
+	}
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(b, &s.file); errors.As(err, &syntax) {
+		s.broken = fmt.Errorf("line %d: %w", 1+bytes.Count(b[:syntax.Offset], []byte("\n")), err)
+	}
+	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
+		for _, group := range s.file.Hooks[event] {
+			for _, h := range group.Hooks {
+				if h == nil {
+					continue
+				}
+				if root != "" {
+					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
+				}
+				h.from, h.event, h.matcher = s, event, group.Matcher
+				h.start, h.name = settings.Ours(h.Command, h.Args)
+				s.hooks = append(s.hooks, h)
+			}
+		}
+	}
+}
+
+// matches says whether a matcher takes AskUserQuestion: everything when it is blank or "*", else as an expression.
+func matches(matcher string) bool {
+	expression, err := regexp.Compile(`^(?:` + strings.ReplaceAll(matcher, ", ", "|") + `)$`)
+	return matcher == "" || matcher == "*" || err == nil && expression.MatchString(ask)
+}
+
+// own are the entries of ours, of all settings and plugins.
+func (e *exam) own() (all []*hook) {
+	for _, s := range e.sources() {
+		for _, h := range s.hooks {
+			if h.name != "" {
+				all = append(all, h)
+			}
+		}
+	}
+	return all
+}
+
+// asks says whether a mode is that of any session.
+func (e *exam) asks(mode state.Mode) bool {
+	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r state.Rule) bool { return r.AskMode == mode })
+}
+
+func (e *exam) claudeVersion(_ context.Context, r *result) {
+	v, err := e.version()
+	switch {
+	case err != nil:
+		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
+	case v.Supported() != nil:
+		// One hook event that it does not know voids the whole settings file.
+		r.fail("Claude Code %s is too old", v).Mend = "claude update"
+	case v != newest && v.AtLeast(newest):
+		r.warn("Claude Code %s is newer than %s, the newest that was tried", v, newest)
+	}
+	r.ok("Claude Code %s, within %s … %s", v, settings.Oldest, newest)
+}
+
+// claudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
+// what closes them while the person is away. Of a switch the file counts that ranks highest.
+func (e *exam) claudeSettings(_ context.Context, r *result) {
+	off, mode, decides := "", "", ""
+	for _, s := range e.sources() {
+		if s.broken != nil {
+			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
+				"correct its JSON, without comments and trailing commas"
+		}
+		if s.file.DisableAllHooks != nil {
+			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
+		}
+		if s.managed && s.file.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, func(h *hook) bool { return h.name != "" }) {
+			r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", s.path)
+		}
+		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }
+		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
+			r.fail("permissions.deny has %s in %s", ask, s.path)
+		}
+		if s.file.Permissions.Mode != "" {
+			mode, decides = s.file.Permissions.Mode, s.path
+		}
+		if after := s.file.AskTimeout; after != nil && after != "never" {
+			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply", fmt.Sprint(after), s.path)
+		}
+	}
+	if off != "" {
+		r.fail("disableAllHooks is set in %s", off)
+	}
+	if mode == "dontAsk" {
+		r.warn("permissions.defaultMode is dontAsk in %s: questions are refused", decides)
+	}
+	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources()))
+}
+
+// claudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not
+// even the person's own.
+func (e *exam) claudeTrust(_ context.Context, r *result) {
+	yes, known := state.Trusted(e.Env, e.project)
+	switch {
+	case !known || e.project == state.Home(e.Env):
+		r.skip("Claude Code keeps no trust of this folder: run it in a project")
+	case !yes:
+		r.warn("Claude Code was not told to trust %s", e.project)
+	}
+	r.ok("Claude Code trusts %s", e.project)
+}
+
+// claudeHooks looks for the hooks without which questions do not get into the space, or answers not back, and for what they
+// start: Claude Code passes a hook over without a word where that is not there.
+func (e *exam) claudeHooks(_ context.Context, r *result) {
+	all := e.own()
+	if len(all) == 0 {
+		r.fail("no hook of ours is registered in Claude Code's settings")
+		return
+	}
+	for _, h := range all {
+		if err := e.cannotStart(h.start); err != nil {
+			r.fail("%s starts %s: %v", h.from.path, h.start, err)
+		}
+	}
+	want, _ := settings.Hooks("answer")
+	for _, w := range want {
+		there := slices.ContainsFunc(all, func(h *hook) bool {
+			return h.event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.matcher))
+		})
+		switch what := w.Name + " is not registered on " + w.Event; {
+		case there:
+		case w.Event == "PreToolUse":
+			r.fail("%s", what)
+		case w.Event == "PermissionRequest" && e.asks(state.Native):
+			r.fail("%s: only the terminal can answer questions", what)
+		case w.Event != "PermissionRequest":
+			r.warn("%s: threads do not hear how a question ended", what)
+		}
+	}
+	r.ok("registered in %s", all[0].from.path)
+}
+
+// cannotStart is why a shell in a hook would not start a program.
+func (e *exam) cannotStart(program string) error {
+	program = os.Expand(program, func(name string) string {
+		if name == "CLAUDE_PROJECT_DIR" { // Claude Code sets it for hooks; in the person's shell there is none
+			return e.project
+		}
+		return e.Env(name)
+	})
+	if rest, ok := strings.CutPrefix(program, "~/"); ok {
+		program = filepath.Join(state.Home(e.Env), rest)
+	}
+	_, err := exec.LookPath(program)
+	return err
+}
+
+// claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just
+// before their time is up, and have to know it. A hook that wakes its session has to run in the background.
+func (e *exam) claudeLimit(_ context.Context, r *result) {
+	wakes := false
+	for _, h := range e.own() {
+		wake := h.name == "gchat-ask-user-rewake"
+		if wakes = wakes || wake; wake && !h.AsyncRewake {
+			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.event)
+		}
+		waits := wake || h.name == "gchat-ask-user-forward" &&
+			(h.event == "PermissionRequest" || h.event == "PreToolUse" && e.asks(state.Hold))
+		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
+		if waits && limit < state.HookTimeout.Seconds() {
+			r.warn("Claude Code ends %s on %s after %.0f seconds (%s)", h.name, h.event, limit, h.from.path)
+		}
+	}
+	if e.asks(state.Deny) && !wakes {
+		r.warn("ask_mode is deny, and no gchat-ask-user-rewake wakes a session with your reply").Mend =
+			"gchat-hooks install --preset system3"
+	}
+	r.ok("hooks that wait for you may wait long enough")
+}

@@ -1,0 +1,379 @@
+package doctor
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
+)
+
+// refuse has the space answer requests of a method with an error of Google's.
+func refuse(method string, code int, status, message string) func(p *patient) {
+	return func(p *patient) {
+		p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != method {
+				return false
+			}
+			w.WriteHeader(code)
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": message}})
+			return true
+		}
+	}
+}
+
+// google puts TLS before the space, so that it is read with credentials, which answer gives a token for, or none.
+func google(p *patient, answer func(w http.ResponseWriter)) *httptest.Server {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			answer(w)
+			return
+		}
+		p.ServeHTTP(w, r)
+	}))
+	p.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	ca := filepath.Join(p.bin, "ca.pem")
+	p.write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o644)
+	p.env["SSL_CERT_FILE"] = ca
+	p.config["webhook_url"] = p.space.WebhookURL(server.URL)
+	p.config["api_endpoint"] = server.URL + "/"
+	return server
+}
+
+func givesToken(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"access_token": "ya29.planted-access", "token_type": "Bearer", "expires_in": 3600}`))
+}
+
+// loggedIn writes a login as gchat-hooks login leaves it.
+func (p *patient) loggedIn(server *httptest.Server, change func(*state.Login)) {
+	l := &state.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token", User: "users/1"}
+	change(l)
+	p.check(l.Save(filepath.Join(p.userState(), "login.json")))
+}
+
+// credentials writes a credentials file of the person's own, and configures it.
+func (p *patient) credentials(server *httptest.Server) string {
+	path := filepath.Join(p.home, "own.json")
+	p.writeJSON(path, map[string]any{"type": "authorized_user", "client_id": "id", "client_secret": plantedClient, "refresh_token": plantedRefresh, "token_uri": server.URL + "/token"})
+	p.config["credentials_file"] = path
+	return path
+}
+
+// hookIn registers one hook in a settings file of the project.
+func (p *patient) hookIn(name string, entry settings.Entry) {
+	p.write(filepath.Join(p.project, ".claude", name), fmt.Sprintf(`{"hooks": {%q: [{"matcher": %q, "hooks": [{"type": "command", "command": %q}]}]}}`, entry.Event, entry.Matcher, entry.Command), 0o644)
+}
+
+func (p *patient) git(args ...string) {
+	p.Helper()
+	cmd := exec.Command("git", append([]string{"-C", p.project, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.Fatalf("%v: %s", err, out)
+	}
+}
+
+// outgoing puts an old message into the outbox.
+func (p *patient) outgoing() (state.Outbox, *state.Outgoing) {
+	box := state.OutboxIn(p.userState())
+	at := time.Now().Add(-time.Hour)
+	m := &state.Outgoing{MessageID: "client-x", Chat: "127.0.0.1/spaces/local", Parts: []string{"x"}, ProjectDir: p.project, CreatedAt: at, NotBefore: at}
+	_, err := box.Put(m, 0)
+	p.check(err)
+	waiting, _ := box.Waiting()
+	return box, waiting[0]
+}
+
+// Each fault is found by the check that is for it, and no other; its line names the mend.
+func TestDoctorFindsPlantedFaults(t *testing.T) {
+	const warn, fail = Warn, Fail
+	for _, c := range []struct {
+		fault string
+		plant func(p *patient)
+		id    string
+		level Level
+		says  string // in what it found
+		mend  string
+		also  string // ids that the fault brings with it
+	}{
+		// The space.
+		{"no webhook", func(p *patient) { delete(p.config, "webhook_url") }, "chat.post", fail, "no webhook", "gchat-hooks setup", ""},
+		{"a webhook URL that is none", func(p *patient) { p.config["webhook_url"] = "https://example.com/x?token=" + plantedKey }, "chat.post", fail, "not a Chat webhook URL", "copy the webhook URL again", ""},
+		{"a webhook command that hangs", func(p *patient) {
+			delete(p.config, "webhook_url")
+			p.config["webhook_url_command"] = "sleep 60"
+		}, "chat.post", fail, "webhook_url_command", "within 4 seconds", ""},
+		{"a key that was cut off", func(p *patient) {
+			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=k&token=" + p.secrets[1]
+		}, "chat.post", fail, "chat answered 400", "copy it again", ""},
+		{"a wrong token", func(p *patient) {
+			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=" + p.secrets[0] + "&token=wrong"
+		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},
+		{"a webhook that was deleted", refuse("POST", 404, "NOT_FOUND", "gone"), "chat.post", fail, "chat answered 404", "was deleted", ""},
+		{"no embedded space", func(p *patient) { p.server.Close() }, "chat.post", fail, "connection refused", "gchat-hooks space --listen 127.0.0.1:", "chat.read"},
+		{"a server that says nothing", func(p *patient) {
+			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+				_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client went away
+				<-r.Context().Done()
+				return true
+			}
+		}, "chat.post", fail, "deadline exceeded", "check the network", "chat.read"},
+		{"an answer that quotes the webhook", func(p *patient) {
+			refuse("POST", 403, "PERMISSION_DENIED", "bad token "+p.secrets[1]+" in "+fmt.Sprint(p.config["webhook_url"]))(p)
+		}, "chat.post", fail, "bad token [secret] in", "token is missing or wrong", ""},
+		{"an overloaded Chat", refuse("POST", 503, "UNAVAILABLE", "later"), "chat.post", warn, "503", "run it again later", ""},
+		{"another space", func(p *patient) { p.config["space_id"] = "spaces/AAAA" }, "chat.post", warn, "spaces/AAAA", "take space_id", ""},
+		{"an API endpoint that is none", func(p *patient) { p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey }, "chat.post", fail, "neither https nor", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
+		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of the space", ""},
+		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
+		{"an API that is not enabled", refuse("GET", 403, "PERMISSION_DENIED", "Google Chat API has not been used in project 1"), "chat.read", fail, "has not been used", "enable the Google Chat API", ""},
+		{"no credentials", func(p *patient) { google(p, givesToken) }, "chat.read", fail, "no usable Google credentials", "gchat-hooks login", ""},
+		{"a login that ended at Google", func(p *patient) {
+			s := google(p, func(w http.ResponseWriter) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
+			})
+			p.loggedIn(s, func(*state.Login) {})
+		}, "chat.read", fail, "invalid_grant", "gchat-hooks login", ""},
+		{"a token that Google does not take", func(p *patient) {
+			p.loggedIn(google(p, givesToken), func(*state.Login) {})
+			refuse("GET", 401, "UNAUTHENTICATED", "Request had invalid authentication credentials.")(p)
+		}, "chat.read", fail, "chat answered 401", "gchat-hooks login", ""},
+		{"a credentials file whose login ended at Google", func(p *patient) {
+			s := google(p, func(w http.ResponseWriter) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
+			})
+			p.credentials(s)
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
+		{"a credentials file of somebody who is no member", func(p *patient) {
+			s := google(p, givesToken)
+			p.credentials(s)
+			refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission")(p)
+		}, "chat.read", fail, "chat answered 403", "no credentials_file", ""},
+		{"a person who may not answer", func(p *patient) {
+			s := google(p, givesToken)
+			p.loggedIn(s, func(l *state.Login) { l.User = "" })
+			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, ":search") {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(map[string]any{"results": []any{map[string]any{"message": map[string]any{"sender": map[string]any{"name": "users/99", "type": "HUMAN"}}}}})
+				return true
+			}
+		}, "chat.allowed", warn, "you are users/99, and may not answer", "allowed_users", ""},
+		{"nobody may answer", func(p *patient) { delete(p.config, "allowed_users") }, "chat.allowed", fail, "allowed_users is empty", "allowed_users in ~/.config", ""},
+		{"a name on the list", func(p *patient) { p.config["allowed_users"] = []string{"users/1", "Ann"} }, "chat.allowed", warn, `"Ann"`, "users/ID", ""},
+		{"a person by name on the list", func(p *patient) {
+			p.config["allowed_users"] = []string{"users/local-human", "ann@example.com", "users/ann@example.com", "users/Bob"}
+		}, "chat.allowed", warn, `"users/Bob"`, "users/ID", ""},
+		{"a program on the list", func(p *patient) {
+			p.config["allowed_users"] = []string{"users/1", "users/999"}
+			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet {
+					return false
+				}
+				_ = json.NewEncoder(w).Encode(chat.ListMessagesResponse{Messages: []*chat.Message{{Name: "spaces/local/messages/m", Sender: &chat.User{Name: "users/999", Type: "BOT"}}}})
+				return true
+			}
+		}, "chat.allowed", warn, "users/999", "users/ID", ""},
+		{"a clock that is behind", func(p *patient) {
+			p.answers = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat))
+				return false
+			}
+		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
+		{"a clock that is far ahead", func(p *patient) {
+			p.answers = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+				return false
+			}
+		}, "chat.post", warn, "off Chat's", "set-ntp", ""},
+
+		// Claude Code.
+		{"no hooks", func(p *patient) { p.presets = nil }, "claude.hooks", fail, "no hook of ours", "gchat-hooks install", ""},
+		{"no PermissionRequest", func(p *patient) {
+			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PermissionRequest" })
+			b, err := settings.Install(nil, nil, entries)
+			p.check(err)
+			p.write(p.settingsFile(), string(b), 0o600)
+		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install", ""},
+		{"no PostToolUse", func(p *patient) {
+			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PostToolUse" })
+			b, err := settings.Install(nil, nil, entries)
+			p.check(err)
+			p.write(p.settingsFile(), string(b), 0o600)
+		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
+		{"a program that is gone", func(p *patient) {
+			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
+		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
+		{"settings with a comment", func(p *patient) {
+			p.write(filepath.Join(p.project, ".claude", "settings.json"), "{\n  // mine\n  \"env\": {}\n}\n", 0o644)
+		}, "claude.settings", fail, "line 2: invalid character", "correct its JSON", ""},
+		{"deny mode without a waker", func(p *patient) { p.config["ask_mode"] = "deny" }, "claude.limit", warn, "no gchat-ask-user-rewake", "--preset system3", ""},
+		{"a hook that may not wait", func(p *patient) {
+			entries := p.entries()
+			for i := range entries {
+				if entries[i].Event == "PermissionRequest" {
+					entries[i].Timeout = 600
+				}
+			}
+			b, err := settings.Install(nil, nil, entries)
+			p.check(err)
+			p.write(p.settingsFile(), string(b), 0o600)
+		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
+		{"disableAllHooks", func(p *patient) { p.settings["disableAllHooks"] = true }, "claude.settings", fail, "disableAllHooks is set", "take the setting out", ""},
+		{"allowManagedHooksOnly", func(p *patient) {
+			p.write(filepath.Join(p.env["CLAUDE_CODE_MANAGED_SETTINGS_PATH"], "managed-settings.json"), `{"allowManagedHooksOnly": true}`, 0o644)
+		}, "claude.settings", fail, "allowManagedHooksOnly is set", "administrator", ""},
+		{"a folder that is not trusted", func(p *patient) {
+			p.writeJSON(filepath.Join(p.home, ".claude.json"), map[string]any{"projects": map[string]any{}})
+		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
+		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
+		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
+		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.settings", warn, "dontAsk", "take the setting out", ""},
+		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
+		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "gchat-hooks demo --claude", ""},
+		{"no Claude Code", func(p *patient) {
+			p.presets = []string{"answer"}
+			b, err := settings.Install(nil, nil, p.entries())
+			p.check(err)
+			p.write(p.settingsFile(), string(b), 0o600)
+			p.claude = ""
+		}, "claude.version", warn, "not on PATH", "install Claude Code", ""},
+
+		// The daemon, the outbox, tmux.
+		{"a pid file that was left behind", func(p *patient) { p.write(filepath.Join(p.userState(), "gchat-poller.pid"), "4242\n", 0o600) }, "daemon.pid", warn, "4242", "doctor --fix", ""},
+		{"a daemon that hangs", func(p *patient) {
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			seat, err := state.TakeDaemonSeat([]string{p.userState()})
+			p.check(err)
+			p.Cleanup(seat.Leave)
+			p.check(state.NoteLastPoll(p.userState(), time.Now().Add(-time.Hour)))
+		}, "daemon.runs", warn, "Last poll 36", "poller install", ""},
+		{"inject without a daemon", func(p *patient) { p.config["ask_mode"] = "inject" }, "daemon.runs", fail, "no daemon runs", "poller install", ""},
+		{"inject without tmux", func(p *patient) {
+			p.config["ask_mode"] = "inject"
+			p.env["PATH"] = p.bin
+			p.check(os.MkdirAll(p.userState(), 0o700))
+			seat, err := state.TakeDaemonSeat([]string{p.userState()})
+			p.check(err)
+			p.Cleanup(seat.Leave)
+			p.check(state.NoteLastPoll(p.userState(), time.Now()))
+			p.claude = ""
+		}, "daemon.runs", fail, "there is no tmux", "install tmux", "claude.version"},
+		{"an inbox in trouble", func(p *patient) {
+			in, err := state.OpenInbox(p.userState(), "chat.example/spaces/S")
+			p.check(err)
+			in.Trouble = &state.ReadTrouble{Since: time.Now(), Why: "chat answered 401", Refused: true}
+			p.check(in.Save())
+		}, "daemon.inbox", fail, "chat answered 401", "chat.read", ""},
+		{"a message that waits", func(p *patient) { p.outgoing() }, "outbox.waiting", warn, "more than 10 minutes: 1", "gchat-hooks flush", ""},
+		{"a webhook that is paused", func(p *patient) {
+			box, _ := p.outgoing()
+			p.check(os.MkdirAll(filepath.Join(box.Dir, ".quota"), 0o700))
+			box.Quota("x").Pause("id", state.Pause{Chat: "127.0.0.1/spaces/local", Since: time.Now(), NotBefore: time.Now(), Why: "chat answered 403"})
+		}, "outbox.waiting", fail, "nothing is sent to 127.0.0.1/spaces/local", "gchat-hooks flush", ""},
+		{"a dead letter", func(p *patient) {
+			box, m := p.outgoing()
+			p.check(box.Park(m, "chat answered 400: "+"Message content is too long"))
+		}, "outbox.waiting", warn, "too long", "flush --dead", ""},
+		// Files.
+		{"a configuration that does not parse", func(p *patient) {
+			p.write(filepath.Join(p.project, ".claude", "gchat-hooks.json"), `{"ask_mode": `, 0o644)
+		}, "config.parse", fail, "gchat-hooks.json", "correct it in that file", "chat.post chat.allowed"},
+		{"a misspelt setting", func(p *patient) { p.config["alowed_users"] = "users/1" }, "config.parse", warn, `"alowed_users"`, "correct it", ""},
+		{"a value that means nothing", func(p *patient) { p.config["poll_interval"] = "often" }, "config.parse", warn, "often", "configuration.md", ""},
+		{"a rule that quotes the webhook", func(p *patient) {
+			p.config["rules"] = []any{map[string]any{"session": "x", "secret": p.secrets[1]}}
+		}, "config.parse", warn, "[secret]", "configuration.md", ""},
+		{"a configuration that others read", func(p *patient) {
+			p.writeJSON(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), p.config)
+			p.config = nil
+			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks", "config.json"), 0o644))
+		}, "files.private", fail, "can read or write", "doctor --fix", ""},
+		{"a configuration's backup that others read", func(p *patient) {
+			p.write(filepath.Join(p.home, ".config", "gchat-hooks", "config.json~"), `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}`, 0o644)
+		}, "files.private", fail, "config.json~", "doctor --fix", ""},
+		{"a folder of ours that others write to", func(p *patient) {
+			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
+			p.check(os.Chmod(filepath.Join(p.home, ".config", "gchat-hooks"), 0o777))
+		}, "files.private", fail, ".config/gchat-hooks", "doctor --fix", ""},
+		{"a project's state that others write to", func(p *patient) {
+			dir := filepath.Join(p.project, ".claude", "state")
+			p.check(os.MkdirAll(filepath.Join(dir, "pending-questions"), 0o755)) // as git or Claude leave it
+			p.check(os.Chmod(dir, 0o777))
+		}, "files.private", fail, ".claude/state", "doctor --fix", ""},
+		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "doctor --fix", ""},
+		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "doctor --fix", ""},
+		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
+		{"a webhook in the repository", func(p *patient) {
+			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
+				"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey}}}})
+			p.git("init", "-q")
+			p.git("add", ".mcp.json")
+		}, "config.secrets", fail, ".mcp.json, which git tracks", "make a new one", ""},
+		{"a webhook about to be published", func(p *patient) {
+			p.write(filepath.Join(p.project, ".claude", "settings.local.json"), `{"env": {"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=`+plantedKey+`"}}`, 0o600)
+			p.git("init", "-q")
+		}, "config.secrets", warn, "which git does not ignore", "git ignore", ""},
+		{"a .env about to be published", func(p *patient) {
+			p.write(filepath.Join(p.project, ".env"), "ANTHROPIC_API_KEY="+plantedKey+"\n", 0o600)
+			p.git("init", "-q")
+		}, "config.secrets", warn, ".env, which git does not ignore", "git ignore", ""},
+		{"a configuration among dotfiles", func(p *patient) {
+			p.config["webhook_url"] = p.space.WebhookURL(p.server.URL)
+			p.writeJSON(filepath.Join(p.project, "config.json"), p.config)
+			p.check(os.MkdirAll(filepath.Join(p.home, ".config", "gchat-hooks"), 0o755))
+			p.check(os.Symlink(filepath.Join(p.project, "config.json"), filepath.Join(p.home, ".config", "gchat-hooks", "config.json")))
+			p.config = nil
+			p.git("init", "-q")
+			p.git("add", "config.json")
+		}, "config.secrets", fail, "config.json, which git tracks", "have git ignore", ""},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			c.plant(p)
+			p.furnish()
+			r := p.examined()
+			f := r.find(c.id)
+			for _, g := range r.Findings {
+				if g.ID == c.id && g.Level == c.level {
+					f = *g
+					break
+				}
+			}
+			if f.Level != c.level || !strings.Contains(f.What, c.says) || !strings.Contains(f.Mend, c.mend) {
+				t.Errorf("%s: %+v", c.id, f)
+			}
+			want := append(strings.Fields(c.also), c.id)
+			slices.Sort(want)
+			if bad := r.bad(); !slices.Equal(bad, want) {
+				t.Errorf("not well: %v, want %v", bad, want)
+				for _, f := range r.Findings {
+					if !slices.Contains(want, f.ID) && (f.Level == warn || f.Level == fail) {
+						t.Logf("%+v", f)
+					}
+				}
+			}
+			if wantCode := map[Level]int{warn: 1, fail: 2}[c.level]; c.also == "" && r.ExitCode != wantCode {
+				t.Errorf("exit code %d, want %d", r.ExitCode, wantCode)
+			}
+		})
+	}
+}
