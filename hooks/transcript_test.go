@@ -46,6 +46,11 @@ func transcript(t testing.TB, content string) string {
 	return path
 }
 
+func pendingCalls(path string) ([]toolCall, error) {
+	tail, err := tailOf(path)
+	return pendingIn(tail), err
+}
+
 func names(calls []toolCall) (got string) {
 	for _, c := range calls {
 		got += c.Name + ":" + c.ID + " "
@@ -226,8 +231,8 @@ func TestTally(t *testing.T) {
 	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" || did.cut {
 		t.Errorf("tools %s, cut %v", got, did.cut)
 	}
-	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.lastWords != "Done." {
-		t.Errorf("files %s, last words %q", got, did.lastWords)
+	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.last.Text != "Done." {
+		t.Errorf("files %s, last words %q", got, did.last.Text)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -299,7 +304,7 @@ func TestDuration(t *testing.T) {
 // A repository can name programs for git to start, and hold names that act elsewhere.
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
-	_, start := headOf(t.Context(), repo)
+	_, start := headOf(t.Context(), repo, gitBound)
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := filepath.Join(t.TempDir(), "evil")
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
@@ -356,10 +361,8 @@ func TestGitThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	hook := &Hook{Env: os.Getenv}
-	l := hook.begin(t.Context(), &Event{SessionID: "s", CWD: repo}, sessionNews{}, "startup")
-	if l.Commit != "" || l.Branch != "" {
-		t.Errorf("got %q %q", l.Branch, l.Commit)
+	if branch, commit := headOf(t.Context(), repo, gitQuick); branch != "" || commit != "" {
+		t.Errorf("got %q %q", branch, commit)
 	}
 	pid, err := os.ReadFile(filepath.Join(bin, "pid"))
 	if err != nil {
