@@ -382,15 +382,26 @@ func TestGitThatHangs(t *testing.T) {
 func newRepository(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
+	initRepository(t, dir)
+	return dir
+}
+
+// initRepository makes a folder a git repository with a commit.
+func initRepository(t testing.TB, dir string) {
+	t.Helper()
 	runGit(t, dir, "init", "-qb", "main")
 	runGit(t, dir, "config", "user.name", "Dev")
 	runGit(t, dir, "config", "user.email", "dev@example.com")
-	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("a\n"), 0o600); err != nil {
+	commitFile(t, dir, "first", "a.go", "a\n")
+}
+
+func commitFile(t testing.TB, dir, subject, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runGit(t, dir, "add", "-A")
-	runGit(t, dir, "commit", "-qm", "first")
-	return dir
+	runGit(t, dir, "add", "--", file)
+	runGit(t, dir, "commit", "-qm", subject)
 }
 
 func runGit(t testing.TB, dir string, args ...string) {
