@@ -57,7 +57,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 // sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
 func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg *state.Config) error {
 	goesOn := news.Source == "compact"
-	known, by := h.session(e), h.asker(e)
+	known := h.session(e)
 	var branch, commit string
 	if !goesOn {
 		branch, commit = headOf(ctx, cmp.Or(e.CWD, known.ProjectDir), gitQuick)
@@ -66,8 +66,6 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg
 	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
 		s.LastSeen, s.EndedAt = now, time.Time{}
 		s.Model, s.TranscriptPath = cmp.Or(string(news.Model), s.Model), cmp.Or(string(news.Transcript), s.TranscriptPath)
-		s.ClaudePID, s.ClaudeStart = by.ClaudePID, by.ClaudeStart
-		s.TmuxSession, s.TmuxPane, s.TmuxSocket = by.TmuxSession, by.TmuxPane, by.TmuxSocket
 		if goesOn {
 			return nil
 		}

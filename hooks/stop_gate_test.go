@@ -133,11 +133,11 @@ func TestGateMarkers(t *testing.T) {
 // What another program's marker does not say, or says in a word that we do not know, its file's time says.
 func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	for name, kv := range map[string][]any{
-		"no asked_at":                   {"asked_at", nil},
-		"no asked_at, answered":         {"asked_at", nil, "status", "answered", "answer", "2"},
-		"a status of its own":           {"status", "auth_failed"},
-		"a status of its own, no time":  {"status", "forwarded", "asked_at", nil},
-		"closed in a word of its own":   {"status", "resolved", "closed_as", "pondered"},
+		"no asked_at":                  {"asked_at", nil},
+		"no asked_at, answered":        {"asked_at", nil, "status", "answered", "answer", "2"},
+		"a status of its own":          {"status", "auth_failed"},
+		"a status of its own, no time": {"status", "forwarded", "asked_at", nil},
+		"closed in a word of its own":  {"status", "resolved", "closed_as", "pondered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
