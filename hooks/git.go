@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,7 +72,6 @@ func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commi
 // changes is what became of a working tree since a commit.
 type changes struct {
 	branch   string
-	commits  int
 	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
 	files    []string // committed or not
 	subjects []string // of the commits, the newest first
@@ -94,10 +92,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	if !commitID().MatchString(commit) {
 		return c, c.branch != ""
 	}
-	since := commit + "..HEAD"
-	if out, err := git(ctx, dir, "rev-list", "--count", since); err == nil {
-		c.commits, _ = strconv.Atoi(strings.TrimSpace(out))
-	}
+	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
 	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
 		c.stat = strings.TrimSpace(out)
@@ -109,9 +104,6 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 		if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
 			c.files = append(c.files, f)
 		}
-	}
-	if c.commits > 0 {
-		c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", "-n", "5", since, "--")
 	}
 	return c, true
 }

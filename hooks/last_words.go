@@ -7,13 +7,11 @@ import (
 	"strings"
 )
 
+// What is read of a transcript's end for Claude's last words: what follows them is mostly a few lines, but one line can be a
+// picture of ten megabytes.
 const (
-	// lastWordsBytes is how much of a transcript's end is read for Claude's last words at most. What follows them is mostly a
-	// few lines, but one line can be a picture of ten megabytes.
-	lastWordsBytes = 64 << 20
-	// restBytes is how much is read at most for the rest of a message whose last words were found: what is before them can be
-	// a line of a gigabyte, and is hardly ever of the same message.
-	restBytes = 1 << 20
+	endBytes     = 1 << 20
+	longEndBytes = 64 << 20
 )
 
 // Said is what a transcript's end tells of Claude's last words.
@@ -24,9 +22,6 @@ type Said struct {
 	Earlier bool   // a prompt of the person's follows: they are words of an earlier turn
 
 	message words // its id
-	first   words // id of the first message that was seen; "" where a prompt came before
-	begun   bool  // something was seen
-	whole   bool  // the message was seen from its beginning
 }
 
 // LastWords is the last that Claude said in a transcript. However long that is, only its end is read. Errors are
@@ -40,20 +35,21 @@ func LastWords(path string) (Said, error) {
 		return Said{}, err
 	}
 	defer f.Close()
-	for long := int64(128 << 10); ; long *= 8 {
-		tail, err := lastLines(f, size, min(long, lastWordsBytes))
+	said := Said{}
+	for _, most := range []int64{endBytes, longEndBytes} {
+		tail, err := lastLines(f, size, most)
 		if err != nil {
 			return Said{}, err
 		}
-		said := Said{}
+		said = Said{}
 		for line := range bytes.Lines(tail) {
 			said.read(line)
 		}
-		found := said.Text != "" && (said.whole || long >= restBytes)
-		if found || long >= min(size, lastWordsBytes) {
-			return said, nil
+		if said.Text != "" || size <= most {
+			break
 		}
 	}
+	return said, nil
 }
 
 // read takes a further line along.
@@ -71,16 +67,13 @@ func (s *Said) read(line []byte) {
 		prompt, ok := promptOf(line, e, blocks)
 		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
 		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
-			s.begun, s.Last, s.Earlier = true, false, s.Text != ""
+			s.Last, s.Earlier = false, s.Text != ""
 		}
 	}
 }
 
 // add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
 func (s *Said) add(e entry, blocks []block) {
-	if !s.begun {
-		s.begun, s.first = true, e.Message.ID
-	}
 	var texts []string
 	for _, b := range blocks {
 		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
@@ -91,7 +84,7 @@ func (s *Said) add(e entry, blocks []block) {
 		return
 	}
 	if e.Message.ID == "" || e.Message.ID != s.message {
-		s.message, s.Text, s.whole = e.Message.ID, "", e.Message.ID != s.first
+		s.message, s.Text = e.Message.ID, ""
 	}
 	s.Text = strings.Join(append(nonEmpty(s.Text), texts...), "\n")
 	s.Entry, s.Earlier = string(e.UUID), false

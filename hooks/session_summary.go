@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -52,11 +50,11 @@ func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Rep
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
 		"Duration", duration(end.Sub(since), !since.IsZero()),
-		"Turns", did.partly(number(did.turns)),
-		"Tools", did.partly(tools),
-		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(git.commits, "commit"), git.stat), ", "),
+		"Turns", number(did.turns),
+		"Tools", tools,
+		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
 		"Files", fileList(files, s.ProjectDir),
-		"Commits", subjectLines(git.subjects),
+		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
 		"Promises", promises(s.ProjectDir),
 		"Formatting", formatting(env, s, since),
 		"Reason", plain(flat(reason, 100)))
@@ -218,11 +216,9 @@ func promises(projectDir string) string {
 }
 
 const (
-	tallyBound   = 10 * time.Second // for all of a session's transcripts
-	tallyBytes   = 200 << 20        // of each, at its end
-	maxLine      = 16 << 20         // bytes; a longer line (a picture) is passed over
+	tallyBound   = 10 * time.Second // for all of a session's transcripts, which is some gigabytes; what takes longer is not told
+	maxLine      = 64 << 20         // bytes; a transcript is read up to a longer one
 	maxSubagents = 1000
-	maxFiles     = 1000 // edited ones that are told apart
 )
 
 // tally is what a session did, by its transcripts.
@@ -230,20 +226,11 @@ type tally struct {
 	turns int // prompts of the person that Claude answered
 	tools map[string]int
 	files []string // edited, in the order of their first edit
-	cut   bool     // not everything was read
+	last  Said     // of the main transcript
 
 	since    time.Time
 	prompted bool            // by a prompt that has no answer yet
-	last     Said            // of the main transcript
 	seen     map[string]bool // calls, prompts and files: a resumed session's transcript can hold one twice
-}
-
-// partly says of a count that it is not of the whole session.
-func (t *tally) partly(text string) string {
-	if text != "" && t.cut {
-		return text + " (in the end of a long transcript)"
-	}
-	return text
 }
 
 // tallyOf reads the transcripts of a session and its subagents from since on: a resumed session goes on in the same file.
@@ -257,44 +244,23 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	for _, f := range files[:min(maxSubagents, len(files))] {
 		t.read(ctx, filepath.Join(subagents, f.Name()), false)
 	}
+	if ctx.Err() != nil {
+		return &tally{}
+	}
 	return t
 }
 
 // read counts what stands in a transcript; main is false for a subagent's.
 func (t *tally) read(ctx context.Context, path string, main bool) {
-	f, size, err := openTranscript(path)
+	f, _, err := openTranscript(path)
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	if size > tallyBytes {
-		t.cut = true
-		_, _ = f.Seek(size-tallyBytes, io.SeekStart)
-	}
-	lines := bufio.NewReaderSize(io.LimitReader(f, tallyBytes), 64<<10)
-	for ctx.Err() == nil {
-		line, err := readLine(lines)
-		t.add(line, main)
-		if err != nil {
-			return
-		}
-	}
-	t.cut = true
-}
-
-// readLine gives the next line; one that is too long comes empty.
-func readLine(r *bufio.Reader) (line []byte, err error) {
-	tooLong := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if tooLong = tooLong || len(line)+len(part) > maxLine; tooLong {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for ctx.Err() == nil && lines.Scan() {
+		t.add(lines.Bytes(), main)
 	}
 }
 
@@ -343,7 +309,7 @@ func (t *tally) edited(b block) {
 		return
 	}
 	path := (toolCall{Name: b.Name, Input: b.Input}).what()
-	if path != "" && !strings.HasPrefix(path, "{") && len(t.files) < maxFiles && t.first("file "+path, false) {
+	if path != "" && !strings.HasPrefix(path, "{") && t.first("file "+path, false) {
 		t.files = append(t.files, path)
 	}
 }

@@ -215,7 +215,7 @@ func TestTally(t *testing.T) {
 		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) +
 		assistantLine(t, after, call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) + // once more, as a resumed session has it
 		entryLine(t, "user", after, `I am the "assistant"`) +
-		"half {\"assistant\"" + "\n" + strings.Repeat("x", maxLine+10) + `"assistant"` + "\n" +
+		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
 		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after, call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
 	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
 		t.Fatal(err)
@@ -228,8 +228,8 @@ func TestTally(t *testing.T) {
 		t.Fatal(err)
 	}
 	did := tallyOf(t.Context(), path, start)
-	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" || did.cut {
-		t.Errorf("tools %s, cut %v", got, did.cut)
+	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" {
+		t.Errorf("tools %s", got)
 	}
 	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.last.Text != "Done." {
 		t.Errorf("files %s, last words %q", got, did.last.Text)
@@ -324,7 +324,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
 	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if !ok || c.branch != "`<users/all>`" || c.commits != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
+	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v, %v", c, ok)
 	}
 	old := filepath.Join(repo, "was there before")
@@ -346,7 +346,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); c.commits != 0 || len(c.files) != 0 {
+	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {
