@@ -46,7 +46,8 @@ func TestGatePersistentAgents(t *testing.T) {
 				m.team("s3-live", `{"name":"s3-live","members":`+c.members+`}`)
 			}
 			v := m.stop()
-			if (v.Decision == "block") != c.block || c.block && (!strings.Contains(v.Reason, "s3-heartbeat") || !strings.Contains(v.Reason, "s3-live")) || strings.Contains(v.Reason, "AskUserQuestion") {
+			if (v.Decision == "block") != c.block || c.block && (!strings.Contains(v.Reason, "s3-heartbeat") ||
+				!strings.Contains(v.Reason, "s3-live")) || strings.Contains(v.Reason, "AskUserQuestion") {
 				t.Errorf("said %+v", v)
 			}
 			if log := m.log(); strings.Contains(log, "team") {
@@ -77,7 +78,11 @@ func TestGateFindsTheTeam(t *testing.T) {
 			m.team("s3-live", here)
 		}, true},
 		"configured folder without teams": {func(m *machine) { m.env["CLAUDE_CONFIG_DIR"] = m.dir; m.team("s3-live", away) }, true},
-		"configured agents":               {func(m *machine) { m.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"; m.team("s3-live", here) }, true},
+		"configured agents": {func(m *machine) {
+			m.env["GCHAT_PERSISTENT_AGENTS"] = "night-watch"
+			m.team("s3-live",
+				here)
+		}, true},
 		"a name that leads elsewhere": {func(m *machine) {
 			m.env["CLAUDE_SESSION_ID"] = "x/../../s3"
 			m.put(filepath.Join(m.env["HOME"], ".claude", "teams", "s3", "config.json"), away)
@@ -139,7 +144,8 @@ func TestGateJoinsItsChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
-			m.config(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents + `"},"reports":{"session_end":"off"}}`)
+			m.config(`{"stop_gate":{"question_asked":"` + c.question + `","persistent_agents":"` + c.agents +
+				`"},"reports":{"session_end":"off"}}`)
 			m.team("s3-live", `{"members":[]}`)
 			v := m.stop()
 			said := func(what, text string) {

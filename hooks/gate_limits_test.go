@@ -22,13 +22,14 @@ func TestGateLevels(t *testing.T) {
 		block             bool
 		told              string
 	}{
-		"deny mode":                     {"deny", `{}`, "", true, ""},
-		"deny mode, off":                {"deny", `{"stop_gate":"off"}`, "", false, ""},
-		"deny mode, that check off":     {"deny", `{"stop_gate":{"question_asked":"off"}}`, "", false, ""},
-		"deny mode, advice":             {"deny", `{"stop_gate":"advice"}`, "", false, "without having asked you"},
-		"native mode":                   {"native", `{}`, "", false, ""},
-		"native mode, on":               {"native", `{}`, "on", true, ""},
-		"native mode, on by a rule":     {"native", `{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "", true, ""},
+		"deny mode":                 {"deny", `{}`, "", true, ""},
+		"deny mode, off":            {"deny", `{"stop_gate":"off"}`, "", false, ""},
+		"deny mode, that check off": {"deny", `{"stop_gate":{"question_asked":"off"}}`, "", false, ""},
+		"deny mode, advice":         {"deny", `{"stop_gate":"advice"}`, "", false, "without having asked you"},
+		"native mode":               {"native", `{}`, "", false, ""},
+		"native mode, on":           {"native", `{}`, "on", true, ""},
+		"native mode, on by a rule": {"native", `{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "",
+			true, ""},
 		"native mode, another's rule":   {"native", `{"rules":[{"session":"main-*","stop_gate":"on"}]}`, "", false, ""},
 		"native mode, only other check": {"native", `{"stop_gate":{"persistent_agents":"on"}}`, "", false, ""},
 		"off, and the gate is on":       {"off", `{}`, "on", true, ""},
@@ -38,7 +39,8 @@ func TestGateLevels(t *testing.T) {
 			m.env["GCHAT_ASK_MODE"], m.env["GCHAT_STOP_GATE"], m.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
 			m.config(c.config)
 			v := m.stop()
-			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage, c.told) {
+			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage,
+				c.told) {
 				t.Errorf("said %+v", v)
 			}
 			if c.block && strings.Contains(v.Reason, "Google Chat") != (c.mode != "off") {
@@ -81,7 +83,8 @@ func TestGateEndsALoop(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if v := m.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") || !strings.Contains(v.SystemMessage, "without having asked you") {
+		if v := m.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
+			!strings.Contains(v.SystemMessage, "without having asked you") {
 			t.Errorf("the fourth: said %+v", v)
 		}
 	}

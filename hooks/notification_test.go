@@ -35,8 +35,9 @@ func mustWrite(t testing.TB, path, content string) {
 // firstForm is a notification as scripts send it that were written before notification_type.
 func firstForm(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification", "notification": map[string]any{
-		"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
+	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
+		"notification": map[string]any{
+			"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func TestNotificationRoutes(t *testing.T) {
 	}
 	stop := func(kv ...any) []byte { return payload(t, "plan-12-SubagentStop", kv...) }
 	failure := func(kv ...any) []byte {
-		return setMembers(t, payload(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message", nil}, kv...)...)
+		return setMembers(t, payload(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
+			nil}, kv...)...)
 	}
 	const body = "The tdd-test-engineer subagent has completed its task."
 	for name, c := range map[string]struct {
@@ -61,12 +63,15 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Subagent Done] orch-epic4\ntdd-test-engineer completed task\n" + body},
 		"first form, subagent without a name": {firstForm(t, "subagent_complete", "Subagent finished", body, ""), "",
 			"[Subagent Done] orch-epic4\nSubagent finished\n" + body},
-		"first form, background task": {firstForm(t, "background_task_complete", "Build finished", "All green.", ""), "", "[Task Done] orch-epic4\nBuild finished\nAll green."},
-		"first form, background task of an agent": {firstForm(t, "background_task_complete", "Build finished", "All green.", "builder"), "",
+		"first form, background task": {firstForm(t, "background_task_complete", "Build finished", "All green.", ""), "",
+			"[Task Done] orch-epic4\nBuild finished\nAll green."},
+		"first form, background task of an agent": {firstForm(t, "background_task_complete", "Build finished", "All green.",
+			"builder"), "",
 			"[Task Done] orch-epic4\nbuilder completed task\nAll green."},
-		"first form, error": {firstForm(t, "error", "Oops", "Disk is full.", ""), "", "[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full."},
-		"first form, idle":  {firstForm(t, "idle", "Idle", "Waiting.", ""), "", ""},
-		"first form, new":   {firstForm(t, "moon_phase", "Full", "Howl.", ""), "", ""},
+		"first form, error": {firstForm(t, "error", "Oops", "Disk is full.", ""), "",
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full."},
+		"first form, idle": {firstForm(t, "idle", "Idle", "Waiting.", ""), "", ""},
+		"first form, new":  {firstForm(t, "moon_phase", "Full", "Howl.", ""), "", ""},
 		"first form, no notification": {
 			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`), "", ""},
 		"no type":         {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
@@ -77,25 +82,33 @@ func TestNotificationRoutes(t *testing.T) {
 		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nThe message."},
 		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nThe message."},
 		"permission":      {payload(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude needs your permission"},
-		"turned on, idle": {payload(t, "timing-09-Notification"), `{"notifications":{"idle_prompt":"on"}}`, "[Notification] orch-epic4\nClaude is waiting for your input"},
-		"turned on, new":  {claude("moon_phase", "title", "Full"), `{"notifications":{"moon_phase":"on"}}`, "[Notification] orch-epic4\nFull\nThe message."},
-		"several lines":   {claude("moon_phase", "message", "One.\nTwo."), `{"notifications":{"moon_phase":"on"}}`, "[Notification] orch-epic4\nOne.\nTwo."},
+		"turned on, idle": {payload(t, "timing-09-Notification"), `{"notifications":{"idle_prompt":"on"}}`,
+			"[Notification] orch-epic4\nClaude is waiting for your input"},
+		"turned on, new": {claude("moon_phase", "title", "Full"), `{"notifications":{"moon_phase":"on"}}`,
+			"[Notification] orch-epic4\nFull\nThe message."},
+		"several lines": {claude("moon_phase", "message", "One.\nTwo."), `{"notifications":{"moon_phase":"on"}}`,
+			"[Notification] orch-epic4\nOne.\nTwo."},
 		"turned off":      {payload(t, "timing-05-Notification"), `{"notifications":{"permission_prompt":"off"}}`, ""},
 		"no rule for it":  {payload(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
 		"off by its type": {stop(), `{"reports":{"progress_update":"off"}}`, ""},
 		"on by its kind": {stop(), `{"reports":{"progress_update":"off","subagent_done":"on"}}`,
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
-		"another prefix": {claude("idle_prompt"), `{"notifications":{"idle_prompt":{"type":"heartbeat","prefix":"[Waits]"}}}`, "[Waits] orch-epic4\nThe message."},
-		"another type":   {firstForm(t, "subagent_complete", "T", "B", "a"), `{"notifications":{"subagent_complete":{"type":"task_completion"}}}`, "(task_completion) orch-epic4\na completed task\nB"},
-		"no such type":   {firstForm(t, "subagent_complete", "T", "B", "a"), `{"notifications":{"subagent_complete":{"type":"whisper"}}}`, "[Subagent Done] orch-epic4\na completed task\nB"},
-		"plain type":     {firstForm(t, "error", "T", "B", ""), `{"notifications":{"error":{"type":"plain"}}}`, "[Error] orch-epic4\nAn error occurred that requires attention.\nB"},
+		"another prefix": {claude("idle_prompt"), `{"notifications":{"idle_prompt":{"type":"heartbeat","prefix":"[Waits]"}}}`,
+			"[Waits] orch-epic4\nThe message."},
+		"another type": {firstForm(t, "subagent_complete", "T", "B", "a"),
+			`{"notifications":{"subagent_complete":{"type":"task_completion"}}}`, "(task_completion) orch-epic4\na completed task\nB"},
+		"no such type": {firstForm(t, "subagent_complete", "T", "B", "a"),
+			`{"notifications":{"subagent_complete":{"type":"whisper"}}}`, "[Subagent Done] orch-epic4\na completed task\nB"},
+		"plain type": {firstForm(t, "error", "T", "B", ""), `{"notifications":{"error":{"type":"plain"}}}`,
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nB"},
 		"members of other types": {[]byte(`{"session_id":"s","hook_event_name":"Notification","notification_type":"agent_completed","title":["a","b"],"message":{"x":1}}`), "",
 			"[Task Done] orch-epic4\n[\"a\",\"b\"]\n{\"x\":1}"},
 
 		"subagent": {stop(), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
 		"subagent with much to say": {stop("last_assistant_message", strings.Repeat("line\n", 20)), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\n" + strings.Repeat("line\n", 7) + "line…"},
-		"subagent without words":   {stop("last_assistant_message", nil), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
+		"subagent without words": {stop("last_assistant_message", nil), "",
+			"[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
 		"subagent without a type":  {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
 		"Claude Code's own helper": {stop("agent_type", "", "last_assistant_message", nil), "", ""},
 
@@ -103,10 +116,12 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},
 		"failure in words": {failure("error", "server_error", "last_assistant_message", "API Error: 500"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nserver_error: API Error: 500"},
-		"failure without details": {failure("error", "unknown"), "", "[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
-		"failure turned off":      {failure("error", "unknown"), `{"notifications":{"error":"off"}}`, ""},
+		"failure without details": {failure("error", "unknown"), "",
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
+		"failure turned off": {failure("error", "unknown"), `{"notifications":{"error":"off"}}`, ""},
 
-		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00", "<users/all>\n[Done] y"), "",
+		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
+			"<users/all>\n[Done] y"), "",
 			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00"},
 		"another hook's event": {payload(t, "single-07-Stop"), "", ""},
 	} {
@@ -221,7 +236,8 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 		"hostile": {func(t *testing.T, path string) {
 			mustWrite(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
 		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
-		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head + "\nBash: `<users/all> *b* [Done] x`"},
+		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
+			"\nBash: `<users/all> *b* [Done] x`"},
 		"a fifo": {func(t *testing.T, path string) {
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)

@@ -174,11 +174,12 @@ func TestTurns(t *testing.T) {
 		"sent back by a Stop hook":           {one + text + flag(prompt("Stop hook feedback:\nnot yet"), `"isMeta":true`) + text, 1},
 		"woken by a background task":         {one + text + flag(prompt("x"), `"origin":{"kind":"task-notification"}`) + text, 1},
 		"woken, in an older version":         {one + text + prompt("<task-notification>\n<summary>") + text, 1},
-		"compacted":                          {one + text + flag(prompt("This session is being continued"), `"isCompactSummary":true`) + text, 1},
-		"interrupted":                        {one + text + prompt("[Request interrupted by user]") + text, 1},
-		"a subagent's":                       {one + side(prompt("look at a.go")) + side(text) + text, 1},
-		"a command for Claude Code":          {one + text + prompt("<command-name>/compact</command-name>"), 1},
-		"broken lines":                       {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") + text + `{"type":"us`, 2},
+		"compacted": {one + text + flag(prompt("This session is being continued"),
+			`"isCompactSummary":true`) + text, 1},
+		"interrupted":               {one + text + prompt("[Request interrupted by user]") + text, 1},
+		"a subagent's":              {one + side(prompt("look at a.go")) + side(text) + text, 1},
+		"a command for Claude Code": {one + text + prompt("<command-name>/compact</command-name>"), 1},
+		"broken lines":              {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") + text + `{"type":"us`, 2},
 	} {
 		path := transcript(t, c.lines)
 		if did := tallyOf(t.Context(), path, start); did.turns != c.want {

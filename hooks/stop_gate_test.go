@@ -54,7 +54,8 @@ func (m *machine) markerPath(name string) string {
 func (m *machine) marker(id, session, status string, asked time.Time, kv ...any) string {
 	m.Helper()
 	b, err := json.Marshal(map[string]any{
-		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id, "status": status,
+		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
+		"status":    status,
 		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next", "options": []any{}, "multiSelect": false}},
 	})
 	if err != nil {
@@ -92,9 +93,12 @@ func TestGateMarkers(t *testing.T) {
 		"pending, of the session's name":       {"system3-main", "pending", minute, nil, false},
 		"pending, of another session":          {"sess-2", "pending", minute, nil, true},
 		"pending, of a session that begins so": {"sess-12", "pending", minute, nil, true},
-		"pending, ours":                        {"sess-1", "pending", minute, []any{"mode", "deny", "gchat_thread_name", "spaces/S/threads/T", "resolved_at", nil, "denied", true}, false},
-		"pending, no zone":                     {"sess-1", "pending", minute, []any{"asked_at", now.Add(-minute).UTC().Format("2006-01-02T15:04:05.000000")}, false},
-		"pending, another zone":                {"sess-1", "pending", minute, []any{"asked_at", now.Add(-minute).In(time.FixedZone("", 5*3600)).Format(time.RFC3339)}, false},
+		"pending, ours": {"sess-1", "pending", minute, []any{"mode", "deny", "gchat_thread_name",
+			"spaces/S/threads/T", "resolved_at", nil, "denied", true}, false},
+		"pending, no zone": {"sess-1", "pending", minute, []any{"asked_at",
+			now.Add(-minute).UTC().Format("2006-01-02T15:04:05.000000")}, false},
+		"pending, another zone": {"sess-1", "pending", minute, []any{"asked_at",
+			now.Add(-minute).In(time.FixedZone("", 5*3600)).Format(time.RFC3339)}, false},
 		"timeout":                              {"sess-1", "timeout", 31 * minute, nil, false},
 		"timeout 23 hours ago":                 {"sess-1", "timeout", 23 * hour, nil, false},
 		"timeout 25 hours ago":                 {"sess-1", "timeout", 25 * hour, nil, true},
@@ -160,13 +164,15 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 		status state.Status
 		block  bool
 	}{
-		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1", state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
+		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1",
+			state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
 		"of the other session": {"sess-2", state.Pending, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
-			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude, AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
+			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude,
+				AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
 			b, err := json.Marshal(q)
 			if err != nil {
 				t.Fatal(err)
@@ -195,7 +201,8 @@ func TestGateMarkersElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
-			m.put(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`, time.Now().UTC().Format(time.RFC3339)))
+			m.put(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
+				time.Now().UTC().Format(time.RFC3339)))
 			if v := m.stop(); v != (verdict{}) {
 				t.Errorf("said %+v", v)
 			}
@@ -210,15 +217,19 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 		asked           time.Duration
 		block           bool
 	}{
-		"pending": {"pending", "sess-1", time.Minute, false}, "resolved": {"resolved", "sess-1", 29 * time.Minute, false}, "cancelled": {"cancelled", "sess-1", time.Minute, false},
-		"expired": {"expired", "sess-1", time.Minute, true}, "long ago": {"resolved", "sess-1", 31 * time.Minute, true}, "another session's": {"resolved", "sess-2", time.Minute, true},
-		"from the future": {"pending", "sess-1", -time.Hour, true},
+		"pending": {"pending", "sess-1", time.Minute, false}, "resolved": {"resolved", "sess-1", 29 * time.Minute, false},
+		"cancelled": {"cancelled", "sess-1", time.Minute, false},
+		"expired":   {"expired", "sess-1", time.Minute, true}, "long ago": {"resolved", "sess-1", 31 * time.Minute, true},
+		"another session's": {"resolved", "sess-2", time.Minute, true},
+		"from the future":   {"pending", "sess-1", -time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			asked := time.Now().Add(-c.asked)
-			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json", c.session, asked.Unix())),
-				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status, asked.UTC().Format(time.RFC3339)))
+			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
+				c.session, asked.Unix())),
+				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status,
+					asked.UTC().Format(time.RFC3339)))
 			if v := m.stop(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}

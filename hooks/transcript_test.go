@@ -73,12 +73,14 @@ func TestPendingCalls(t *testing.T) {
 		"one of two":            {said("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
 		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil), call("2", "Edit", nil)),
 			"Read:1 Edit:2"},
-		"at most three":       {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
-		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D", nil)), "B:2 C:3 D:4"},
-		"broken off before":   {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
+		"at most three": {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
+		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D",
+			nil)), "B:2 C:3 D:4"},
+		"broken off before": {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
 		"a call of the message before": {`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"1","name":"A"}]}}` + "\n" +
 			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
-			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`, "B:2 C:3"},
+			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`,
+			"B:2 C:3"},
 		"the person spoke last":      {bash("1") + said("stop"), ""},
 		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
 		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
@@ -120,7 +122,8 @@ func TestPendingCallsOfEveryVersion(t *testing.T) {
 
 // Only the end is read, and the line that its beginning cuts is passed over.
 func TestPendingCallsOfALongTranscript(t *testing.T) {
-	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) + strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
+	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
+		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
 	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
 	if got := names(calls); got != "Bash:late" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -212,11 +215,13 @@ func TestTally(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.jsonl")
 	main := assistantLine(t, before, call("0", "Bash", nil)) +
-		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) +
+		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit",
+			map[string]any{"file_path": "/p/a.go"})) +
 		assistantLine(t, after, call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) + // once more, as a resumed session has it
 		entryLine(t, "user", after, `I am the "assistant"`) +
 		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
-		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after, call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
+		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
+		call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
 	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +246,8 @@ func TestTally(t *testing.T) {
 
 func TestShorten(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"}, {"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
+		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"},
+		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
 		{"0123456789\n", "0123456789"},
 	} {
 		if got := shorten(c.in, 11, 3); got != c.want {
@@ -252,8 +258,10 @@ func TestShorten(t *testing.T) {
 
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
-		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go", "__init__.py": "`__init__.py`", "*x*": "`*x*`",
-		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "", "日本_語": "`日本_語`", "&lt;": "`&lt;`",
+		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go",
+		"__init__.py": "`__init__.py`", "*x*": "`*x*`",
+		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
+		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
@@ -274,7 +282,8 @@ func TestPromises(t *testing.T) {
 		t.Errorf("of an empty folder: %q", got)
 	}
 	for name, content := range map[string]string{
-		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`, "4.json": `{"status":`, "5.json": `{"status":7}`,
+		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`,
+		"4.json": `{"status":`, "5.json": `{"status":7}`,
 		"6.json": `{"status":"<users/all>\n` + strings.Repeat("x", 100) + `"}`, "notes.txt": "x", ".7.json": `{"status":"verified"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -310,7 +319,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil}, {"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
+	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil},
+		{"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
 		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
 		runGit(t, repo, "config", kv[0], kv[1])
 	}
@@ -324,7 +334,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
 	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
+	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
+		c.stat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v, %v", c, ok)
 	}
 	old := filepath.Join(repo, "was there before")
@@ -337,7 +348,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 || c.files[3] != "new and never added" {
+	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
 	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
@@ -357,7 +369,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 func TestGitThatHangs(t *testing.T) {
 	repo := newRepository(t)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin, "pid")+"; wait\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
+		"pid")+"; wait\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
