@@ -24,21 +24,26 @@ func transcriptOf(t *testing.T, lines ...string) string {
 
 func TestLastWords(t *testing.T) {
 	says := func(id, blocks string) string {
-		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s","message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)
+		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s",`+
+			`"message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)
 	}
 	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
 	const (
 		thinking = `{"type":"thinking","thinking":"hm","signature":"x"}`
 		call     = `{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}`
-		result   = `{"type":"user","uuid":"r1","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`
-		prompt   = `{"type":"user","uuid":"u1","message":{"role":"user","content":"go on"}}`
-		typed    = `{"type":"user","uuid":"u2","origin":{"kind":"human"},"message":{"role":"user","content":[{"type":"text","text":"and then"}]}}`
-		note     = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
-		command  = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
-		broken   = `{"type":"user","uuid":"u5","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
-		shell    = `{"type":"user","uuid":"u6","message":{"role":"user","content":"<bash-input>ls</bash-input>"}}`
-		summary  = `{"type":"user","uuid":"u7","isCompactSummary":true,"message":{"role":"user","content":"This session is being continued."}}`
-		system   = `{"type":"system","subtype":"turn_duration"}`
+		result   = `{"type":"user","uuid":"r1",` +
+			`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`
+		prompt = `{"type":"user","uuid":"u1","message":{"role":"user","content":"go on"}}`
+		typed  = `{"type":"user","uuid":"u2","origin":{"kind":"human"},` +
+			`"message":{"role":"user","content":[{"type":"text","text":"and then"}]}}`
+		note    = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
+		command = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
+		broken  = `{"type":"user","uuid":"u5",` +
+			`"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		shell   = `{"type":"user","uuid":"u6","message":{"role":"user","content":"<bash-input>ls</bash-input>"}}`
+		summary = `{"type":"user","uuid":"u7","isCompactSummary":true,` +
+			`"message":{"role":"user","content":"This session is being continued."}}`
+		system = `{"type":"system","subtype":"turn_duration"}`
 	)
 	huge := fmt.Sprintf(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"%s"}]}}`,
 		strings.Repeat("assistant x", 1<<20))

@@ -101,7 +101,8 @@ func TestNotificationRoutes(t *testing.T) {
 			`{"notifications":{"subagent_complete":{"type":"whisper"}}}`, "[Subagent Done] orch-epic4\na completed task\nB"},
 		"plain type": {firstForm(t, "error", "T", "B", ""), `{"notifications":{"error":{"type":"plain"}}}`,
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nB"},
-		"members of other types": {[]byte(`{"session_id":"s","hook_event_name":"Notification","notification_type":"agent_completed","title":["a","b"],"message":{"x":1}}`), "",
+		"members of other types": {[]byte(`{"session_id":"s","hook_event_name":"Notification",` +
+			`"notification_type":"agent_completed","title":["a","b"],"message":{"x":1}}`), "",
 			"[Task Done] orch-epic4\n[\"a\",\"b\"]\n{\"x\":1}"},
 
 		"subagent": {stop(), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
@@ -122,7 +123,8 @@ func TestNotificationRoutes(t *testing.T) {
 
 		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
 			"<users/all>\n[Done] y"), "",
-			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00"},
+			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
+				"[Session End] x | 2026-01-01 00:00:00"},
 		"another hook's event": {payload(t, "single-07-Stop"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

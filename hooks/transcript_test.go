@@ -65,6 +65,10 @@ func TestPendingCalls(t *testing.T) {
 	}
 	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
 	said := func(text string) string { return entryLine(t, "user", now, text) }
+	message := func(id, nameID string) string {
+		name, callID, _ := strings.Cut(nameID, ":")
+		return strings.Replace(assistantLine(t, now, call(callID, name, nil)), `"message":{`, `"message":{"id":"`+id+`",`, 1)
+	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"nothing":               {"", ""},
 		"one":                   {said("go") + bash("1"), "Bash:1"},
@@ -77,14 +81,13 @@ func TestPendingCalls(t *testing.T) {
 		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D",
 			nil)), "B:2 C:3 D:4"},
 		"broken off before": {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
-		"a call of the message before": {`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"1","name":"A"}]}}` + "\n" +
-			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
-			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`,
-			"B:2 C:3"},
-		"the person spoke last":      {bash("1") + said("stop"), ""},
-		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
-		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
-		"members of other types":     {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
+		"a call of the message before": {message("m1", "A:1") + message("m2", "B:2") +
+			strings.Replace(message("m3", "C:3"), `"isSidechain":false`, `"isSidechain":true`, 1), "B:2 C:3"},
+		"the person spoke last":  {bash("1") + said("stop"), ""},
+		"half a line at the end": {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
+		"garbage between":        {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
+		"members of other types": {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":` +
+			`[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
 		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
 		"a call without an id":       {assistantLine(t, now, call("", "Bash", nil)), ""},
 		"a result that Claude wrote": {bash("1") + assistantLine(t, now, result("1")...), "Bash:1"},
@@ -433,7 +436,7 @@ func FuzzTranscriptTail(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte(assistantLine(f, time.Now(), call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
-	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"AskUserQuestion","input":{"questions":[{}]}}]}}`))
+	f.Add([]byte(assistantLine(f, time.Now(), call("1", askTool, map[string]any{"questions": []any{nil}}))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		calls := pendingIn(b)
 		if len(calls) > 3 {
