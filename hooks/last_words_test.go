@@ -97,14 +97,16 @@ func TestLastWords(t *testing.T) {
 		lines []string
 		last  bool
 	}{
-		"nothing":           {nil, false},
-		"words":             {[]string{prompt, says("m1", text("done"))}, true},
-		"words and remarks": {[]string{prompt, says("m1", text("done")), system, note}, true},
-		"a call":            {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
-		"a call's result":   {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
-		"thoughts":          {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
-		"a prompt":          {[]string{says("m0", text("old")), typed}, false},
-		"a subagent's call": {[]string{prompt, says("m1", text("done")), side}, true},
+		"nothing":            {nil, false},
+		"words":              {[]string{prompt, says("m1", text("done"))}, true},
+		"words and remarks":  {[]string{prompt, says("m1", text("done")), system, note}, true},
+		"a call":             {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
+		"a call's result":    {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
+		"a call in one line": {[]string{prompt, says("m1", text("let me look")+","+call), result}, false},
+		"remarks on a call":  {[]string{prompt, says("m1", text("let me look")), says("m1", call), system}, false},
+		"thoughts":           {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
+		"a prompt":           {[]string{says("m0", text("old")), typed}, false},
+		"a subagent's call":  {[]string{prompt, says("m1", text("done")), side}, true},
 	} {
 		if said, err := LastWords(transcriptOf(t, c.lines...)); err != nil || said.Last != c.last {
 			t.Errorf("%s: last %v, %v", name, said.Last, err)

@@ -177,7 +177,7 @@ func TestTurns(t *testing.T) {
 		"compacted": {one + text + flag(prompt("This session is being continued"),
 			`"isCompactSummary":true`) + text, 1},
 		"interrupted":               {one + text + prompt("[Request interrupted by user]") + text, 1},
-		"a subagent's":              {one + side(prompt("look at a.go")) + side(text) + text, 1},
+		"a subagent's":              {one + text + side(prompt("look at a.go")) + side(text) + text, 1},
 		"a command for Claude Code": {one + text + prompt("<command-name>/compact</command-name>"), 1},
 		"broken lines":              {one + text + "{\"type\":\"user\"\n\x00\n" + prompt("go on") + text + `{"type":"us`, 2},
 	} {
