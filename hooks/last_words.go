@@ -30,7 +30,7 @@ func LastWords(path string) (Said, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil { // a person may keep them on another disk
 		path = to
 	}
-	f, size, err := openSized(path)
+	f, size, err := openTranscript(path)
 	if err != nil {
 		return Said{}, err
 	}

@@ -57,21 +57,12 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	return e, blocks, true
 }
 
-// openTranscript opens a session's transcript.
-func openTranscript(path string) (*os.File, int64, error) {
-	if !strings.HasSuffix(path, ".jsonl") {
-		return nil, 0, errors.New("not a transcript: its name does not end in .jsonl")
+// openTranscript opens a session's transcript, which another program names: a plain file, by its absolute path.
+func openTranscript(path string) (f *os.File, size int64, err error) {
+	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
+		return nil, 0, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
 	}
-	return openSized(path)
-}
-
-// openSized opens a plain file that another program names.
-func openSized(path string) (*os.File, int64, error) {
-	if !filepath.IsAbs(path) {
-		return nil, 0, fmt.Errorf("open %s: not an absolute path", filepath.Base(path))
-	}
-	f, err := state.OpenPlain(path, os.O_RDONLY)
-	if err != nil {
+	if f, err = state.OpenPlain(path, os.O_RDONLY); err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -452,6 +453,9 @@ func FuzzTranscriptTail(f *testing.F) {
 			}
 		}
 		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
-		did.add(b, true)
+		for line := range bytes.Lines(b) {
+			did.add(line, true)
+			did.last.read(line)
+		}
 	})
 }
