@@ -70,7 +70,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
 	for _, check := range []struct {
 		name string
-		look func() *finding
+		find func() *finding
 	}{
 		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news) }},
 		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
@@ -79,7 +79,7 @@ func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
 		if level != state.GateOn && level != state.GateAdvice {
 			continue
 		}
-		if f := check.look(); f != nil {
+		if f := check.find(); f != nil {
 			f.level = level
 			found = append(found, *f)
 		}
