@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"gchat-hooks/state"
 )
 
 // maxTeam bounds a team's configuration, in bytes.
@@ -81,18 +82,10 @@ func (h *Hook) team(e *Event) (name string, members []member, err error) {
 	return "", nil, nil
 }
 
-func teamMembers(path string) ([]member, error) {
-	f, size, err := openRegular(path)
+func teamMembers(path string) (members []member, err error) {
+	b, err := state.ReadPlain(path, maxTeam)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTeam))
-	if err != nil {
-		return nil, err
-	}
-	if size > maxTeam {
-		return nil, fmt.Errorf("%s: %d bytes are too many for a team", path, size)
 	}
 	var team struct {
 		Members *[]json.RawMessage `json:"members"`
@@ -103,7 +96,6 @@ func teamMembers(path string) ([]member, error) {
 	if team.Members == nil {
 		return nil, fmt.Errorf("%s: members is missing", path)
 	}
-	var members []member
 	for _, raw := range *team.Members {
 		var m member
 		if json.Unmarshal(raw, &m) == nil {

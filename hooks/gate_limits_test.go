@@ -1,7 +1,6 @@
-package hooks_test
+package hooks
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,30 +13,32 @@ import (
 
 // The gate's own limits: whom it guards, how often it sends a session back, and what it passes over.
 
+// The gate's own limits: whom it guards, how often it sends a session back, and what it passes over.
 func TestGateLevels(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, config, env string
 		block             bool
 		told              string
 	}{
-		"deny mode":                     {"deny", `{}`, "", true, ""},
-		"deny mode, off":                {"deny", `{"stop_gate":"off"}`, "", false, ""},
-		"deny mode, that check off":     {"deny", `{"stop_gate":{"question_asked":"off"}}`, "", false, ""},
-		"deny mode, advice":             {"deny", `{"stop_gate":"advice"}`, "", false, "without having asked you"},
-		"native mode":                   {"native", `{}`, "", false, ""},
-		"native mode, on":               {"native", `{}`, "on", true, ""},
-		"native mode, on by a rule":     {"native", `{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "", true, ""},
+		"deny mode":                 {"deny", `{}`, "", true, ""},
+		"deny mode, off":            {"deny", `{"stop_gate":"off"}`, "", false, ""},
+		"deny mode, that check off": {"deny", `{"stop_gate":{"question_asked":"off"}}`, "", false, ""},
+		"deny mode, advice":         {"deny", `{"stop_gate":"advice"}`, "", false, "without having asked you"},
+		"native mode":               {"native", `{}`, "", false, ""},
+		"native mode, on":           {"native", `{}`, "on", true, ""},
+		"native mode, on by a rule": {"native", `{"rules":[{"session":"orch-*","stop_gate":{"question_asked":"on"}}]}`, "",
+			true, ""},
 		"native mode, another's rule":   {"native", `{"rules":[{"session":"main-*","stop_gate":"on"}]}`, "", false, ""},
 		"native mode, only other check": {"native", `{"stop_gate":{"persistent_agents":"on"}}`, "", false, ""},
 		"off, and the gate is on":       {"off", `{}`, "on", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			w.env["GCHAT_ASK_MODE"], w.env["GCHAT_STOP_GATE"], w.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
-			w.config(c.config)
-			v := w.stop()
-			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage, c.told) {
+			m := newGate(t)
+			m.env["GCHAT_ASK_MODE"], m.env["GCHAT_STOP_GATE"], m.env["CLAUDE_SESSION_ID"] = c.mode, c.env, "orch-epic4"
+			m.config(c.config)
+			v := m.stop()
+			if (v.Decision == "block") != c.block || (v.SystemMessage == "") != (c.told == "") || !strings.Contains(v.SystemMessage,
+				c.told) {
 				t.Errorf("said %+v", v)
 			}
 			if c.block && strings.Contains(v.Reason, "Google Chat") != (c.mode != "off") {
@@ -48,25 +49,24 @@ func TestGateLevels(t *testing.T) {
 }
 
 func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
-	t.Parallel()
-	w := gateWorld(t)
+	m := newGate(t)
 	for name, event := range map[string][]byte{
-		"a subagent's":               w.event("single-07-Stop", "agent_id", "a1"),
-		"SubagentStop":               w.event("plan-12-SubagentStop"),
-		"SessionEnd":                 w.event("timing-10-SessionEnd"),
-		"no session id":              w.event("single-07-Stop", "session_id", ""),
-		"sent back":                  w.event("single-07-Stop", "stop_hook_active", true),
-		"sent back, in another type": w.event("single-07-Stop", "stop_hook_active", "true"),
+		"a subagent's":               m.event("single-07-Stop", "agent_id", "a1"),
+		"SubagentStop":               m.event("plan-12-SubagentStop"),
+		"SessionEnd":                 m.event("timing-10-SessionEnd"),
+		"no session id":              m.event("single-07-Stop", "session_id", ""),
+		"sent back":                  m.event("single-07-Stop", "stop_hook_active", true),
+		"sent back, in another type": m.event("single-07-Stop", "stop_hook_active", "true"),
 	} {
-		if out := w.run(stopGate, event); out != "" {
+		if out := m.run(gateHook, event); out != "" {
 			t.Errorf("%s: printed %q", name, out)
 		}
 	}
 	for name, event := range map[string][]byte{
-		"no flag":           with(t, w.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
-		"odd other members": w.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
+		"no flag":           setMembers(t, m.event("single-07-Stop"), "stop_hook_active", nil, "session_id", "sess-2"),
+		"odd other members": m.event("single-07-Stop", "background_tasks", "many", "transcript_path", 7, "session_id", "sess-3"),
 	} {
-		if out := w.run(stopGate, event); !strings.Contains(out, `"decision":"block"`) {
+		if out := m.run(gateHook, event); !strings.Contains(out, `"decision":"block"`) {
 			t.Errorf("%s: printed %q", name, out)
 		}
 	}
@@ -74,27 +74,30 @@ func TestGateKnowsOnlyTheSessionsOwnStop(t *testing.T) {
 
 // Three times a minute, whatever Claude Code says of itself; and each session for itself.
 func TestGateEndsALoop(t *testing.T) {
-	t.Parallel()
-	w := gateWorld(t)
+	m := newGate(t)
 	for i := range 3 {
-		if v := w.stop(); v.Decision != "block" {
+		if v := m.stop(); v.Decision != "block" {
 			t.Fatalf("stop %d: said %+v", i+1, v)
 		}
 	}
 	for range 2 {
-		if v := w.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") || !strings.Contains(v.SystemMessage, "without having asked you") {
+		if v := m.stop(); v.Decision != "" || !strings.Contains(v.SystemMessage, "sent back 3 times") ||
+			!strings.Contains(v.SystemMessage, "without having asked you") {
 			t.Errorf("the fourth: said %+v", v)
 		}
 	}
-	if n := strings.Count(w.log(), "lets a session stop"); n != 2 {
-		t.Errorf("%d lines in the log: %s", n, w.log())
+	if n := strings.Count(m.log(), "lets a session stop"); n != 2 {
+		t.Errorf("%d lines in the log: %s", n, m.log())
 	}
-	if v := w.stop("session_id", "sess-2"); v.Decision != "block" {
+	if v := m.stop("session_id", "sess-2"); v.Decision != "block" {
 		t.Errorf("another session: said %+v", v)
 	}
-	counted := filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "stop-gate", "sess-1.json")
-	writeFile(t, counted, fmt.Sprintf(`{"blocks":[%q,%[1]q,%[1]q]}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
-	if v := w.stop(); v.Decision != "block" {
+	m.change(func(s *state.Session) {
+		for i := range s.GateBlocks {
+			s.GateBlocks[i] = s.GateBlocks[i].Add(-time.Hour)
+		}
+	})
+	if v := m.stop(); v.Decision != "block" {
 		t.Errorf("an hour later: said %+v", v)
 	}
 }
@@ -102,133 +105,84 @@ func TestGateEndsALoop(t *testing.T) {
 // A block that cannot be counted could go round for ever.
 func TestGateThatCannotCountLetsStop(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
-		"garbage":   func(path string) error { return os.WriteFile(path, []byte(`{"blocks":`), 0o600) },
-		"another":   func(path string) error { return os.WriteFile(path, []byte(`{"blocks":{"n":1}}`), 0o600) },
-		"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
-		"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a folder":  func(path string) error { return os.MkdirAll(path, 0o700) },
 		"no folder": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
-		"huge":      func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			path := filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "stop-gate", "sess-1.json")
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			m := newGate(t)
+			path := filepath.Join(state.UserState(m.getenv), "sessions", "sess-1.json")
+			if err := os.MkdirAll(filepath.Dir(filepath.Dir(path)), 0o700); err != nil {
 				t.Fatal(err)
-			}
-			if name == "no folder" {
-				_ = os.Remove(filepath.Dir(path))
 			}
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
-			if v := w.stop("stop_hook_active", nil); v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
+			v := m.stop("stop_hook_active", nil)
+			if v.Decision != "" || !strings.Contains(v.SystemMessage, "cannot be written down") {
 				t.Errorf("said %+v", v)
-			}
-			if name == "no folder" {
-				return
-			}
-			if v := w.stop(); v.Decision != "block" { // what was there is out of the way
-				t.Errorf("the next: said %+v", v)
 			}
 		})
 	}
 }
 
-// None of these is evidence, keeps the gate from finding what is, holds it, or is touched.
+// None of these is evidence, keeps the gate from finding what is, holds it, or is touched. What names the session is logged.
 func TestGatePassesOver(t *testing.T) {
-	marker := func(status string, asked any) string {
-		return fmt.Sprintf(`{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","gchat_thread_key":"ask-sess-1-0a1b2c3d","status":%q,"asked_at":%q}`, status, asked)
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	good := marker("pending", now)
+	good := `{"question_id":"ask-sess-1-0a1b2c3d","session_id":"sess-1","status":"pending","asked_at":"2999-01-01T00:00:00Z"}`
 	file := func(content string) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
 	}
-	for name, put := range map[string]func(path string) error{
-		"empty":               file(""),
-		"half-written":        file(good[:len(good)-5]),
-		"cut in a string":     file(good[:30]),
-		"garbage":             file("\x00\xff{{{"),
-		"after its end":       file(good + "}"),
-		"a comma too many":    file(good[:len(good)-1] + ",}"),
-		"broken further on":   file(good[:len(good)-1] + `,"questions":[{]]}`),
-		"null":                file("null"),
-		"a list":              file("[" + good + "]"),
-		"a number":            file("7"),
-		"status is a number":  file(strings.Replace(good, `"pending"`, `1`, 1)),
-		"no session":          file(strings.Replace(good, `"session_id"`, `"session"`, 1)),
-		"no question":         file(strings.Replace(good, `"question_id"`, `"question"`, 1)),
-		"time is a number":    file(strings.Replace(good, `"`+now+`"`, fmt.Sprint(time.Now().Unix()), 1)),
-		"from the future":     file(marker("pending", "2999-01-01T00:00:00Z")),
-		"before time began":   file(marker("pending", "0000-01-01T00:00:00Z")),
-		"huge":                file(good + strings.Repeat(" ", 3<<20)),
-		"a folder":            func(path string) error { return os.Mkdir(path, 0o700) },
-		"a pipe":              func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"a link to itself":    func(path string) error { return os.Symlink(path, path) },
-		"a link into nothing": func(path string) error { return os.Symlink(path+".gone", path) },
-		"a link to a device":  func(path string) error { return os.Symlink("/dev/zero", path) },
-		"nobody may read it": func(path string) error {
-			if os.Getuid() == 0 {
-				return os.WriteFile(path, nil, 0) // root reads it all the same
-			}
-			return os.WriteFile(path, []byte(good), 0)
-		},
+	for name, c := range map[string]struct {
+		put    func(path string) error
+		logged int
+	}{
+		"from the future":     {file(good), 1},
+		"half-written":        {file(good[:len(good)-5]), 1},
+		"broken further on":   {file(good[:len(good)-1] + `,"questions":[{]]}`), 1},
+		"no question":         {file(strings.Replace(good, `"question_id"`, `"question"`, 1)), 1},
+		"another session's":   {file(`{"session_id":"sess-2"`), 0},
+		"garbage":             {file("\x00\xff{{{"), 0},
+		"a folder":            {func(path string) error { return os.Mkdir(path, 0o700) }, 0},
+		"a pipe":              {func(path string) error { return syscall.Mkfifo(path, 0o600) }, 0},
+		"a link into nothing": {func(path string) error { return os.Symlink(path+".gone", path) }, 0},
+		"a link to a device":  {func(path string) error { return os.Symlink("/dev/zero", path) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			path := w.markerPath("ask-sess-1-0a1b2c3d")
+			m := newGate(t)
+			path := m.markerPath("ask-sess-1-0a1b2c3d")
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := put(path); err != nil {
+			if err := c.put(path); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := os.Lstat(path)
-			if v := w.stop(); v.Decision != "block" {
+			if v := m.stop(); v.Decision != "block" {
 				t.Errorf("said %+v", v)
 			}
-			if n := strings.Count(w.log(), "marker passed over"); n != 1 && name != "before time began" {
-				t.Errorf("%d lines in the log: %s", n, w.log())
+			if n := strings.Count(m.log(), "marker passed over"); n != c.logged {
+				t.Errorf("%d lines in the log: %s", n, m.log())
 			}
-			w.marker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
-			if v := w.stop(); v != (verdict{}) {
+			m.marker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())
+			if v := m.stop(); v != (verdict{}) {
 				t.Errorf("with evidence beside it: said %+v", v)
 			}
-			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
+			after, err := os.Lstat(path)
+			if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
 				t.Errorf("it was touched: %v", err)
 			}
-			if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 2 {
-				t.Errorf("in the folder: %v", entries)
-			}
 		})
-	}
-}
-
-// A marker of another session is not even opened, so it costs nothing and says nothing.
-func TestGateLeavesOtherSessionsMarkersAlone(t *testing.T) {
-	t.Parallel()
-	w := gateWorld(t)
-	for _, session := range []string{"sess-2", "sess-1-x", "sess"} {
-		writeFile(t, w.markerPath("ask-"+session+"-0a1b2c3d"), "{")
-	}
-	w.stop()
-	if log := w.log(); strings.Contains(log, "passed over") {
-		t.Errorf("log: %s", log)
 	}
 }
 
 // What the folder is, and whether it can be written, is no matter.
 func TestGateWithoutAFolder(t *testing.T) {
-	t.Parallel()
-	w := gateWorld(t)
-	dir := state.MarkersIn(filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
-	if v := w.stop(); v.Decision != "block" || strings.Contains(w.log(), "marker") {
-		t.Errorf("no folder: said %+v, log %s", v, w.log())
+	m := newGate(t)
+	dir := state.MarkersIn(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Dir
+	if v := m.stop(); v.Decision != "block" || strings.Contains(m.log(), "marker") {
+		t.Errorf("no folder: said %+v, log %s", v, m.log())
 	}
-	writeFile(t, dir, "a file where a folder should be")
-	if v := w.stop(); v.Decision != "block" {
+	m.put(dir, "a file where a folder should be")
+	if v := m.stop(); v.Decision != "block" {
 		t.Errorf("a file: said %+v", v)
 	}
 }

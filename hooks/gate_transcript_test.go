@@ -11,7 +11,8 @@ import (
 // The recorded sessions: a question answered in its dialog, turned down with Esc and with "chat about this", denied by a
 // hook, denied again after a Stop hook sent the session back, and answered before a background hook woke the session.
 func TestAskedInRecordedTurns(t *testing.T) {
-	for file, want := range map[string]bool{"single": true, "dismissed": true, "discussed": true, "denied": false, "denied-again": false, "two-questions": false, "woken": true} {
+	for file, want := range map[string]bool{"single": true, "dismissed": true, "discussed": true, "denied": false,
+		"denied-again": false, "two-questions": false, "woken": true} {
 		for _, version := range []string{"2.1.197", "2.1.329"} {
 			path, err := filepath.Abs(filepath.Join("testdata", version, "transcripts", file+".jsonl"))
 			if err != nil {
@@ -41,7 +42,8 @@ func TestAskedInTurn(t *testing.T) {
 		return assistantLine(t, now, call(id, askTool, map[string]any{"questions": []any{}}))
 	}
 	res := func(id string, failed bool, text any) string {
-		return entryLine(t, "user", now, []map[string]any{{"type": "tool_result", "tool_use_id": id, "is_error": failed, "content": text}})
+		return entryLine(t, "user", now, []map[string]any{{"type": "tool_result", "tool_use_id": id, "is_error": failed,
+			"content": text}})
 	}
 	from := func(kind, line string) string {
 		return strings.Replace(line, `"isSidechain":false`, `"isSidechain":false,"origin":{"kind":"`+kind+`"}`, 1)
@@ -58,31 +60,36 @@ func TestAskedInTurn(t *testing.T) {
 		lines string
 		want  bool
 	}{
-		"nothing":                    {"", false},
-		"no question":                {said("go") + bash + text, false},
-		"answered":                   {said("go") + answered + text, true},
-		"answered, then worked":      {said("go") + answered + bash + text + bash, true},
-		"dismissed":                  {said("go") + ask("1") + res("1", true, esc), true},
-		"dismissed, and interrupted": {said("go") + ask("1") + res("1", true, esc) + said("[Request interrupted by user for tool use]") + text, true},
-		"its result in blocks":       {said("go") + ask("1") + res("1", true, []any{map[string]any{"type": "text", "text": esc}}), true},
-		"denied by a hook":           {said("go") + ask("1") + res("1", true, "Question forwarded to Google Chat"), false},
-		"refused by Claude Code":     {said("go") + ask("1") + res("1", true, "InputValidationError: questions is missing"), false},
-		"no result":                  {said("go") + ask("1"), false},
-		"another call's result":      {said("go") + ask("1") + res("2", false, "done"), false},
-		"denied, then answered":      {said("go") + ask("1") + res("1", true, "no") + ask("2") + res("2", false, "yes"), true},
-		"two at once":                {said("go") + assistantLine(t, now, call("1", askTool, nil), call("2", askTool, nil)) + res("1", true, "no") + res("2", false, "yes"), true},
-		"beside another tool":        {said("go") + assistantLine(t, now, call("b", "Bash", nil), call("1", askTool, nil)) + res("b", false, "done") + res("1", true, "no"), false},
-		"in the turn before":         {said("go") + answered + said("and now?") + text, false},
-		"sent back since":            {said("go") + answered + meta(said("Stop hook feedback:\nnot yet")) + text, true},
-		"woken since":                {said("go") + answered + from("task-notification", said("a task is done")) + text, true},
-		"woken since, older":         {said("go") + answered + said("<task-notification>\n<summary>") + text, true},
-		"typed since":                {said("go") + answered + from("human", said("<b>")) + text, false},
-		"a subagent's":               {said("go") + side(ask("1")) + side(res("1", false, "yes")), false},
-		"a subagent's prompt since":  {said("go") + answered + side(said("look at a.go")) + text, true},
-		"only spoken of":             {said("go") + text + res("1", false, `"AskUserQuestion"`), false},
-		"before its prompt":          {ask("1") + said("go") + res("1", false, "yes"), false},
-		"the turn is cut":            {answered + bash, true},
-		"broken lines":               {said("go") + "{\"type\":\"assistant\",\"AskUserQuestion\"\n" + answered + "{\"type\":\"us", true},
+		"nothing":               {"", false},
+		"no question":           {said("go") + bash + text, false},
+		"answered":              {said("go") + answered + text, true},
+		"answered, then worked": {said("go") + answered + bash + text + bash, true},
+		"dismissed":             {said("go") + ask("1") + res("1", true, esc), true},
+		"dismissed, and interrupted": {said("go") + ask("1") + res("1", true, esc) +
+			said("[Request interrupted by user for tool use]") + text, true},
+		"its result in blocks": {said("go") + ask("1") + res("1", true, []any{map[string]any{"type": "text", "text": esc}}),
+			true},
+		"denied by a hook":       {said("go") + ask("1") + res("1", true, "Question forwarded to Google Chat"), false},
+		"refused by Claude Code": {said("go") + ask("1") + res("1", true, "InputValidationError: questions is missing"), false},
+		"no result":              {said("go") + ask("1"), false},
+		"another call's result":  {said("go") + ask("1") + res("2", false, "done"), false},
+		"denied, then answered":  {said("go") + ask("1") + res("1", true, "no") + ask("2") + res("2", false, "yes"), true},
+		"two at once": {said("go") + assistantLine(t, now, call("1", askTool, nil), call("2", askTool, nil)) +
+			res("1", true, "no") + res("2", false, "yes"), true},
+		"beside another tool": {said("go") + assistantLine(t, now, call("b", "Bash", nil), call("1", askTool, nil)) +
+			res("b", false, "done") + res("1", true, "no"), false},
+		"in the turn before":        {said("go") + answered + said("and now?") + text, false},
+		"sent back since":           {said("go") + answered + meta(said("Stop hook feedback:\nnot yet")) + text, true},
+		"woken since":               {said("go") + answered + from("task-notification", said("a task is done")) + text, true},
+		"woken since, older":        {said("go") + answered + said("<task-notification>\n<summary>") + text, true},
+		"typed since":               {said("go") + answered + from("human", said("<b>")) + text, false},
+		"a subagent's":              {said("go") + side(ask("1")) + side(res("1", false, "yes")), false},
+		"a subagent's prompt since": {said("go") + answered + side(said("look at a.go")) + text, true},
+		"only spoken of":            {said("go") + text + res("1", false, `"AskUserQuestion"`), false},
+		"before its prompt":         {ask("1") + said("go") + res("1", false, "yes"), false},
+		"the turn is cut":           {answered + bash, true},
+		"broken lines": {said("go") + "{\"type\":\"assistant\",\"AskUserQuestion\"\n" + answered + "{\"type\":\"us",
+			true},
 	} {
 		if got := askedInTurn([]byte(c.lines)); got != c.want {
 			t.Errorf("%s: %v", name, got)

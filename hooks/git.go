@@ -1,14 +1,12 @@
 package hooks
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,10 +14,9 @@ import (
 )
 
 const (
-	gitQuick  = 300 * time.Millisecond // for a hook
-	gitBound  = 5 * time.Second        // for the flusher
-	maxGitOut = 1 << 20                // bytes of one answer that are kept
-	maxNew    = 10_000                 // of new files
+	gitQuick = 300 * time.Millisecond // for a hook
+	gitBound = 5 * time.Second        // for the poller
+	maxNew   = 10_000                 // of new files
 )
 
 // inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
@@ -50,31 +47,20 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = gitQuick
-	out := &capped{left: maxGitOut}
-	cmd.Stdout = out
-	if err := cmd.Run(); err != nil {
+	out, err := cmd.Output()
+	if err != nil {
 		return "", fmt.Errorf("git %s: %w", args[0], err)
 	}
-	return strings.ToValidUTF8(out.kept.String(), "\uFFFD"), nil
+	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
 }
 
-// capped keeps the first bytes that are written to it.
-type capped struct {
-	kept bytes.Buffer // not embedded: its ReadFrom would take everything
-	left int
-}
-
-func (c *capped) Write(b []byte) (int, error) {
-	n, _ := c.kept.Write(b[:min(len(b), c.left)])
-	c.left -= n
-	return len(b), nil
-}
-
-// headOf is the branch and the commit that dir is at; "" for what git does not say.
-func headOf(ctx context.Context, dir string) (branch, commit string) {
+// headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
+func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
 	if !inGit(dir) {
 		return "", ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
 	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
 	if err != nil { // before the first commit
 		return "", ""
@@ -86,7 +72,6 @@ func headOf(ctx context.Context, dir string) (branch, commit string) {
 // changes is what became of a working tree since a commit.
 type changes struct {
 	branch   string
-	commits  int
 	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
 	files    []string // committed or not
 	subjects []string // of the commits, the newest first
@@ -103,35 +88,31 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitBound)
 	defer cancel()
-	c.branch, _ = headOf(ctx, dir)
+	c.branch, _ = headOf(ctx, dir, gitBound)
 	if !commitID().MatchString(commit) {
 		return c, c.branch != ""
 	}
-	since := commit + "..HEAD"
-	if out, err := git(ctx, dir, "rev-list", "--count", since); err == nil {
-		c.commits, _ = strconv.Atoi(strings.TrimSpace(out))
-	}
+	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
 	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
 		c.stat = strings.TrimSpace(out)
 	}
-	if out, err := git(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...); err == nil && out != "" {
-		c.files = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	}
+	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
-	out, err := git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude")
-	if err == nil && out != "" {
-		for _, f := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
-			info, err := os.Lstat(filepath.Join(dir, f))
-			if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
-				c.files = append(c.files, f)
-			}
-		}
-	}
-	if c.commits > 0 {
-		if out, err := git(ctx, dir, "log", "-z", "--format=%s", "-n", "5", since, "--"); err == nil && out != "" {
-			c.subjects = strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
+		info, err := os.Lstat(filepath.Join(dir, f))
+		if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
+			c.files = append(c.files, f)
 		}
 	}
 	return c, true
+}
+
+// gitList is what git answers with -z; none where it fails.
+func gitList(ctx context.Context, dir string, args ...string) []string {
+	out, err := git(ctx, dir, args...)
+	if err != nil || out == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 }

@@ -7,13 +7,11 @@ import (
 	"strings"
 )
 
+// What is read of a transcript's end for Claude's last words: what follows them is mostly a few lines, but one line can be a
+// picture of ten megabytes.
 const (
-	// lastWordsBytes is how much of a transcript's end is read for Claude's last words at most. What follows them is mostly a
-	// few lines, but one line can be a picture of ten megabytes.
-	lastWordsBytes = 64 << 20
-	// restBytes is how much is read at most for the rest of a message whose last words were found: what is before them can be
-	// a line of a gigabyte, and is hardly ever of the same message.
-	restBytes = 1 << 20
+	endBytes     = 1 << 20
+	longEndBytes = 64 << 20
 )
 
 // Said is what a transcript's end tells of Claude's last words.
@@ -22,6 +20,8 @@ type Said struct {
 	Entry   string // the uuid of the message's last line with a text: tells equal words of two turns apart
 	Last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
 	Earlier bool   // a prompt of the person's follows: they are words of an earlier turn
+
+	message words // its id
 }
 
 // LastWords is the last that Claude said in a transcript. However long that is, only its end is read. Errors are
@@ -30,91 +30,69 @@ func LastWords(path string) (Said, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil { // a person may keep them on another disk
 		path = to
 	}
-	f, size, err := openRegular(path)
+	f, size, err := openTranscript(path)
 	if err != nil {
 		return Said{}, err
 	}
 	defer f.Close()
-	for long := int64(128 << 10); ; long *= 8 {
-		tail, err := lastLines(f, size, min(long, lastWordsBytes))
+	said := Said{}
+	for _, most := range []int64{endBytes, longEndBytes} {
+		tail, err := lastLines(f, size, most)
 		if err != nil {
 			return Said{}, err
 		}
-		s := speech{}
-		if s.readBack(tail) || long >= min(size, lastWordsBytes) || len(s.texts) > 0 && long >= restBytes {
-			return Said{strings.Join(s.texts, "\n"), string(s.entry), s.lasts, s.earlier && len(s.texts) > 0}, nil
+		said = Said{}
+		for line := range bytes.Lines(tail) {
+			said.read(line)
+		}
+		if said.Text != "" || size <= most {
+			break
+		}
+	}
+	return said, nil
+}
+
+// read takes a further line along.
+func (s *Said) read(line []byte) {
+	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
+		s.Last = s.Last && !bytes.Contains(line, []byte(`"tool_result"`))
+		return
+	}
+	e, blocks, ok := readEntry(line)
+	switch {
+	case !ok || e.IsMeta || e.IsSidechain:
+	case e.Type == "assistant":
+		s.add(e, blocks)
+	case e.Type == "user":
+		prompt, ok := promptOf(line, e, blocks)
+		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
+		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
+			s.Last, s.Earlier = false, s.Text != ""
 		}
 	}
 }
 
-// mostLines is how far apart the lines of one message can be: results stand between them.
-const mostLines = 20
-
-// speech is a message of Claude's, gathered from a transcript's end.
-type speech struct {
-	message  words // its id
-	entry    words // the uuid of its last line with a text
-	texts    []string
-	followed bool // by something else of the conversation
-	lasts    bool // nothing follows it
-	earlier  bool // a prompt follows it
-	before   int  // lines before its last one that were looked at
-}
-
-// readBack goes through the lines from the last to the first, and says whether the message was found whole. Its lines can
-// have results between them, but stand close together.
-func (s *speech) readBack(tail []byte) (done bool) {
-	for len(tail) > 0 && s.before < mostLines {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
-		if len(s.texts) > 0 {
-			s.before++
-		}
-		says, prompts := bytes.Contains(line, []byte(`"assistant"`)), bytes.Contains(line, []byte(`"user"`))
-		result := prompts && bytes.Contains(line, []byte(`"tool_result"`))
-		if !says && (!prompts || result) { // most bytes need no parser
-			s.followed = s.followed || result
-			continue
-		}
-		e, blocks, ok := readEntry(line)
-		switch {
-		case !ok || e.IsMeta || e.IsSidechain:
-		case e.Type == "assistant":
-			if done = s.add(e, blocks); done {
-				return true
-			}
-		case e.Type == "user":
-			prompt, ok := promptOf(line, e, blocks)
-			slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
-			if !ok || slash || strings.HasPrefix(prompt, "<bash-") { // a command for Claude Code, or for the shell
-				continue
-			}
-			if len(s.texts) > 0 {
-				return true
-			}
-			s.earlier, s.followed, s.message = true, true, ""
-		}
-	}
-	return s.before >= mostLines
-}
-
-// add takes a line of the message along; done says that the line is of the one before it.
-func (s *speech) add(e entry, blocks []block) (done bool) {
-	if len(s.texts) > 0 && (e.Message.ID == "" || e.Message.ID != s.message) {
-		return true
-	}
+// add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
+func (s *Said) add(e entry, blocks []block) {
 	var texts []string
 	for _, b := range blocks {
 		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
 			texts = append(texts, b.Text)
 		}
 	}
-	if len(texts) > 0 && len(s.texts) == 0 {
-		s.lasts, s.entry = !s.followed, e.UUID
+	if s.Last = len(texts) > 0; !s.Last {
+		return
 	}
-	s.followed = true
-	s.message, s.texts = e.Message.ID, append(texts, s.texts...)
-	return false
+	if e.Message.ID == "" || e.Message.ID != s.message {
+		s.message, s.Text = e.Message.ID, ""
+	}
+	s.Text = strings.Join(append(nonEmpty(s.Text), texts...), "\n")
+	s.Entry, s.Earlier = string(e.UUID), false
+}
+
+// mayPrompt says whether a line may be a prompt, before it is parsed.
+func mayPrompt(line []byte) bool {
+	return bytes.Contains(line, []byte(`"user"`)) && !bytes.Contains(line, []byte(`"tool_result"`))
 }
 
 // promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude
@@ -172,7 +150,7 @@ func askedInTurn(tail []byte) bool {
 			switch {
 			case e.Type == "assistant" && b.Type == "tool_use" && b.Name == askTool && b.ID != "":
 				asked[b.ID] = true
-			case e.Type == "user" && b.Type == "tool_result" && asked[b.ToolUseID] && wasDrawn(e.Message.Content, b.ToolUseID):
+			case e.Type == "user" && b.Type == "tool_result" && asked[b.ToolUseID] && wasDrawn(b):
 				return true
 			}
 		}
@@ -184,7 +162,7 @@ func askedInTurn(tail []byte) bool {
 func turnBegin(lines [][]byte) int {
 	for i := len(lines) - 1; i > 0; i-- {
 		line := lines[i]
-		if !bytes.Contains(line, []byte(`"user"`)) || bytes.Contains(line, []byte(`"tool_result"`)) {
+		if !mayPrompt(line) {
 			continue
 		}
 		if e, blocks, ok := readEntry(line); ok && !e.IsSidechain {
@@ -196,19 +174,8 @@ func turnBegin(lines [][]byte) int {
 	return 0
 }
 
-// wasDrawn says whether the result of a call in a message's content is that of a dialog: an answer, or its dismissal. Any
-// other error means that there was no dialog.
-func wasDrawn(content json.RawMessage, id string) bool {
-	var blocks []struct {
-		ToolUseID string `json:"tool_use_id"`
-		IsError   bool   `json:"is_error"`
-		Content   words  `json:"content"`
-	}
-	_ = json.Unmarshal(content, &blocks)
-	for _, b := range blocks {
-		if b.ToolUseID == id {
-			return !b.IsError || strings.Contains(string(b.Content), refusedByPerson)
-		}
-	}
-	return false
+// wasDrawn says whether a call's result is that of a dialog: an answer, or its dismissal. Any other error means that there was
+// no dialog.
+func wasDrawn(result block) bool {
+	return !result.IsError || strings.Contains(string(result.Content), refusedByPerson)
 }

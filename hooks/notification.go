@@ -6,32 +6,31 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
-	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
 // route is how a kind of notice is sent.
 type route struct {
 	kind   string // as rules name it; "" is the type
-	typ    gchat.ReportType
-	prefix string
+	typ    state.ReportType
+	prefix string // in place of the type's; "" for the type's
 }
 
 // routes are the usual ones, by notification type. What is not here is suppressed: idle and idle_prompt above all, since
 // sessions are idle after every turn.
 var routes = map[string]route{
-	"subagent_complete":        {"subagent_done", gchat.ProgressUpdate, "[Subagent Done]"},
-	"background_task_complete": {"task_done", gchat.ProgressUpdate, "[Task Done]"},
-	"agent_completed":          {"task_done", gchat.ProgressUpdate, "[Task Done]"}, // a background session, from 2.1.198 on
-	"error":                    {"", gchat.Failure, "[Error]"},
-	"permission_prompt":        {"permission", gchat.Plain, "[Permission]"},
-	"agent_needs_input":        {"permission", gchat.Plain, "[Permission]"},
-	"elicitation_dialog":       {"permission", gchat.Plain, "[Permission]"}, // an MCP server's form
+	"subagent_complete":        {"subagent_done", state.ProgressUpdate, "[Subagent Done]"},
+	"background_task_complete": {"task_done", state.ProgressUpdate, "[Task Done]"},
+	"agent_completed":          {"task_done", state.ProgressUpdate, "[Task Done]"}, // a background session, from 2.1.198 on
+	"error":                    {"", state.Failure, "[Error]"},
+	"permission_prompt":        {"permission", state.Plain, "[Permission]"},
+	"agent_needs_input":        {"permission", state.Plain, "[Permission]"},
+	"elicitation_dialog":       {"permission", state.Plain, "[Permission]"}, // an MCP server's form
 }
 
 // routeOf is how a notification type is sent; ok is false for what is suppressed.
@@ -44,10 +43,12 @@ func routeOf(cfg *state.Config, kind string) (r route, ok bool) {
 	case set.Off:
 		return route{}, false
 	case !ok:
-		r = route{"", gchat.Plain, "[Notification]"}
+		r = route{"", state.Plain, "[Notification]"}
 	}
-	if t := gchat.ReportType(set.Type); t.Known() {
-		r.typ, r.prefix = t, cmp.Or(t.Prefix(), r.prefix)
+	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes(), t) {
+		if r.typ = t; t != state.Plain {
+			r.prefix = ""
+		}
 	}
 	r.prefix = cmp.Or(set.Prefix, r.prefix)
 	return r, true
@@ -60,7 +61,7 @@ type notice struct {
 	body       string
 	agent      string
 	transcript string
-	session    string // as the first design calls it: its id is a readable name
+	session    string // the event's, where its id is a readable name
 }
 
 // readNotice reads the events that something is told by; kind is "" when this one tells nothing.
@@ -69,7 +70,7 @@ func readNotice(e *Event) (n notice, err error) {
 		Kind         words           `json:"notification_type"`
 		Title        words           `json:"title"`
 		Message      words           `json:"message"`
-		Notification json.RawMessage `json:"notification"` // as the first design has it
+		Notification json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
 		Transcript   words           `json:"transcript_path"`
 		Agent        words           `json:"agent_type"`
 		LastWords    words           `json:"last_assistant_message"`
@@ -84,17 +85,7 @@ func readNotice(e *Event) (n notice, err error) {
 	case "Notification":
 		n = notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Message), transcript: string(in.Transcript)}
 		if n.kind == "" {
-			var first struct {
-				Kind  words `json:"type"`
-				Title words `json:"title"`
-				Body  words `json:"body"`
-				Agent words `json:"agent_name"`
-			}
-			_ = json.Unmarshal(in.Notification, &first) // absent, or in an unknown form: no kind
-			n.kind, n.title, n.body, n.agent = string(first.Kind), string(first.Title), string(first.Body), string(first.Agent)
-			if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
-				n.session = e.SessionID
-			}
+			return readOldNotice(e, in.Notification), nil
 		}
 	case "SubagentStop":
 		if in.Agent == "" && last == "" { // a helper of Claude Code's own
@@ -108,14 +99,25 @@ func readNotice(e *Event) (n notice, err error) {
 	return n, nil
 }
 
-// nonEmpty are those of the texts that say something.
-func nonEmpty(texts ...string) (said []string) {
-	for _, t := range texts {
-		if t != "" {
-			said = append(said, t)
-		}
+// readOldNotice reads the form {"notification": {"type": …}}; what is absent, or in an unknown form, has no kind.
+func readOldNotice(e *Event, raw json.RawMessage) notice {
+	var in struct {
+		Kind  words `json:"type"`
+		Title words `json:"title"`
+		Body  words `json:"body"`
+		Agent words `json:"agent_name"`
 	}
-	return said
+	_ = json.Unmarshal(raw, &in)
+	n := notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Body), agent: string(in.Agent)}
+	if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
+		n.session = e.SessionID
+	}
+	return n
+}
+
+// nonEmpty are those of the texts that say something.
+func nonEmpty(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 }
 
 // notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
@@ -131,7 +133,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil
 	}
 	h.logProblems(cfg)
-	if cfg.WebhookURL == "" && cfg.WebhookCommand == "" {
+	if !hasSpace(cfg) {
 		return nil
 	}
 	if n.kind == "permission_prompt" && h.asks(e) {
@@ -139,45 +141,33 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	}
 	about, text := h.noticeText(n, to)
 	name := cmp.Or(h.Env("CLAUDE_SESSION_ID"), n.session)
-	report := gchat.Report{Type: to.typ, Prefix: to.prefix, Session: name, About: about, Text: text}
-	return h.put(e, poller.Report{Report: report, Kind: to.kind})
+	return h.put(e, cfg, &state.Message{Report: &state.Report{
+		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: name, About: about, Text: text,
+	}}, state.ReportOn)
 }
 
-func (h *Hook) logProblems(cfg *state.Config) {
-	for _, err := range cfg.Problems {
-		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
-	}
-}
+// hasSpace says whether there is a space to report to.
+func hasSpace(cfg *state.Config) bool { return cfg.WebhookURL != "" || cfg.WebhookCommand != "" }
 
-// put has a report of this event's session sent.
-func (h *Hook) put(e *Event, r poller.Report) error {
-	if r.Session == "" {
-		r.Session = h.sessionName(e)
+// put puts a report of this event's session into the outbox; see state.PutReport.
+func (h *Hook) put(e *Event, cfg *state.Config, m *state.Message, otherwise state.ReportRule) error {
+	if m.Report.Session == "" && e.SessionID != "" {
+		m.Report.Session = h.session(e).Name
 	}
-	r.SessionID, r.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
-	out, err := h.poller.PutReport(r)
-	if out.Put {
-		h.wake()
+	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
+	out, err := state.PutReport(h.Env, cfg, m, otherwise)
+	if err == nil && !out.Off {
+		h.startPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
 }
 
-// Tell has a report of this event's session sent; kind is the name that rules know it by. It does not touch the network.
-// Errors are state.ErrNoWebhook, gchat.ErrNotWebhook, and the disk's.
-func (h *Hook) Tell(e *Event, kind string, r gchat.Report) error {
-	return h.put(e, poller.Report{Report: r, Kind: kind, Once: uuid.NewString()})
-}
-
-// sessionName is what people call the session. Its ledger knows it from the start; else tmux is asked, which takes as long
-// as all the rest of a report.
-func (h *Hook) sessionName(e *Event) string {
-	if name := h.Env("CLAUDE_SESSION_ID"); name != "" {
-		return name
-	}
-	if l, err := h.ledgers().Load(e.SessionID); err == nil && l.SessionName != "" {
-		return l.SessionName
-	}
-	return h.asker(e).Name
+// Tell has a report of this event's session sent; kind is the name that rules know it by. Errors are state.ErrNoWebhook and
+// the disk's.
+func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
+	r.Kind = kind
+	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, state.ReportOn)
 }
 
 // asks says whether the session has a question open.
@@ -187,10 +177,8 @@ func (h *Hook) asks(e *Event) bool {
 		if err != nil {
 			h.log.Error().Err(err).Msg("questions not read")
 		}
-		for _, q := range qs {
-			if q.Status.Open() {
-				return true
-			}
+		if slices.ContainsFunc(qs, func(q *state.Question) bool { return q.Status.Open() }) {
+			return true
 		}
 	}
 	return false
@@ -220,12 +208,12 @@ func (h *Hook) pendingText(transcript string) string {
 	if transcript == "" {
 		return ""
 	}
-	calls, err := pendingCalls(transcript)
+	tail, err := tailOf(transcript)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.log.Error().Err(err).Msg("transcript not read; the message does not say what is asked")
 	}
 	var lines []string
-	for _, c := range calls {
+	for _, c := range pendingIn(tail) {
 		lines = append(lines, c.text())
 	}
 	return strings.Join(lines, "\n")

@@ -1,95 +1,57 @@
-package hooks_test
+package hooks
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
-const notify, sessionHook = "gchat-notification-dispatch", "gchat-session-event"
-
-// with sets members of a JSON object; nil takes one away.
-func with(t testing.TB, b []byte, kv ...any) []byte {
-	t.Helper()
-	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
+// wantReports says that the outbox holds these reports and no others.
+func (m *machine) wantReports(want ...string) {
+	m.Helper()
+	var got []string
+	for _, one := range m.reports() {
+		got = append(got, shown(one.Report))
 	}
-	for i := 0; i < len(kv); i += 2 {
-		if m[kv[i].(string)] = kv[i+1]; kv[i+1] == nil {
-			delete(m, kv[i].(string))
-		}
+	if !slices.Equal(got, want) {
+		m.Errorf("got %q\nwant %q", got, want)
 	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
-// firstForm is a notification as the first design describes it.
+func mustWrite(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// firstForm is a notification as scripts send it that were written before notification_type.
 func firstForm(t testing.TB, kind, title, body, agent string) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification", "notification": map[string]any{
-		"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
+	b, err := json.Marshal(map[string]any{"session_id": "orch-epic4", "hook_event_name": "Notification",
+		"notification": map[string]any{
+			"type": kind, "title": title, "body": body, "agent_name": agent, "timestamp": "2026-02-21T10:45:00Z"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// namedWorld is a world whose session is called as in the first design.
-func namedWorld(t testing.TB) *world {
-	w := newWorld(t)
-	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
-	return w
-}
-
-func (w *world) config(json string) {
-	writeFile(w.TB, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), json)
-}
-
-// wantMessages waits until the space holds these messages and no others, in any order.
-func (w *world) wantMessages(want ...string) {
-	w.Helper()
-	w.until(fmt.Sprintf("%d messages", len(want)), func() bool { return len(w.chat.Messages()) >= len(want) })
-	w.endFlusher()
-	var got []string
-	for _, m := range w.chat.Messages() {
-		got = append(got, m.Text)
-	}
-	if len(got) != len(want) {
-		w.Errorf("%d messages, want %d: %q", len(got), len(want), got)
-	}
-	for _, text := range want {
-		if !strings.Contains("\x00"+strings.Join(got, "\x00")+"\x00", "\x00"+text+"\x00") {
-			w.Errorf("the space does not say %q but %q", text, got)
-		}
-	}
-}
-
-// wantSilence says that a hook did nothing at all: nothing is on disk, so nothing will be sent either.
-func (w *world) wantSilence() {
-	w.Helper()
-	if entries, err := os.ReadDir(w.env["XDG_STATE_HOME"]); err == nil {
-		w.Errorf("state was written: %v", entries)
-	}
-	if log := w.log(); log != "" {
-		w.Errorf("the log was written: %s", log)
-	}
 }
 
 func TestNotificationRoutes(t *testing.T) {
 	claude := func(kind string, kv ...any) []byte {
-		return recorded(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
+		return payload(t, "timing-05-Notification", append([]any{"notification_type", kind, "message", "The message."}, kv...)...)
 	}
-	stop := func(kv ...any) []byte { return recorded(t, "plan-12-SubagentStop", kv...) }
+	stop := func(kv ...any) []byte { return payload(t, "plan-12-SubagentStop", kv...) }
 	failure := func(kv ...any) []byte {
-		return with(t, recorded(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message", nil}, kv...)...)
+		return setMembers(t, payload(t, "single-07-Stop"), append([]any{"hook_event_name", "StopFailure", "last_assistant_message",
+			nil}, kv...)...)
 	}
 	const body = "The tdd-test-engineer subagent has completed its task."
 	for name, c := range map[string]struct {
@@ -101,41 +63,53 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Subagent Done] orch-epic4\ntdd-test-engineer completed task\n" + body},
 		"first form, subagent without a name": {firstForm(t, "subagent_complete", "Subagent finished", body, ""), "",
 			"[Subagent Done] orch-epic4\nSubagent finished\n" + body},
-		"first form, background task": {firstForm(t, "background_task_complete", "Build finished", "All green.", ""), "", "[Task Done] orch-epic4\nBuild finished\nAll green."},
-		"first form, background task of an agent": {firstForm(t, "background_task_complete", "Build finished", "All green.", "builder"), "",
+		"first form, background task": {firstForm(t, "background_task_complete", "Build finished", "All green.", ""), "",
+			"[Task Done] orch-epic4\nBuild finished\nAll green."},
+		"first form, background task of an agent": {firstForm(t, "background_task_complete", "Build finished", "All green.",
+			"builder"), "",
 			"[Task Done] orch-epic4\nbuilder completed task\nAll green."},
-		"first form, error": {firstForm(t, "error", "Oops", "Disk is full.", ""), "", "[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full."},
-		"first form, idle":  {firstForm(t, "idle", "Idle", "Waiting.", ""), "", ""},
-		"first form, new":   {firstForm(t, "moon_phase", "Full", "Howl.", ""), "", ""},
+		"first form, error": {firstForm(t, "error", "Oops", "Disk is full.", ""), "",
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full."},
+		"first form, idle": {firstForm(t, "idle", "Idle", "Waiting.", ""), "", ""},
+		"first form, new":  {firstForm(t, "moon_phase", "Full", "Howl.", ""), "", ""},
 		"first form, no notification": {
 			[]byte(`{"session_id":"s","hook_event_name":"Notification","notification":"hello"}`), "", ""},
 		"no type":         {[]byte(`{"session_id":"s","hook_event_name":"Notification"}`), "", ""},
-		"idle":            {recorded(t, "timing-09-Notification"), "", ""},
+		"idle":            {payload(t, "timing-09-Notification"), "", ""},
 		"logged in":       {claude("auth_success"), "", ""},
 		"unknown":         {claude("moon_phase"), "", ""},
 		"agent completed": {claude("agent_completed", "title", "Build"), "", "[Task Done] orch-epic4\nBuild\nThe message."},
 		"agent waits":     {claude("agent_needs_input"), "", "[Permission] orch-epic4\nThe message."},
 		"form":            {claude("elicitation_dialog", "title", "Server"), "", "[Permission] orch-epic4\nThe message."},
-		"permission":      {recorded(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude needs your permission"},
-		"turned on, idle": {recorded(t, "timing-09-Notification"), `{"notifications":{"idle_prompt":"on"}}`, "[Notification] orch-epic4\nClaude is waiting for your input"},
-		"turned on, new":  {claude("moon_phase", "title", "Full"), `{"notifications":{"moon_phase":"on"}}`, "[Notification] orch-epic4\nFull\nThe message."},
-		"several lines":   {claude("moon_phase", "message", "One.\nTwo."), `{"notifications":{"moon_phase":"on"}}`, "[Notification] orch-epic4\n\nOne.\nTwo."},
-		"turned off":      {recorded(t, "timing-05-Notification"), `{"notifications":{"permission_prompt":"off"}}`, ""},
-		"no rule for it":  {recorded(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
+		"permission":      {payload(t, "timing-05-Notification"), "", "[Permission] orch-epic4\nClaude needs your permission"},
+		"turned on, idle": {payload(t, "timing-09-Notification"), `{"notifications":{"idle_prompt":"on"}}`,
+			"[Notification] orch-epic4\nClaude is waiting for your input"},
+		"turned on, new": {claude("moon_phase", "title", "Full"), `{"notifications":{"moon_phase":"on"}}`,
+			"[Notification] orch-epic4\nFull\nThe message."},
+		"several lines": {claude("moon_phase", "message", "One.\nTwo."), `{"notifications":{"moon_phase":"on"}}`,
+			"[Notification] orch-epic4\nOne.\nTwo."},
+		"turned off":      {payload(t, "timing-05-Notification"), `{"notifications":{"permission_prompt":"off"}}`, ""},
+		"no rule for it":  {payload(t, "timing-05-Notification"), `{"reports":{"permission":"off"}}`, ""},
 		"off by its type": {stop(), `{"reports":{"progress_update":"off"}}`, ""},
 		"on by its kind": {stop(), `{"reports":{"progress_update":"off","subagent_done":"on"}}`,
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
-		"another prefix": {claude("idle_prompt"), `{"notifications":{"idle_prompt":{"type":"heartbeat","prefix":"[Waits]"}}}`, "[Waits] orch-epic4\nThe message."},
-		"another type":   {firstForm(t, "subagent_complete", "T", "B", "a"), `{"notifications":{"subagent_complete":{"type":"task_completion"}}}`, "[Done] orch-epic4\na completed task\nB"},
-		"no such type":   {firstForm(t, "subagent_complete", "T", "B", "a"), `{"notifications":{"subagent_complete":{"type":"whisper"}}}`, "[Subagent Done] orch-epic4\na completed task\nB"},
-		"plain type":     {firstForm(t, "error", "T", "B", ""), `{"notifications":{"error":{"type":"plain"}}}`, "[Error] orch-epic4\nAn error occurred that requires attention.\nB"},
-		"members of other types": {[]byte(`{"session_id":"s","hook_event_name":"Notification","notification_type":"agent_completed","title":["a","b"],"message":{"x":1}}`), "",
+		"another prefix": {claude("idle_prompt"), `{"notifications":{"idle_prompt":{"type":"heartbeat","prefix":"[Waits]"}}}`,
+			"[Waits] orch-epic4\nThe message."},
+		"another type": {firstForm(t, "subagent_complete", "T", "B", "a"),
+			`{"notifications":{"subagent_complete":{"type":"task_completion"}}}`, "(task_completion) orch-epic4\na completed task\nB"},
+		"no such type": {firstForm(t, "subagent_complete", "T", "B", "a"),
+			`{"notifications":{"subagent_complete":{"type":"whisper"}}}`, "[Subagent Done] orch-epic4\na completed task\nB"},
+		"plain type": {firstForm(t, "error", "T", "B", ""), `{"notifications":{"error":{"type":"plain"}}}`,
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nB"},
+		"members of other types": {[]byte(`{"session_id":"s","hook_event_name":"Notification",` +
+			`"notification_type":"agent_completed","title":["a","b"],"message":{"x":1}}`), "",
 			"[Task Done] orch-epic4\n[\"a\",\"b\"]\n{\"x\":1}"},
 
 		"subagent": {stop(), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text"},
 		"subagent with much to say": {stop("last_assistant_message", strings.Repeat("line\n", 20)), "",
 			"[Subagent Done] orch-epic4\ngeneral-purpose completed task\n" + strings.Repeat("line\n", 7) + "line…"},
-		"subagent without words":   {stop("last_assistant_message", nil), "", "[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
+		"subagent without words": {stop("last_assistant_message", nil), "",
+			"[Subagent Done] orch-epic4\ngeneral-purpose completed task"},
 		"subagent without a type":  {stop("agent_type", ""), "", "[Subagent Done] orch-epic4\nSubagent completed task\nsub text"},
 		"Claude Code's own helper": {stop("agent_type", "", "last_assistant_message", nil), "", ""},
 
@@ -143,80 +117,102 @@ func TestNotificationRoutes(t *testing.T) {
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nrate_limit: 429 Too Many Requests"},
 		"failure in words": {failure("error", "server_error", "last_assistant_message", "API Error: 500"), "",
 			"[Error] orch-epic4\nAn error occurred that requires attention.\nserver_error: API Error: 500"},
-		"failure without details": {failure("error", "unknown"), "", "[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
-		"failure turned off":      {failure("error", "unknown"), `{"notifications":{"error":"off"}}`, ""},
+		"failure without details": {failure("error", "unknown"), "",
+			"[Error] orch-epic4\nAn error occurred that requires attention.\nunknown"},
+		"failure turned off": {failure("error", "unknown"), `{"notifications":{"error":"off"}}`, ""},
 
-		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00", "<users/all>\n[Done] y"), "",
-			"[Subagent Done] orch-epic4\n‹users/all> [Done] y completed task\n‹users/all> *bold*\n(Session End) x | 2026-01-01 00:00:00"},
-		"another hook's event": {recorded(t, "single-07-Stop"), "", ""},
+		"foreign words": {firstForm(t, "subagent_complete", "", "<users/all> **bold**\n[Session End] x | 2026-01-01 00:00:00",
+			"<users/all>\n[Done] y"), "",
+			"[Subagent Done] orch-epic4\n<users/all>\n[Done] y completed task\n<users/all> **bold**\n" +
+				"[Session End] x | 2026-01-01 00:00:00"},
+		"another hook's event": {payload(t, "single-07-Stop"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := namedWorld(t)
-			if c.config != "" {
-				w.config(c.config)
-			}
-			if out := w.run(notify, c.event); out != "" {
+			m := newMachine(t)
+			m.config(c.config)
+			if out := m.run(notifyHook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
 			if c.want == "" {
-				w.wantSilence()
+				m.wantSilence()
 				return
 			}
-			w.wantMessages(c.want)
+			m.wantReports(c.want)
 		})
 	}
 }
 
-// A session's reports stand in one thread, and the same words within a minute come once: two installs, say.
-func TestNotificationsOfASessionShareAThread(t *testing.T) {
-	t.Parallel()
-	w := namedWorld(t)
-	for range 2 {
-		w.run(notify, recorded(t, "timing-05-Notification"))
-		w.run(notify, recorded(t, "timing-05-Notification", "message", "Claude needs more."))
+func TestNotificationsOfASession(t *testing.T) {
+	m := newMachine(t)
+	for range 2 { // two installs
+		m.run(notifyHook, m.event("timing-05-Notification"))
+		m.run(notifyHook, m.event("timing-05-Notification", "message", "Claude needs more."))
 	}
-	w.wantMessages("[Permission] orch-epic4\nClaude needs your permission", "[Permission] orch-epic4\nClaude needs more.")
-	ms := w.chat.Messages()
-	if ms[0].Thread.Name != ms[1].Thread.Name {
-		t.Errorf("threads %s and %s", ms[0].Thread.Name, ms[1].Thread.Name)
+	m.wantReports("[Permission] orch-epic4\nClaude needs your permission", "[Permission] orch-epic4\nClaude needs more.")
+	for _, one := range m.reports() {
+		if one.ThreadKey != "session-sess-1" || one.SessionID != "sess-1" || one.ProjectDir != m.env["CLAUDE_PROJECT_DIR"] ||
+			one.Kind != state.MessageReport || one.Report.Kind != "permission" || one.Urgent {
+			t.Errorf("message %+v", one)
+		}
 	}
 }
 
-func TestNotificationWithoutAWebhook(t *testing.T) {
-	t.Parallel()
-	w := namedWorld(t)
-	delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
+func TestNotificationIsHeldByTheQuietHours(t *testing.T) {
+	m := newMachine(t)
+	m.config(`{"reports":{"progress_update":"digest"}}`)
+	m.run(notifyHook, m.event("plan-12-SubagentStop"))
+	if one := m.reports()[0]; !one.Digest || one.NotBefore.IsZero() || !strings.HasPrefix(one.ThreadKey, "digest-") {
+		t.Errorf("message %+v", one)
+	}
+}
+
+func TestReportsTakeTheNameFromTheSession(t *testing.T) {
+	m := newMachine(t)
+	m.run(sessionHook, m.event("single-01-SessionStart"))
+	delete(m.env, "CLAUDE_SESSION_ID")
+	m.run(notifyHook, m.event("plan-12-SubagentStop"))
+	m.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
+}
+
+// In the old form a session is called by its id, which is a readable name.
+func TestFirstFormNamesItsSession(t *testing.T) {
+	m := newMachine(t)
+	delete(m.env, "CLAUDE_SESSION_ID")
+	m.run(notifyHook, firstForm(t, "error", "Oops", "Disk is full.", ""))
+	m.wantReports("[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full.")
+}
+
+func TestReportsWithoutAWebhook(t *testing.T) {
+	m := newMachine(t)
+	delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL")
 	for _, event := range []string{"timing-05-Notification", "plan-12-SubagentStop"} {
-		if out := w.run(notify, recorded(t, event)); out != "" {
-			t.Errorf("printed %q", out)
-		}
+		m.run(notifyHook, m.event(event))
 	}
 	for _, event := range []string{"single-01-SessionStart", "single-07-Stop", "timing-10-SessionEnd"} {
-		if out := w.run(sessionHook, recorded(t, event)); out != "" {
-			t.Errorf("printed %q", out)
-		}
+		m.run(sessionHook, m.event(event))
 	}
-	w.wantSilence()
+	m.wantSilence()
 }
 
+// The question itself says it already. Another session's question is no reason, nor is one that is over.
 func TestPermissionPromptBesideAQuestion(t *testing.T) {
-	t.Parallel()
-	w := namedWorld(t)
-	p := w.start(forward, recorded(t, "timing-04-PermissionRequest"))
-	w.thread(1)
-	w.run(notify, recorded(t, "timing-05-Notification"))
-	w.wantMessages(w.chat.Messages()[0].Text)
-	// Another session's question is no reason; nor is one that is over.
-	w.run(notify, recorded(t, "rewake-09-Notification"))
-	w.awaitMessage("[Permission]")
-	w.run(answered, recorded(t, "timing-06-PostToolUse"))
-	p.end()
-	w.run(notify, recorded(t, "timing-05-Notification", "message", "Claude needs more."))
-	w.awaitMessage("[Permission] orch-epic4\nClaude needs more.")
-	w.endFlusher()
-	if n := len(w.messages("[Permission]")); n != 2 {
-		t.Errorf("%d messages about a permission, want 2", n)
+	for name, c := range map[string]struct {
+		session string
+		status  state.Status
+		want    int
+	}{
+		"its own": {"sess-1", state.Pending, 0}, "another's": {"sess-2", state.Pending, 1}, "over": {"sess-1", state.Resolved, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", "x-1.json"),
+				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q}`, c.session, c.status))
+			m.run(notifyHook, m.event("timing-05-Notification"))
+			if n := len(m.reports()); n != c.want {
+				t.Errorf("%d reports", n)
+			}
+		})
 	}
 }
 
@@ -232,17 +228,18 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		"a command": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "touch a.txt")) }, head + "\nBash: `touch a.txt`"},
+		"a command": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "touch a.txt")) }, head + "\nBash: `touch a.txt`"},
 		"done": {func(t *testing.T, path string) {
-			writeFile(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
+			mustWrite(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
 		}, head},
-		"nothing": {func(t *testing.T, path string) { writeFile(t, path, "") }, head},
+		"nothing": {func(t *testing.T, path string) { mustWrite(t, path, "") }, head},
 		"absent":  {func(*testing.T, string) {}, head},
-		"invalid": {func(t *testing.T, path string) { writeFile(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
+		"invalid": {func(t *testing.T, path string) { mustWrite(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
 		"hostile": {func(t *testing.T, path string) {
-			writeFile(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
-		}, head + "\nBash:\n```\n‹users/all>\n'''\n[Session End] x\n*b*\n```"},
-		"hostile inline": {func(t *testing.T, path string) { writeFile(t, path, bash("1", "<users/all> *b* [Done] x")) }, head + "\nBash: `‹users/all> *b* [Done] x`"},
+			mustWrite(t, path, bash("1", "<users/all>\n```\n[Session End] x\n*b*"))
+		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
+		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
+			"\nBash: `<users/all> *b* [Done] x`"},
 		"a fifo": {func(t *testing.T, path string) {
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
@@ -254,7 +251,7 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 			}
 		}, head},
 		"hundreds of megabytes": {func(t *testing.T, path string) {
-			writeFile(t, path, bash("0", "early")) // and a hole that reads as zeros
+			mustWrite(t, path, bash("0", "early")) // and a hole that reads as zeros
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -267,71 +264,59 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := namedWorld(t)
-			path := filepath.Join(w.dir, "session.jsonl")
+			m := newMachine(t)
+			path := filepath.Join(m.dir, "session.jsonl")
 			c.make(t, path)
-			w.run(notify, recorded(t, "timing-05-Notification", "transcript_path", path))
-			w.wantMessages(c.want)
+			m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
+			m.wantReports(c.want)
 		})
 	}
 	t.Run("not a transcript's name", func(t *testing.T) {
 		t.Parallel()
-		w := namedWorld(t)
-		path := filepath.Join(w.dir, "notes.txt")
-		writeFile(t, path, bash("1", "ls"))
-		w.run(notify, recorded(t, "timing-05-Notification", "transcript_path", path))
-		w.wantMessages(head)
+		m := newMachine(t)
+		path := filepath.Join(m.dir, "notes.txt")
+		mustWrite(t, path, bash("1", "ls"))
+		m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
+		m.wantReports(head)
 	})
 }
 
 func TestReportHooksReadAnything(t *testing.T) {
-	t.Parallel()
-	w := namedWorld(t)
+	m := newMachine(t)
+	nested := strings.Repeat(`[`, 100000) + strings.Repeat("]", 100000)
 	for name, in := range map[string]string{
 		"nothing": "", "garbage": "\x00\x01\xff{{{", "null": "null", "list": "[]", "half": `{"hook_event_name":"Notif`,
-		"deep":        `{"hook_event_name":"Notification","notification":` + strings.Repeat(`[`, 100000) + strings.Repeat("]", 100000) + "}",
-		"wrong types": `{"hook_event_name":"Notification","session_id":"s","notification_type":[],"notification":7}`,
-		"no session":  `{"hook_event_name":"SessionEnd"}`, "tasks of another type": `{"hook_event_name":"SessionEnd","background_tasks":{}}`,
-		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
+		"deep":                  `{"hook_event_name":"Notification","notification":` + nested + "}",
+		"wrong types":           `{"hook_event_name":"Notification","session_id":"s","notification_type":[],"notification":7}`,
+		"no session":            `{"hook_event_name":"SessionEnd"}`,
+		"tasks of another type": `{"hook_event_name":"SessionEnd","background_tasks":{}}`,
+		"an event of tomorrow":  `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
-		for _, hook := range []string{notify, sessionHook} {
-			if out := w.run(hook, []byte(in)); out != "" {
+		for _, hook := range []string{notifyHook, sessionHook, gateHook} {
+			if out := m.run(hook, []byte(in)); out != "" {
 				t.Errorf("%s, %s: printed %q", hook, name, out)
 			}
 		}
 	}
-	if n := len(w.chat.Messages()); n != 0 {
-		t.Errorf("%d messages", n)
-	}
-	if log := w.log(); strings.Contains(log, "a bug in gchat-hooks") {
-		t.Errorf("a panic: %s", log)
+	if n := len(m.reports()); n != 0 || strings.Contains(m.log(), "a bug in gchat-hooks") {
+		t.Errorf("%d reports, log %s", n, m.log())
 	}
 }
 
 func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
-	t.Parallel()
-	w := namedWorld(t)
-	blocked := filepath.Join(w.dir, "blocked")
-	writeFile(t, blocked, "")
-	other := w.with("GCHAT_STATE_DIR", filepath.Join(blocked, "a"), "XDG_STATE_HOME", filepath.Join(blocked, "b"))
-	if out := other.run(notify, recorded(t, "plan-12-SubagentStop")); out != "" {
-		t.Errorf("printed %q", out)
-	}
-	for _, event := range []string{"single-01-SessionStart", "single-07-Stop", "timing-10-SessionEnd"} {
-		if out := other.run(sessionHook, recorded(t, event)); out != "" {
-			t.Errorf("%s printed %q", event, out)
+	m := newMachine(t)
+	blocked := m.put(filepath.Join(m.dir, "blocked"), "")
+	m.env["GCHAT_STATE_DIR"], m.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
+	for hook, events := range map[string][]string{
+		notifyHook: {"plan-12-SubagentStop"}, sessionHook: {"single-01-SessionStart", "timing-10-SessionEnd"},
+	} {
+		for _, event := range events {
+			if out := m.run(hook, m.event(event)); out != "" {
+				t.Errorf("%s printed %q", event, out)
+			}
 		}
 	}
-	if n := strings.Count(w.log(), `"level":"error"`); n < 4 {
-		t.Errorf("the log has %d errors, want one for each hook: %s", n, w.log())
+	if n := strings.Count(m.log(), `"level":"error"`); n < 3 {
+		t.Errorf("the log has %d errors, want one for each hook: %s", n, m.log())
 	}
-}
-
-// The first design's sessions are called by their id, which is a readable name.
-func TestFirstFormNamesItsSession(t *testing.T) {
-	w := newWorld(t)
-	if out := w.run(notify, firstForm(t, "error", "Oops", "Disk is full.", "")); out != "" {
-		t.Errorf("printed %q", out)
-	}
-	w.wantMessages("[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full.")
 }

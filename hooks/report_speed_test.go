@@ -1,124 +1,74 @@
-package hooks_test
+package hooks
 
 import (
-	"net/http"
-	"os/exec"
-	"strconv"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
-// hanging is a bench world whose Chat takes every request and answers none.
-func hanging(b *testing.B) *world {
-	b.Helper()
-	w := benchWorld(b)
-	release := make(chan struct{})
-	b.Cleanup(func() { close(release) })
-	w.trace.set(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
-	return w
-}
-
-// bench measures a hook's whole process, each time with an event of its own and no flusher running.
-func (w *world) bench(b *testing.B, name string, event func(i int) []byte) {
-	b.Helper()
-	var ds []time.Duration
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		e := event(i)
-		b.StartTimer()
-		ds = append(ds, once(b, w.environ(), e, program, "hook", name))
-		b.StopTimer()
-		w.stopFlushers()
-		b.StartTimer()
+// BenchmarkReportHooks is what the hooks that report do, without the start of a process and of a poller.
+func BenchmarkReportHooks(b *testing.B) {
+	for _, c := range []struct{ name, hook, event string }{
+		{"SuppressedNotification", notifyHook, "timing-09-Notification"}, {"SubagentStop", notifyHook, "plan-12-SubagentStop"},
+		{"PermissionPrompt", notifyHook, "timing-05-Notification"}, {"SessionStart", sessionHook, "single-01-SessionStart"},
+		{"Stop", sessionHook, "single-07-Stop"}, {"SessionEnd", sessionHook, "timing-10-SessionEnd"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			m := newMachine(b)
+			initRepository(b, m.env["CLAUDE_PROJECT_DIR"])
+			m.put(m.dir+"/sess-1.jsonl", longTranscript(b))
+			for i := 0; b.Loop(); i++ {
+				m.run(c.hook, m.event(c.event, "message", fmt.Sprint(i), "last_assistant_message", fmt.Sprint(i)))
+			}
+		})
 	}
-	report(b, "process", ds)
-}
-
-// BenchmarkSuppressedNotification is the notification that every idle minute brings.
-func BenchmarkSuppressedNotification(b *testing.B) {
-	w := benchWorld(b)
-	event := recorded(b, "timing-09-Notification")
-	w.bench(b, notify, func(int) []byte { return event })
-}
-
-func BenchmarkSubagentStopChatHanging(b *testing.B) {
-	w := hanging(b)
-	w.bench(b, notify, func(i int) []byte {
-		return recorded(b, "plan-12-SubagentStop", "last_assistant_message", "sub text "+strconv.Itoa(i))
-	})
-}
-
-// BenchmarkPermissionPromptChatHanging reads the end of a transcript of many megabytes.
-func BenchmarkPermissionPromptChatHanging(b *testing.B) {
-	w := hanging(b)
-	path := w.dir + "/long.jsonl"
-	writeFile(b, path, longTranscript())
-	w.bench(b, notify, func(i int) []byte {
-		return recorded(b, "timing-05-Notification", "message", strconv.Itoa(i), "transcript_path", path)
-	})
-}
-
-func BenchmarkStopChatHanging(b *testing.B) {
-	w := hanging(b)
-	w.run(sessionHook, w.event("single-01-SessionStart"))
-	w.bench(b, sessionHook, func(i int) []byte { return w.event("single-07-Stop", "prompt_id", strconv.Itoa(i)) })
-}
-
-func BenchmarkSessionEndChatHanging(b *testing.B) {
-	w := hanging(b)
-	w.bench(b, sessionHook, func(i int) []byte {
-		id := "session-" + strconv.Itoa(i)
-		w.run(sessionHook, w.event("single-07-Stop", "session_id", id))
-		return w.event("timing-10-SessionEnd", "session_id", id)
-	})
-}
-
-// BenchmarkSessionStart is in a git repository: git is asked for branch and commit.
-func BenchmarkSessionStart(b *testing.B) {
-	w := benchWorld(b)
-	w.repository()
-	w.bench(b, sessionHook, func(i int) []byte { return w.event("single-01-SessionStart", "session_id", "session-"+strconv.Itoa(i)) })
 }
 
 // longTranscript is 8 MB of one turn: tools with long results, and a command that waits.
-func longTranscript() string {
-	var long []byte
-	result := make([]byte, 8000)
-	for i := range result {
-		result[i] = 'x'
+func longTranscript(b *testing.B) string {
+	var long strings.Builder
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		long.WriteString(assistantLine(b, time.Now(), call(id, "Read", map[string]any{"file_path": "/home/dev/a.go"})))
+		long.WriteString(strings.Replace(entryLine(b, "user", time.Now(), result(id)), "done", strings.Repeat("x", 8000), 1))
 	}
-	for i := 0; len(long) < 8<<20; i++ {
-		id := strconv.Itoa(i)
-		long = append(long, `{"type":"assistant","message":{"id":"msg_`+id+`","content":[{"type":"tool_use","id":"`+id+`","name":"Read","input":{"file_path":"/home/dev/a.go"}}]}}`+"\n"...)
-		long = append(long, `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+string(result)+`"}]}}`+"\n"...)
-	}
-	return string(long) + `{"type":"assistant","message":{"id":"msg_last","content":[{"type":"tool_use","id":"last","name":"Bash","input":{"command":"make"}}]}}` + "\n"
+	long.WriteString(assistantLine(b, time.Now(), call("last", "Bash", map[string]any{"command": "make"})))
+	return long.String()
 }
 
-// BenchmarkBesidePythonNotification runs our hook and the Python hook of the first design in turn, with a notification that
-// is suppressed and with one that is sent. The other posts before it returns; ours has it done.
-func BenchmarkBesidePythonNotification(b *testing.B) {
-	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // not a version manager's shim
-	if err != nil {
-		b.Skip("needs python3: ", err)
+// BenchmarkGate is a decision with 1,000 markers lying around: of other sessions, and of this one, where none proves anything
+// (each is read), where only the oldest does, and where the newest does.
+func BenchmarkGate(b *testing.B) {
+	for _, c := range []struct {
+		name, session string
+		proof         int // which marker is pending; -1 for none
+	}{{"Others", "sess-2", -1}, {"OwnNoneProves", "sess-1", -1}, {"OwnOldestProves", "sess-1", 0}, {"OwnNewestProves", "sess-1",
+		999}} {
+		b.Run(c.name, func(b *testing.B) {
+			m := newGate(b)
+			for i := range 1000 {
+				q := &state.Question{
+					QuestionID: fmt.Sprintf("ask-%s-%08x", c.session, i), SessionID: c.session, Mode: state.Deny, Status: state.Resolved,
+					AskedAt: time.Now().Add(-time.Hour), Questions: []state.Prompt{{Question: strings.Repeat("Which one? ", 50)}},
+				}
+				q.ResolvedAt = &q.AskedAt
+				if i == c.proof {
+					q.Status, q.AskedAt = state.Pending, time.Now()
+				}
+				text, err := json.Marshal(q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.put(m.markerPath(q.QuestionID), string(text))
+				age(b, m.markerPath(q.QuestionID), time.Duration(1000-i)*time.Millisecond)
+			}
+			for b.Loop() {
+				m.run(gateHook, m.event("single-07-Stop"))
+			}
+		})
 	}
-	w := benchWorld(b)
-	suppressed := firstForm(b, "idle", "Idle", "Waiting.", "")
-	var ours, py, oursSent, pySent []time.Duration
-	for i := 0; b.Loop(); i++ {
-		sent := firstForm(b, "subagent_complete", "Subagent finished", "Number "+strconv.Itoa(i), "tester")
-		ours = append(ours, once(b, w.environ(), suppressed, program, "hook", notify))
-		py = append(py, once(b, w.environ(), suppressed, strings.TrimSpace(string(python)), "../e2e/bench/notification.py"))
-		oursSent = append(oursSent, once(b, w.environ(), sent, program, "hook", notify))
-		w.stopFlushers()
-		pySent = append(pySent, once(b, w.environ(), sent, strings.TrimSpace(string(python)), "../e2e/bench/notification.py"))
-	}
-	report(b, "suppressed", ours)
-	report(b, "python-suppressed", py)
-	report(b, "sent", oursSent)
-	report(b, "python-sent", pySent)
-	b.ReportMetric(ms(median(py))/ms(median(ours)), "python/ours-suppressed")
-	b.ReportMetric(ms(median(pySent))/ms(median(oursSent)), "python/ours-sent")
-	b.ReportMetric(0, "ns/op")
 }

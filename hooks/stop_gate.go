@@ -1,17 +1,13 @@
 package hooks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -38,7 +34,7 @@ type finding struct {
 
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
 // next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
-func (h *Hook) stopGate(ctx context.Context, e *Event) error {
+func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.HookEventName != "Stop" {
 		return nil
 	}
@@ -56,47 +52,34 @@ func (h *Hook) stopGate(ctx context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
-	markers := h.markerFolders()
-	defer func() {
-		for _, folder := range markers {
-			folder.Close()
-		}
-	}()
-	blocked := false
 	if again := string(news.Again); again == "" || again == "false" || again == "null" {
-		var out map[string]string
-		out, blocked = h.decide(e, h.findings(e, news, markers))
+		out, blocked := h.decide(e, h.findings(e, news))
 		if len(out) > 0 {
 			if err := h.Print(out); err != nil {
-				h.log.Error().Err(err).Msg("the session stops all the same")
-				blocked = false
+				return fmt.Errorf("the session stops all the same: %w", err)
 			}
 		}
+		if blocked {
+			return nil
+		}
 	}
-	var err error
-	if !blocked {
-		err = h.tellStop(ctx, e, news)
-	}
-	for _, folder := range markers {
-		h.tidyMarkers(folder)
-	}
-	return err
+	return h.tellStop(e, news)
 }
 
 // findings are what the checks that are made have against the session's stopping.
-func (h *Hook) findings(e *Event, news gateNews, markers []*state.MarkerFolder) (found []finding) {
+func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
 	for _, check := range []struct {
 		name string
-		look func() *finding
+		find func() *finding
 	}{
-		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news, markers) }},
+		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news) }},
 		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
 	} {
 		level := h.asked.rules.StopGate[check.name]
 		if level != state.GateOn && level != state.GateAdvice {
 			continue
 		}
-		if f := check.look(); f != nil {
+		if f := check.find(); f != nil {
 			f.level = level
 			found = append(found, *f)
 		}
@@ -116,7 +99,7 @@ func (h *Hook) decide(e *Event, found []finding) (out map[string]string, block b
 	}
 	out = map[string]string{}
 	if len(reasons) > 0 {
-		ok, err := state.CountGateBlock(state.UserState(h.Env), e.SessionID, time.Now(), mostBlocks, blocksWithin)
+		ok, err := state.SessionsIn(state.UserState(h.Env)).CountGateBlock(e.SessionID, time.Now(), mostBlocks, blocksWithin)
 		why := fmt.Sprintf("it was sent back %d times within a minute", mostBlocks)
 		if err != nil {
 			why = "how often it was sent back cannot be written down"
@@ -151,12 +134,9 @@ func (h *Hook) sessions(e *Event) []string {
 // recently is how long a question, or its answer, lets its session stop.
 const recently = 30 * time.Minute
 
-// mostPassedOver bounds how many files that are no markers are logged one by one.
-const mostPassedOver = 50
-
 // checkQuestion finds fault with a session whose person was not asked anything lately.
-func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFolder) *finding {
-	if h.wasAsked(e, markers, string(news.Transcript)) {
+func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
+	if h.wasAsked(e, string(news.Transcript)) {
 		return nil
 	}
 	how := "The dialog is drawn in the terminal."
@@ -168,7 +148,7 @@ func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFol
 		how = "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
 	}
 	return &finding{
-		forClaude: "The user was not asked anything within " + poller.Spoken(recently) + ", so do not stop yet. " +
+		forClaude: "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +
 			"Ask with the AskUserQuestion tool what comes next, with two to four concrete options, " +
 			"and say briefly what is done and what is open. " + how,
 		forPerson: "Claude stops without having asked you what comes next.",
@@ -177,25 +157,20 @@ func (h *Hook) checkQuestion(e *Event, news gateNews, markers []*state.MarkerFol
 
 // wasAsked says whether the person was asked something: in a space, by a marker; or in the terminal, by a question that our
 // hooks wrote down, or by the transcript where they did not.
-func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript string) bool {
+func (h *Hook) wasAsked(e *Event, transcript string) bool {
 	now, sessions := time.Now(), h.sessions(e)
-	for _, folder := range markers {
-		asked, bad := folder.Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack), func(m *state.Proof) (bool, error) {
-			return askedInSpace(m, now)
-		})
+	for _, dir := range h.stateDirs() {
+		asked, bad := state.MarkersIn(dir).Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack),
+			func(q *state.Question, written time.Time) (bool, error) { return askedInSpace(q, written, now) })
 		if h.passedOver(bad); asked {
 			return true
 		}
-	}
-	for _, dir := range h.stateDirs() {
-		folder, err := state.QuestionsIn(dir).OpenMarkers()
-		if err != nil {
-			continue // the other hooks say so, and of what is broken in it, too
-		}
-		asked, _ := folder.Find(sessions, now.Add(-recently-state.MarkerSlack), func(m *state.Proof) (bool, error) {
-			return m.Status != state.Expired && within(now, m.AskedAt, recently), nil
-		})
-		if folder.Close(); asked {
+		// Of what is broken among the questions the other hooks speak.
+		asked, _ = state.QuestionsIn(dir).Find(sessions, now.Add(-recently-state.MarkerSlack),
+			func(q *state.Question, _ time.Time) (bool, error) {
+				return q.Status != state.Expired && within(now, q.AskedAt, recently), nil
+			})
+		if asked {
 			return true
 		}
 	}
@@ -203,40 +178,27 @@ func (h *Hook) wasAsked(e *Event, markers []*state.MarkerFolder, transcript stri
 	return err == nil && askedInTurn(tail)
 }
 
-// markerFolders opens the folders that this project's markers may be in.
-func (h *Hook) markerFolders() (folders []*state.MarkerFolder) {
-	for _, dir := range h.stateDirs() {
-		folder, err := state.MarkersIn(dir).OpenMarkers()
-		if err != nil {
-			h.log.Error().Err(err).Msg("markers not looked at")
-			continue
-		}
-		folders = append(folders, folder)
+// askedInSpace says whether a marker lets its session stop; written is when its file was.
+func askedInSpace(q *state.Question, written, now time.Time) (bool, error) {
+	if q.AskedAt.After(now.Add(state.MarkerSlack)) {
+		return false, fmt.Errorf("it is from the future: asked_at is %s", q.AskedAt.Format(time.RFC3339))
 	}
-	return folders
-}
-
-// askedInSpace says whether a marker lets its session stop.
-func askedInSpace(m *state.Proof, now time.Time) (bool, error) {
-	if m.AskedAt.After(now.Add(state.MarkerSlack)) {
-		why := fmt.Errorf("it is from the future: asked_at is %s", m.AskedAt.Format(time.RFC3339))
-		return false, &state.Corrupt{Path: m.Path, Err: why}
-	}
-	switch m.Status {
+	asked := within(now, q.AskedAt, recently)
+	switch q.Status {
 	case state.Pending:
-		return within(now, m.AskedAt, recently), nil
+		return asked || q.Unread() && within(now, written, recently), nil // another program wrote the reply into it
 	case state.TimedOut: // asked in vain: there is nothing more to do about it
-		return within(now, m.AskedAt, state.MaxAge), nil
+		return within(now, q.AskedAt, state.MaxAge), nil
 	case state.Answered, state.Resolved:
-		answered := m.ResolvedAt
-		if answered.IsZero() {
-			answered = m.Written
+		answered := written
+		if q.ResolvedAt != nil {
+			answered = *q.ResolvedAt
 		}
-		return within(now, m.AskedAt, recently) || within(now, answered, recently), nil
+		return asked || within(now, answered, recently), nil
 	case state.Cancelled, state.Abandoned, state.Expired:
 		return false, nil
 	}
-	return within(now, m.Written, recently), nil // another program's word
+	return within(now, written, recently), nil // another program's word
 }
 
 // within says whether then is less than so long ago, or just ahead.
@@ -245,100 +207,21 @@ func within(now, then time.Time, long time.Duration) bool {
 	return ago >= -state.MarkerSlack && ago < long
 }
 
-// passedOver logs what a look at markers did not understand, a line each, and not again with every look of a process.
-func (h *Hook) passedOver(bad []error) {
-	if h.passed == nil {
-		h.passed = map[string]bool{}
-	}
-	bad = slices.DeleteFunc(bad, func(err error) bool {
-		known := h.passed[err.Error()]
-		h.passed[err.Error()] = true
-		return known
-	})
-	for _, err := range bad[:min(len(bad), mostPassedOver)] {
-		h.log.Warn().Err(err).Msg("marker passed over")
-	}
-	if more := len(bad) - mostPassedOver; more > 0 {
-		h.log.Warn().Int("more", more).Msg("markers passed over")
-	}
-}
-
-// besides is how long after one hook of an event another one of the same event can run.
-const besides = 2 * time.Second
-
-// tellStop has the summary of a session that stops sent, once: such a session mostly stays open for days. Its end brings
-// another one only if there were turns since.
-func (h *Hook) tellStop(ctx context.Context, e *Event, news gateNews) error {
+// tellStop has the summary of a session that stops sent, once for each of its starts: such a session mostly stays open for days.
+// Its end brings another one only where there were turns since.
+func (h *Hook) tellStop(e *Event, news gateNews) error {
 	cfg := h.asked.cfg
-	if cfg.WebhookURL == "" && cfg.WebhookCommand == "" || cfg.ReportRule(string(gchat.SessionEnded)) == state.ReportOff {
+	if !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
 		return nil
 	}
 	if len(news.Tasks) > 0 { // a pause: they wake it
 		return nil
 	}
-	l, err := h.ledgers().Load(e.SessionID)
-	if err == nil {
-		if told, waiting := h.ledgers().AtGate(l); told {
-			if waiting { // the hook that wrote it may have been killed before it had it sent
-				h.wake()
-			}
-			return nil
-		}
-	}
-	chat, err := poller.ChatOf(cfg)
+	err := h.owe(e, news.sessionNews, "stopped; the session is still open", func(s *state.Session) bool {
+		return s.ToldSummary.IsZero() && s.OwesSummary.IsZero()
+	})
 	if err != nil {
 		return fmt.Errorf("tell of the stop: %w", err)
 	}
-	// gchat-session-event, which runs beside this, counts the turn that ends now. Where prompts have ids a turn counts once;
-	// else that hook may be about to count it.
-	uncounted := 0
-	if l == nil || e.PromptID != "" {
-		if err := h.turnEnd(ctx, e, news.sessionNews, cfg); err != nil {
-			return fmt.Errorf("tell of the stop: %w", err)
-		}
-	} else if l.Turns == 0 || time.Since(l.LastSeen).Abs() > besides {
-		uncounted = 1
-	}
-	stopped, err := h.ledgers().StopAtGate(e.SessionID, time.Now(), func(l *state.Ledger) {
-		l.Turns += uncounted
-		l.Chat, l.Reason = chat, "stopped; the session is still open"
-		l.TranscriptPath = cmp.Or(string(news.Transcript), l.TranscriptPath)
-	})
-	if stopped {
-		h.wake()
-	}
-	return err
-}
-
-// What a gate tidies each time, so that it stays quick: files that it looks at, that it removes, and open questions that it
-// ends first, which waits for the disk.
-const (
-	mostLookedAt = 48
-	mostRemoved  = 32
-	mostExpired  = 2
-)
-
-// tidyMarkers removes markers of ours that are a day old, the closed ones first. The decision is out by now.
-func (h *Hook) tidyMarkers(folder *state.MarkerFolder) {
-	old, bad := folder.Old(time.Now(), mostLookedAt)
-	h.passedOver(bad)
-	expired := 0
-	for _, m := range old[:min(len(old), mostRemoved)] {
-		if m.Status.Open() {
-			if expired++; expired > mostExpired {
-				break // the closed ones came first
-			}
-			if ended, err := h.poller.Close(m.Path, state.Expired, "age", nil); err != nil || !ended {
-				h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not ended")
-				continue
-			}
-			m.Status = state.Expired
-		}
-		if err := folder.Remove(m); err != nil {
-			h.log.Warn().Err(err).Str("question", m.QuestionID).Msg("old marker not removed")
-		}
-	}
-	if expired > 0 {
-		h.wake() // their threads are told
-	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package hooks_test
+package hooks
 
 import (
 	"encoding/json"
@@ -12,15 +12,13 @@ import (
 	"gchat-hooks/state"
 )
 
-const stopGate = "gchat-stop-gate"
-
-// gateWorld is a machine whose sessions are in deny mode, and so guarded; they tell nobody of their end.
-func gateWorld(t testing.TB) *world {
+// newGate is a machine whose session is in deny mode, and so guarded.
+func newGate(t testing.TB) *machine {
 	t.Helper()
-	w := newWorld(t)
-	w.env["GCHAT_ASK_MODE"] = "deny"
-	w.config(`{"reports":{"session_end":"off"}}`)
-	return w
+	m := newMachine(t)
+	delete(m.env, "CLAUDE_SESSION_ID")
+	m.env["GCHAT_ASK_MODE"] = "deny"
+	return m
 }
 
 // verdict is what the gate printed.
@@ -31,39 +29,40 @@ type verdict struct {
 }
 
 // stop lets the session sess-1 stop, with some members of its event set.
-func (w *world) stop(kv ...any) (v verdict) {
-	w.Helper()
-	out := w.run(stopGate, with(w.TB, w.event("single-07-Stop"), kv...))
+func (m *machine) stop(kv ...any) (v verdict) {
+	m.Helper()
+	out := m.run(gateHook, setMembers(m.TB, m.event("single-07-Stop"), kv...))
 	if out == "" {
 		return v
 	}
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil || d.More() {
-		w.Fatalf("printed %q: %v", out, err)
+		m.Fatalf("printed %q: %v", out, err)
 	}
 	if v == (verdict{}) || (v.Decision != "" && v.Decision != "block") || (v.Decision == "") != (v.Reason == "") {
-		w.Fatalf("printed %q", out)
+		m.Fatalf("printed %q", out)
 	}
 	return v
 }
 
-func (w *world) markerPath(name string) string {
-	return filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
+func (m *machine) markerPath(name string) string {
+	return filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", name+".json")
 }
 
 // marker writes one as a program of the first design does, with some members set; nil takes one away.
-func (w *world) marker(id, session, status string, asked time.Time, kv ...any) string {
-	w.Helper()
+func (m *machine) marker(id, session, status string, asked time.Time, kv ...any) string {
+	m.Helper()
 	b, err := json.Marshal(map[string]any{
-		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id, "status": status,
+		"question_id": id, "session_id": session, "asked_at": asked.UTC().Format("2006-01-02T15:04:05Z"), "gchat_thread_key": id,
+		"status":    status,
 		"questions": []any{map[string]any{"question": "What is \"next\"?", "header": "Next", "options": []any{}, "multiSelect": false}},
 	})
 	if err != nil {
-		w.Fatal(err)
+		m.Fatal(err)
 	}
-	writeFile(w.TB, w.markerPath(id), string(with(w.TB, b, kv...)))
-	return w.markerPath(id)
+	m.put(m.markerPath(id), string(setMembers(m.TB, b, kv...)))
+	return m.markerPath(id)
 }
 
 // age sets a file's time of writing.
@@ -94,9 +93,12 @@ func TestGateMarkers(t *testing.T) {
 		"pending, of the session's name":       {"system3-main", "pending", minute, nil, false},
 		"pending, of another session":          {"sess-2", "pending", minute, nil, true},
 		"pending, of a session that begins so": {"sess-12", "pending", minute, nil, true},
-		"pending, ours":                        {"sess-1", "pending", minute, []any{"mode", "deny", "gchat_thread_name", "spaces/S/threads/T", "resolved_at", nil, "denied", true}, false},
-		"pending, no zone":                     {"sess-1", "pending", minute, []any{"asked_at", now.Add(-minute).UTC().Format("2006-01-02T15:04:05.000000")}, false},
-		"pending, another zone":                {"sess-1", "pending", minute, []any{"asked_at", now.Add(-minute).In(time.FixedZone("", 5*3600)).Format(time.RFC3339)}, false},
+		"pending, ours": {"sess-1", "pending", minute, []any{"mode", "deny", "gchat_thread_name",
+			"spaces/S/threads/T", "resolved_at", nil, "denied", true}, false},
+		"pending, no zone": {"sess-1", "pending", minute, []any{"asked_at",
+			now.Add(-minute).UTC().Format("2006-01-02T15:04:05.000000")}, false},
+		"pending, another zone": {"sess-1", "pending", minute, []any{"asked_at",
+			now.Add(-minute).In(time.FixedZone("", 5*3600)).Format(time.RFC3339)}, false},
 		"timeout":                              {"sess-1", "timeout", 31 * minute, nil, false},
 		"timeout 23 hours ago":                 {"sess-1", "timeout", 23 * hour, nil, false},
 		"timeout 25 hours ago":                 {"sess-1", "timeout", 25 * hour, nil, true},
@@ -105,26 +107,25 @@ func TestGateMarkers(t *testing.T) {
 		"resolved now, asked long ago":         {"sess-1", "resolved", 5 * hour, []any{"resolved_at", at(minute)}, false},
 		"resolved long ago":                    {"sess-1", "resolved", 5 * hour, []any{"resolved_at", at(hour)}, true},
 		"resolved, when is in the file's time": {"sess-1", "resolved", 5 * hour, nil, false},
-		"answered":                             {"sess-1", "answered", 5 * hour, nil, false},
+		"answered":                             {"sess-1", "answered", 5 * hour, []any{"answer", "2"}, false},
 		"asked and resolved lately":            {"sess-1", "resolved", 29 * minute, nil, false},
 		"cancelled":                            {"sess-1", "cancelled", minute, nil, true},
 		"abandoned":                            {"sess-1", "abandoned", minute, nil, true},
 		"expired":                              {"sess-1", "expired", minute, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			w.env["CLAUDE_SESSION_ID"] = "system3-main"
-			path := w.marker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
-			v := w.stop()
+			m := newGate(t)
+			m.env["CLAUDE_SESSION_ID"] = "system3-main"
+			path := m.marker("ask-"+c.session+"-0a1b2c3d", c.session, c.status, now.Add(-c.asked), c.kv...)
+			v := m.stop()
 			if (v.Decision == "block") != c.block || v.SystemMessage != "" {
 				t.Errorf("said %+v", v)
 			}
 			if c.block && (!strings.Contains(v.Reason, "AskUserQuestion") || !strings.Contains(v.Reason, "Google Chat")) {
 				t.Errorf("the reason does not say what to do: %q", v.Reason)
 			}
-			if future := strings.Contains(name, "future"); future != (strings.Count(w.log(), "from the future") == 1) {
-				t.Errorf("log: %s", w.log())
+			if future := strings.Contains(name, "future"); future != (strings.Count(m.log(), "from the future") == 1) {
+				t.Errorf("log: %s", m.log())
 			}
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("a marker of today is gone: %v", err)
@@ -136,23 +137,19 @@ func TestGateMarkers(t *testing.T) {
 // What another program's marker does not say, or says in a word that we do not know, its file's time says.
 func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	for name, kv := range map[string][]any{
-		"no asked_at":                   {"asked_at", nil},
-		"no asked_at, but forwarded_at": {"asked_at", nil, "forwarded_at", "2026-02-21T10:30:00.123456+00:00"},
-		"asked_at is no time":           {"asked_at", "just now"},
-		"no asked_at, answered":         {"asked_at", nil, "status", "answered", "answer", "2"},
-		"a status of its own":           {"status", "auth_failed"},
-		"a status of its own, no time":  {"status", "forwarded", "asked_at", nil},
-		"no status":                     {"status", nil},
-		"closed in a word of its own":   {"status", "resolved", "closed_as", "pondered"},
+		"no asked_at":                  {"asked_at", nil},
+		"no asked_at, answered":        {"asked_at", nil, "status", "answered", "answer", "2"},
+		"a status of its own":          {"status", "auth_failed"},
+		"a status of its own, no time": {"status", "forwarded", "asked_at", nil},
+		"closed in a word of its own":  {"status", "resolved", "closed_as", "pondered"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			for block, written := range map[bool]time.Duration{false: 29 * time.Minute, true: 31 * time.Minute} {
-				w := gateWorld(t)
-				w.env["CLAUDE_SESSION_ID"] = "system3-main"
-				path := w.marker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
+				m := newGate(t)
+				m.env["CLAUDE_SESSION_ID"] = "system3-main"
+				path := m.marker("system3-main-0a1b2c3d", "system3-main", "pending", time.Now().Add(-5*time.Hour), kv...)
 				age(t, path, written)
-				if v := w.stop(); (v.Decision == "block") != block {
+				if v := m.stop(); (v.Decision == "block") != block {
 					t.Errorf("written %s ago: said %+v", written, v)
 				}
 			}
@@ -167,20 +164,21 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 		status state.Status
 		block  bool
 	}{
-		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1", state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
+		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1",
+			state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
 		"of the other session": {"sess-2", state.Pending, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			w.env["CLAUDE_SESSION_ID"] = "system3-main"
-			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude, AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
+			m := newGate(t)
+			m.env["CLAUDE_SESSION_ID"] = "system3-main"
+			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude,
+				AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
 			b, err := json.Marshal(q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, w.markerPath(q.QuestionID), string(b))
-			if v := w.stop(); (v.Decision == "block") != c.block {
+			m.put(m.markerPath(q.QuestionID), string(b))
+			if v := m.stop(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -189,24 +187,23 @@ func TestGateMarkersOfThisVersion(t *testing.T) {
 
 // A marker may lie in the person's own state, and be called in another way.
 func TestGateMarkersElsewhere(t *testing.T) {
-	t.Parallel()
-	for name, path := range map[string]func(w *world) string{
-		"spare folder": func(w *world) string {
-			env := func(k string) string { return w.env[k] }
+	for name, path := range map[string]func(m *machine) string{
+		"spare folder": func(m *machine) string {
+			env := func(k string) string { return m.env[k] }
 			return filepath.Join(state.MarkersIn(state.SpareState(env)).Dir, "ask-sess-1-0a1b2c3d.json")
 		},
-		"other digits": func(w *world) string { return w.markerPath("ask-sess-1-x4k2m8") },
-		"another name": func(w *world) string { return w.markerPath("question") },
-		"state folder set": func(w *world) string {
-			w.env["GCHAT_STATE_DIR"] = filepath.Join(w.dir, "elsewhere")
-			return filepath.Join(w.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask", "ask-sess-1-0a1b2c3d.json")
+		"other digits": func(m *machine) string { return m.markerPath("ask-sess-1-x4k2m8") },
+		"another name": func(m *machine) string { return m.markerPath("question") },
+		"state folder set": func(m *machine) string {
+			m.env["GCHAT_STATE_DIR"] = filepath.Join(m.dir, "elsewhere")
+			return filepath.Join(m.env["GCHAT_STATE_DIR"], "gchat-forwarded-ask", "ask-sess-1-0a1b2c3d.json")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
-			writeFile(t, path(w), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`, time.Now().UTC().Format(time.RFC3339)))
-			if v := w.stop(); v != (verdict{}) {
+			m := newGate(t)
+			m.put(path(m), fmt.Sprintf(`{"question_id":"q","session_id":"sess-1","status":"pending","asked_at":%q}`,
+				time.Now().UTC().Format(time.RFC3339)))
+			if v := m.stop(); v != (verdict{}) {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -220,17 +217,20 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 		asked           time.Duration
 		block           bool
 	}{
-		"pending": {"pending", "sess-1", time.Minute, false}, "resolved": {"resolved", "sess-1", 29 * time.Minute, false}, "cancelled": {"cancelled", "sess-1", time.Minute, false},
-		"expired": {"expired", "sess-1", time.Minute, true}, "long ago": {"resolved", "sess-1", 31 * time.Minute, true}, "another session's": {"resolved", "sess-2", time.Minute, true},
-		"from the future": {"pending", "sess-1", -time.Hour, true},
+		"pending": {"pending", "sess-1", time.Minute, false}, "resolved": {"resolved", "sess-1", 29 * time.Minute, false},
+		"cancelled": {"cancelled", "sess-1", time.Minute, false},
+		"expired":   {"expired", "sess-1", time.Minute, true}, "long ago": {"resolved", "sess-1", 31 * time.Minute, true},
+		"another session's": {"resolved", "sess-2", time.Minute, true},
+		"from the future":   {"pending", "sess-1", -time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gateWorld(t)
+			m := newGate(t)
 			asked := time.Now().Add(-c.asked)
-			writeFile(t, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json", c.session, asked.Unix())),
-				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status, asked.UTC().Format(time.RFC3339)))
-			if v := w.stop(); (v.Decision == "block") != c.block {
+			m.put(filepath.Join(m.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "pending-questions", fmt.Sprintf("%s-%d.json",
+				c.session, asked.Unix())),
+				fmt.Sprintf(`{"question_id":"0a1b2c3d","session_id":%q,"status":%q,"asked_at":%q}`, c.session, c.status,
+					asked.UTC().Format(time.RFC3339)))
+			if v := m.stop(); (v.Decision == "block") != c.block {
 				t.Errorf("said %+v", v)
 			}
 		})
@@ -238,15 +238,91 @@ func TestGateQuestionsInTheTerminal(t *testing.T) {
 }
 
 func TestGateReadsTheTranscript(t *testing.T) {
-	t.Parallel()
-	w := gateWorld(t)
+	m := newGate(t)
 	for file, block := range map[string]bool{"single": false, "discussed": false, "denied": true} {
 		path, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "transcripts", file+".jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := w.stop("transcript_path", path); (v.Decision == "block") != block {
+		if v := m.stop("transcript_path", path); (v.Decision == "block") != block {
 			t.Errorf("%s: said %+v", file, v)
 		}
 	}
 }
+
+// A session that may stop is told of once for each of its starts; its end is told of by the session's own hook.
+func TestGateOwesTheSummaryOnce(t *testing.T) {
+	m := newGate(t)
+	m.marker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
+	pass := func() *state.Session {
+		t.Helper()
+		if v := m.stop("last_assistant_message", "All done."); v != (verdict{}) {
+			t.Errorf("said %+v", v)
+		}
+		return m.session()
+	}
+	s := pass()
+	if s.OwesSummary.IsZero() || !s.Running() || s.Reason != "stopped; the session is still open" || s.LastWords != "All done." {
+		t.Errorf("after the first: %+v", s)
+	}
+	owed := s.OwesSummary
+	if s = pass(); !s.OwesSummary.Equal(owed) {
+		t.Errorf("still owed, and owed anew: %+v", s)
+	}
+	m.change(func(s *state.Session) { s.OwesSummary, s.ToldSummary = time.Time{}, owed })
+	m.run(sessionHook, m.event("single-01-SessionStart", "source", "compact"))
+	if s = pass(); !s.OwesSummary.IsZero() {
+		t.Errorf("told already: %+v", s)
+	}
+	m.run(sessionHook, m.event("single-01-SessionStart", "source", "resume"))
+	if s = pass(); s.OwesSummary.IsZero() {
+		t.Errorf("after a new start: %+v", s)
+	}
+}
+
+// The transcript of a session that just stopped lags: its last answer may be missing.
+func TestSummaryOfAStop(t *testing.T) {
+	m := newGate(t)
+	m.marker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
+	m.put(filepath.Join(m.dir, "sess-1.jsonl"), entryLine(t, "user", time.Now(), "go"))
+	m.stop("last_assistant_message", "All done.")
+	m.change(func(s *state.Session) { s.Name = "orch-epic4" })
+	want := "(session_end) orch-epic4\nTurns: 1\nReason: stopped; the session is still open\nLast words: All done."
+	if text, turns := m.summary(); text != want || turns != 1 {
+		t.Errorf("%d turns, got %q\nwant %q", turns, text, want)
+	}
+}
+
+func TestGateOwesNoSummary(t *testing.T) {
+	task := []any{map[string]any{"id": "1", "status": "running"}}
+	for name, c := range map[string]struct {
+		set  func(m *machine)
+		stop []any
+		owes bool
+	}{
+		"passed":            {func(*machine) {}, nil, true},
+		"sent back once":    {func(m *machine) { m.dropMarker() }, []any{"stop_hook_active", true}, true},
+		"advised":           {func(m *machine) { m.dropMarker(); m.env["GCHAT_STOP_GATE"] = "advice" }, nil, true},
+		"sent back":         {func(m *machine) { m.dropMarker() }, nil, false},
+		"no gate":           {func(m *machine) { m.env["GCHAT_STOP_GATE"] = "off" }, nil, false},
+		"turned off":        {func(m *machine) { m.config(`{"reports":{"session_end":"off"}}`) }, nil, false},
+		"no space":          {func(m *machine) { delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL") }, nil, false},
+		"a task still runs": {func(*machine) {}, []any{"background_tasks", task}, false},
+		"a subagent's":      {func(*machine) {}, []any{"agent_id", "a1"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newGate(t)
+			m.marker("ask-sess-1-0a1b2c3d", "sess-1", "pending", time.Now())
+			c.set(m)
+			m.stop(c.stop...)
+			if s := m.session(); (s != nil && !s.OwesSummary.IsZero()) != c.owes {
+				t.Errorf("session %+v", s)
+			}
+			if log := m.log(); strings.Contains(log, `"level":"error"`) {
+				t.Errorf("log: %s", log)
+			}
+		})
+	}
+}
+
+func (m *machine) dropMarker() { _ = os.Remove(m.markerPath("ask-sess-1-0a1b2c3d")) }

@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+
+	"gchat-hooks/state"
 )
 
 // tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
@@ -41,6 +42,8 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
+	IsError   bool            `json:"is_error"`
+	Content   words           `json:"content"`
 }
 
 // readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
@@ -54,51 +57,20 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	return e, blocks, true
 }
 
-// openRegular opens a file that another program names. It neither waits (a FIFO does) nor follows a link at its end, and
-// takes nothing but a regular file.
-func openRegular(path string) (f *os.File, size int64, err error) {
-	if !filepath.IsAbs(path) {
-		return nil, 0, fmt.Errorf("open %s: not an absolute path", filepath.Base(path))
+// openTranscript opens a session's transcript, which another program names: a plain file, by its absolute path.
+func openTranscript(path string) (f *os.File, size int64, err error) {
+	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
+		return nil, 0, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
 	}
-	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err != nil {
+	if f, err = state.OpenPlain(path, os.O_RDONLY); err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: not a regular file", filepath.Base(path))
-	}
 	if err != nil {
 		f.Close()
 		return nil, 0, err
 	}
 	return f, info.Size(), nil
-}
-
-// filesIn names at most so many entries of a folder; what is no folder has none.
-func filesIn(dir string, most int) []string {
-	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(most)
-	return names
-}
-
-var errNoTranscript = errors.New("not a transcript: its name does not end in .jsonl")
-
-// openTranscript opens a session's transcript.
-func openTranscript(path string) (*os.File, int64, error) {
-	if !strings.HasSuffix(path, ".jsonl") {
-		return nil, 0, errNoTranscript
-	}
-	return openRegular(path)
-}
-
-// pendingCalls are the last tool calls of a transcript that have no result yet, at most three.
-func pendingCalls(path string) ([]toolCall, error) {
-	tail, err := tailOf(path)
-	return pendingIn(tail), err
 }
 
 // tailOf reads the last lines of a transcript.

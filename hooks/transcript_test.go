@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -46,6 +47,11 @@ func transcript(t testing.TB, content string) string {
 	return path
 }
 
+func pendingCalls(path string) ([]toolCall, error) {
+	tail, err := tailOf(path)
+	return pendingIn(tail), err
+}
+
 func names(calls []toolCall) (got string) {
 	for _, c := range calls {
 		got += c.Name + ":" + c.ID + " "
@@ -60,6 +66,10 @@ func TestPendingCalls(t *testing.T) {
 	}
 	done := func(id string) string { return entryLine(t, "user", now, result(id)) }
 	said := func(text string) string { return entryLine(t, "user", now, text) }
+	message := func(id, nameID string) string {
+		name, callID, _ := strings.Cut(nameID, ":")
+		return strings.Replace(assistantLine(t, now, call(callID, name, nil)), `"message":{`, `"message":{"id":"`+id+`",`, 1)
+	}
 	for name, c := range map[string]struct{ lines, want string }{
 		"nothing":               {"", ""},
 		"one":                   {said("go") + bash("1"), "Bash:1"},
@@ -68,16 +78,17 @@ func TestPendingCalls(t *testing.T) {
 		"one of two":            {said("go") + bash("1") + bash("2") + done("1"), "Bash:2"},
 		"two in one message": {said("go") + assistantLine(t, now, call("1", "Read", nil), call("2", "Edit", nil)),
 			"Read:1 Edit:2"},
-		"at most three":       {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
-		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D", nil)), "B:2 C:3 D:4"},
-		"broken off before":   {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
-		"a call of the message before": {`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"1","name":"A"}]}}` + "\n" +
-			`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","id":"2","name":"B"}]}}` + "\n" +
-			`{"type":"assistant","isSidechain":true,"message":{"id":"m3","content":[{"type":"tool_use","id":"3","name":"C"}]}}`, "B:2 C:3"},
-		"the person spoke last":      {bash("1") + said("stop"), ""},
-		"half a line at the end":     {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
-		"garbage between":            {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
-		"members of other types":     {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
+		"at most three": {bash("1") + bash("2") + bash("3") + bash("4"), "Bash:2 Bash:3 Bash:4"},
+		"five in one message": {assistantLine(t, now, call("1", "A", nil), call("2", "B", nil), call("3", "C", nil), call("4", "D",
+			nil)), "B:2 C:3 D:4"},
+		"broken off before": {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
+		"a call of the message before": {message("m1", "A:1") + message("m2", "B:2") +
+			strings.Replace(message("m3", "C:3"), `"isSidechain":false`, `"isSidechain":true`, 1), "B:2 C:3"},
+		"the person spoke last":  {bash("1") + said("stop"), ""},
+		"half a line at the end": {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
+		"garbage between":        {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
+		"members of other types": {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":` +
+			`[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
 		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
 		"a call without an id":       {assistantLine(t, now, call("", "Bash", nil)), ""},
 		"a result that Claude wrote": {bash("1") + assistantLine(t, now, result("1")...), "Bash:1"},
@@ -115,7 +126,8 @@ func TestPendingCallsOfEveryVersion(t *testing.T) {
 
 // Only the end is read, and the line that its beginning cuts is passed over.
 func TestPendingCallsOfALongTranscript(t *testing.T) {
-	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) + strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
+	long := assistantLine(t, time.Now(), call("early", "Bash", nil)) +
+		strings.Repeat(`{"type":"progress","data":"`+strings.Repeat("x", 1000)+`"}`+"\n", 600)
 	calls, err := pendingCalls(transcript(t, long+assistantLine(t, time.Now(), call("late", "Bash", nil))))
 	if got := names(calls); got != "Bash:late" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -207,11 +219,13 @@ func TestTally(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.jsonl")
 	main := assistantLine(t, before, call("0", "Bash", nil)) +
-		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) +
+		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit",
+			map[string]any{"file_path": "/p/a.go"})) +
 		assistantLine(t, after, call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) + // once more, as a resumed session has it
 		entryLine(t, "user", after, `I am the "assistant"`) +
-		"half {\"assistant\"" + "\n" + strings.Repeat("x", maxLine+10) + `"assistant"` + "\n" +
-		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after, call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
+		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
+		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
+		call("3", "Write", map[string]any{"file_path": "/p/b.go"})))
 	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -223,11 +237,11 @@ func TestTally(t *testing.T) {
 		t.Fatal(err)
 	}
 	did := tallyOf(t.Context(), path, start)
-	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" || did.cut {
-		t.Errorf("tools %s, cut %v", got, did.cut)
+	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" {
+		t.Errorf("tools %s", got)
 	}
-	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.lastWords != "Done." {
-		t.Errorf("files %s, last words %q", got, did.lastWords)
+	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.last.Text != "Done." {
+		t.Errorf("files %s, last words %q", got, did.last.Text)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -236,7 +250,8 @@ func TestTally(t *testing.T) {
 
 func TestShorten(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"}, {"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
+		{"  short \n", "short"}, {strings.Repeat("ä", 20), strings.Repeat("ä", 5) + "…"}, {"1\n2\n3\n4", "1\n2\n3…"},
+		{"```\n1\n2\n3", "```\n1\n2…\n```"}, {"", ""},
 		{"0123456789\n", "0123456789"},
 	} {
 		if got := shorten(c.in, 11, 3); got != c.want {
@@ -247,8 +262,10 @@ func TestShorten(t *testing.T) {
 
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
-		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go", "__init__.py": "`__init__.py`", "*x*": "`*x*`",
-		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "", "日本_語": "`日本_語`", "&lt;": "`&lt;`",
+		"main": "main", "fix(x): it works, 100%": "fix(x): it works, 100%", "foo_test.go": "foo_test.go",
+		"__init__.py": "`__init__.py`", "*x*": "`*x*`",
+		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
+		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
@@ -269,7 +286,8 @@ func TestPromises(t *testing.T) {
 		t.Errorf("of an empty folder: %q", got)
 	}
 	for name, content := range map[string]string{
-		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`, "4.json": `{"status":`, "5.json": `{"status":7}`,
+		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`,
+		"4.json": `{"status":`, "5.json": `{"status":7}`,
 		"6.json": `{"status":"<users/all>\n` + strings.Repeat("x", 100) + `"}`, "notes.txt": "x", ".7.json": `{"status":"verified"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -299,13 +317,14 @@ func TestDuration(t *testing.T) {
 // A repository can name programs for git to start, and hold names that act elsewhere.
 func TestGitOfAHostileRepository(t *testing.T) {
 	repo := newRepository(t)
-	_, start := headOf(t.Context(), repo)
+	_, start := headOf(t.Context(), repo, gitBound)
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := filepath.Join(t.TempDir(), "evil")
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil}, {"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
+	for _, kv := range [][2]string{{"core.fsmonitor", evil}, {"diff.external", evil}, {"diff.x.textconv", evil},
+		{"diff.x.command", evil}, {"core.hooksPath", filepath.Dir(evil)},
 		{"core.pager", evil}, {"gpg.program", evil}, {"log.showSignature", "true"}, {"color.ui", "always"}} {
 		runGit(t, repo, "config", kv[0], kv[1])
 	}
@@ -319,7 +338,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
 	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if !ok || c.branch != "`<users/all>`" || c.commits != 1 || len(c.files) != 3 || c.stat != "3 files changed, 3 insertions(+)" {
+	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
+		c.stat != "3 files changed, 3 insertions(+)" {
 		t.Errorf("got %+v, %v", c, ok)
 	}
 	old := filepath.Join(repo, "was there before")
@@ -332,7 +352,8 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 || c.files[3] != "new and never added" {
+	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
 	if len(c.subjects) != 1 || c.subjects[0] != "[Session End] *x*" {
@@ -341,7 +362,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); c.commits != 0 || len(c.files) != 0 {
+	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {
@@ -352,14 +373,13 @@ func TestGitOfAHostileRepository(t *testing.T) {
 func TestGitThatHangs(t *testing.T) {
 	repo := newRepository(t)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin, "pid")+"; wait\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nsleep 1000 & echo $! > "+filepath.Join(bin,
+		"pid")+"; wait\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	hook := &Hook{Env: os.Getenv}
-	l := hook.begin(t.Context(), &Event{SessionID: "s", CWD: repo}, sessionNews{}, "startup")
-	if l.Commit != "" || l.Branch != "" {
-		t.Errorf("got %q %q", l.Branch, l.Commit)
+	if branch, commit := headOf(t.Context(), repo, gitQuick); branch != "" || commit != "" {
+		t.Errorf("got %q %q", branch, commit)
 	}
 	pid, err := os.ReadFile(filepath.Join(bin, "pid"))
 	if err != nil {
@@ -379,15 +399,26 @@ func TestGitThatHangs(t *testing.T) {
 func newRepository(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
+	initRepository(t, dir)
+	return dir
+}
+
+// initRepository makes a folder a git repository with a commit.
+func initRepository(t testing.TB, dir string) {
+	t.Helper()
 	runGit(t, dir, "init", "-qb", "main")
 	runGit(t, dir, "config", "user.name", "Dev")
 	runGit(t, dir, "config", "user.email", "dev@example.com")
-	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("a\n"), 0o600); err != nil {
+	commitFile(t, dir, "first", "a.go", "a\n")
+}
+
+func commitFile(t testing.TB, dir, subject, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runGit(t, dir, "add", "-A")
-	runGit(t, dir, "commit", "-qm", "first")
-	return dir
+	runGit(t, dir, "add", "--", file)
+	runGit(t, dir, "commit", "-qm", subject)
 }
 
 func runGit(t testing.TB, dir string, args ...string) {
@@ -406,7 +437,7 @@ func FuzzTranscriptTail(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte(assistantLine(f, time.Now(), call("1", "Bash", map[string]any{"command": "```\n<users/all>"}))))
-	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"AskUserQuestion","input":{"questions":[{}]}}]}}`))
+	f.Add([]byte(assistantLine(f, time.Now(), call("1", askTool, map[string]any{"questions": []any{nil}}))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		calls := pendingIn(b)
 		if len(calls) > 3 {
@@ -422,6 +453,9 @@ func FuzzTranscriptTail(f *testing.F) {
 			}
 		}
 		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
-		did.add(b, true)
+		for line := range bytes.Lines(b) {
+			did.add(line, true)
+			did.last.read(line)
+		}
 	})
 }

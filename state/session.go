@@ -41,6 +41,7 @@ type Session struct {
 	// OwesSummary is when the session stopped or ended whose summary its thread is owed; zero for none. ToldTurns is how many
 	// turns the last summary told of: an end after it brings another one only with more.
 	OwesSummary time.Time `json:"owes_summary,omitzero"`
+	LastWords   string    `json:"last_words,omitempty"` // at the stop that OwesSummary is of: the transcript may lag
 	ToldSummary time.Time `json:"told_summary,omitzero"`
 	ToldTurns   int       `json:"told_turns,omitempty"`
 
