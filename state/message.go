@@ -97,8 +97,9 @@ type Report struct {
 type Wake struct {
 	Program string   `json:"program"` // openclaw's path
 	Args    []string `json:"args"`
-	Path    string   `json:"path,omitempty"` // $PATH of the hook, under which openclaw finds node
-	To      string   `json:"to"`             // the agent's session: one message at a time goes there
+	Path    string   `json:"path,omitempty"`  // $PATH of the hook, under which openclaw finds node
+	To      string   `json:"to"`              // the agent's session: one message at a time goes there
+	Agent   string   `json:"agent,omitempty"` // what people call the agent
 	Trigger string   `json:"trigger,omitempty"`
 	Reply   bool     `json:"reply,omitempty"` // a hook waits for the agent's answer
 }
