@@ -15,16 +15,23 @@ import (
 )
 
 // seen is a pane that shows a recorded screen.
-func seen(t *testing.T, path string) sight {
+func seen(t *testing.T, path string) pane {
 	t.Helper()
 	styled, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain, _ := inject.Clean(string(styled))
-	s := sight{screen: string(styled), raw: strings.Split(strings.TrimRight(plain, "\n "), "\n")}
-	s.keep(100)
+	s := shown(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
+	s.Screen = string(styled)
 	return s
+}
+
+// shown is a pane with these lines, and no styles.
+func shown(lines []string) pane {
+	p := pane{Snapshot: inject.Snapshot{Lines: lines, Screen: strings.Join(lines, "\n") + "\n"}}
+	p.keep(100)
+	return p
 }
 
 // The screens of the measured versions, as they were recorded: what each is, its name says.
@@ -38,11 +45,11 @@ func TestStateOfRecordedScreens(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for name, want := range states {
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			f := fire{trigger: triggers["stop-hook"], sight: seen(t, path)}
+			f := fire{trigger: triggers["stop-hook"], pane: seen(t, path)}
 			if got := f.stateHint(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
-			if got := f.sight.pressure(50); got != "unknown" {
+			if got := f.pane.pressure(50); got != "unknown" {
 				t.Errorf("%s: pressure %s", path, got)
 			}
 		}
@@ -54,7 +61,7 @@ func TestStateOfTrustDialog(t *testing.T) {
 	for _, version := range []string{"2.1.329"} {
 		for _, name := range []string{"trust-00-trust", "trust-01-Down", "trust-02-60x15"} {
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			if got := (&fire{trigger: triggers["stop-hook"], sight: seen(t, path)}).stateHint(); got != menuState {
+			if got := (&fire{trigger: triggers["stop-hook"], pane: seen(t, path)}).stateHint(); got != menuState {
 				t.Errorf("%s: %s", path, got)
 			}
 		}
@@ -62,23 +69,16 @@ func TestStateOfTrustDialog(t *testing.T) {
 }
 
 // box is a screen of Claude Code's with lines above and below the input box.
-func box(above, below []string) sight {
+func box(above, below []string) pane {
 	rule := strings.Repeat("─", 40)
-	s := sight{raw: slices.Concat(above, []string{"", rule, "❯ ", rule}, below)}
-	s.screen = strings.Join(s.raw, "\n") + "\n"
-	s.keep(100)
-	return s
+	return shown(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
 }
 
 func TestStateHint(t *testing.T) {
-	plain := func(lines ...string) sight {
-		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
-		s.keep(100)
-		return s
-	}
+	plain := func(lines ...string) pane { return shown(lines) }
 	for name, c := range map[string]struct {
 		hook string
-		sight
+		pane
 		want string
 	}{
 		"a box":                            {"stop-hook", box([]string{"● Done."}, nil), idleState},
@@ -106,10 +106,10 @@ func TestStateHint(t *testing.T) {
 		"nothing known":                    {"stop-hook", plain("hello"), workingState},
 		"nothing known, but idle":          {"notification-idle-hook", plain("hello"), idleState},
 		"nothing known, but asked":         {"notification-permission-hook", plain("hello"), permissionState},
-		"no screen":                        {"session-end-hook", sight{}, errorState},
+		"no screen":                        {"session-end-hook", pane{}, errorState},
 		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
-		f := fire{trigger: triggers[c.hook], sight: c.sight}
+		f := fire{trigger: triggers[c.hook], pane: c.pane}
 		if got := f.stateHint(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -117,13 +117,9 @@ func TestStateHint(t *testing.T) {
 }
 
 func TestPressure(t *testing.T) {
-	plain := func(lines ...string) sight {
-		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
-		s.keep(100)
-		return s
-	}
+	plain := func(lines ...string) pane { return shown(lines) }
 	for name, c := range map[string]struct {
-		sight
+		pane
 		want string
 	}{
 		"a status line":               {box([]string{"● 99% done"}, []string{"  opus │ ████░░░░ 47%"}), "47% [OK]"},
@@ -147,7 +143,6 @@ func TestPressure(t *testing.T) {
 		"somebody else's left":        {box(nil, []string{"  5h 10% left | ctx 47%"}), "47% [OK]"},
 		"its word after it":           {box(nil, []string{"  47% ctx | 5h 90%"}), "47% [OK]"},
 		"its word after it, bare":     {box(nil, []string{"  47% ctx 90% 5h"}), "47% [OK]"},
-		"its word after it, model":    {box(nil, []string{"  opus 47% context 5h 90%"}), "47% [OK]"},
 		"its word after it, commas":   {box(nil, []string{"  opus, 47% of the context, 90% weekly"}), "47% [OK]"},
 		"its word after it, last":     {box(nil, []string{"  5h 90% | 47% ctx"}), "47% [OK]"},
 		"its word before it":          {box(nil, []string{"  5h 90% | ctx 47% | 7d 12%"}), "47% [OK]"},
@@ -160,7 +155,7 @@ func TestPressure(t *testing.T) {
 		"a part of a number":          {box(nil, []string{"  1234%"}), "unknown"},
 		"another program":             {plain("12%", "a", "b", "c", "d", "77%", ""), "77% [WARNING]"},
 		"too far up":                  {plain("12%", "a", "b", "c", "d", "e"), "unknown"},
-		"nothing":                     {sight{}, "unknown"},
+		"nothing":                     {pane{}, "unknown"},
 	} {
 		if got := c.pressure(50); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -202,7 +197,7 @@ func TestDelta(t *testing.T) {
 		}
 		was, is := append([]string{}, line()...), line()
 		old := slices.Clone(is)
-		fresh := newIn(was, is)
+		fresh, _ := newIn(was, is)
 		old = old[:0]
 		for i, l := range is {
 			if !fresh[i] {
@@ -264,15 +259,16 @@ func TestDeliverToChat(t *testing.T) {
 		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
 		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
 		all, _ := state.OutboxIn(w.user()).Waiting()
+		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageReport })
 		if len(all) != 2 || len(w.waiting()) != 2*agents {
 			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
 		}
-		first, second := all[0].Parts[0], all[1].Parts[0]
-		if !strings.Contains(first, "[Wake]") || !strings.Contains(first, "response_complete, working") || !strings.Contains(first, "*done*") || strings.Contains(first, "<users/all>") || !strings.Contains(first, "warden-main") {
-			t.Errorf("Chat gets %q", first)
+		first, second := all[0].Report, all[1].Report
+		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, working" || first.Text != "**done** <users/all>" {
+			t.Errorf("Chat gets %+v", first)
 		}
-		if !strings.Contains(second, "```\nQuestion: Which deployment approach should we use?") || all[0].Thread() == "" {
-			t.Errorf("Chat gets %q", second)
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {
+			t.Errorf("Chat gets %+v", second)
 		}
 	}
 }
