@@ -24,7 +24,7 @@ type content struct {
 const deltaLines = 40
 
 // content works out what there is to tell, and what will be known then. When in doubt, it is new.
-func (f *fire) content(said words, known *state.WakeMemory) content {
+func (f *fire) content(known *state.WakeMemory) content {
 	to := f.agent.to
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
@@ -35,6 +35,7 @@ func (f *fire) content(said words, known *state.WakeMemory) content {
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
+	said := f.lastWords(known)
 	c := content{new: always || f.pane.Screen == "" || to != known.To}
 	known.To = to
 	if said.text != "" {
@@ -78,17 +79,13 @@ type words struct {
 
 // lastWords is what Claude said last. Words of an earlier turn count where no message has carried them: they may be all that
 // this turn had to say, and a screen says less.
-func (f *fire) lastWords() words {
+func (f *fire) lastWords(known *state.WakeMemory) words {
 	path := text(f.news.Transcript)
 	if said := readable(text(f.news.LastWords)); said != "" {
 		return words{text: said}
 	}
 	if path == "" {
 		return words{}
-	}
-	known := state.WakeMemory{}
-	if f.session.Wake != nil {
-		known = *f.session.Wake
 	}
 	said, err := hooks.LastWords(path)
 	text := readable(said.Text)

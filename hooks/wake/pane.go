@@ -30,9 +30,9 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	defer cancel()
 	p.Snapshot, err = inject.TakeSnapshot(ctx, f.Env("TMUX"), f.Env("TMUX_PANE"), f.reg.mostLines())
 	p.answered = time.Now()
-	if err != nil && f.session.TmuxSession != "" {
-		f.Log().Warn().Err(err).Str("session", f.session.TmuxSession).Msg("tmux not asked; the message says nothing of the screen")
-		p.Snapshot, err = inject.Snapshot{Session: f.session.TmuxSession}, nil
+	if err != nil && f.last != "" {
+		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")
+		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
 	}
 	return p, err
 }
@@ -90,12 +90,6 @@ func pattern(expr string) func() *regexp.Regexp {
 }
 
 var (
-	// For screens that the reader does not know, of other versions and other programs.
-	menuWords       = pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)
-	permissionWords = pattern(
-		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)
-	idleWords = pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)
-
 	// failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
 	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
 	failure = pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
@@ -113,12 +107,16 @@ var (
 	separator = pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
 
-// compilePatterns compiles the patterns that a screen is read with while tmux is asked, which takes as long.
-func compilePatterns() {
-	p := pane{Snapshot: inject.Snapshot{Screen: "1% ctx 1%\n", Lines: []string{"1% ctx 1%"}}}
-	p.keep(1)
-	(&fire{pane: p}).stateHint()
-	p.pressure(0)
+// unknownScreens are those that the reader does not know, of other versions and other programs.
+var unknownScreens = []struct {
+	state string
+	words func() *regexp.Regexp
+}{
+	{menuState, pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
+	{permissionState, pattern(
+		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
+	{idleState, pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
+	{errorState, failure},
 }
 
 // stateHint says what the session is about to do, as far as its screen tells: first the reader's word, then patterns, then
@@ -141,15 +139,10 @@ func (f *fire) stateHint() string {
 		return idleState
 	}
 	shown := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
-	for _, of := range []struct {
-		words *regexp.Regexp
-		state string
-	}{
-		{menuWords(), menuState}, {permissionWords(), permissionState}, {idleWords(), idleState}, {failure(), errorState},
-	} {
+	for _, of := range unknownScreens {
 		for _, l := range shown {
 			// The mode's own line names permissions, whatever is going on.
-			if of.words.MatchString(l) && !strings.Contains(l, "shift+tab to cycle") {
+			if of.words().MatchString(l) && !strings.Contains(l, "shift+tab to cycle") {
 				return of.state
 			}
 		}

@@ -27,7 +27,6 @@ type agent struct {
 	id, session, to string // agent_id, tmux_session_name, openclaw_session_id
 	enabled         bool
 	unnamed         bool // no agent_id: id is the session's name
-	problems        []string
 	settings
 }
 
@@ -85,6 +84,9 @@ func (f *fire) registry() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry %s: %w", path, err)
 	}
+	for _, p := range f.reg.problems {
+		f.Log().Warn().Str("registry", path).Msg(p)
+	}
 	return f.reg, nil
 }
 
@@ -98,12 +100,9 @@ func readRegistry(path string) ([]byte, error) {
 
 func parseRegistry(b []byte) (*registry, error) {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	if !json.Valid(b) {
-		return nil, errors.New("it is no JSON")
-	}
 	file, ok := members(b)
 	if !ok {
-		return nil, errors.New(`it is no object such as {"agents": [...]}`)
+		return nil, errors.New(`it is no JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
 	r.settings, r.problems = builtIn.with(file["hook_settings"], file["deliver"], "hook_settings")
@@ -144,7 +143,9 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		a.enabled = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(strings.Trim(string(on), `" `)))
 		wrong(".enabled is neither true nor false; it counts as %v", a.enabled)
 	}
-	a.settings, a.problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
+	var problems []string
+	a.settings, problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
+	r.problems = append(r.problems, problems...)
 	if a.session != "" && a.enabled && slices.ContainsFunc(r.agents, func(other agent) bool {
 		return other.session == a.session && other.enabled
 	}) {
@@ -261,14 +262,9 @@ func deliverTo(raw json.RawMessage) (agent, chat, ok bool) {
 		words = []string{text(raw)}
 	}
 	for _, w := range words {
-		switch strings.ToLower(w) {
-		case "openclaw":
-			agent = true
-		case "chat":
-			chat = true
-		case "both":
-			agent, chat = true, true
-		default:
+		agent = agent || w == "openclaw" || w == "both"
+		chat = chat || w == "chat" || w == "both"
+		if !slices.Contains([]string{"openclaw", "chat", "both"}, w) {
 			return false, false, false
 		}
 	}

@@ -86,7 +86,7 @@ type fire struct {
 
 	reg      *registry // once read
 	agent    agent
-	session  state.Session // as it was remembered when the hook began
+	last     string // tmux session that an earlier hook of this session was in
 	pane     pane
 	state    string
 	pressure string
@@ -105,19 +105,21 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	if err != nil {
 		return err
 	}
-	f.logProblems(reg.problems) // first: for one of these perhaps no agent is found
-	go compilePatterns()
-	if known, err := f.sessions().Of(e.SessionID); err == nil {
-		f.session = *known
+	if session, err := f.sessions().Of(e.SessionID); err == nil {
+		f.last = session.TmuxSession
 	}
 	if f.pane, err = f.capture(ctx); err != nil {
 		return fmt.Errorf("tmux session: %w", err)
 	}
-	if !f.findAgent() {
-		return nil
+	// tmux names the session that was used last. A person who watches has one of the same windows.
+	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
+		if agent, ok := reg.agentOf(session); ok {
+			f.agent, f.pane.Session = agent, session
+			f.pane.keep(agent.paneLines)
+			return f.tell(ctx)
+		}
 	}
-	f.logProblems(f.agent.problems)
-	return f.tell(ctx)
+	return nil
 }
 
 // meant says whether this event is one that the hook tells about.
@@ -130,27 +132,9 @@ func (f *fire) meant() bool {
 		(f.trigger.event != "Stop" || active == "" || active == "false" || active == "null")
 }
 
-// logProblems logs what is wrong with the registry.
-func (f *fire) logProblems(problems []string) {
-	for _, p := range problems {
-		f.Log().Warn().Str("registry", registryPath(f.Env)).Msg(p)
-	}
-}
-
 func (f *fire) sessions() state.Sessions { return state.SessionsIn(state.UserState(f.Env)) }
 
-// findAgent finds the agent of the session, or of another one that shares its windows: a person who watches has such a
-// session, and tmux names the session that was used last.
-func (f *fire) findAgent() (known bool) {
-	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
-		if f.agent, known = f.reg.agentOf(session); known {
-			f.pane.Session = session
-			f.pane.keep(f.agent.paneLines)
-			return true
-		}
-	}
-	return false
-}
+func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.Env)) }
 
 // tell puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
 func (f *fire) tell(ctx context.Context) error {
@@ -180,16 +164,9 @@ func (f *fire) startPoller() error {
 	return state.StartPoller(f.Env, f.Self)
 }
 
-func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.Env)) }
-
 // prepare works out what there is to tell and puts it, under the session's lock, so that two hooks of one moment tell no line
 // twice. m is nil when no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
-	var said words
-	if f.trigger.name != askTrigger {
-		said = f.lastWords()
-	}
-	put := false
 	change := func(s *state.Session) error {
 		if s.Wake == nil {
 			s.Wake = &state.WakeMemory{}
@@ -198,12 +175,12 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 			f.captureAgain(ctx)
 		}
 		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
-		c = f.content(said, s.Wake)
-		if c.told = c.new || !f.agent.dedup; c.told {
+		c = f.content(s.Wake)
+		if c.new || !f.agent.dedup {
 			if m, err = f.put(c); err != nil {
 				return err
 			}
-			put = true
+			c.told = true
 		}
 		s.LastSeen, s.TmuxSession, s.TmuxPane = time.Now().UTC(), f.pane.Session, f.Env("TMUX_PANE")
 		s.TmuxSocket = inject.ServerOf(f.Env("TMUX")).Socket
@@ -215,25 +192,11 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 	}
 	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
 	_, err = f.sessions().Change(f.event.SessionID, change)
-	if err != nil && put {
+	if err != nil && c.told {
 		f.Log().Error().Err(err).Msg("told, and will be told again")
 		err = nil
 	}
 	return c, m, err
-}
-
-// logLine is a line of a session's wake log: one for each hook that had something to tell.
-type logLine struct {
-	Time       time.Time `json:"time"`
-	Trigger    string    `json:"trigger"`
-	Session    string    `json:"session"`
-	AgentID    string    `json:"agent_id"`
-	State      string    `json:"state"`
-	Pressure   string    `json:"pressure"`
-	Source     string    `json:"content_source"` // transcript, pane, question, none
-	Outcome    string    `json:"outcome"`        // queued, unchanged, decided, undecided, failed
-	DurationMS float64   `json:"duration_ms"`
-	Error      string    `json:"error,omitempty"`
 }
 
 // logPath is where the wake log of a tmux session is: JSON lines, at most about 1 MB and one old file.
@@ -241,20 +204,22 @@ func logPath(env state.Getenv, session string) string {
 	return filepath.Join(state.UserState(env), "wake", "sessions", state.SafeName(session), "wake.log")
 }
 
-// logFire adds this fire's line. Where it cannot be written, the message could not either.
+// logFire adds a line to the session's wake log. The outcome is queued, unchanged, decided, undecided or failed.
 func (f *fire) logFire(outcome, source string, err error) {
-	line := logLine{
-		Time: time.Now().UTC(), Trigger: f.trigger.name, Session: f.pane.Session, AgentID: f.agent.id, State: f.state,
-		Pressure: f.pressure, Source: source, Outcome: outcome, DurationMS: float64(time.Since(f.began).Microseconds()) / 1000,
+	line := map[string]any{
+		"time": time.Now().UTC(), "trigger": f.trigger.name, "session": f.pane.Session, "agent_id": f.agent.id, "state": f.state,
+		"pressure": f.pressure, "content_source": source, "outcome": outcome,
+		"duration_ms": float64(time.Since(f.began).Microseconds()) / 1000,
 	}
 	if err != nil {
-		line.Error = f.Log().Clean(err.Error())
+		line["error"] = f.Log().Clean(err.Error())
 	}
 	path := logPath(f.Env, f.pane.Session)
 	_ = os.MkdirAll(filepath.Dir(path), 0o700)
 	if info, err := os.Stat(path); err == nil && info.Size() > 1<<20 {
 		_ = os.Rename(path, path+".1")
 	}
+	// Where it cannot be written, the message could not either.
 	if file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 		b, _ := json.Marshal(line)
 		_, _ = file.Write(append(b, '\n')) // in one piece: others may write at the same moment

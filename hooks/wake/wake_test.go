@@ -138,13 +138,19 @@ func TestDedup(t *testing.T) {
 	step("without dedup", "stop-hook", said("three"), 1)
 	step("without dedup again", "stop-hook", said("three"), 1)
 
+	type logLine struct {
+		State, Pressure, Outcome, Trigger string
+		AgentID                           string  `json:"agent_id"`
+		Content                           string  `json:"content_source"`
+		DurationMS                        float64 `json:"duration_ms"`
+	}
 	var fires []logLine
 	b, err := os.ReadFile(logPath(w.getenv, "warden-main"))
 	w.must(err)
 	for line := range strings.Lines(string(b)) {
 		var f logLine
 		w.must(json.Unmarshal([]byte(line), &f))
-		if f.State == "" || f.Pressure != "unknown" || f.Source == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
+		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
 			t.Errorf("log line %s", line)
 		}
 		fires = append(fires, f)
@@ -306,8 +312,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.agents[1].problems); n != 6 {
-		t.Errorf("%d problems: %q", n, r.agents[1].problems)
+	if n := len(r.problems); n != 7 {
+		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
 
