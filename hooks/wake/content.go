@@ -20,9 +20,6 @@ type content struct {
 	told   bool // it is in the outbox
 }
 
-// deltaLines is how much of a pane is compared.
-const deltaLines = 40
-
 // content works out what there is to tell, and what will be known then. When in doubt, it is new.
 func (f *fire) content(known *state.WakeMemory) content {
 	to := f.agent.to
@@ -35,19 +32,19 @@ func (f *fire) content(known *state.WakeMemory) content {
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
-	said := f.lastWords(known)
+	said, entry := f.lastWords(known)
 	c := content{new: always || f.pane.Screen == "" || to != known.To}
 	known.To = to
-	if said.text != "" {
-		id := textID(said.text)
-		c.new, known.Text, known.Said = c.new || id != known.Text, id, cmp.Or(said.entry, known.Said)
-		c.source, c.text = "transcript", cutFront(said.text, f.agent.extractChars)
+	if said != "" {
+		id := textID(said)
+		c.new, known.Text, known.Said = c.new || id != known.Text, id, cmp.Or(entry, known.Said)
+		c.source, c.text = "transcript", cutFront(said, f.agent.extractChars)
 	}
 	if f.pane.Screen != "" {
 		id := hash(f.pane.Lines...) // a bar that fills is another pane
 		last := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
 		c.new, known.Pane = c.new || id != known.Pane, id
-		if said.text == "" {
+		if said == "" {
 			c.source, c.text = "pane", strings.Join(delta(known.Lines, last, f.agent.minLines), "\n")
 		}
 		known.Lines, known.CapturedAt = append([]string{}, last...), f.pane.answered
@@ -60,48 +57,39 @@ func (f *fire) content(known *state.WakeMemory) content {
 
 // hash tells texts apart.
 func hash(texts ...string) string {
-	h := sha256.New()
-	for _, t := range texts {
-		h.Write([]byte(t))
-		h.Write([]byte{0})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:12])
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
+	return hex.EncodeToString(sum[:12])
 }
 
 // textID tells words apart, and not by their margins: an event trims them.
 func textID(words string) string { return hash(strings.TrimSpace(words)) }
 
-// words is what Claude said last, as far as it is to be told.
-type words struct {
-	text  string // "" when it said nothing, or that cannot be read
-	entry string // of the transcript, that the text is from; "" for the event's own
-}
-
 // lastWords is what Claude said last. Words of an earlier turn count where no message has carried them: they may be all that
-// this turn had to say, and a screen says less.
-func (f *fire) lastWords(known *state.WakeMemory) words {
+// this turn had to say, and a screen says less. words is "" when it said nothing, or that cannot be read; entry is the
+// transcript's entry that they are from.
+func (f *fire) lastWords(known *state.WakeMemory) (words, entry string) {
 	path := text(f.news.Transcript)
 	if said := readable(text(f.news.LastWords)); said != "" {
-		return words{text: said}
+		return said, ""
 	}
 	if path == "" {
-		return words{}
+		return "", ""
 	}
 	said, err := hooks.LastWords(path)
-	text := readable(said.Text)
+	words = readable(said.Text)
 	fresh := said.Entry != known.Said
 	if said.Entry == "" || known.Said == "" {
-		fresh = textID(text) != known.Text
+		fresh = textID(words) != known.Text
 	}
-	if there := text != "" && said.Last && !said.Earlier && fresh; !there {
+	if there := words != "" && said.Last && !said.Earlier && fresh; !there {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
 			f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
 		}
 		if f.trigger.event == "Notification" || !fresh && said.Earlier {
-			return words{} // what the session waits for, or has done, is on the screen
+			return "", "" // what the session waits for, or has done, is on the screen
 		}
 	}
-	return words{text, said.Entry}
+	return words, said.Entry
 }
 
 // delta are the lines that are new since the pane was last told of, in their order, and as many of the last ones besides

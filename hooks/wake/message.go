@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -70,25 +69,16 @@ func (f *fire) tellChat(c content) error {
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 
-// loose is text in Claude's input; what is none in some version is its JSON on one line.
+// loose is text in Claude's input; what is none in some version is its JSON.
 type loose string
 
 func (l *loose) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) != nil {
-		s = compact(b)
+		s = string(b)
 	}
 	*l = loose(s)
 	return nil
-}
-
-// compact is a value on one line; as it came where it is no JSON.
-func compact(raw []byte) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return string(raw)
-	}
-	return b.String()
 }
 
 // questions are the questions of an AskUserQuestion call, for an agent to read. Claude writes the input: where a version
@@ -131,7 +121,7 @@ func questions(toolInput []byte) string {
 		all = append(all, strings.Join(lines, "\n"))
 	}
 	if odd {
-		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(compact(toolInput)), rawChars))
+		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
 	}
 	return cutEnd(strings.Join(all, "\n\n"), mostChars)
 }

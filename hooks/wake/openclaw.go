@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,14 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/state"
-)
-
-const (
-	// inArgument is how long a message may be in a command line, in bytes: Linux takes 128 KiB in one argument.
-	inArgument = 32 << 10
-
-	// keepFiles is how long the file of a longer message is kept. The poller tries for a day.
-	keepFiles = 3 * 24 * time.Hour
 )
 
 // put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say.
@@ -40,71 +31,35 @@ func (f *fire) put(c content) (*state.Message, error) {
 	return f.putWake(f.message(c))
 }
 
+// putWake composes the command line. The poller puts a message that is too long for one into a file.
 func (f *fire) putWake(message string) (*state.Message, error) {
 	if f.agent.to == "" {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}
-	program, path := findOpenClaw(f.Env)
-	if program == "" {
-		program = "openclaw" // may be in the PATH by the time that the poller tries
-		f.Log().Error().Str("hint", "npm install -g openclaw, or put it into the PATH that Claude Code runs with").
-			Msg("openclaw is not in PATH; the message waits in the outbox")
-	}
-	id := "wake-" + uuid.NewString()
-	args := []string{"agent", "--session-id", f.agent.to, "--message", message}
-	if len(message) > inArgument {
-		file, err := f.messageFile(id, message)
-		if err != nil {
-			return nil, err
-		}
-		args = []string{"agent", "--session-id", f.agent.to, "--message-file", file}
-	}
 	reply := f.agent.bidirectional && f.trigger.event == "Stop"
+	args := []string{"agent", "--session-id", f.agent.to, "--message", message}
 	if reply {
 		args = append(args, "--json")
 	}
 	m, _, err := f.outbox().Put(f.Env, &state.Message{
-		ID: id, Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
+		ID: "wake-" + uuid.NewString(), Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
 		Wake: &state.Wake{
-			Program: program, Args: args, Path: path, To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
+			Program: findOpenClaw(f.Env("PATH")), Args: args, Path: f.Env("PATH"),
+			To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
 		},
 	}, 0)
 	return m, err
 }
 
-// findOpenClaw is the CLI, "" where there is none, and the PATH that it gets, under which it finds its node. A project's own
-// folder is no place to take programs from.
-func findOpenClaw(env state.Getenv) (program, path string) {
-	// Beside the hook's PATH: where npm and Homebrew put openclaw on machines whose daemons get a short one.
-	dirs := append(filepath.SplitList(env("PATH")), filepath.Join(state.Home(env), ".npm-global", "bin"),
-		filepath.Join(state.Home(env), ".local", "bin"), "/opt/homebrew/bin", "/usr/local/bin", "/usr/bin")
-	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) })
-	path = strings.Join(dirs, string(filepath.ListSeparator))
-	for _, dir := range dirs {
-		if program, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil {
-			return program, path
+// findOpenClaw is the CLI on the hook's PATH; "" where there is none, for the poller to look elsewhere, and later. A project's
+// own folder is no place to take programs from.
+func findOpenClaw(path string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if program, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil && filepath.IsAbs(dir) {
+			return program
 		}
 	}
-	return "", path
-}
-
-// messageFile puts a long message where only this user can read it, and removes those of days ago.
-func (f *fire) messageFile(id, message string) (path string, err error) {
-	dir := filepath.Join(state.UserState(f.Env), "wake", "messages")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("message file: %w", err)
-	}
-	old, _ := os.ReadDir(dir)
-	for _, one := range old {
-		if info, err := one.Info(); err == nil && time.Since(info.ModTime()) > keepFiles {
-			_ = os.Remove(filepath.Join(dir, one.Name()))
-		}
-	}
-	path = filepath.Join(dir, id+".txt")
-	if err := state.WriteSecret(path, []byte(message)); err != nil {
-		return "", fmt.Errorf("message file: %w", err)
-	}
-	return path, nil
+	return ""
 }
 
 // decide waits for the agent's decision as long as the settings say, and prints one that sends the session on. The poller
@@ -141,19 +96,19 @@ type decision struct {
 // block says whether the session is to go on. Claude Code wants a reason for it.
 func (d decision) block() bool { return d.Decision == "block" && strings.TrimSpace(d.Reason) != "" }
 
-// said is what `openclaw agent --json` prints: the decision itself, or the agent's reply.
-type said struct {
+// output is what `openclaw agent --json` prints: the decision itself, or the agent's reply.
+type output struct {
 	decision
 	Payloads []struct {
 		Text string `json:"text"`
 	} `json:"payloads"`
-	Result *said `json:"result"`
+	Result *output `json:"result"`
 }
 
 // readDecision reads what openclaw printed. The agent's reply is the text of the last payload, in result.payloads or payloads,
 // and the decision may stand in a code block of it.
 func readDecision(printed []byte) decision {
-	out := firstObject(printed, func(s said) bool { return s.Decision != "" || s.Payloads != nil || s.Result != nil })
+	out := firstObject(printed, func(o output) bool { return o.Decision != "" || o.Payloads != nil || o.Result != nil })
 	if out.decision.block() {
 		return out.decision
 	}

@@ -19,9 +19,16 @@ type pane struct {
 	told            []string  // Lines as they are told: without box drawing and blank lines
 }
 
-// tmuxBound is how long tmux may take, on a busy machine too. A server that was stopped never answers, and Claude Code waits
-// for us.
-const tmuxBound = 3 * time.Second
+const (
+	// tmuxBound is how long tmux may take, on a busy machine too. A server that was stopped never answers, and Claude Code
+	// waits for us.
+	tmuxBound = 3 * time.Second
+
+	deltaLines  = 40 // the last lines of a pane that are compared with those before
+	lastSaid    = 8  // how far above the input box an error is looked for
+	statusLines = 5  // the last lines of a pane that a status line is looked for in
+	critical    = 80 // percent
+)
 
 // capture asks tmux. When that is gone it is the session that the hooks were last called in, without a screen.
 func (f *fire) capture(ctx context.Context) (p pane, err error) {
@@ -158,9 +165,6 @@ func (f *fire) stateHint() string {
 	return workingState
 }
 
-// lastSaid is how far above the input box an error is looked for.
-const lastSaid = 8
-
 // endsInError says whether the last thing above the input box is an error.
 func (p pane) endsInError() bool {
 	above := len(p.Lines)
@@ -185,11 +189,6 @@ func isRule(l string) bool {
 	return len([]rune(l)) >= 8 && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──")
 }
 
-const (
-	critical    = 80 // percent
-	statusLines = 5  // the last lines of a pane that a status line is looked for in
-)
-
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
 // from 80; "unknown" where none says it.
 func (p pane) pressure(threshold int) string {
@@ -211,23 +210,19 @@ func (p pane) pressure(threshold int) string {
 func (p pane) contextUsed() (used int, ok bool) {
 	named := false
 	for _, l := range p.status() {
-		names := aboutContext().MatchString(l)
-		if named && !names {
-			continue
-		}
 		part, word := contextPart(l)
 		n := numberOf(part, word)
-		if n == nil {
+		if n == nil || named && word == nil {
 			continue
 		}
 		value, err := strconv.Atoi(part[n[2]:n[3]])
 		if err != nil || value > 100 {
 			continue
 		}
-		if names && leftBefore().MatchString(part[min(word[0], n[2]):n[2]]) || leftAfter().MatchString(part[n[1]:]) {
+		if word != nil && leftBefore().MatchString(part[min(word[0], n[2]):n[2]]) || leftAfter().MatchString(part[n[1]:]) {
 			value = 100 - value
 		}
-		used, ok, named = value, true, names
+		used, ok, named = value, true, word != nil
 	}
 	return used, ok
 }
@@ -260,20 +255,16 @@ func numberOf(part string, word []int) (n []int) {
 }
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
-func (p pane) status() []string {
+func (p pane) status() (last []string) {
 	switch inject.ReadScreen(p.Screen).Kind {
 	case inject.Question, inject.Review, inject.Permission:
 		return nil
-	case inject.Prompt, inject.Draft:
-		for i := len(p.Lines) - 1; i >= 0; i-- {
-			if isRule(p.Lines[i]) {
-				return p.Lines[i+1:]
-			}
-		}
 	}
-	var last []string
 	for _, l := range p.Lines {
-		if strings.TrimSpace(l) != "" {
+		switch {
+		case isRule(l):
+			last = nil
+		case strings.TrimSpace(l) != "":
 			last = append(last, l)
 		}
 	}

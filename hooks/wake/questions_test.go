@@ -49,7 +49,7 @@ func TestOddQuestions(t *testing.T) {
 // Where no question can be read, the agent gets what there is.
 func TestHopelessQuestions(t *testing.T) {
 	for input, want := range map[string]string{
-		``: "", `{"questions": []}`: "\n{\"questions\":[]}", `{"ask": "Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
+		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
 		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
 		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", rawChars-8),
 	} {

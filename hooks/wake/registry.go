@@ -2,6 +2,7 @@ package wake
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,10 +55,7 @@ const (
 
 // registryPath is $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own configuration.
 func registryPath(env state.Getenv) string {
-	if path := env("GCHAT_WAKE_REGISTRY"); path != "" {
-		return path
-	}
-	return filepath.Join(state.ConfigDir(env), "recovery-registry.json")
+	return cmp.Or(env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(env), "recovery-registry.json"))
 }
 
 // registry reads the registry. While a person's edit leaves it broken, the last one that could be read counts.
@@ -68,7 +66,11 @@ func (f *fire) registry() (*registry, error) {
 	path := registryPath(f.Env)
 	kept := filepath.Join(state.UserState(f.Env), "wake", "registry-"+state.SafeName(path)+".json")
 	was, keptErr := os.ReadFile(kept)
-	b, err := readRegistry(path)
+	real, err := filepath.EvalSymlinks(path) // a person may keep the file elsewhere and link to it
+	if err != nil {
+		real = path
+	}
+	b, err := state.ReadPlain(real, maxRegistry)
 	if err == nil {
 		f.reg, err = parseRegistry(b)
 	}
@@ -88,14 +90,6 @@ func (f *fire) registry() (*registry, error) {
 		f.Log().Warn().Str("registry", path).Msg(p)
 	}
 	return f.reg, nil
-}
-
-// readRegistry does not wait for a FIFO. A person may keep the file elsewhere and link to it.
-func readRegistry(path string) ([]byte, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	return state.ReadPlain(path, maxRegistry)
 }
 
 func parseRegistry(b []byte) (*registry, error) {
@@ -239,9 +233,16 @@ func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []
 	case isSet(mode):
 		wrong("hook_mode", "async or bidirectional")
 	}
-	if agent, chat, ok := deliverTo(deliver); ok {
+	var to []string
+	if json.Unmarshal(deliver, &to) != nil {
+		to = []string{text(deliver)}
+	}
+	both := slices.Contains(to, "both")
+	agent, chat := both || slices.Contains(to, "openclaw"), both || slices.Contains(to, "chat")
+	switch {
+	case agent || chat:
 		s.agent, s.chat = agent, chat
-	} else if isSet(deliver) {
+	case isSet(deliver):
 		wrong("deliver", "openclaw, chat, both, or a list of these")
 	}
 	return s, problems
@@ -254,19 +255,3 @@ func members(raw json.RawMessage) (m map[string]json.RawMessage, ok bool) {
 }
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// deliverTo reads a word, or a list of words.
-func deliverTo(raw json.RawMessage) (agent, chat, ok bool) {
-	var words []string
-	if json.Unmarshal(raw, &words) != nil {
-		words = []string{text(raw)}
-	}
-	for _, w := range words {
-		agent = agent || w == "openclaw" || w == "both"
-		chat = chat || w == "chat" || w == "both"
-		if !slices.Contains([]string{"openclaw", "chat", "both"}, w) {
-			return false, false, false
-		}
-	}
-	return agent, chat, agent || chat
-}

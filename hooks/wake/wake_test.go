@@ -189,7 +189,7 @@ func TestAtOnce(t *testing.T) {
 	}
 	var told strings.Builder
 	for _, m := range w.waiting()[first:] {
-		told.WriteString(section(w.said(m), "CONTENT") + "\n")
+		told.WriteString(section(said(m), "CONTENT") + "\n")
 	}
 	for run := range runs {
 		for n := 1; n <= 12; n++ {
@@ -216,7 +216,7 @@ func TestSessionNames(t *testing.T) {
 			t.Errorf("%q: %d messages", name, len(all)-before)
 			continue
 		}
-		message := w.said(all[before])
+		message := said(all[before])
 		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
 			t.Errorf("%q:\n%s", name, message)
 		}

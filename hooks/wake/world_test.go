@@ -191,15 +191,7 @@ func (w *world) waiting() []*state.Message {
 }
 
 // said is the text of a wake message.
-func (w *world) said(m *state.Message) string {
-	w.Helper()
-	if m.Wake.Args[3] == "--message-file" {
-		b, err := os.ReadFile(m.Wake.Args[4])
-		w.must(err)
-		return string(b)
-	}
-	return m.Wake.Args[4]
-}
+func said(m *state.Message) string { return m.Wake.Args[4] }
 
 // last is the text of the last message.
 func (w *world) last() string {
@@ -208,7 +200,7 @@ func (w *world) last() string {
 	if len(all) == 0 {
 		w.Fatal("no message")
 	}
-	return w.said(all[len(all)-1])
+	return said(all[len(all)-1])
 }
 
 func (w *world) user() string { return state.UserState(w.getenv) }
