@@ -27,21 +27,6 @@ func TestGroupedSession(t *testing.T) {
 	}
 }
 
-// Two panes of a session are told of apart.
-func TestTwoPanes(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	other := w.tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", w.pane, "sh", "-c", "echo other; exec sleep 600")
-	first := w.pane
-	for i, pane := range []string{first, other, first, other} {
-		w.env["TMUX_PANE"] = pane
-		w.until("the pane shows something", func() bool { return w.tmux("capture-pane", "-p", "-t", pane) != "" })
-		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "session_id", "in "+pane))
-		if n := len(w.waiting()); n != min(i+1, 2) {
-			t.Errorf("after %d: %d messages", i+1, n)
-		}
-	}
-}
-
 // A notification does not repeat what is known, and shows what the session waits for.
 func TestPermissionAfterWords(t *testing.T) {
 	w := newWorld(t, "warden-main", screen("permission-02-open"))

@@ -1,11 +1,9 @@
 package wake
 
 import (
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -41,9 +39,14 @@ func TestStateOfRecordedScreens(t *testing.T) {
 		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
 		"multi-02-open": menuState, "multi-09-Tab": menuState, "longq-01-open": menuState, "preview-01-open": menuState, "planq-01-open": menuState,
 		"broken-00-broken": menuState,
+		// The dialog before a session in a new folder, which was recorded of 2.1.329 only.
+		"trust-00-trust": menuState, "trust-01-Down": menuState, "trust-02-60x15": menuState,
 	}
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for name, want := range states {
+			if version == "2.1.197" && strings.HasPrefix(name, "trust") {
+				continue
+			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
 			f := fire{trigger: triggers["stop-hook"], pane: seen(t, path)}
 			if got := f.stateHint(); got != want {
@@ -51,18 +54,6 @@ func TestStateOfRecordedScreens(t *testing.T) {
 			}
 			if got := f.pane.pressure(50); got != "unknown" {
 				t.Errorf("%s: pressure %s", path, got)
-			}
-		}
-	}
-}
-
-// The dialog before a session in a new folder; of 2.1.197 it was not recorded.
-func TestStateOfTrustDialog(t *testing.T) {
-	for _, version := range []string{"2.1.329"} {
-		for _, name := range []string{"trust-00-trust", "trust-01-Down", "trust-02-60x15"} {
-			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			if got := (&fire{trigger: triggers["stop-hook"], pane: seen(t, path)}).stateHint(); got != menuState {
-				t.Errorf("%s: %s", path, got)
 			}
 		}
 	}
@@ -187,58 +178,6 @@ func TestDelta(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	// Of any two captures the lines that are not told are a common subsequence, and the longest.
-	for range 300 {
-		line := func() (all []string) {
-			for range rand.IntN(12) {
-				all = append(all, strconv.Itoa(rand.IntN(4)))
-			}
-			return all
-		}
-		was, is := append([]string{}, line()...), line()
-		old := slices.Clone(is)
-		fresh, _ := newIn(was, is)
-		old = old[:0]
-		for i, l := range is {
-			if !fresh[i] {
-				old = append(old, l)
-			}
-		}
-		at := 0
-		for _, l := range was {
-			if at < len(old) && l == old[at] {
-				at++
-			}
-		}
-		if at != len(old) || len(old) != longestCommon(was, is) {
-			t.Fatalf("%q after %q: kept %q", is, was, old)
-		}
-	}
-}
-
-// longestCommon is the length of a longest common subsequence, by trying.
-func longestCommon(a, b []string) int {
-	switch {
-	case len(a) == 0 || len(b) == 0:
-		return 0
-	case a[0] == b[0]:
-		return 1 + longestCommon(a[1:], b[1:])
-	}
-	if len(a) > 7 || len(b) > 7 { // both halves would take too long: a table
-		t := make([][]int, len(a)+1)
-		for i := range t {
-			t[i] = make([]int, len(b)+1)
-		}
-		for i := range a {
-			for j := range b {
-				if t[i+1][j+1] = max(t[i][j+1], t[i+1][j]); a[i] == b[j] {
-					t[i+1][j+1] = t[i][j] + 1
-				}
-			}
-		}
-		return t[len(a)][len(b)]
-	}
-	return max(longestCommon(a[1:], b), longestCommon(a, b[1:]))
 }
 
 func TestClean(t *testing.T) {
