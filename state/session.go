@@ -57,7 +57,6 @@ type WakeMemory struct {
 	Text       string    `json:"text"`        // hash of the last words that a message carried
 	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
 	Said       string    `json:"said"`        // the transcript's entry with the last words that a message carried
-	Transcript string    `json:"transcript"`  // the transcript's size and time at the last message
 	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 
@@ -134,6 +133,18 @@ func (s Sessions) CountGateBlock(id string, now time.Time, most int, within time
 		return nil
 	})
 	return ok && err == nil, err
+}
+
+// TmuxSockets are the sockets of the tmux servers that a tmux session of this name was seen on, the last one first.
+func (s Sessions) TmuxSockets(tmuxSession string) (sockets []string) {
+	all, _ := s.All()
+	slices.SortStableFunc(all, func(a, b *Session) int { return b.LastSeen.Compare(a.LastSeen) })
+	for _, one := range all {
+		if one.TmuxSession == tmuxSession && one.TmuxSocket != "" && !slices.Contains(sockets, one.TmuxSocket) {
+			sockets = append(sockets, one.TmuxSocket)
+		}
+	}
+	return sockets
 }
 
 // sessionAge is how long a session is kept after its last hook.

@@ -3,15 +3,15 @@ package wake
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
-// A decision to block is Claude Code's own decision, in whichever of openclaw's shapes it comes; anything else lets the
-// session stop.
-func TestBidirectional(t *testing.T) {
+// A decision to block is read in whichever of openclaw's shapes it comes; anything else lets the session stop.
+func TestReadDecision(t *testing.T) {
 	block := `{"decision":"block","reason":"go on with \"F2\""}`
 	quotedBlock, _ := json.Marshal(block)
 	fenced, _ := json.Marshal("I would say:\n```json\n" + block + "\n```")
@@ -29,61 +29,66 @@ func TestBidirectional(t *testing.T) {
 		"the last payload counts":       {`{"payloads":[{"text":` + string(quotedBlock) + `},{"text":"{\"decision\":\"approve\"}"}]}`, ""},
 		"a decision of the wrong types": {`{"decision":true,"reason":[1]}`, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, "warden-main", quiet)
-			w.settings("warden-main", `{"hook_mode":"bidirectional"}`)
-			w.write("reply", c.reply)
-			out := w.told("done")
-			if c.want == "" {
-				if out != "" {
-					t.Errorf("printed %q", out)
-				}
-			} else {
-				var got map[string]string
-				if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 2 || got["decision"] != "block" || got["reason"] != c.want {
-					t.Errorf("printed %q", out)
-				}
-			}
-			call := w.calls()[0]
-			if len(call.args) != 6 || call.args[5] != "--json" {
-				t.Errorf("called with %q", call.args)
-			}
-			if out := w.run("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "again", "stop_hook_active", true)); out != "" || len(w.calls()) != 1 {
-				t.Errorf("once only, and yet it printed %q", out)
-			}
-			// Only Stop waits.
-			w.run("notification-idle-hook", recorded(t, "timing-09-Notification", "transcript_path", "/nowhere.jsonl"))
-			w.run("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
-			if call := w.heard(2)[1]; len(call.args) != 5 {
-				t.Errorf("called with %q", call.args)
-			}
-			w.idle()
-		})
+		d := readDecision([]byte(c.reply))
+		if d.block() != (c.want != "") || d.block() && d.Reason != c.want {
+			t.Errorf("%s: %+v, want %q", name, d, c.want)
+		}
 	}
 }
 
-// An agent that takes too long: the session stops, and the agent has the message once.
+// The agent sends the session on, once: Stop waits for it, and no other hook does.
+func TestBidirectional(t *testing.T) {
+	w := newWorld(t, "warden-main", quiet)
+	w.settings("warden-main", `{"hook_mode":"bidirectional"}`)
+	answered := make(chan *state.Message)
+	go func() {
+		answered <- w.deliver(`{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"go on\"}"}]}`)
+	}()
+	if out := w.told("done"); out != `{"decision":"block","reason":"go on"}`+"\n" {
+		t.Errorf("printed %q", out)
+	}
+	if m := <-answered; !m.Wake.Reply || len(m.Wake.Args) != 6 || m.Wake.Args[5] != "--json" {
+		t.Errorf("called as %+v", m.Wake)
+	}
+	if out := w.fire("stop-hook", recorded(t, "single-07-Stop", "stop_hook_active", true)); out != "" || len(w.waiting()) != 0 {
+		t.Errorf("sent on already, and yet it printed %q", out)
+	}
+	w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+	if m := w.waiting(); len(m) != 1 || m[0].Wake.Reply || len(m[0].Wake.Args) != 5 {
+		t.Errorf("a question: %+v", m)
+	}
+}
+
+// deliver is the poller: it waits for a message whose hook waits, and gives it the agent's answer.
+func (w *world) deliver(answer string) *state.Message {
+	box := state.OutboxIn(w.user())
+	for {
+		time.Sleep(time.Millisecond)
+		all, _ := box.Waiting()
+		for _, m := range all {
+			if _, err := state.ReadOpen(state.OpenFile(w.getenv, m.Path)); err != nil {
+				continue
+			}
+			m, err := box.Change(m, func(m *state.Message) error {
+				m.SentAt, m.Answer = time.Now(), answer
+				return nil
+			})
+			if err != nil {
+				w.Error(err)
+			}
+			return m
+		}
+	}
+}
+
+// An agent that takes too long: the session stops, and the poller goes on with the message.
 func TestUndecided(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)
 	w.settings("warden-main", `{"hook_mode":"bidirectional","reply_seconds":1}`)
-	w.write("hang", "")
-	begun := time.Now()
-	if out := w.told("done"); out != "" {
-		t.Errorf("printed %q", out)
+	if out := w.told("done"); out != "" || len(w.waiting()) != 1 {
+		t.Errorf("printed %q, %d wait", out, len(w.waiting()))
 	}
-	if took := time.Since(begun); took < time.Second {
-		t.Errorf("waited %s only", took)
-	}
-	w.hung(1)
-	w.must(os.Remove(w.path("hang")))
-	w.endStandIns() // openclaw ends badly after all: the courier that is still there tries again, without waiting for words
-	w.idle()
-	calls := w.calls()
-	if len(calls) != 2 || len(calls[1].args) != 5 {
-		t.Errorf("%d calls, the last with %q", len(calls), calls[len(calls)-1].args)
-	}
-	b, _ := os.ReadFile(filepath.Join(w.user(), "wake", "sessions", "warden-main", "wake.log"))
+	b, _ := os.ReadFile(logPath(w.getenv, "warden-main"))
 	if !strings.Contains(string(b), `"outcome":"undecided"`) || !strings.Contains(string(b), "did not decide within 1s") {
 		t.Errorf("wake log: %s", b)
 	}

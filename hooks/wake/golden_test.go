@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -35,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The messages of all triggers, over the real tmux and a stand-in for openclaw, to the last byte.
+// The messages of all triggers, over the real tmux, to the last byte.
 func TestGoldenMessages(t *testing.T) {
 	transcript, err := filepath.Abs(filepath.Join("testdata", "2.1.329", "single.jsonl"))
 	if err != nil {
@@ -61,21 +62,24 @@ func TestGoldenMessages(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "warden-main", c.screen)
 			w.shows(c.shows)
-			if out := w.run(c.hook, c.event); out != "" {
+			if out := w.fire(c.hook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
-			got := w.heard(1)[0]
-			if len(got.args) != 5 || got.args[0] != "agent" || got.args[1] != "--session-id" || got.args[2] != "11111111-2222" || got.args[3] != "--message" {
-				t.Errorf("called with %q", got.args)
+			all := w.waiting()
+			if len(all) != 1 {
+				t.Fatalf("%d messages\n%s", len(all), w.log())
 			}
-			if got.stdin != "" {
-				t.Errorf("stdin %q", got.stdin)
+			got := all[0].Wake
+			if len(got.Args) != 5 || !slices.Equal(got.Args[:4], []string{"agent", "--session-id", "11111111-2222", "--message"}) {
+				t.Errorf("called with %q", got.Args)
 			}
-			if !stamp.MatchString(got.message()) {
-				t.Errorf("no timestamp in\n%s", got.message())
+			if got.Program != w.path("bin/openclaw") || got.Path != w.env["PATH"] || got.Reply {
+				t.Errorf("called as %+v", got)
 			}
-			golden(t, c.name, stamp.ReplaceAllString(got.message(), "timestamp: TIME"))
-			w.idle()
+			if !stamp.MatchString(w.last()) {
+				t.Errorf("no timestamp in\n%s", w.last())
+			}
+			golden(t, c.name, stamp.ReplaceAllString(w.last(), "timestamp: TIME"))
 		})
 	}
 }

@@ -1,12 +1,12 @@
 package wake
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
@@ -18,12 +18,12 @@ var actions = []string{"choose <n>", "type <text>", "clear_then <command>", "ent
 func (f *fire) message(c content) string {
 	sections := [][2]string{
 		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
-			oneLine(f.agent.id), oneLine(f.sight.session), f.began.UTC().Format(time.RFC3339))},
+			oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339))},
 		{"TRIGGER", "type: " + f.trigger.name},
 		{"CONTENT", c.text},
 		{"STATE HINT", "state: " + f.state},
 		{"CONTEXT PRESSURE", f.pressure},
-		{"AVAILABLE ACTIONS", actionLines(f.sight.called())},
+		{"AVAILABLE ACTIONS", actionLines(f.pane)},
 	}
 	if f.trigger.name == askTrigger {
 		sections[2][0] = "ASK USER QUESTION"
@@ -36,46 +36,18 @@ func (f *fire) message(c content) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// called is what menu-driver finds the session by: its name, but for one that reads like an option or a pane.
-func (s sight) called() string {
-	if s.pane != "" && (strings.HasPrefix(s.session, "-") || strings.HasPrefix(s.session, "%")) {
-		return s.pane
+// actionLines are commands that can be pasted into a shell. menu-driver finds the session by its name, but for one that reads
+// like an option or a pane.
+func actionLines(p pane) string {
+	session := p.Session
+	if p.Pane != "" && (strings.HasPrefix(session, "-") || strings.HasPrefix(session, "%")) {
+		session = p.Pane
 	}
-	return s.session
-}
-
-// actionLines are commands that can be pasted into a shell.
-func actionLines(session string) string {
 	var lines []string
 	for _, a := range actions {
 		lines = append(lines, "menu-driver.sh "+state.ShellQuoted(session)+" "+a)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// oneLine is a text on one line, with blanks for line breaks and tabs and without other control characters. Its own blanks
-// stay: they are a part of a session's name, and of a label that is to be found on the screen.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t', r == '\u0085', r == '\u2028', r == '\u2029':
-			return ' '
-		case unicode.IsControl(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// cutEnd is the beginning of s, at most so many characters.
-func cutEnd(s string, chars int) string {
-	n := 0
-	for i := range s {
-		if n++; n > chars {
-			return s[:i]
-		}
-	}
-	return s
 }
 
 // tellChat puts the same event into Google Chat's outbox, for the session's thread: what Claude said as the Markdown that
@@ -89,7 +61,102 @@ func (f *fire) tellChat(c content) error {
 	if f.pressure != "unknown" {
 		about += ", context " + f.pressure
 	}
-	return f.Tell(f.event, "wake", gchat.Report{
-		Type: gchat.Plain, Prefix: "[Wake]", Session: f.sight.session, About: about, Text: shown,
+	return f.Tell(f.event, "wake", state.Report{
+		Type: state.Plain, Prefix: "[Wake]", Session: f.pane.Session, About: about, Text: shown,
 	})
+}
+
+// rawChars is how much of an input is told that holds no question which can be read.
+const rawChars = 2000
+
+// loose is text in Claude's input; what is none in some version is its JSON.
+type loose string
+
+func (l *loose) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		s = string(b)
+	}
+	*l = loose(s)
+	return nil
+}
+
+// questions are the questions of an AskUserQuestion call, for an agent to read. Claude writes the input: where a version
+// writes it otherwise, the agent gets it as it came.
+func questions(toolInput []byte) string {
+	var in struct {
+		Questions []struct {
+			Question    loose `json:"question"`
+			Header      loose `json:"header"`
+			MultiSelect loose `json:"multiSelect"`
+			Options     []struct {
+				Label       loose `json:"label"`
+				Description loose `json:"description"`
+			} `json:"options"`
+		} `json:"questions"`
+	}
+	odd := json.Unmarshal(toolInput, &in) != nil || len(in.Questions) == 0
+	var all []string
+	for _, q := range in.Questions {
+		odd = odd || q.Question == ""
+		lines := []string{"Question: " + readable(string(q.Question))}
+		if h := oneLine(string(q.Header)); strings.TrimSpace(h) != "" {
+			lines = append(lines, "Header: "+h)
+		}
+		multi := "no"
+		if q.MultiSelect == "true" {
+			multi = "yes"
+		}
+		lines = append(lines, "Multi-select: "+multi)
+		if len(q.Options) > 0 {
+			lines = append(lines, "Options:")
+		}
+		for i, o := range q.Options {
+			line := fmt.Sprintf("  %d. %s", i+1, oneLine(string(o.Label)))
+			if d := oneLine(string(o.Description)); strings.TrimSpace(d) != "" {
+				line += ": " + d
+			}
+			lines = append(lines, line)
+		}
+		all = append(all, strings.Join(lines, "\n"))
+	}
+	if odd {
+		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
+	}
+	return cutEnd(strings.Join(all, "\n\n"), mostChars)
+}
+
+// ansi are escape sequences: colors, titles.
+var ansi = pattern(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\a\x1b]*(\a|\x1b\\)?)`)
+
+// readable is a text as it is, without what a command line or a reader cannot take: it is to be exactly what Claude said.
+func readable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, ansi().ReplaceAllString(strings.ToValidUTF8(s, "\uFFFD"), ""))
+	if strings.TrimSpace(s) == "" {
+		return ""
+	}
+	return strings.TrimRight(s, "\n")
+}
+
+var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ", "\u2028", " ", "\u2029", " ")
+
+// oneLine is a readable text on one line. Its own blanks stay: they are a part of a session's name, and of a label that is to
+// be found on the screen.
+func oneLine(s string) string { return lineBreaks.Replace(readable(s)) }
+
+// cutFront is the end of s, at most so many characters.
+func cutFront(s string, chars int) string {
+	runes := []rune(s)
+	return string(runes[max(0, len(runes)-chars):])
+}
+
+// cutEnd is the beginning of s, at most so many characters.
+func cutEnd(s string, chars int) string {
+	runes := []rune(s)
+	return string(runes[:min(chars, len(runes))])
 }

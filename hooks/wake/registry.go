@@ -2,21 +2,18 @@ package wake
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"gchat-hooks/state"
 )
-
-// maxRegistry bounds a registry, in bytes.
-const maxRegistry = 4 << 20
 
 // registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other members belong to other
 // programs.
@@ -31,16 +28,34 @@ type agent struct {
 	id, session, to string // agent_id, tmux_session_name, openclaw_session_id
 	enabled         bool
 	unnamed         bool // no agent_id: id is the session's name
-	problems        []string
 	settings
 }
 
+// settings are hook_settings: an agent's own before the registry's before ours. docs/openclaw.md has the table.
+type settings struct {
+	paneLines     int  // pane_capture_lines: of the pane that are captured
+	threshold     int  // context_pressure_threshold, in percent: from there on it is a warning
+	bidirectional bool // hook_mode: bidirectional: Stop waits for the agent's decision
+	dedup         bool // dedup_enabled: what is known already is not told again
+	minLines      int  // min_context_lines: of the pane in a message that tells of it
+	extractChars  int  // transcript_extract_chars: of Claude's words, the last ones
+	replySeconds  int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	agent, chat   bool // deliver: openclaw, chat or both
+}
+
+// builtIn is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
+var builtIn = settings{
+	paneLines: 100, threshold: 50, dedup: true, minLines: 10, extractChars: 2000, replySeconds: 50, agent: true,
+}
+
+const (
+	maxRegistry = 4 << 20 // bytes
+	mostChars   = 900_000 // keeps a message below the 4 MiB that openclaw reads
+)
+
 // registryPath is $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own configuration.
 func registryPath(env state.Getenv) string {
-	if path := env("GCHAT_WAKE_REGISTRY"); path != "" {
-		return path
-	}
-	return filepath.Join(state.ConfigDir(env), "recovery-registry.json")
+	return cmp.Or(env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(env), "recovery-registry.json"))
 }
 
 // registry reads the registry. While a person's edit leaves it broken, the last one that could be read counts.
@@ -48,82 +63,46 @@ func (f *fire) registry() (*registry, error) {
 	if f.reg != nil {
 		return f.reg, nil
 	}
-	reg, err := f.readRegistry()
-	f.reg = reg
-	return reg, err
-}
-
-// goneFor is how long a registry can be away while an editor replaces it.
-const goneFor = 50 * time.Millisecond
-
-func (f *fire) readRegistry() (*registry, error) {
-	user, path := state.UserState(f.Env), registryPath(f.Env)
-	b, err := readFile(path)
-	if _, kept := state.KeptRegistry(user, path); os.IsNotExist(err) && kept {
-		time.Sleep(goneFor)
-		b, err = readFile(path)
-	}
-	var reg *registry
-	if err == nil {
-		reg, err = parseRegistry(b)
-	}
-	if err == nil {
-		_ = state.KeepRegistry(user, path, b)
-		return reg, nil
-	}
-	if kept, ok := state.KeptRegistry(user, path); ok && !os.IsNotExist(err) {
-		if reg, kerr := parseRegistry(kept); kerr == nil {
-			f.Log().Error().Err(err).Str("registry", path).
-				Str("hint", "mend the file; the last one that could be read counts until then").Msg("registry")
-			return reg, nil
-		}
-	}
-	return nil, fmt.Errorf("registry %s: %w", path, err)
-}
-
-// readFile reads a file that a person named: it does not wait for a FIFO, and has a limit.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	path := registryPath(f.Env)
+	kept := filepath.Join(state.UserState(f.Env), "wake", "registry-"+state.SafeName(path)+".json")
+	was, keptErr := os.ReadFile(kept)
+	real, err := filepath.EvalSymlinks(path) // a person may keep the file elsewhere and link to it
 	if err != nil {
-		return nil, err
+		real = path
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file")
+	b, err := state.ReadPlain(real, maxRegistry)
+	if err == nil {
+		f.reg, err = parseRegistry(b)
 	}
-	file, err := os.Open(path)
+	switch {
+	case err == nil && !bytes.Equal(b, was):
+		_ = os.MkdirAll(filepath.Dir(kept), 0o700)
+		_ = state.WriteSecret(kept, b)
+	case err != nil && keptErr == nil && !os.IsNotExist(err):
+		f.Log().Error().Err(err).Str("registry", path).
+			Str("hint", "mend the file; the last one that could be read counts until then").Msg("registry")
+		f.reg, err = parseRegistry(was)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("registry %s: %w", path, err)
 	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxRegistry+1))
-	if err == nil && len(b) > maxRegistry {
-		err = fmt.Errorf("more than %d bytes", maxRegistry)
+	for _, p := range f.reg.problems {
+		f.Log().Warn().Str("registry", path).Msg(p)
 	}
-	return b, err
+	return f.reg, nil
 }
 
 func parseRegistry(b []byte) (*registry, error) {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	var file struct {
-		Settings json.RawMessage `json:"hook_settings"`
-		Deliver  json.RawMessage `json:"deliver"`
-		Agents   json.RawMessage `json:"agents"`
-	}
-	err := json.Unmarshal(b, &file)
-	var otherType *json.UnmarshalTypeError
-	if errors.As(err, &otherType) || string(bytes.TrimSpace(b)) == "null" {
-		return nil, errors.New(`it is no object such as {"agents": [...]}`)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+	file, ok := members(b)
+	if !ok {
+		return nil, errors.New(`it is no JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
-	r.settings, r.problems = builtIn.with(file.Settings, file.Deliver, "hook_settings")
+	r.settings, r.problems = builtIn.with(file["hook_settings"], file["deliver"], "hook_settings")
 	var entries []json.RawMessage
-	if len(file.Agents) > 0 {
-		if err := json.Unmarshal(file.Agents, &entries); err != nil {
-			return nil, errors.New("agents is no list")
-		}
+	if len(file["agents"]) > 0 && json.Unmarshal(file["agents"], &entries) != nil {
+		return nil, errors.New("agents is no list")
 	}
 	for i, entry := range entries {
 		r.add(entry, fmt.Sprintf("agents[%d]", i))
@@ -133,91 +112,146 @@ func parseRegistry(b []byte) (*registry, error) {
 
 // add takes an entry. One that cannot be understood is passed over, and the others count.
 func (r *registry) add(entry json.RawMessage, where string) {
-	var in struct {
-		ID       json.RawMessage `json:"agent_id"`
-		Enabled  json.RawMessage `json:"enabled"`
-		Session  json.RawMessage `json:"tmux_session_name"`
-		To       json.RawMessage `json:"openclaw_session_id"`
-		Settings json.RawMessage `json:"hook_settings"`
-		Deliver  json.RawMessage `json:"deliver"`
-	}
-	if err := json.Unmarshal(entry, &in); err != nil || string(entry) == "null" {
-		r.problems = append(r.problems, where+" is no object and is passed over")
+	wrong := func(format string, args ...any) { r.problems = append(r.problems, where+fmt.Sprintf(format, args...)) }
+	in, ok := members(entry)
+	if !ok {
+		wrong(" is no object and is passed over")
 		return
 	}
-	for _, m := range []struct {
-		name  string
-		value json.RawMessage
-	}{{"agent_id", in.ID}, {"tmux_session_name", in.Session}, {"openclaw_session_id", in.To}} {
-		if len(m.value) > 0 && string(m.value) != "null" && m.value[0] != '"' {
-			r.problems = append(r.problems, fmt.Sprintf("%s.%s is no text and does not count", where, m.name))
+	for _, name := range []string{"agent_id", "tmux_session_name", "openclaw_session_id"} {
+		if v := in[name]; isSet(v) && v[0] != '"' {
+			wrong(".%s is no text and does not count", name)
 		}
 	}
-	a := agent{id: text(in.ID), session: text(in.Session), to: text(in.To)}
+	a := agent{
+		id: text(in["agent_id"]), session: text(in["tmux_session_name"]), to: text(in["openclaw_session_id"]), enabled: true,
+	}
 	if a.unnamed = a.id == ""; a.unnamed {
 		a.id = a.session
 	}
 	if a.id == "" {
-		r.problems = append(r.problems, where+" has neither an agent_id nor a tmux_session_name and is passed over")
+		wrong(" has neither an agent_id nor a tmux_session_name and is passed over")
 		return
 	}
-	plain := false
-	if a.enabled, plain = isEnabled(in.Enabled); !plain {
-		r.problems = append(r.problems, fmt.Sprintf("%s.enabled is neither true nor false; it counts as %v", where, a.enabled))
+	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
+		a.enabled = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(strings.Trim(string(on), `" `)))
+		wrong(".enabled is neither true nor false; it counts as %v", a.enabled)
 	}
-	a.settings, a.problems = r.settings.with(in.Settings, in.Deliver, where+".hook_settings")
+	var problems []string
+	a.settings, problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
+	r.problems = append(r.problems, problems...)
 	if a.session != "" && a.enabled && slices.ContainsFunc(r.agents, func(other agent) bool {
 		return other.session == a.session && other.enabled
 	}) {
-		r.problems = append(r.problems,
-			fmt.Sprintf("%s: another agent has the tmux session %q; the first one that can be told counts", where, a.session))
+		wrong(": another agent has the tmux session %q; the first one that can be told counts", a.session)
 	}
 	r.agents = append(r.agents, a)
 }
 
-// isEnabled reads enabled, which holds where it is not said. plain is false where it is neither true nor false: what means no
-// in some language or other counts as that, and anything else tells too much rather than too little.
-func isEnabled(raw json.RawMessage) (enabled, plain bool) {
-	if len(raw) == 0 {
-		return true, true
-	}
-	plain = string(raw) == "true" || string(raw) == "false"
-	switch strings.ToLower(strings.TrimSpace(asText(raw))) {
-	case "false", "no", "off", "0", "n", "f", "null", "none", "disabled", "":
-		return false, plain
-	}
-	return true, plain
-}
-
-// agentOf is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
-// and a dash begin the name, the longest of those. ok is false when there is none, or it is not enabled.
-func (r *registry) agentOf(session string) (a agent, ok bool) {
-	best, rank := agent{}, 0
-	for _, one := range r.agents {
-		now := 0
-		switch {
-		case one.session == session, one.session != "" && keptName.Replace(one.session) == session:
-			now = 1 << 30
-		case !one.unnamed && strings.HasPrefix(session, one.id+"-"):
-			now = len(one.id) + 1
-		}
-		if now > rank || now == rank && now > 0 && one.worth() > best.worth() {
-			best, rank = one, now
-		}
-	}
-	return best, rank > 0 && best.enabled
-}
-
-// worth is what decides between entries for the same session: one that is enabled, one that can be told, one with a name; and
-// of equals the first.
-func (a agent) worth() (n int) {
-	for _, is := range []bool{a.enabled, a.chat || a.to != "", !a.unnamed} {
-		if n *= 2; is {
-			n++
-		}
-	}
-	return n
-}
-
 // keptName is what tmux makes of a session's name that it is given.
 var keptName = strings.NewReplacer(":", "_", ".", "_")
+
+// agentOf is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
+// and a dash begin the name, the longest of those. Of equals it is one that is enabled, then one that can be told, then the
+// first. ok is false when there is none, or it is not enabled.
+func (r *registry) agentOf(session string) (best agent, ok bool) {
+	most := 0
+	for _, a := range r.agents {
+		rank := 0
+		switch {
+		case a.session == session, a.session != "" && keptName.Replace(a.session) == session:
+			rank = math.MaxInt32
+		case !a.unnamed && strings.HasPrefix(session, a.id+"-"):
+			rank = 4 * len(a.id)
+		default:
+			continue
+		}
+		if a.enabled {
+			rank += 2
+		}
+		if a.chat || a.to != "" {
+			rank++
+		}
+		if rank > most {
+			best, most = a, rank
+		}
+	}
+	return best, best.enabled
+}
+
+// mostLines is the most that any agent wants of a pane.
+func (r *registry) mostLines() (lines int) {
+	for _, a := range r.agents {
+		lines = max(lines, a.paneLines)
+	}
+	return lines
+}
+
+// anyDecides says whether the registry has an agent whose decision is waited for.
+func (f *fire) anyDecides() bool {
+	reg, err := f.registry()
+	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
+}
+
+// with is s with what an object of settings says, and deliver where that stands beside it. What it cannot be is left as it
+// was, and said.
+func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []string) {
+	in, ok := members(raw)
+	if isSet(raw) && !ok {
+		return s, []string{where + " is no object and does not count"}
+	}
+	if len(in["deliver"]) > 0 {
+		deliver = in["deliver"]
+	}
+	var problems []string
+	wrong := func(name, wanted string) {
+		problems = append(problems, fmt.Sprintf("%s.%s is not %s and does not count", where, name, wanted))
+	}
+	for _, n := range []struct {
+		name   string
+		to     *int
+		lo, hi int
+	}{
+		{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100},
+		{"min_context_lines", &s.minLines, 0, 1000}, {"transcript_extract_chars", &s.extractChars, 1, math.MaxInt32},
+		{"reply_seconds", &s.replySeconds, 1, 3600},
+	} {
+		value := float64(*n.to)
+		if v := in[n.name]; isSet(v) && json.Unmarshal(v, &value) != nil || value < float64(n.lo) || value > float64(n.hi) {
+			wrong(n.name, fmt.Sprintf("a number from %d to %d", n.lo, n.hi))
+			continue
+		}
+		*n.to = int(value)
+	}
+	s.extractChars = min(s.extractChars, mostChars)
+	if v := in["dedup_enabled"]; isSet(v) && json.Unmarshal(v, &s.dedup) != nil {
+		wrong("dedup_enabled", "true or false")
+	}
+	switch mode := in["hook_mode"]; {
+	case text(mode) == "async", text(mode) == "bidirectional":
+		s.bidirectional = text(mode) == "bidirectional"
+	case isSet(mode):
+		wrong("hook_mode", "async or bidirectional")
+	}
+	var to []string
+	if json.Unmarshal(deliver, &to) != nil {
+		to = []string{text(deliver)}
+	}
+	both := slices.Contains(to, "both")
+	agent, chat := both || slices.Contains(to, "openclaw"), both || slices.Contains(to, "chat")
+	switch {
+	case agent || chat:
+		s.agent, s.chat = agent, chat
+	case isSet(deliver):
+		wrong("deliver", "openclaw, chat, both, or a list of these")
+	}
+	return s, problems
+}
+
+// members are an object's.
+func members(raw json.RawMessage) (m map[string]json.RawMessage, ok bool) {
+	err := json.Unmarshal(raw, &m)
+	return m, err == nil && m != nil
+}
+
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

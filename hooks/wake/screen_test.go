@@ -1,11 +1,9 @@
 package wake
 
 import (
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,16 +13,23 @@ import (
 )
 
 // seen is a pane that shows a recorded screen.
-func seen(t *testing.T, path string) sight {
+func seen(t *testing.T, path string) pane {
 	t.Helper()
 	styled, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain, _ := inject.Clean(string(styled))
-	s := sight{screen: string(styled), raw: strings.Split(strings.TrimRight(plain, "\n "), "\n")}
-	s.keep(100)
+	s := shown(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
+	s.Screen = string(styled)
 	return s
+}
+
+// shown is a pane with these lines, and no styles.
+func shown(lines []string) pane {
+	p := pane{Snapshot: inject.Snapshot{Lines: lines, Screen: strings.Join(lines, "\n") + "\n"}}
+	p.keep(100)
+	return p
 }
 
 // The screens of the measured versions, as they were recorded: what each is, its name says.
@@ -34,51 +39,37 @@ func TestStateOfRecordedScreens(t *testing.T) {
 		"permission-02-open": permissionState, "permission-03-Down": permissionState, "plan-01-open": permissionState, "edit-01-edit": permissionState,
 		"multi-02-open": menuState, "multi-09-Tab": menuState, "longq-01-open": menuState, "preview-01-open": menuState, "planq-01-open": menuState,
 		"broken-00-broken": menuState,
+		// The dialog before a session in a new folder, which was recorded of 2.1.329 only.
+		"trust-00-trust": menuState, "trust-01-Down": menuState, "trust-02-60x15": menuState,
 	}
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for name, want := range states {
+			if version == "2.1.197" && strings.HasPrefix(name, "trust") {
+				continue
+			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			f := fire{trigger: triggers["stop-hook"], sight: seen(t, path)}
+			f := fire{trigger: triggers["stop-hook"], pane: seen(t, path)}
 			if got := f.stateHint(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
-			if got := f.sight.pressure(50); got != "unknown" {
+			if got := f.pane.pressure(50); got != "unknown" {
 				t.Errorf("%s: pressure %s", path, got)
 			}
 		}
 	}
 }
 
-// The dialog before a session in a new folder; of 2.1.197 it was not recorded.
-func TestStateOfTrustDialog(t *testing.T) {
-	for _, version := range []string{"2.1.329"} {
-		for _, name := range []string{"trust-00-trust", "trust-01-Down", "trust-02-60x15"} {
-			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			if got := (&fire{trigger: triggers["stop-hook"], sight: seen(t, path)}).stateHint(); got != menuState {
-				t.Errorf("%s: %s", path, got)
-			}
-		}
-	}
-}
-
 // box is a screen of Claude Code's with lines above and below the input box.
-func box(above, below []string) sight {
+func box(above, below []string) pane {
 	rule := strings.Repeat("─", 40)
-	s := sight{raw: slices.Concat(above, []string{"", rule, "❯ ", rule}, below)}
-	s.screen = strings.Join(s.raw, "\n") + "\n"
-	s.keep(100)
-	return s
+	return shown(slices.Concat(above, []string{"", rule, "❯ ", rule}, below))
 }
 
 func TestStateHint(t *testing.T) {
-	plain := func(lines ...string) sight {
-		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
-		s.keep(100)
-		return s
-	}
+	plain := func(lines ...string) pane { return shown(lines) }
 	for name, c := range map[string]struct {
 		hook string
-		sight
+		pane
 		want string
 	}{
 		"a box":                            {"stop-hook", box([]string{"● Done."}, nil), idleState},
@@ -106,10 +97,10 @@ func TestStateHint(t *testing.T) {
 		"nothing known":                    {"stop-hook", plain("hello"), workingState},
 		"nothing known, but idle":          {"notification-idle-hook", plain("hello"), idleState},
 		"nothing known, but asked":         {"notification-permission-hook", plain("hello"), permissionState},
-		"no screen":                        {"session-end-hook", sight{}, errorState},
+		"no screen":                        {"session-end-hook", pane{}, errorState},
 		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
-		f := fire{trigger: triggers[c.hook], sight: c.sight}
+		f := fire{trigger: triggers[c.hook], pane: c.pane}
 		if got := f.stateHint(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -117,13 +108,9 @@ func TestStateHint(t *testing.T) {
 }
 
 func TestPressure(t *testing.T) {
-	plain := func(lines ...string) sight {
-		s := sight{raw: lines, screen: strings.Join(lines, "\n") + "\n"}
-		s.keep(100)
-		return s
-	}
+	plain := func(lines ...string) pane { return shown(lines) }
 	for name, c := range map[string]struct {
-		sight
+		pane
 		want string
 	}{
 		"a status line":               {box([]string{"● 99% done"}, []string{"  opus │ ████░░░░ 47%"}), "47% [OK]"},
@@ -147,7 +134,6 @@ func TestPressure(t *testing.T) {
 		"somebody else's left":        {box(nil, []string{"  5h 10% left | ctx 47%"}), "47% [OK]"},
 		"its word after it":           {box(nil, []string{"  47% ctx | 5h 90%"}), "47% [OK]"},
 		"its word after it, bare":     {box(nil, []string{"  47% ctx 90% 5h"}), "47% [OK]"},
-		"its word after it, model":    {box(nil, []string{"  opus 47% context 5h 90%"}), "47% [OK]"},
 		"its word after it, commas":   {box(nil, []string{"  opus, 47% of the context, 90% weekly"}), "47% [OK]"},
 		"its word after it, last":     {box(nil, []string{"  5h 90% | 47% ctx"}), "47% [OK]"},
 		"its word before it":          {box(nil, []string{"  5h 90% | ctx 47% | 7d 12%"}), "47% [OK]"},
@@ -160,7 +146,7 @@ func TestPressure(t *testing.T) {
 		"a part of a number":          {box(nil, []string{"  1234%"}), "unknown"},
 		"another program":             {plain("12%", "a", "b", "c", "d", "77%", ""), "77% [WARNING]"},
 		"too far up":                  {plain("12%", "a", "b", "c", "d", "e"), "unknown"},
-		"nothing":                     {sight{}, "unknown"},
+		"nothing":                     {pane{}, "unknown"},
 	} {
 		if got := c.pressure(50); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -192,58 +178,6 @@ func TestDelta(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	// Of any two captures the lines that are not told are a common subsequence, and the longest.
-	for range 300 {
-		line := func() (all []string) {
-			for range rand.IntN(12) {
-				all = append(all, strconv.Itoa(rand.IntN(4)))
-			}
-			return all
-		}
-		was, is := append([]string{}, line()...), line()
-		old := slices.Clone(is)
-		fresh := newIn(was, is)
-		old = old[:0]
-		for i, l := range is {
-			if !fresh[i] {
-				old = append(old, l)
-			}
-		}
-		at := 0
-		for _, l := range was {
-			if at < len(old) && l == old[at] {
-				at++
-			}
-		}
-		if at != len(old) || len(old) != longestCommon(was, is) {
-			t.Fatalf("%q after %q: kept %q", is, was, old)
-		}
-	}
-}
-
-// longestCommon is the length of a longest common subsequence, by trying.
-func longestCommon(a, b []string) int {
-	switch {
-	case len(a) == 0 || len(b) == 0:
-		return 0
-	case a[0] == b[0]:
-		return 1 + longestCommon(a[1:], b[1:])
-	}
-	if len(a) > 7 || len(b) > 7 { // both halves would take too long: a table
-		t := make([][]int, len(a)+1)
-		for i := range t {
-			t[i] = make([]int, len(b)+1)
-		}
-		for i := range a {
-			for j := range b {
-				if t[i+1][j+1] = max(t[i][j+1], t[i+1][j]); a[i] == b[j] {
-					t[i+1][j+1] = t[i][j] + 1
-				}
-			}
-		}
-		return t[len(a)][len(b)]
-	}
-	return max(longestCommon(a[1:], b), longestCommon(a, b[1:]))
 }
 
 func TestClean(t *testing.T) {
@@ -264,15 +198,16 @@ func TestDeliverToChat(t *testing.T) {
 		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
 		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
 		all, _ := state.OutboxIn(w.user()).Waiting()
+		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageReport })
 		if len(all) != 2 || len(w.waiting()) != 2*agents {
 			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
 		}
-		first, second := all[0].Parts[0], all[1].Parts[0]
-		if !strings.Contains(first, "[Wake]") || !strings.Contains(first, "response_complete, working") || !strings.Contains(first, "*done*") || strings.Contains(first, "<users/all>") || !strings.Contains(first, "warden-main") {
-			t.Errorf("Chat gets %q", first)
+		first, second := all[0].Report, all[1].Report
+		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, working" || first.Text != "**done** <users/all>" {
+			t.Errorf("Chat gets %+v", first)
 		}
-		if !strings.Contains(second, "```\nQuestion: Which deployment approach should we use?") || all[0].Thread() == "" {
-			t.Errorf("Chat gets %q", second)
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {
+			t.Errorf("Chat gets %+v", second)
 		}
 	}
 }

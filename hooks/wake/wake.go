@@ -1,16 +1,21 @@
 // Package wake speaks to OpenClaw agents: when a Claude Code session that an agent supervises has ended a turn, asks
 // something, idles or ends, the agent is told, in a message that carries what Claude said, or else what changed on the
-// session's screen.
+// session's screen. The hook writes the message into the outbox; the poller runs openclaw.
 package wake
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"gchat-hooks/hooks"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
 )
 
 // trigger is what a hook of ours tells about.
@@ -19,6 +24,13 @@ type trigger struct {
 	event string // of Claude Code
 	kind  string // Claude Code's notification type; "" where there is none
 }
+
+const (
+	askTrigger        = "ask_user_question"
+	permissionTrigger = "permission_prompt"
+	endTrigger        = "session_end"
+	compactTrigger    = "pre_compact"
+)
 
 // triggers are the hooks by name.
 var triggers = map[string]trigger{
@@ -29,13 +41,6 @@ var triggers = map[string]trigger{
 	"session-end-hook":             {endTrigger, "SessionEnd", ""},
 	"pre-compact-hook":             {compactTrigger, "PreCompact", ""},
 }
-
-const (
-	askTrigger        = "ask_user_question"
-	permissionTrigger = "permission_prompt"
-	endTrigger        = "session_end"
-	compactTrigger    = "pre_compact"
-)
 
 // Names are the hooks' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(triggers)) }
@@ -51,7 +56,7 @@ func Hook(h *hooks.Hook) bool {
 		h.Own = t.event // settings name the hook for one event only
 		h.Job = func(ctx context.Context, _ *hooks.Hook, e *hooks.Event) error { return f.run(ctx, e) }
 		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool {
-			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyWaits()
+			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyDecides()
 		}
 	}
 	return ok
@@ -69,4 +74,155 @@ type news struct {
 func text(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
+}
+
+// fire is one hook at work.
+type fire struct {
+	*hooks.Hook
+	trigger trigger
+	began   time.Time
+	event   *hooks.Event
+	news    news
+
+	reg      *registry // once read
+	agent    agent
+	last     string // tmux session that an earlier hook of this session was in
+	pane     pane
+	state    string
+	pressure string
+}
+
+// run is the way of an event: guards, registry, pane, agent, message.
+func (f *fire) run(ctx context.Context, e *hooks.Event) error {
+	f.event = e
+	if err := e.Read(&f.news); err != nil {
+		return err
+	}
+	if !f.meant() || f.Env("TMUX") == "" {
+		return nil
+	}
+	reg, err := f.registry()
+	if err != nil {
+		return err
+	}
+	if session, err := f.sessions().Of(e.SessionID); err == nil {
+		f.last = session.TmuxSession
+	}
+	if f.pane, err = f.capture(ctx); err != nil {
+		return fmt.Errorf("tmux session: %w", err)
+	}
+	// tmux names the session that was used last. A person who watches has one of the same windows.
+	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
+		if agent, ok := reg.agentOf(session); ok {
+			f.agent, f.pane.Session = agent, session
+			f.pane.keep(agent.paneLines)
+			return f.tell(ctx)
+		}
+	}
+	return nil
+}
+
+// meant says whether this event is one that the hook tells about.
+func (f *fire) meant() bool {
+	active := string(f.news.Active)
+	kind := text(f.news.Kind)
+	return f.event.HookEventName == f.trigger.event &&
+		(f.trigger.name != askTrigger || f.event.ToolName == "AskUserQuestion") &&
+		(f.trigger.kind == "" || kind == "" || kind == f.trigger.kind) &&
+		(f.trigger.event != "Stop" || active == "" || active == "false" || active == "null")
+}
+
+func (f *fire) sessions() state.Sessions { return state.SessionsIn(state.UserState(f.Env)) }
+
+func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.Env)) }
+
+// tell puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
+func (f *fire) tell(ctx context.Context) error {
+	c, m, err := f.prepare(ctx)
+	outcome := "queued"
+	switch {
+	case err != nil:
+		outcome = "failed"
+	case !c.told:
+		outcome = "unchanged"
+		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
+			err = f.startPoller()
+		}
+	case m != nil && m.Wake.Reply:
+		outcome, err = f.decide(ctx, m)
+	case m != nil:
+		err = f.startPoller()
+	}
+	f.logFire(outcome, c.source, err)
+	return err
+}
+
+func (f *fire) startPoller() error {
+	if f.Self == "" {
+		return nil
+	}
+	return state.StartPoller(f.Env, f.Self)
+}
+
+// prepare works out what there is to tell and puts it, under the session's lock, so that two hooks of one moment tell no line
+// twice. m is nil when no agent is told.
+func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
+	change := func(s *state.Session) error {
+		if s.Wake == nil {
+			s.Wake = &state.WakeMemory{}
+		}
+		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
+			f.captureAgain(ctx)
+		}
+		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
+		c = f.content(s.Wake)
+		if c.new || !f.agent.dedup {
+			if m, err = f.put(c); err != nil {
+				return err
+			}
+			c.told = true
+		}
+		s.LastSeen, s.TmuxSession, s.TmuxPane = time.Now().UTC(), f.pane.Session, f.Env("TMUX_PANE")
+		s.TmuxSocket = inject.ServerOf(f.Env("TMUX")).Socket
+		return nil
+	}
+	if f.event.SessionID == "" { // no event of Claude Code's: nothing is remembered
+		err = change(&state.Session{})
+		return c, m, err
+	}
+	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
+	_, err = f.sessions().Change(f.event.SessionID, change)
+	if err != nil && c.told {
+		f.Log().Error().Err(err).Msg("told, and will be told again")
+		err = nil
+	}
+	return c, m, err
+}
+
+// logPath is where the wake log of a tmux session is: JSON lines, at most about 1 MB and one old file.
+func logPath(env state.Getenv, session string) string {
+	return filepath.Join(state.UserState(env), "wake", "sessions", state.SafeName(session), "wake.log")
+}
+
+// logFire adds a line to the session's wake log. The outcome is queued, unchanged, decided, undecided or failed.
+func (f *fire) logFire(outcome, source string, err error) {
+	line := map[string]any{
+		"time": time.Now().UTC(), "trigger": f.trigger.name, "session": f.pane.Session, "agent_id": f.agent.id, "state": f.state,
+		"pressure": f.pressure, "content_source": source, "outcome": outcome,
+		"duration_ms": float64(time.Since(f.began).Microseconds()) / 1000,
+	}
+	if err != nil {
+		line["error"] = f.Log().Clean(err.Error())
+	}
+	path := logPath(f.Env, f.pane.Session)
+	_ = os.MkdirAll(filepath.Dir(path), 0o700)
+	if info, err := os.Stat(path); err == nil && info.Size() > 1<<20 {
+		_ = os.Rename(path, path+".1")
+	}
+	// Where it cannot be written, the message could not either.
+	if file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		b, _ := json.Marshal(line)
+		_, _ = file.Write(append(b, '\n')) // in one piece: others may write at the same moment
+		_ = file.Close()
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"gchat-hooks/state"
 )
@@ -48,7 +48,7 @@ func TestGuards(t *testing.T) {
 				w.env[k] = v
 			}
 			w.must(os.WriteFile(w.env["GCHAT_WAKE_REGISTRY"], []byte(`{"agents":[`+entry("zarden", c.session, "")+`]}`), 0o600))
-			if out := w.run(c.hook, c.event); out != "" {
+			if out := w.fire(c.hook, c.event); out != "" {
 				t.Errorf("printed %q", out)
 			}
 			if n := len(w.waiting()); n != 0 {
@@ -78,12 +78,12 @@ func TestUnnamedEvent(t *testing.T) {
 	} {
 		w.settings("warden-main", `{"dedup_enabled":false}`)
 		w.fire(c.hook, recorded(t, c.event, "hook_event_name", c.name))
-		if all := w.waiting(); len(all) != i+1 || all[i].Trigger != c.trigger {
+		if all := w.waiting(); len(all) != i+1 || all[i].Wake.Trigger != c.trigger {
 			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.log())
 		}
 	}
 	w.fire("stop-hook", []byte(`{"last_assistant_message":"words"}`))
-	if all := w.waiting(); len(all) != 7 || section(all[6].Message, "CONTENT") != "words" {
+	if all := w.waiting(); len(all) != 7 || section(w.last(), "CONTENT") != "words" {
 		t.Errorf("%d messages\n%s", len(all), w.log())
 	}
 	// What keeps a named one from being told does so here.
@@ -125,7 +125,7 @@ func TestDedup(t *testing.T) {
 	step("the same words, another screen", "stop-hook", said("two"), 1)
 	typing()
 	step("idle, another screen", "notification-idle-hook", idle, 1)
-	if last := w.waiting()[3].Message; !strings.Contains(section(last, "CONTENT"), "typed 2") {
+	if last := w.last(); !strings.Contains(section(last, "CONTENT"), "typed 2") {
 		t.Errorf("told\n%s", last)
 	}
 	step("words after the screen was told", "stop-hook", said("three"), 1)
@@ -138,13 +138,19 @@ func TestDedup(t *testing.T) {
 	step("without dedup", "stop-hook", said("three"), 1)
 	step("without dedup again", "stop-hook", said("three"), 1)
 
-	var fires []state.WakeFire
-	b, err := os.ReadFile(state.WakeLogPath(w.user(), "warden-main"))
+	type logLine struct {
+		State, Pressure, Outcome, Trigger string
+		AgentID                           string  `json:"agent_id"`
+		Content                           string  `json:"content_source"`
+		DurationMS                        float64 `json:"duration_ms"`
+	}
+	var fires []logLine
+	b, err := os.ReadFile(logPath(w.getenv, "warden-main"))
 	w.must(err)
 	for line := range strings.Lines(string(b)) {
-		var f state.WakeFire
+		var f logLine
 		w.must(json.Unmarshal([]byte(line), &f))
-		if f.State == "" || f.Pressure != "unknown" || f.Source == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
+		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
 			t.Errorf("log line %s", line)
 		}
 		fires = append(fires, f)
@@ -183,7 +189,7 @@ func TestAtOnce(t *testing.T) {
 	}
 	var told strings.Builder
 	for _, m := range w.waiting()[first:] {
-		told.WriteString(section(m.Message, "CONTENT") + "\n")
+		told.WriteString(section(said(m), "CONTENT") + "\n")
 	}
 	for run := range runs {
 		for n := 1; n <= 12; n++ {
@@ -210,7 +216,7 @@ func TestSessionNames(t *testing.T) {
 			t.Errorf("%q: %d messages", name, len(all)-before)
 			continue
 		}
-		message := all[before].Message
+		message := said(all[before])
 		if !strings.Contains(message, "tmux_session_name: "+name+"\n") {
 			t.Errorf("%q:\n%s", name, message)
 		}
@@ -234,7 +240,7 @@ func TestRegistry(t *testing.T) {
 		"disabled":                     {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"a-x"},{"agent_id":"q"}]}`, "a-x", ""},
 		"disabled twin":                {`{"agents":[{"agent_id":"a","enabled":false,"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "b"},
 		"twins":                        {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":"x"}]}`, "x", "a"},
-		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "c"},
+		"odd entries":                  {`{"agents":[null,3,"x",[],{"agent_id":7},{"tmux_session_name":"x"},{"agent_id":"b","tmux_session_name":["x"]},{"agent_id":"c","tmux_session_name":"x"}]}`, "x", "x"},
 		"no id, exact":                 {`{"agents":[{"agent_id":"a","tmux_session_name":"y"},{"tmux_session_name":"x"}]}`, "x", "x"},
 		"no id is no beginning":        {`{"agents":[{"tmux_session_name":"x"}]}`, "x-main", ""},
 		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
@@ -263,7 +269,7 @@ func TestRegistry(t *testing.T) {
 	if a, _ := r.agentOf("a-main"); a.to != "1" {
 		t.Errorf("of two with one id: %+v", a)
 	}
-	for _, off := range []string{"false", "0", "null", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`} {
+	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +278,7 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
 		}
 	}
-	for _, on := range []string{"true", "1", `"yes"`, `"true"`, "[]"} {
+	for _, on := range []string{"true", "1", `"yes"`, `"true"`, `"On"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + on + `}]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -306,8 +312,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.agents[1].problems); n != 6 {
-		t.Errorf("%d problems: %q", n, r.agents[1].problems)
+	if n := len(r.problems); n != 7 {
+		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
 
@@ -352,8 +358,8 @@ func TestBadInput(t *testing.T) {
 	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
 	w.registry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
 	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
-	if all := w.waiting(); all[len(all)-1].AgentID != "warden-main" || !strings.Contains(all[len(all)-1].Message, "agent_id: warden-main\n") {
-		t.Errorf("told\n%s", all[len(all)-1].Message)
+	if all := w.waiting(); all[len(all)-1].Wake.Agent != "warden-main" || !strings.Contains(w.last(), "agent_id: warden-main\n") {
+		t.Errorf("told\n%s", w.last())
 	}
 	w.registry(string(good))
 	step("told when it is known whom", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 1, 0)
@@ -365,11 +371,10 @@ func TestBadInput(t *testing.T) {
 	step("a folder for a transcript", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", t.TempDir()), 0, 1)
 	w.tmux("kill-server")
 	step("tmux is gone", recorded(t, "single-07-Stop", "last_assistant_message", "and yet"), 1, 1)
-	if m := w.waiting(); !strings.Contains(m[len(m)-1].Message, "[CONTENT]\nand yet\n") || !strings.Contains(m[len(m)-1].Message, "state: error") {
-		t.Errorf("told\n%s", m[len(m)-1].Message)
+	if m := w.last(); !strings.Contains(m, "[CONTENT]\nand yet\n") || !strings.Contains(m, "state: error") {
+		t.Errorf("told\n%s", m)
 	}
-	w.env["TMUX_PANE"] = "%77"
-	step("tmux is gone, and the pane unknown", stop, 0, 1)
+	step("tmux is gone, and the session unknown", recorded(t, "single-07-Stop", "session_id", "another"), 0, 1)
 }
 
 // tmux that hangs is not waited for.
@@ -383,7 +388,7 @@ func TestTmuxHangs(t *testing.T) {
 	w.must(syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "while it hangs"))
-	if m := w.waiting(); len(m) != 2 || section(m[1].Message, "CONTENT") != "while it hangs" {
+	if m := w.waiting(); len(m) != 2 || section(w.last(), "CONTENT") != "while it hangs" {
 		t.Errorf("%d messages", len(m))
 	}
 }
@@ -403,21 +408,42 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A session that nobody has heard of for a month is forgotten; the others are not.
-func TestSweep(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.fire("stop-hook", recorded(t, "single-07-Stop"))
-	l, err := state.LockWakeSession(w.user(), "old", "%3")
-	w.must(err)
-	w.must(l.Remember(state.WakeMemory{}))
-	l.Unlock()
-	old, now := filepath.Join(w.user(), "wake", "sessions", "old"), time.Now()
-	for _, name := range []string{".lock", "memory-3.json", "."} {
-		w.must(os.Chtimes(filepath.Join(old, name), now, now.Add(-40*24*time.Hour)))
+// The table in docs/openclaw.md holds for the code that reads the settings: the same members, their defaults, and a value that
+// each of them refuses.
+func TestSettingsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/openclaw.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	state.SweepWakes(w.user(), now)
-	left, _ := filepath.Glob(filepath.Join(w.user(), "wake", "sessions", "*"))
-	if !slices.Equal(left, []string{filepath.Join(w.user(), "wake", "sessions", "warden-main")}) {
-		t.Errorf("left %q", left)
+	code, err := os.ReadFile("registry.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := map[string]bool{}
+	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
+		unknown[m[1]+m[2]] = true
+	}
+	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
+		delete(unknown, entry)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		name, value := row[1], row[2]
+		delete(unknown, name)
+		if !json.Valid([]byte(value)) {
+			value = strconv.Quote(value)
+		}
+		with := func(value string) (settings, []string) {
+			return builtIn.with(json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), nil, "here")
+		}
+		if is, problems := with(value); is != builtIn || len(problems) > 0 {
+			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
+		}
+		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
+			t.Errorf("%s: nonsense is not refused: %q", name, problems)
+		}
+	}
+	if len(rows) != 8 || len(unknown) > 0 {
+		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,62 +19,27 @@ import (
 
 const patience = 30 * time.Second // how long anything is waited for
 
-// built is the program, made once for all tests.
-var built struct {
-	sync.Once
-	dir  string
-	path string
-	err  error
-}
+// hookVar has this test's program be the hook of that name: for tests that kill it.
+const hookVar = "WAKE_TEST_HOOK"
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	if name := os.Getenv(hookVar); name != "" {
+		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
+		if !Hook(h) {
+			os.Exit(1)
+		}
+		os.Exit(h.Run())
 	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-func program(t testing.TB) string {
-	t.Helper()
-	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "gchat-hooks-wake-"); built.err != nil {
-			return
-		}
-		built.path = filepath.Join(built.dir, "gchat-hooks")
-		cmd := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", built.path, "gchat-hooks")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return built.path
-}
-
-// world is a machine: a home, a registry, a real tmux server with a session, and a stand-in for openclaw that writes down
-// how it was called.
+// world is a machine: a home, a registry, and a real tmux server with a session.
 type world struct {
 	*testing.T
 	dir  string
 	pane string // of the session
 	env  map[string]string
 }
-
-// standIn is openclaw: a folder for each call, with its arguments and environment as they came. The files fail, hang and
-// reply beside it tell it what to do.
-const standIn = `#!/bin/sh
-n=$(mktemp -d "$WAKE_TEST/calls/$(date +%s%N)-XXXXXX")
-for a in "$@"; do printf '%s\0' "$a"; done > "$n/argv.new"
-env -0 > "$n/env"; cat > "$n/stdin"
-case "$4" in --message-file) cat "$5" > "$n/file"; ls -l "$5" | cut -c1-10 > "$n/mode";; esac
-mv "$n/argv.new" "$n/argv"
-[ ! -e "$WAKE_TEST/hang" ] || { : > "$n/hangs"; exec sleep 600; }
-[ ! -e "$WAKE_TEST/fail" ] || { echo "gateway is down" >&2; exit 1; }
-[ ! -e "$WAKE_TEST/reply" ] || cat "$WAKE_TEST/reply"
-`
 
 func newWorld(t *testing.T, session, command string) *world {
 	t.Helper()
@@ -92,17 +56,15 @@ func newWorld(t *testing.T, session, command string) *world {
 	w := &world{T: t, dir: dir}
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", w.path("s"), "kill-server").Run()
-		_ = os.Remove(w.path("hang"))
 		_ = os.RemoveAll(dir)
 	})
-	for _, sub := range []string{"home", "bin", "calls", "project"} {
+	for _, sub := range []string{"home", "bin", "project"} {
 		w.must(os.MkdirAll(w.path(sub), 0o700))
 	}
-	w.write("bin/openclaw", standIn)
-	w.must(os.Chmod(w.path("bin/openclaw"), 0o700))
+	w.must(os.WriteFile(w.path("bin/openclaw"), []byte("#!/bin/sh\n"), 0o700))
 	w.pane = w.tmux("new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "110", "-y", "40", "sh", "-c", command)
 	w.env = map[string]string{
-		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"), "CLAUDE_PROJECT_DIR": w.path("project"), "WAKE_TEST": dir,
+		"PATH": w.path("bin") + ":" + os.Getenv("PATH"), "HOME": w.path("home"), "CLAUDE_PROJECT_DIR": w.path("project"),
 		"TMUX": w.path("s") + ",1,0", "TMUX_PANE": w.pane, "GCHAT_WAKE_REGISTRY": w.path("registry.json"), "LANG": "C.UTF-8",
 	}
 	w.registry(`{"agents":[` + entry("warden", session, "") + `]}`)
@@ -134,7 +96,7 @@ func (w *world) write(name, text string) {
 
 func (w *world) registry(text string) { w.Helper(); w.write("registry.json", text) }
 
-// settle gives the one agent settings.
+// settings gives the one agent settings.
 func (w *world) settings(session, settings string) {
 	w.registry(`{"agents":[` + entry("warden", session, settings) + `]}`)
 }
@@ -184,6 +146,7 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 		t.Fatal(err)
 	}
 	delete(e, "transcript_path")
+	e["session_id"] = "b1e91434-d410-4fbe-b382-0fbc1f1c23d3" // the recordings are of several sessions
 	for i := 0; i+1 < len(members); i += 2 {
 		e[members[i].(string)] = members[i+1]
 	}
@@ -193,124 +156,62 @@ func recorded(t testing.TB, name string, members ...any) []byte {
 	return b
 }
 
-// start starts a hook as a process.
-func (w *world) start(name string, event []byte, wrap ...string) (*exec.Cmd, *bytes.Buffer) {
-	w.Helper()
-	args := append(slices.Clone(wrap), program(w), name)
-	cmd := exec.Command(args[0], args[1:]...)
-	for k, v := range w.env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	out := &bytes.Buffer{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(event), out, out
-	w.must(cmd.Start())
-	return cmd, out
-}
+// fire runs a hook in this process, with no program to start a poller from: its messages stay in the outbox. It gives what the
+// hook printed.
+func (w *world) fire(name string, event []byte) string { return w.fireWith("", name, event) }
 
-// run runs a hook; it must end with 0. It gives what it printed.
-func (w *world) run(name string, event []byte) string {
-	w.Helper()
-	cmd, out := w.start(name, event)
-	if err := cmd.Wait(); err != nil {
-		w.Fatalf("%s: %v: %s", name, err, out)
+// fireWith is fire of a hook that starts a poller from the program self.
+func (w *world) fireWith(self, name string, event []byte) string {
+	out := &bytes.Buffer{}
+	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: out, Stderr: out, Env: w.getenv, Self: self}
+	if !Hook(h) {
+		w.Errorf("no hook %s", name)
+	} else if code := h.Run(); code != 0 {
+		w.Errorf("%s: exit code %d", name, code)
 	}
 	return out.String()
 }
 
-// fire runs a hook in this process, without a courier: its messages stay in the outbox.
-func (w *world) fire(name string, event []byte) {
-	h := &hooks.Hook{Name: name, Stdin: bytes.NewReader(event), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Env: w.getenv}
-	if !Hook(h) {
-		w.Errorf("no hook %s", name)
-		return
-	}
-	if code := h.Run(); code != 0 {
-		w.Errorf("%s: exit code %d", name, code)
-	}
+// told fires a stop hook with these words of Claude's.
+func (w *world) told(text string) string {
+	w.Helper()
+	return w.fire("stop-hook", recorded(w, "single-07-Stop", "last_assistant_message", text))
 }
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-func (w *world) waiting() []*state.WakeMessage {
+// waiting are the wake messages in the outbox.
+func (w *world) waiting() []*state.Message {
 	w.Helper()
-	all, bad := state.WakeOutboxIn(w.user()).Waiting()
+	all, bad := state.OutboxIn(w.user()).Waiting()
 	if len(bad) > 0 {
 		w.Fatal(bad)
 	}
-	return all
+	return slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageWake })
+}
+
+// said is the text of a wake message.
+func said(m *state.Message) string { return m.Wake.Args[4] }
+
+// last is the text of the last message.
+func (w *world) last() string {
+	w.Helper()
+	all := w.waiting()
+	if len(all) == 0 {
+		w.Fatal("no message")
+	}
+	return said(all[len(all)-1])
 }
 
 func (w *world) user() string { return state.UserState(w.getenv) }
 
-// call is one call of openclaw.
-type call struct {
-	args  []string
-	stdin string
-	env   []string
-	file  string // what --message-file held
-	mode  string
-}
-
-func (c call) message() string {
-	if c.file != "" {
-		return c.file
-	}
-	if len(c.args) < 5 {
-		return ""
-	}
-	return c.args[4]
-}
-
-// content is what stands under a headline.
+// section is what stands under a headline.
 func section(message, name string) string {
 	_, rest, _ := strings.Cut(message, "["+name+"]\n")
 	if i := strings.Index(rest, "\n\n["); i >= 0 {
 		rest = rest[:i]
 	}
 	return rest
-}
-
-func (w *world) calls() (all []call) {
-	w.Helper()
-	dirs, err := os.ReadDir(w.path("calls"))
-	w.must(err)
-	for _, d := range dirs {
-		read := func(name string) string {
-			b, _ := os.ReadFile(filepath.Join(w.path("calls"), d.Name(), name))
-			return string(b)
-		}
-		argv, err := os.ReadFile(filepath.Join(w.path("calls"), d.Name(), "argv"))
-		if err != nil {
-			continue // just being made
-		}
-		all = append(all, call{
-			args: strings.Split(strings.TrimSuffix(string(argv), "\x00"), "\x00"), stdin: read("stdin"), file: read("file"), mode: strings.TrimSpace(read("mode")),
-			env: strings.Split(strings.TrimSuffix(read("env"), "\x00"), "\x00"),
-		})
-	}
-	return all
-}
-
-// heard waits for so many calls of openclaw.
-func (w *world) heard(n int) []call {
-	w.Helper()
-	w.until(fmt.Sprintf("%d calls of openclaw", n), func() bool { return len(w.calls()) >= n })
-	return w.calls()
-}
-
-// hung waits until so many calls of openclaw hang.
-func (w *world) hung(n int) {
-	w.Helper()
-	w.until(fmt.Sprintf("%d calls hang", n), func() bool {
-		all, _ := filepath.Glob(w.path("calls/*/hangs"))
-		return len(all) >= n
-	})
-}
-
-// idle waits until nothing is in the outbox and no courier runs.
-func (w *world) idle() {
-	w.Helper()
-	w.until("the outbox is empty", func() bool { box := state.WakeOutboxIn(w.user()); return box.Empty() && !box.Retried("11111111-2222") })
 }
 
 // shell is what a script prints.
@@ -337,7 +238,7 @@ func (w *world) inside(dirs ...string) {
 		return err
 	}))
 	w.must(filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		known := []string{"calls", "bin", "project", "registry.json", "s"}
+		known := []string{"bin", "project", "registry.json", "s"}
 		rel, _ := filepath.Rel(w.dir, path)
 		first, _, _ := strings.Cut(rel, "/")
 		if err == nil && rel != "." && !slices.Contains(known, first) && !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path, dir) }) {

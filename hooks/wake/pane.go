@@ -1,0 +1,272 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/inject"
+)
+
+// pane is the session's pane as tmux showed it.
+type pane struct {
+	inject.Snapshot           // Screen is "" when tmux could not be asked
+	asked, answered time.Time // when tmux was asked, and when it had answered
+	told            []string  // Lines as they are told: without box drawing and blank lines
+}
+
+const (
+	// tmuxBound is how long tmux may take, on a busy machine too. A server that was stopped never answers, and Claude Code
+	// waits for us.
+	tmuxBound = 3 * time.Second
+
+	deltaLines  = 40 // the last lines of a pane that are compared with those before
+	lastSaid    = 8  // how far above the input box an error is looked for
+	statusLines = 5  // the last lines of a pane that a status line is looked for in
+	critical    = 80 // percent
+)
+
+// capture asks tmux. When that is gone it is the session that the hooks were last called in, without a screen.
+func (f *fire) capture(ctx context.Context) (p pane, err error) {
+	p.asked = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
+	defer cancel()
+	p.Snapshot, err = inject.TakeSnapshot(ctx, f.Env("TMUX"), f.Env("TMUX_PANE"), f.reg.mostLines())
+	p.answered = time.Now()
+	if err != nil && f.last != "" {
+		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")
+		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
+	}
+	return p, err
+}
+
+// captureAgain asks tmux once more; where that fails, what was captured counts.
+func (f *fire) captureAgain(ctx context.Context) {
+	if again, err := f.capture(ctx); err == nil {
+		again.Session = f.pane.Session
+		again.keep(f.agent.paneLines)
+		f.pane = again
+	}
+}
+
+// keep leaves out what is before the last lines.
+func (p *pane) keep(lines int) {
+	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
+	p.told = clean(p.Lines)
+}
+
+// clean makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
+func clean(lines []string) (kept []string) {
+	for _, l := range lines {
+		l, _ = inject.Clean(l)
+		boxed := false
+		l = strings.Map(func(r rune) rune {
+			if r >= 0x2500 && r <= 0x259f { // box drawing and block elements
+				boxed = true
+				return ' '
+			}
+			return r
+		}, l)
+		if boxed { // what was a frame leaves blanks of no meaning
+			l = strings.Join(strings.Fields(l), " ")
+		}
+		if l = strings.TrimRight(l, " "); l != "" {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+// The states that a message can hint at.
+const (
+	menuState       = "menu"
+	permissionState = "permission_prompt"
+	idleState       = "idle"
+	errorState      = "error"
+	workingState    = "working"
+	awaitingState   = "awaiting_user_input"
+)
+
+// A pattern is compiled when it is first needed: most hooks are called for sessions without an agent.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+var (
+	// failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
+	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
+	failure = pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
+		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
+		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
+		`|(?i:(?:there (?:was|were|has been) )?an error(?: occurred)?: )` +
+		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) ` +
+		`(?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
+
+	percent      = pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
+	aboutContext = pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
+	leftBefore   = pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b[^0-9]*$`)
+	leftAfter    = pattern(`(?i)^\)? *(?:of )?(?:the )?(?:context |ctx )?(?:left|remaining|until auto-?compact)\b`)
+	// separator is what status lines put between one part and the next.
+	separator = pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
+)
+
+// unknownScreens are those that the reader does not know, of other versions and other programs.
+var unknownScreens = []struct {
+	state string
+	words func() *regexp.Regexp
+}{
+	{menuState, pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
+	{permissionState, pattern(
+		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
+	{idleState, pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
+	{errorState, failure},
+}
+
+// stateHint says what the session is about to do, as far as its screen tells: first the reader's word, then patterns, then
+// what the event itself means.
+func (f *fire) stateHint() string {
+	if f.trigger.name == askTrigger {
+		return awaitingState
+	}
+	s := inject.ReadScreen(f.pane.Screen)
+	switch {
+	case s.Kind == inject.Question, s.Kind == inject.Review:
+		return menuState
+	case s.Kind == inject.Permission:
+		return permissionState
+	case s.Busy:
+		return workingState
+	case s.Kind != inject.Unknown && f.pane.endsInError():
+		return errorState
+	case s.Kind != inject.Unknown:
+		return idleState
+	}
+	shown := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
+	for _, of := range unknownScreens {
+		for _, l := range shown {
+			// The mode's own line names permissions, whatever is going on.
+			if of.words().MatchString(l) && !strings.Contains(l, "shift+tab to cycle") {
+				return of.state
+			}
+		}
+	}
+	switch {
+	case f.trigger.name == permissionTrigger:
+		return permissionState
+	case f.trigger.kind == "idle_prompt":
+		return idleState
+	case f.pane.Screen == "": // tmux is gone, and the session with it
+		return errorState
+	}
+	return workingState
+}
+
+// endsInError says whether the last thing above the input box is an error.
+func (p pane) endsInError() bool {
+	above := len(p.Lines)
+	for rules := 0; above > 0 && rules < 2; above-- {
+		if isRule(p.Lines[above-1]) {
+			rules++
+		}
+	}
+	for i := above - 1; i >= max(0, above-lastSaid); i-- {
+		switch l := p.Lines[i]; {
+		case failure().MatchString(l):
+			return true
+		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):
+			return false // what came before is over
+		}
+	}
+	return false
+}
+
+// isRule says whether a line is one of those around the input box.
+func isRule(l string) bool {
+	return len([]rune(l)) >= 8 && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──")
+}
+
+// pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
+// from 80; "unknown" where none says it.
+func (p pane) pressure(threshold int) string {
+	used, ok := p.contextUsed()
+	level := "OK"
+	switch {
+	case !ok:
+		return "unknown"
+	case used >= critical:
+		level = "CRITICAL"
+	case used >= threshold:
+		level = "WARNING"
+	}
+	return fmt.Sprintf("%d%% [%s]", used, level)
+}
+
+// contextUsed reads the percentage. A line that names the context goes before one that does not; of several numbers in a
+// line the word's own counts, or else the last. What Claude Code calls left is what is not used.
+func (p pane) contextUsed() (used int, ok bool) {
+	named := false
+	for _, l := range p.status() {
+		part, word := contextPart(l)
+		n := numberOf(part, word)
+		if n == nil || named && word == nil {
+			continue
+		}
+		value, err := strconv.Atoi(part[n[2]:n[3]])
+		if err != nil || value > 100 {
+			continue
+		}
+		if word != nil && leftBefore().MatchString(part[min(word[0], n[2]):n[2]]) || leftAfter().MatchString(part[n[1]:]) {
+			value = 100 - value
+		}
+		used, ok, named = value, true, word != nil
+	}
+	return used, ok
+}
+
+// contextPart is the part of a status line that has a word for the context and a number, else the whole line, and where the
+// word stands in it: "47% ctx | 5h 90%" and "5h 90% | ctx 47%" say the same.
+func contextPart(l string) (part string, word []int) {
+	for _, part := range separator().Split(l, -1) {
+		if word = aboutContext().FindStringIndex(part); word != nil && percent().MatchString(part) {
+			return part, word
+		}
+	}
+	return l, aboutContext().FindStringIndex(l)
+}
+
+// numberOf is the percentage that a part's word means: the first after it; the last before it where none follows, or where the
+// part begins with its number; without a word the last.
+func numberOf(part string, word []int) (n []int) {
+	begins := true
+	for _, one := range percent().FindAllStringSubmatchIndex(part, -1) {
+		switch {
+		case word == nil || one[3] <= word[0] || n == nil:
+			begins = begins && strings.TrimSpace(part[:one[2]]) == ""
+			n = one
+		case n[3] <= word[0] && !begins:
+			return one
+		}
+	}
+	return n
+}
+
+// status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
+func (p pane) status() (last []string) {
+	switch inject.ReadScreen(p.Screen).Kind {
+	case inject.Question, inject.Review, inject.Permission:
+		return nil
+	}
+	for _, l := range p.Lines {
+		switch {
+		case isRule(l):
+			last = nil
+		case strings.TrimSpace(l) != "":
+			last = append(last, l)
+		}
+	}
+	return last[max(0, len(last)-statusLines):]
+}
