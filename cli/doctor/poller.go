@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
@@ -18,11 +17,15 @@ import (
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
 const waitsLong = 10 * time.Minute
 
-var (
-	hint      = poller.VerifyHint          // what a person can do about an error of Chat's
-	named     = poller.Named               // whether an allowlist names a person
-	roundTrip = (*poller.Poller).RoundTrip // posts to the space, reads that back, and waits for a reply
-)
+// daemonLives is the daemon's heartbeat, where one runs.
+func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
+	for _, h := range state.Pollers(e.Env) {
+		if h.Lives && h.Daemon {
+			return h, true
+		}
+	}
+	return h, false
+}
 
 // daemonRuns looks whether the daemon runs where one is needed, whether it polls, and whether it has what it types with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
@@ -31,7 +34,8 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
-	if !state.DaemonRuns(state.ProjectState(e.Env), state.UserState(e.Env)) {
+	h, runs := e.daemonLives()
+	if !runs {
 		switch {
 		case e.asks(state.Inject):
 			r.fail("no daemon runs, but ask_mode is inject")
@@ -40,6 +44,9 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 		}
 		r.ok("none runs: hooks do its work, except typing into tmux")
 		return
+	}
+	if h.Silent(time.Now()) {
+		r.warn("the daemon (pid %d) is stopped, or hangs: it showed nothing since %s", h.PID, h.Beat.Local().Format(time.DateTime))
 	}
 	if health != service.Healthy {
 		r.warn("%s", line)
@@ -52,11 +59,11 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 func (e *exam) daemonPID(_ context.Context, r *result) {
 	for _, dir := range e.stateFolders() {
 		path := filepath.Join(dir, "gchat-poller.pid")
-		if _, err := os.Stat(path); err != nil || state.DaemonRuns(dir) {
+		if _, err := os.Stat(path); err != nil || e.pidLives(dir) {
 			continue
 		}
 		r.warn("%s names pid %d, and no daemon runs for that folder", path, state.DaemonPID(dir)).fix = func() (string, error) {
-			if state.DaemonRuns(dir) {
+			if e.pidLives(dir) {
 				return "nothing: a daemon runs by now", nil
 			}
 			return "removed " + path, os.Remove(path)
@@ -65,9 +72,19 @@ func (e *exam) daemonPID(_ context.Context, r *result) {
 	r.ok("no daemon left its pid file behind")
 }
 
+// pidLives says whether the daemon that a state folder names runs.
+func (e *exam) pidLives(dir string) bool {
+	h, runs := e.daemonLives()
+	return runs && h.PID == state.DaemonPID(dir)
+}
+
 // daemonInbox says what keeps replies from being read.
 func (e *exam) daemonInbox(_ context.Context, r *result) {
-	for _, in := range state.TroubledInboxes(state.UserState(e.Env)) {
+	spaces, _ := state.SpacesIn(state.UserState(e.Env)).All()
+	for _, in := range spaces {
+		if in.Trouble == nil {
+			continue
+		}
 		since := in.Trouble.Since.Local().Format(time.DateTime)
 		f := r.warn("replies of %s are not read since %s: %s", in.Chat, since, in.Trouble.Why)
 		if in.Trouble.Refused {
@@ -80,8 +97,11 @@ func (e *exam) daemonInbox(_ context.Context, r *result) {
 // outboxWaiting looks at what is to be sent, at what stops it, and at what Chat refused.
 func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	box := state.OutboxIn(state.UserState(e.Env))
-	for _, p := range box.Pauses() {
-		r.fail("nothing is sent to %s since %s: %s", p.Chat, p.Since.Local().Format(time.DateTime), p.Why)
+	spaces, _ := state.SpacesIn(state.UserState(e.Env)).All()
+	for _, space := range spaces {
+		for _, p := range space.Paused {
+			r.fail("nothing is sent to %s since %s: %s", space.Chat, p.Since.Local().Format(time.DateTime), p.Why)
+		}
 	}
 	waiting, _ := box.Waiting()
 	late, why := 0, ""
@@ -94,24 +114,9 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	if late > 0 {
 		r.warn("messages that wait to be sent for more than 10 minutes: %d %s", late, why)
 	}
-	if dead := box.Dead(); len(dead) > 0 {
-		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].LastError).Mend =
+	if dead := box.Aside(); len(dead) > 0 {
+		r.warn("messages that were refused for good: %d, the last one: %s", len(dead), dead[len(dead)-1].SetAside).Mend =
 			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
 	}
 	r.ok("messages to be sent: %d", len(waiting))
-}
-
-// roundTrip posts to the space, reads that back, and waits for a person's reply. When it is interrupted, it still tells the
-// thread that it is over.
-func (e *exam) roundTrip(ctx context.Context) (found []*Finding) {
-	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
-	defer cancel()
-	p, tell := &poller.Poller{Env: e.Env, Log: e.log}, func(s string) { e.Tell(e.log.Clean(s)) }
-	levels := map[poller.VerifyStatus]Level{
-		poller.VerifyPass: OK, poller.VerifySkipped: Skip, poller.VerifyCut: Warn, poller.VerifyFail: Fail,
-	}
-	for _, leg := range roundTrip(p, ctx, e.project, e.Wait, tell) {
-		found = append(found, &Finding{ID: live + "." + leg.Name, Level: levels[leg.Status], What: leg.What, Mend: leg.Hint})
-	}
-	return found
 }
