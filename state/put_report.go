@@ -1,0 +1,102 @@
+package state
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Outcome is what became of a report that was to be put into the outbox.
+type Outcome struct {
+	Message   *Message  // as it stands in the outbox; nil when Off
+	Off       bool      // a rule suppresses it
+	Repeated  bool      // the session said the same less than a minute ago, and Message is that one
+	HeldUntil time.Time // a rule or the quiet hours hold it until then; zero for at once
+}
+
+// repeatWithin is how long the same words of the same session are said once.
+const repeatWithin = time.Minute
+
+// PutReport puts a message with a Report into the outbox, as the rules of its project's configuration have it; otherwise is
+// the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
+//
+// Of the message the caller sets Report, ProjectDir and SessionID ("" outside a session). ThreadKey or ThreadName name a thread
+// in place of the session's. Key names what is reported once a day, however often it is put; without Key the words decide, and
+// outside a session each report counts on its own. CreatedAt is now where it is zero.
+//
+// Errors are ErrNoWebhook and the disk's: then nothing was written.
+func PutReport(env Getenv, cfg *Config, m *Message, otherwise ReportRule) (Outcome, error) {
+	r := m.Report
+	rule := cmp.Or(cfg.ReportRule(r.Kind, string(r.Type)), otherwise, ReportOn)
+	if rule == ReportOff {
+		return Outcome{Off: true}, nil
+	}
+	if cfg.WebhookURL == "" && cfg.WebhookCommand == "" {
+		return Outcome{}, errors.Join(append([]error{ErrNoWebhook}, cfg.Problems...)...)
+	}
+	if m.CreatedAt.IsZero() {
+		m.CreatedAt = time.Now().UTC()
+	}
+	again := MaxAge
+	if m.Key == "" {
+		m.Key, again = wordsKey(m), repeatWithin
+	}
+	m.Kind, m.Urgent = MessageReport, r.Type.Urgent()
+	m.ID = MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
+	held := heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
+	m.NotBefore = held.UTC()
+	switch {
+	case m.ThreadKey != "" || m.ThreadName != "":
+	case !held.IsZero():
+		m.Digest, m.ThreadKey = true, "digest-"+held.Format(time.DateOnly)
+	case m.SessionID != "":
+		m.ThreadKey = "session-" + m.SessionID
+	}
+	stands, put, err := OutboxIn(UserState(env)).Put(env, m, again)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Message: stands, Repeated: !put, HeldUntil: held}, nil
+}
+
+// wordsKey is equal for reports that say the same in the same place.
+func wordsKey(m *Message) string {
+	if m.SessionID == "" {
+		return MessageID("report", uuid.NewString())
+	}
+	r := m.Report
+	return MessageID("said", m.SessionID, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text, m.ThreadKey, m.ThreadName)
+}
+
+// heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
+func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
+	if rule == ReportDigest {
+		until = now.Truncate(DigestEvery).Add(DigestEvery)
+	}
+	if urgent {
+		return until
+	}
+	goes := until
+	if goes.IsZero() {
+		goes = now
+	}
+	if end, quiet := cfg.Quiet.Until(goes); quiet {
+		return end
+	}
+	return until
+}
+
+// MessageID derives the id that Google Chat keeps one message of, from what the message is about: at most 63 characters of a-z,
+// 0-9 and "-", beginning with "client-".
+func MessageID(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
+}

@@ -1,0 +1,119 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func reportEnv(t *testing.T) Getenv {
+	t.Helper()
+	env := map[string]string{"HOME": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
+	return func(name string) string { return env[name] }
+}
+
+func TestPutReport(t *testing.T) {
+	evening := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	noon := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
+	quiet := &QuietHours{From: 22 * 60, To: 7 * 60, Zone: time.UTC}
+	morning := time.Date(2026, 11, 22, 7, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name      string
+		rules     map[string]ReportRule
+		otherwise ReportRule
+		quiet     *QuietHours
+		now       time.Time
+		report    Report
+		key       string // of its thread
+		off       bool
+		held      time.Time
+		thread    string
+	}{
+		{name: "at once, in the session's thread", now: noon, thread: "session-a"},
+		{name: "off by its kind", rules: map[string]ReportRule{"task_done": ReportOff}, now: noon,
+			report: Report{Kind: "task_done"}, off: true},
+		{name: "off by its type", rules: map[string]ReportRule{"heartbeat": ReportOff}, now: noon,
+			report: Report{Type: Heartbeating}, off: true},
+		{name: "off where nothing is set", otherwise: ReportOff, now: noon, off: true},
+		{name: "on where a rule says so", rules: map[string]ReportRule{"plain": ReportOn}, otherwise: ReportOff, now: noon,
+			report: Report{Type: Plain}, thread: "session-a"},
+		{name: "a digest goes with the full hour", rules: map[string]ReportRule{"progress_update": ReportDigest}, now: noon,
+			report: Report{Type: ProgressUpdate}, held: noon.Add(50 * time.Minute), thread: "digest-2026-11-21"},
+		{name: "quiet hours end in a digest", quiet: quiet, now: evening, held: morning, thread: "digest-2026-11-22"},
+		{name: "a digest that falls into quiet hours", rules: map[string]ReportRule{"plain": ReportDigest}, quiet: quiet,
+			now: evening.Add(-40 * time.Minute), report: Report{Type: Plain}, held: morning, thread: "digest-2026-11-22"},
+		{name: "an alert knows no quiet hours", quiet: quiet, now: evening, report: Report{Type: BlockedAlert}, thread: "session-a"},
+		{name: "a thread that was named waits for itself", quiet: quiet, now: evening, key: "mine", held: morning, thread: "mine"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := reportEnv(t)
+			cfg := &Config{WebhookURL: "https://chat.example/x", Reports: tt.rules, Quiet: tt.quiet}
+			tt.report.Text = "hello"
+			out, err := PutReport(env, cfg, &Message{
+				Report: &tt.report, SessionID: "a", ThreadKey: tt.key, CreatedAt: tt.now,
+			}, tt.otherwise)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, bad := OutboxIn(UserState(env)).Waiting()
+			if tt.off {
+				if !out.Off || len(all) != 0 {
+					t.Errorf("%+v, in the outbox: %d", out, len(all))
+				}
+				return
+			}
+			if len(all) != 1 || len(bad) != 0 {
+				t.Fatalf("in the outbox: %v, %v", all, bad)
+			}
+			m := all[0]
+			if m.ThreadKey != tt.thread || !out.HeldUntil.Equal(tt.held) || !m.NotBefore.Equal(tt.held) {
+				t.Errorf("thread %s, held until %s, not before %s", m.ThreadKey, out.HeldUntil, m.NotBefore)
+			}
+			if digest := !tt.held.IsZero() && tt.key == ""; m.Digest != digest || m.Urgent != tt.report.Type.Urgent() {
+				t.Errorf("digest %t, urgent %t", m.Digest, m.Urgent)
+			}
+		})
+	}
+}
+
+func TestPutReportSaysTheSameOnce(t *testing.T) {
+	env, cfg := reportEnv(t), &Config{WebhookURL: "https://chat.example/x"}
+	now := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
+	said := func(session, text, key string, at time.Time) bool {
+		m := &Message{Report: &Report{Type: Plain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
+		out, err := PutReport(env, cfg, m, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Repeated && out.Message.Report.Text == "" {
+			t.Error("a repetition without the message that stands")
+		}
+		return !out.Repeated
+	}
+	for _, tt := range []struct {
+		name, session, text, key string
+		after                    time.Duration
+		want                     bool
+	}{
+		{"first", "a", "x", "", 0, true},
+		{"the same words", "a", "x", "", time.Second, false},
+		{"of another session", "b", "x", "", time.Second, true},
+		{"other words", "a", "y", "", time.Second, true},
+		{"the same a minute later", "a", "x", "", time.Minute, true},
+		{"outside a session", "", "x", "", 0, true},
+		{"outside a session again", "", "x", "", 0, true},
+		{"once", "a", "end", "end-a", 0, true},
+		{"once, an hour later", "a", "other", "end-a", time.Hour, false},
+	} {
+		if got := said(tt.session, tt.text, tt.key, now.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: put %t", tt.name, got)
+		}
+	}
+}
+
+func TestPutReportNeedsAWebhook(t *testing.T) {
+	_, err := PutReport(reportEnv(t), &Config{}, &Message{Report: &Report{Text: "x"}}, "")
+	if !errors.Is(err, ErrNoWebhook) {
+		t.Errorf("got %v", err)
+	}
+}
