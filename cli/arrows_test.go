@@ -17,16 +17,17 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
+	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/service", "inject", "state"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
-	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
+	{"hooks", []string{"inject", "state"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
-	{"hooks/wake", []string{"hooks", "inject", "gchat", "state"}, "it uses inject to read a pane"},
+	{"hooks/wake", []string{"hooks", "inject", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},
 	{"gchat/login", []string{"gchat", "state"}, "it gets the credentials that gchat reads with, through a browser"},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
 	{"poller/service", []string{"state"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
-	{"poller", []string{"poller/service", "gchat", "inject", "state"}, "it waits for replies and knows no hook events"},
+	{"poller", []string{"gchat", "inject", "state"}, "it goes on from records and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},
 	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},
 }
@@ -80,7 +81,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "cli", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"} {
+	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}
