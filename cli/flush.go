@@ -74,6 +74,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	aside := f.box.Aside()
 	switch {
 	case len(due) > 0:
+		_ = state.StartPoller(f.env, f.self) // it goes on
 		return failed(fmt.Errorf("not all is sent yet: %d wait", len(due)),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:

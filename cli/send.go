@@ -249,6 +249,9 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) e
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 		}
 	}
+	if !m.Final() && !s.orNever {
+		_ = state.StartPoller(s.env, s.self) // it goes on
+	}
 	switch {
 	case !m.SentAt.IsZero():
 		word := "sent"

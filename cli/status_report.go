@@ -135,7 +135,12 @@ func gather(env state.Getenv) *statusReport {
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, redact.Clean(err.Error()))
 	}
-	r.Errors = append(r.Errors, lastErrors(env, mostErrors, now.Add(-recent), &redact)...)
+	for _, e := range lastErrors(env, mostErrors, now.Add(-recent)) {
+		for _, s := range []*string{&e.Job, &e.Message, &e.Cause, &e.Hint} {
+			*s = redact.Clean(*s)
+		}
+		r.Errors = append(r.Errors, e)
+	}
 	return r
 }
 
@@ -216,7 +221,7 @@ type logError struct {
 }
 
 // lastErrors are the last n errors of the log since then, the oldest first.
-func lastErrors(env state.Getenv, n int, since time.Time, redact *state.Redactor) (errs []logError) {
+func lastErrors(env state.Getenv, n int, since time.Time) (errs []logError) {
 	b, _ := os.ReadFile(state.LogPath(env))
 	for line := range bytes.Lines(b) {
 		var e logError
@@ -224,11 +229,5 @@ func lastErrors(env state.Getenv, n int, since time.Time, redact *state.Redactor
 			errs = append(errs, e)
 		}
 	}
-	errs = errs[max(0, len(errs)-n):]
-	for i := range errs {
-		for _, s := range []*string{&errs[i].Job, &errs[i].Message, &errs[i].Cause, &errs[i].Hint} {
-			*s = redact.Clean(*s)
-		}
-	}
-	return errs
+	return errs[max(0, len(errs)-n):]
 }
