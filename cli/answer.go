@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
@@ -44,11 +46,13 @@ type answer struct {
 	out  io.Writer
 }
 
+// judgedSoon is how long the poller may take to judge a reply; it takes milliseconds where it runs.
+const judgedSoon = 5 * time.Second
+
 func (a answer) run(ctx context.Context, args []string) error {
-	p := &poller.Poller{Env: a.env, Log: state.NewLog(a.env, "answer")}
 	switch len(args) {
 	case 0:
-		return a.list(p.Unanswered())
+		return a.list()
 	case 1:
 		return usage(errors.New("answer takes a text"), "gchat-hooks answer "+args[0]+" 2")
 	}
@@ -56,42 +60,144 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(err, "gchat-hooks answer --help")
 	}
-	q, err := p.PickQuestion(args[0])
+	q, err := a.pick(args[0])
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	waiter := p.WaiterOf(q)
-	after, err := p.AnswerAtShell(ctx, q, text, who(a.env))
-	if p.Left() { // what the thread is told
-		_ = poller.StartFlusher(a.env, a.self)
+	waited := a.awaitWaiter(ctx, q)
+	reply := state.Reply{
+		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: who(a.env), Text: text,
+		CreateTime: time.Now().UTC(),
 	}
-	var not *poller.NotUsed
+	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		switch {
+		case !q.Answerable():
+			return a.notUsed(q, state.Owed{About: state.NoteLate})
+		case !waited:
+			return a.notUsed(q, state.Owed{About: state.NoteUnwaited})
+		}
+		q.Replies = append(q.Replies, reply)
+		return nil
+	})
+	if err == nil {
+		q, err = a.judged(ctx, q.Path, reply.MessageName)
+	}
+	var told *state.UserError
 	switch {
-	case errors.As(err, &not):
-		hint, by := "", cmp.Or(after.AnsweredByName, after.AnsweredBy)
-		if not.Verdict == state.Late && by != "" && after.ResolvedBy != "terminal" {
-			hint = "it was answered by " + state.OneLine(by)
-		}
-		if not.Verdict == state.Kept {
-			hint = "what was said is kept: answer the rest with another gchat-hooks answer"
-		}
-		return failed(not, hint, exitNotUsed)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &told):
+		return told
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, state.ErrUnserved):
 		return failed(errors.New("[Not used] This question is closed: its file was removed."), "", exitNotUsed)
 	case err != nil:
 		return failed(err, "gchat-hooks status", exitNotUsed)
 	}
-	session := cmp.Or(after.SessionName, after.SessionID)
-	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(after.ThreadKey), state.OneLine(session))
-	for _, prompt := range after.Questions {
-		said := state.OneLine(after.Answers[prompt.Question])
-		if note := after.Notes[prompt.Question]; note != "" {
+	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
+	for _, prompt := range q.Questions {
+		said := state.OneLine(q.Answers[prompt.Question])
+		if note := q.Notes[prompt.Question]; note != "" {
 			said += " (note: " + state.OneLine(note) + ")"
 		}
 		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
 	}
-	fmt.Fprintln(a.out, deliveredBy(waiter, after))
+	fmt.Fprintln(a.out, a.deliveredBy(q))
 	return nil
+}
+
+// awaitWaiter says whether something can hand an answer to Claude, and gives a hook that just starts the time to.
+func (a answer) awaitWaiter(ctx context.Context, q *state.Question) bool {
+	typed := q.TmuxPane != "" || q.Mode == state.Inject
+	for !typed && q.Mode != state.Deny && !state.HasWaiter(a.env, q.Path) {
+		if ctx.Err() != nil || time.Since(q.AskedAt).Abs() > judgedSoon || !q.Answerable() {
+			return false
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return true
+}
+
+// judged waits until the poller has judged a reply, and returns the question when the reply became its answer.
+func (a answer) judged(ctx context.Context, path, name string) (*state.Question, error) {
+	ctx, cancel := context.WithTimeout(ctx, judgedSoon)
+	defer cancel()
+	q, err := state.Await(ctx, a.env, a.self, path, func(q *state.Question) bool {
+		r := q.Reply(name)
+		return r == nil || r.Verdict != state.Unread || q.Closed()
+	})
+	if err != nil && ctx.Err() == nil {
+		return q, err
+	}
+	verdict := state.Unread
+	if q != nil && q.Reply(name) != nil {
+		verdict = q.Reply(name).Verdict
+	}
+	switch {
+	case verdict == state.Used:
+		return q, nil
+	case verdict == state.Kept:
+		return q, a.notUsed(q, state.Owed{About: state.NoteKept})
+	case verdict == state.Late || q != nil && q.Closed():
+		return q, a.notUsed(q, state.Owed{About: state.NoteLate})
+	case verdict == state.AskedBack:
+		return q, a.notUsed(q, state.Owed{About: state.NoteNoOption, Reply: name})
+	case verdict == state.Ignored:
+		return q, a.notUsed(q, state.Owed{About: state.NoteNoText})
+	}
+	return q, errors.New("the reply is written down, and was not judged yet")
+}
+
+// notUsed says why a reply did not become the answer, in the words that the thread would have for it.
+func (a answer) notUsed(q *state.Question, note state.Owed) error {
+	hint, by := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
+	switch {
+	case note.About == state.NoteLate && by != "" && q.ResolvedBy != "terminal":
+		hint = "it was answered by " + state.OneLine(by)
+	case note.About == state.NoteKept:
+		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
+	}
+	return failed(errors.New(gchat.NoteText(q, note)), hint, exitNotUsed)
+}
+
+// open are the questions that a reply would answer, the newest first.
+func (a answer) open() []*state.Question {
+	all, _ := state.OpenQuestions(a.env)
+	return slices.DeleteFunc(all, func(q *state.Question) bool {
+		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
+	})
+}
+
+// pick finds the question that a person names, also as the list calls its session.
+func (a answer) pick(by string) (*state.Question, error) {
+	open := a.open()
+	names := namesOf(open)
+	them := slices.DeleteFunc(open, func(q *state.Question) bool {
+		return distinct(q.SessionName, q.ClaudeSession(), names) != by
+	})
+	switch len(them) {
+	case 0:
+		return poller.PickQuestion(a.env, by)
+	case 1:
+		return them[0], nil
+	}
+	return nil, &poller.NotOne{By: by, Them: them}
+}
+
+// namesOf are the names of the sessions that ask, by Claude Code's ids.
+func namesOf(qs []*state.Question) map[string]string {
+	names := map[string]string{}
+	for _, q := range qs {
+		names[q.ClaudeSession()] = q.SessionName
+	}
+	return names
+}
+
+// distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.
+func distinct(name, id string, names map[string]string) string {
+	for other, called := range names {
+		if called == name && other != id {
+			return name + " " + id[:min(8, len(id))]
+		}
+	}
+	return name
 }
 
 // text is the reply: the words, or with "-" what stands on stdin.
@@ -114,32 +220,33 @@ func (a answer) text(words []string) (string, error) {
 }
 
 // deliveredBy says how the answer reaches Claude.
-func deliveredBy(w poller.Waiter, q *state.Question) string {
+func (a answer) deliveredBy(q *state.Question) string {
+	waits := state.HasWaiter(a.env, q.Path)
 	switch {
-	case w.Kind == poller.DaemonWaits:
-		return "the daemon types it into the terminal"
-	case w.Kind == poller.RewakeWaits:
-		return "it wakes the session"
-	case w.Kind == poller.ScriptWaits:
-		return "gchat-wait prints it"
-	case w.Kind != poller.NobodyIs || q.Mode != state.Deny:
+	case q.Mode != state.Deny && !waits && (q.Mode == state.Inject || q.TmuxPane != ""):
+		return "the poller types it into the terminal"
+	case q.Mode != state.Deny:
 		return "the hook that waits hands it to Claude"
-	case q.SessionEnded != nil || poller.Gone(q):
+	case waits:
+		return "the process that waits for it (a hook of the session, or gchat-wait) delivers it"
+	case q.SessionEnded != nil:
 		return "the session has ended: it reads the answer when it is resumed"
 	}
 	return "Claude reads it with its next step"
 }
 
 // list shows what can be answered, with the options that a number means.
-func (a answer) list(qs []*state.Question) error {
+func (a answer) list() error {
+	qs := a.open()
 	if len(qs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no question is open")
 		return err
 	}
-	var b strings.Builder
+	names := namesOf(qs)
 	for _, q := range qs {
-		key, session := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID)), state.OneLine(cmp.Or(q.SessionName, q.SessionID))
-		fmt.Fprintf(&b, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), session)
+		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
+		session := state.OneLine(distinct(q.SessionName, q.ClaudeSession(), names))
+		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), session)
 		for i, prompt := range q.Questions {
 			number, several := "", ""
 			if len(q.Questions) > 1 {
@@ -148,14 +255,14 @@ func (a answer) list(qs []*state.Question) error {
 			if prompt.MultiSelect {
 				several = " (one or more)"
 			}
-			fmt.Fprintf(&b, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
+			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
 			for n, o := range prompt.Options {
-				fmt.Fprintf(&b, "    %d. %s\n", n+1, state.OneLine(o.Label))
+				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\nanswer one: gchat-hooks answer %s TEXT\n", state.OneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
-	_, err := io.WriteString(a.out, b.String())
+	_, err := fmt.Fprintf(a.out, "\nanswer one: gchat-hooks answer %s TEXT\n",
+		state.OneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
 	return err
 }
 

@@ -108,8 +108,7 @@ func (p Program) groups() []group {
 		{"every day", []*cli.Command{p.statusCommand(), p.answerCommand(), p.sendCommand(), p.waitCommand(), p.logsCommand()}},
 		{"when something is wrong", []*cli.Command{p.doctorCommand(), p.verifyCommand(), p.flushCommand()}},
 		{forPrograms, []*cli.Command{
-			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.wakeCommand(), p.migrateCommand(),
-			p.completionCommand(),
+			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.migrateCommand(), p.completionCommand(),
 		}},
 	}
 }

@@ -95,11 +95,14 @@ func (d *demo) run(ctx context.Context, listen string, ask func(context.Context)
 	return err
 }
 
-// remove takes the demo's folder away, once no process that the hooks left is at work there. One that just starts may write
-// there once more.
+// remove takes the demo's folder away, once the poller that the hooks started has ended. One that just starts may write there
+// once more.
 func (d *demo) remove() {
+	endPollers(func(name string) string {
+		return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
+	})
 	for looks := 0; looks < 60; looks++ {
-		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "flusher-*.lock"))
+		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "pollers", "*.lock"))
 		if !slices.ContainsFunc(locks, state.Held) {
 			_ = os.RemoveAll(d.dir)
 		}

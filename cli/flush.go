@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gchat-hooks/hooks"
-	"gchat-hooks/hooks/wake"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -26,25 +22,19 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
 			&cli.BoolFlag{Name: "forget-dead", Usage: "drop the messages that Chat refused, and say which; nothing is sent"},
 			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
-			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks start it
 		},
 		Action: func(c *cli.Context) error {
-			f := flush{self: p.self, env: os.Getenv, out: p.out}
-			if c.Bool("detached") {
-				// It ends if another one runs, and waits for what is held back.
-				f.poller().FlushDetached(c.Context, poller.FlushPatience)
-				return nil
+			f := flush{self: p.self, env: os.Getenv, out: p.out, box: state.OutboxIn(state.UserState(os.Getenv))}
+			if !c.Bool("forget-dead") {
+				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+				defer cancel()
+				return f.run(ctx, c.Bool("dead"), c.Bool("held"))
 			}
-			if c.Bool("forget-dead") {
-				if c.Bool("dead") || c.Bool("held") {
-					return usage(errors.New("--forget-dead sends nothing: it goes without --dead and --held"),
-						"gchat-hooks flush --help")
-				}
-				return f.forget()
+			if c.Bool("dead") || c.Bool("held") {
+				return usage(errors.New("--forget-dead sends nothing: it goes without --dead and --held"),
+					"gchat-hooks flush --help")
 			}
-			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
-			defer cancel()
-			return f.run(ctx, c.Bool("dead"), c.Bool("held"))
+			return f.forget()
 		},
 	}
 }
@@ -54,81 +44,116 @@ type flush struct {
 	self string
 	env  state.Getenv
 	out  io.Writer
+	box  state.Outbox
 }
 
-func (f flush) poller() *poller.Poller {
-	p := &poller.Poller{Env: f.env, Log: state.NewLog(f.env, "flush")}
-	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, f.self) }
-	return p
-}
-
-// compose is what the flusher and the daemon do besides sending: they report the sessions that have ended, and start the
-// process that hands over what waits for agents.
-func compose(ctx context.Context, p *poller.Poller, self string) (left bool) {
-	if err := wake.StartWaiting(p.Env, self); err != nil {
-		p.Log.Error().Err(err).Msg("wake messages wait for the next hook")
-	}
-	return hooks.ReportEnded(ctx, p)
-}
-
-// run is for a person: until the queue is empty or the time is up. What is held back for a digest stays.
+// run sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays.
 func (f flush) run(ctx context.Context, dead, held bool) error {
-	box := state.OutboxIn(state.UserState(f.env))
 	if dead {
-		if _, err := box.Revive(time.Now()); err != nil {
+		if _, err := f.box.Revive(time.Now()); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
-	p := f.poller()
-	p.Stoppable, p.Probe = true, true
 	if held {
-		if err := box.Release(time.Now()); err != nil {
+		if err := f.release(); err != nil {
 			return fmt.Errorf("held messages: %w", err)
 		}
-		p.Loud = true
 	}
-	left := p.Flush(ctx)
-	if !box.Empty() {
-		_ = poller.StartFlusher(f.env, f.self) // what hooks leave from now on needs a sender too
-	}
-	waiting, _ := box.Waiting()
-	stuck := 0
-	for _, m := range waiting {
-		if m.Tries > 0 || !time.Now().Before(m.NotBefore) {
-			stuck++
+	log := state.NewLog(f.env, "flush")
+	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
+		err := servePoller(ctx, f.env, f.self, log, func() bool { return !f.owes() })
+		if err != nil && !errors.Is(err, state.ErrLocked) {
+			return err
+		}
+		select {
+		case <-pause: // another process is the poller, and may end at any time
+		case <-ctx.Done():
 		}
 	}
-	switch refused := len(box.Dead()); {
-	case !left.Again.IsZero():
-		return failed(fmt.Errorf("not all is sent yet: %d wait", stuck),
+	due, later, until := f.waiting()
+	aside := f.box.Aside()
+	switch {
+	case len(due) > 0:
+		_ = state.StartPoller(f.env, f.self) // it goes on
+		return failed(fmt.Errorf("not all is sent yet: %d wait", len(due)),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
-	case stuck > 0 && left.HeldUntil.IsZero():
-		return failed(fmt.Errorf("%d wait for a webhook that is not configured here", stuck),
-			"`gchat-hooks status` names it", exitNoWebhook)
-	case dead && refused > 0:
-		return failed(fmt.Errorf("%d refused again", refused),
+	case dead && len(aside) > 0:
+		return failed(fmt.Errorf("%d refused again", len(aside)),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
-	case !left.HeldUntil.IsZero():
-		until := left.HeldUntil.Local().Format("Mon 15:04")
-		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", len(waiting), until)
+	case later > 0:
+		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", later, until.Local().Format("Mon 15:04"))
+	}
+	return nil
+}
+
+// waiting are the messages that are due, and how many are held back until when.
+func (f flush) waiting() (due []*state.Message, later int, until time.Time) {
+	all, _ := f.box.Waiting()
+	for _, m := range all {
+		switch {
+		case m.Env != "" && m.Env != state.Environment(f.env): // another environment's poller sends it
+		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
+			due = append(due, m)
+		default:
+			if later++; until.IsZero() || m.NotBefore.Before(until) {
+				until = m.NotBefore
+			}
+		}
+	}
+	return due, later, until
+}
+
+// owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
+func (f flush) owes() bool {
+	if due, _, _ := f.waiting(); len(due) > 0 {
+		return true
+	}
+	opens, _ := state.Opens(f.env)
+	for _, o := range opens {
+		q, err := state.PeekQuestion(o.Path)
+		if o.Kind == state.OpenQuestion && o.Env == state.Environment(f.env) && err == nil && len(q.Owes) > 0 {
+			return true
+		}
+	}
+	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
+	for _, s := range sessions {
+		if !s.OwesSummary.IsZero() && s.Env == state.Environment(f.env) {
+			return true
+		}
+	}
+	return false
+}
+
+// release makes what is held back due.
+func (f flush) release() error {
+	all, _ := f.box.Waiting()
+	for _, m := range all {
+		if _, err := f.box.Change(m, func(m *state.Message) error {
+			m.NotBefore, m.Urgent = time.Now().UTC(), true // the quiet hours are not asked again
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // forget drops what Chat refused, and says what that was: it cannot be got back.
 func (f flush) forget() error {
-	gone, err := state.OutboxIn(state.UserState(f.env)).ForgetDead()
-	g := newGatherer(f.env)
-	for _, m := range gone {
-		l := g.letter(m)
-		kind, session := state.OneLine(cmp.Or(l.Kind, "message")), state.OneLine(cmp.Or(m.SessionID, "(none)"))
+	aside := f.box.Aside()
+	for _, m := range aside {
+		if err := f.box.Drop(f.env, m); err != nil {
+			return fmt.Errorf("dead messages: %w", err)
+		}
+		l := messageStatusOf(m, new(state.Redactor))
+		session := m.SessionID
+		if session == "" {
+			session = "(none)"
+		}
 		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n",
-			kind, session, ago(time.Since(m.CreatedAt)), state.OneLine(l.Text), state.OneLine(l.Error))
+			l.Kind, state.OneLine(session), ago(time.Since(m.CreatedAt)), l.Text, l.Error)
 	}
-	if err != nil {
-		return fmt.Errorf("dead messages: %w", err)
-	}
-	if len(gone) == 0 {
+	if len(aside) == 0 {
 		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")
 	}
 	return nil

@@ -316,7 +316,7 @@ func (m *machine) flush(flags ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		box := m.outbox()
 		waiting, _ := box.Waiting()
-		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.Dead()))
+		m.Errorf("flush: %v %s; %d waiting, %d dead", err, out, len(waiting), len(box.Aside()))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/cli/doctor"
 	"gchat-hooks/gchat/login"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -54,7 +54,7 @@ func logIn(ctx context.Context, o login.Options) error {
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", name, file)
 	if who.Unknown != nil {
-		why, hint := plain(who.Unknown.Error()), poller.VerifyHint(who.Unknown)
+		why, hint := plain(who.Unknown.Error()), doctor.Hint(who.Unknown)
 		fmt.Fprintf(o.Out, "who that is could not be found out (%s)\n  %s\n", why, hint)
 	}
 	if used := state.LoadConfig(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {

@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -124,15 +123,14 @@ func (l logs) print(line []byte) {
 // names are what lines about the session call it, or its questions: some jobs know only the one, some only the other.
 func (l logs) names() []string {
 	names := []string{l.session}
-	box := state.LedgersIn(state.UserState(l.env))
-	running, _ := box.Running()
-	ended, _ := box.Ended()
-	for _, x := range append(running, ended...) {
-		if x.SessionName == l.session || x.SessionID == l.session {
-			names = append(names, x.SessionID, x.SessionName)
+	sessions, _ := state.SessionsIn(state.UserState(l.env)).All()
+	for _, x := range sessions {
+		if x.Name == l.session || x.ID == l.session {
+			names = append(names, x.ID, x.Name)
 		}
 	}
-	for _, q := range (&poller.Poller{Env: l.env, Log: state.NewLog(l.env, "logs")}).AllQuestions() {
+	questions, _ := state.OpenQuestions(l.env)
+	for _, q := range questions {
 		if is := []string{q.SessionID, q.ClaudeSessionID, q.SessionName, q.TmuxSession}; slices.Contains(is, l.session) {
 			names = append(names, append(is[:3], q.QuestionID)...)
 		}

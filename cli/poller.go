@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/hooks"
 	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
@@ -27,19 +27,21 @@ func (p Program) pollerCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 10)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
+			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks and commands start it
 		},
 		Action: func(c *cli.Context) error {
+			if c.Bool("detached") {
+				return p.runDetached(c.Context)
+			}
 			if s := c.String("poll-interval"); s != "" {
 				if _, err := state.ParseInterval(s); err != nil {
 					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
 				}
+				if err := os.Setenv("GCHAT_POLLER_INTERVAL", s); err != nil {
+					return err
+				}
 			}
-			r := responsePoller{
-				self: p.self, env: os.Getenv, out: p.out,
-				pendingDirs: c.StringSlice("pending-dir"), interval: c.String("poll-interval"),
-				dryRun: c.Bool("dry-run"), once: c.Bool("once"),
-			}
-			return r.run(c.Context)
+			return p.runDaemon(c)
 		},
 		Subcommands: []*cli.Command{
 			{
@@ -76,32 +78,47 @@ func (p Program) healthCommand() *cli.Command {
 	}
 }
 
-// responsePoller is the daemon, as a command.
-type responsePoller struct {
-	self        string
-	env         state.Getenv
-	out         io.Writer
-	pendingDirs []string // none: $GCHAT_POLLER_PENDING_DIR, else those of all projects
-	interval    string   // "": as configured
-	dryRun      bool
-	once        bool
+// servePoller is the poller in this process until its work is done; ErrLocked where another process is the poller. It ends with
+// ctx, which is no error.
+func servePoller(ctx context.Context, env state.Getenv, self string, log *state.Log, done func() bool) error {
+	lock, err := state.TakePollerLock(env)
+	if err != nil {
+		return err
+	}
+	err = poller.Run(ctx, poller.Options{Env: env, Log: log, Self: self, Lock: lock, Until: done, Summary: hooks.Summary})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
-// withInterval puts the flag of a poll interval into the environment; "" is as it was.
-func withInterval(env state.Getenv, interval string) state.Getenv {
-	return func(name string) string {
-		if name == "GCHAT_POLLER_INTERVAL" && interval != "" {
-			return interval
+// endPollers tells this user's pollers to end, but the daemon.
+func endPollers(env state.Getenv) {
+	for _, h := range state.Pollers(env) {
+		if h.Lives && !h.Daemon {
+			_ = syscall.Kill(h.PID, syscall.SIGTERM)
 		}
-		return env(name)
 	}
 }
 
-func (r responsePoller) run(ctx context.Context) error {
-	env := withInterval(r.env, r.interval)
-	dirs := r.pendingDirs
+// runDetached is the poller that a hook or a command started: it inherits the lock, and ends soon after its work is done.
+func (p Program) runDetached(ctx context.Context) error {
+	log := state.NewLog(os.Getenv, "poller")
+	lock, err := state.InheritPollerLock()
+	if err == nil {
+		err = poller.Run(ctx, poller.Options{Env: os.Getenv, Log: log, Self: p.self, Lock: lock, Summary: hooks.Summary})
+	}
+	if err != nil {
+		log.Error().Err(err).Msg("the poller ends")
+	}
+	return err
+}
+
+// runDaemon is gchat-response-poller, the poller that stays.
+func (p Program) runDaemon(c *cli.Context) error {
+	dirs := c.StringSlice("pending-dir")
 	if len(dirs) == 0 {
-		dirs = filepath.SplitList(env("GCHAT_POLLER_PENDING_DIR"))
+		dirs = filepath.SplitList(os.Getenv("GCHAT_POLLER_PENDING_DIR"))
 	}
 	for i, dir := range dirs {
 		abs, err := filepath.Abs(dir)
@@ -110,27 +127,25 @@ func (r responsePoller) run(ctx context.Context) error {
 		}
 		dirs[i] = abs
 	}
-	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-response-poller"), Steady: true, Stoppable: true}
-	p.Compose = func(ctx context.Context) bool { return compose(ctx, p, r.self) }
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	d := &poller.Daemon{Poller: p, PendingDirs: dirs, DryRun: r.dryRun, Out: r.out, Hangup: hangup}
-	run := d.Run
-	if r.once {
-		run = d.RunOnce
-	}
-	err := run(ctx)
+	log := state.NewLog(os.Getenv, service.Name)
+	err := poller.Run(c.Context, poller.Options{
+		Env: os.Getenv, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
+		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
+	})
 	var cannot *state.UserError
 	if errors.As(err, &cannot) {
 		// Nothing would be better after a restart, and a service manager must not try for ever.
-		why, hint := p.Log.Clean(cannot.Error()), cannot.Hint
-		p.Log.Error().Str("error", why).Str("hint", hint).Msg("the daemon ends: a person has to set it up")
-		fmt.Fprintf(r.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", why, hint)
+		why, hint := log.Clean(cannot.Error()), cannot.Hint
+		log.Error().Str("error", why).Str("hint", hint).Msg("the daemon ends: a person has to set it up")
+		fmt.Fprintf(p.out, "gchat-response-poller: %s\ngchat-response-poller: hint: %s\n", why, hint)
 		return nil
 	}
-	if err != nil { // where the system starts the daemon, the log is where a person looks
-		p.Log.Error().Err(err).Msg("the daemon ends")
+	if err != nil && c.Context.Err() == nil { // where the system starts the daemon, the log is where a person looks
+		log.Error().Err(err).Msg("the daemon ends")
+		return err
 	}
-	return err
+	return nil
 }

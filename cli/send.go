@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,8 +17,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/inject"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -43,7 +42,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.StringFlag{
 				Name: "session",
 				Usage: "`NAME` of the session, in the header; its messages share a thread " +
-					"(default: $CLAUDE_SESSION_ID, the tmux session, $TMUX_PANE, the folder)",
+					"(default: $CLAUDE_SESSION_ID, else as its questions are called, else the folder)",
 			},
 			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
 			&cli.BoolFlag{Name: "code", Usage: "the message is a program's output: shown as it stands, not read as Markdown"},
@@ -54,7 +53,7 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-queue", Usage: "send it now or never: what is not delivered is not kept"},
 		},
 		Action: func(c *cli.Context) error {
-			if url := c.String("webhook"); url != "" { // also for the process that sends what is left in the outbox
+			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
 				if err := os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url); err != nil {
 					return usage(errors.New("--webhook takes a URL"), "gchat-send --help")
 				}
@@ -64,7 +63,7 @@ func (p Program) sendCommand() *cli.Command {
 				kind: c.String("type"), title: c.String("title"), code: c.Bool("code"),
 				threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
 				quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"),
-				queueOnly: c.Bool("queue"), withoutDisk: c.Bool("no-queue"),
+				queueOnly: c.Bool("queue"), orNever: c.Bool("no-queue"),
 			}
 			return s.run(c.Context, c.Args().Slice())
 		},
@@ -72,7 +71,7 @@ func (p Program) sendCommand() *cli.Command {
 }
 
 const (
-	// sendBound is how long gchat-send tries itself, from its start: its caller waits.
+	// sendBound is how long gchat-send waits for its message's receipt: its caller waits, too.
 	sendBound = 1800 * time.Millisecond
 	// maxMessage bounds a message, in bytes: more is a file and no message. It makes 16 parts.
 	maxMessage = 500_000
@@ -82,17 +81,16 @@ const (
 
 // send is gchat-send: one message from a person, a script or Claude itself.
 type send struct {
-	self                   string
-	env                    state.Getenv
-	in                     io.Reader
-	out, errOut            io.Writer
-	began                  time.Time
-	kind, title            string
-	threadKey, threadName  string
-	session                string // "" finds it
-	quiet, dryRun, asJSON  bool
-	code                   bool // the message is no Markdown but a program's output
-	queueOnly, withoutDisk bool
+	self                  string
+	env                   state.Getenv
+	in                    io.Reader
+	out, errOut           io.Writer
+	kind, title           string
+	threadKey, threadName string
+	session               string // "" finds it
+	quiet, dryRun, asJSON bool
+	code                  bool // the message is no Markdown but a program's output
+	queueOnly, orNever    bool
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
@@ -102,184 +100,199 @@ const (
 )
 
 func reportTypes() (all []string) {
-	for _, t := range gchat.ReportTypes() {
+	for _, t := range state.ReportTypes() {
 		all = append(all, string(t))
 	}
 	return all
 }
 
 // olderTypes are the types that callers of earlier scripts give.
-var olderTypes = map[string]string{"message": string(gchat.Plain), "progress": string(gchat.ProgressUpdate)}
+var olderTypes = map[string]string{"message": string(state.Plain), "progress": string(state.ProgressUpdate)}
 
 func (s *send) run(ctx context.Context, args []string) error {
-	report, err := s.report(ctx, args)
+	m, err := s.message(args)
 	if err != nil {
 		return usage(err, "gchat-send --help")
 	}
 	if s.dryRun {
-		for _, text := range report.Texts() {
-			post := gchat.Post{Text: text, ThreadName: report.ThreadName, ThreadKey: report.Thread()}
+		thread := m.ThreadKey
+		if thread == "" && m.ThreadName == "" && m.SessionID != "" {
+			thread = "session-" + m.SessionID
+		}
+		for _, text := range gchat.ReportTexts(*m.Report) {
+			post := gchat.Post{Text: text, ThreadName: m.ThreadName, ThreadKey: thread}
 			fmt.Fprintf(s.out, "%s\n", post.Body())
 		}
 		return nil
 	}
-	// From here on: what is piped into us may take its time.
-	s.began = time.Now()
-	ctx, cancel := context.WithDeadline(ctx, s.began.Add(sendBound))
+	// The time begins here: what is piped into this command may take its own.
+	ctx, cancel := context.WithTimeout(ctx, sendBound)
 	defer cancel()
-	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "send"), Probe: true}
-	for _, problem := range state.LoadConfig(s.env, report.ProjectDir).Problems {
-		fmt.Fprintln(s.errOut, "gchat-send: warning:", p.Log.Clean(problem.Error()))
+	log := state.NewLog(s.env, "send")
+	cfg := state.LoadConfig(s.env, m.ProjectDir)
+	log.HideConfigured(s.env, cfg)
+	for _, problem := range cfg.Problems {
+		fmt.Fprintln(s.errOut, "gchat-send: warning:", log.Clean(problem.Error()))
 	}
-	hook, err := p.Webhook(ctx, report.ProjectDir)
-	switch {
-	case errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrNotWebhook):
-		return failed(err, gchat.Hint(err), exitNoWebhook)
-	case err == nil:
-		report.Chat = hook.Chat()
+	if cfg.WebhookURL != "" { // one that a command tells is looked at by the poller
+		hook, err := gchat.ConfiguredWebhook(cfg, cfg.WebhookURL)
+		if err != nil {
+			return failed(err, gchat.Hint(err), exitNoWebhook)
+		}
 		if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
 			return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
 		}
-	} // else a command could not tell the webhook: the message is kept for when it can
-	if s.withoutDisk {
-		return s.post(ctx, p, report)
 	}
-	out, err := p.PutReport(report)
+	out, err := state.PutReport(s.env, cfg, m, state.ReportOn)
 	switch {
+	case errors.Is(err, state.ErrNoWebhook):
+		return failed(err, gchat.Hint(err), exitNoWebhook)
 	case err != nil:
 		return failed(fmt.Errorf("message not kept: %w", err),
-			"free the disk or mend the state folder; --no-queue sends without it", exitNotDelivered)
+			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
-		return s.say("not sent: the configuration has "+report.What()+" off", result{Off: true})
+		return s.say("not sent: the configuration has "+s.kind+" off", result{Off: true})
+	case !out.HeldUntil.IsZero() && s.orNever:
+		_ = state.OutboxIn(state.UserState(s.env)).Drop(s.env, out.Message)
+		return failed(errors.New("not delivered, and not kept: the configuration holds it back"),
+			"without --no-queue it waits until "+out.HeldUntil.Format("Mon 15:04"), exitNotDelivered)
 	case !out.HeldUntil.IsZero():
-		s.wake()
+		_ = state.StartPoller(s.env, s.self)
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: &out.HeldUntil})
 	case s.queueOnly:
-		s.wake()
+		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, p, out)
+	return s.deliver(ctx, log, out)
 }
 
-// report reads the message and the flags. Its errors are the caller's mistakes.
-func (s *send) report(ctx context.Context, args []string) (poller.Report, error) {
+// message reads the message and the flags. Its errors are the caller's mistakes.
+func (s *send) message(args []string) (*state.Message, error) {
 	text := strings.Join(args, " ")
 	if len(args) == 1 && args[0] == "-" {
 		b, err := io.ReadAll(io.LimitReader(s.in, maxMessage+1))
 		if err != nil {
-			return poller.Report{}, fmt.Errorf("read message: %w", err)
+			return nil, fmt.Errorf("read message: %w", err)
 		}
 		text = strings.TrimRight(string(b), "\n")
 	}
-	t := gchat.ReportType(cmp.Or(olderTypes[s.kind], s.kind))
+	t := state.ReportType(cmp.Or(olderTypes[s.kind], s.kind))
 	switch {
-	case !t.Known():
-		return poller.Report{}, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(reportTypes(), ", "))
+	case !slices.Contains(state.ReportTypes(), t):
+		return nil, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(reportTypes(), ", "))
 	case strings.TrimSpace(text) == "":
-		return poller.Report{}, errors.New("no message; - reads it from standard input")
+		return nil, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
-		return poller.Report{}, fmt.Errorf("the message is longer than %d bytes", maxMessage)
+		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessage)
 	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0):
-		return poller.Report{}, errors.New("the message holds a NUL byte: it is no text")
+		return nil, errors.New("the message holds a NUL byte: it is no text")
 	case !utf8.ValidString(text + s.title + s.session + s.threadKey):
-		return poller.Report{}, errors.New("the message is not valid UTF-8")
+		return nil, errors.New("the message is not valid UTF-8")
 	case s.threadKey != "" && s.threadName != "":
-		return poller.Report{}, errors.New("--thread-key and --thread-name exclude each other")
+		return nil, errors.New("--thread-key and --thread-name exclude each other")
 	case utf8.RuneCountInString(s.threadKey) > maxThreadKey:
-		return poller.Report{}, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
+		return nil, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
 	case s.threadName != "" && !gchat.IsThreadName(s.threadName):
-		return poller.Report{}, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", s.threadName)
-	case s.queueOnly && s.withoutDisk:
-		return poller.Report{}, errors.New("--queue and --no-queue exclude each other")
+		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", s.threadName)
+	case s.queueOnly && s.orNever:
+		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
 	project, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {
-		return poller.Report{}, err
+		return nil, err
 	}
 	if s.code {
 		text = gchat.CodeBlock(text)
 	}
-	r := poller.Report{
-		Report:     gchat.Report{Type: t, At: time.Now(), Title: s.title, Text: text},
+	m := &state.Message{
+		Report:     &state.Report{Type: t, At: time.Now(), Title: s.title, Text: text},
 		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), s.session, s.env("CLAUDE_SESSION_ID")),
 		ProjectDir: project, ThreadKey: s.threadKey, ThreadName: s.threadName,
 	}
-	if t != gchat.Plain {
-		r.Session = s.sessionName(ctx)
+	if t != state.Plain {
+		m.Report.Session = s.sessionName(project)
 	}
-	if len(r.Texts()) == 0 {
-		return poller.Report{}, errors.New("no message: nothing in it can be seen")
+	if len(gchat.ReportTexts(*m.Report)) == 0 {
+		return nil, errors.New("no message: nothing in it can be seen")
 	}
-	return r, nil
+	return m, nil
 }
 
-// sessionName is what the header calls the session: as given, as launch scripts set it, the tmux session, its pane, or the
+// sessionName is what the header calls the session: as given, as launch scripts set it, as its questions are called, or the
 // project's folder.
-func (s *send) sessionName(ctx context.Context) string {
+func (s *send) sessionName(project string) string {
 	name := cmp.Or(s.session, s.env("CLAUDE_SESSION_ID"))
-	if name == "" {
-		name, _ = inject.TmuxNames(ctx, s.env)
+	if id := s.env("CLAUDE_CODE_SESSION_ID"); name == "" && id != "" {
+		if session, err := state.SessionsIn(state.UserState(s.env)).Of(id); err == nil {
+			name = session.Name
+		}
 	}
-	if name = cmp.Or(name, s.env("TMUX_PANE")); name != "" {
-		return name
-	}
-	if id := s.env("CLAUDE_CODE_SESSION_ID"); id != "" {
-		return filepath.Base(state.ProjectDir(s.env)) + "-" + id[:min(8, len(id))]
-	}
-	dir, err := filepath.Abs(state.ProjectDir(s.env))
-	if err != nil {
-		dir = "."
-	}
-	return filepath.Base(dir)
+	return cmp.Or(name, filepath.Base(project))
 }
 
-// deliver sends what waits until our message is there, or the time is up.
-func (s *send) deliver(ctx context.Context, p *poller.Poller, out poller.Outcome) error {
-	defer func() {
-		if p.Left() {
-			s.wake()
+// deliver waits for the receipt of the message that was put, as the poller where none runs.
+func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) error {
+	var read state.Cache[state.Message]
+	m := out.Message
+	final := func() bool {
+		if now, err := read.Load(m.Path, false); err == nil && now != nil {
+			m = now
 		}
-	}()
-	fate := poller.Fate{}
-	for {
-		left := p.SendUntil(ctx, out.Message.Chat, func() bool { return p.FateOf(out).Known() })
-		fate = p.FateOf(out)
-		if fate.Known() || ctx.Err() != nil || left.Again.After(s.began.Add(sendBound)) {
-			break
+		return m.Final()
+	}
+	if !final() {
+		err := servePoller(ctx, s.env, s.self, log, final)
+		if errors.Is(err, state.ErrLocked) { // another process is the poller
+			err = s.awaitReceipt(ctx, m)
 		}
-		wait := max(time.Until(left.Again), 5*time.Millisecond) // less where another process is sending it
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if final(); err != nil && !m.Final() && ctx.Err() == nil {
+			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 		}
+	}
+	if !m.Final() && !s.orNever {
+		_ = state.StartPoller(s.env, s.self) // it goes on
 	}
 	switch {
-	case fate.Arrived:
+	case !m.SentAt.IsZero():
 		word := "sent"
 		if out.Repeated {
 			word = "already sent, less than a minute ago"
 		}
-		return s.say(word, result{Name: fate.Name, ThreadName: fate.ThreadName, Repeated: out.Repeated})
-	case fate.Refused != "":
-		return failed(fmt.Errorf("not delivered: %s", fate.Refused),
+		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
+	case s.orNever:
+		_ = state.OutboxIn(state.UserState(s.env)).Drop(s.env, m)
+		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(log, m)),
+			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
+	case m.SetAside != "":
+		return failed(fmt.Errorf("not delivered: %s", s.why(log, m)),
 			"it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered)
 	}
-	why := cmp.Or(fate.LastError, "it has not been its turn within two seconds")
-	return failed(fmt.Errorf("not delivered yet: %s", why),
+	return failed(fmt.Errorf("not delivered yet: %s", s.why(log, m)),
 		"it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered)
 }
 
-// post sends without the outbox: once, now or never.
-func (s *send) post(ctx context.Context, p *poller.Poller, r poller.Report) error {
-	posted, err := p.PostNow(ctx, r)
-	if err != nil {
-		return failed(fmt.Errorf("not delivered, and not kept: %s", p.Log.Clean(err.Error())),
-			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
+func (s *send) awaitReceipt(ctx context.Context, m *state.Message) error {
+	err := state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+	if err == nil {
+		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
 	}
-	return s.say("sent", result{Name: posted.Name, ThreadName: posted.ThreadName})
+	return err
 }
 
-func (s *send) wake() { _ = poller.StartFlusher(s.env, s.self) }
+// why says why a message was not delivered: what Chat said of it, or what the whole space waits for.
+func (s *send) why(log *state.Log, m *state.Message) string {
+	why := cmp.Or(m.SetAside, m.LastError)
+	spaces, _ := state.SpacesIn(state.UserState(s.env)).All()
+	for _, space := range spaces {
+		for _, pause := range space.Paused {
+			why = cmp.Or(why, pause.Why)
+		}
+		if space.LeftAlone(time.Now()) > 0 {
+			why = cmp.Or(why, space.Why)
+		}
+	}
+	return log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
+}
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
 type result struct {

@@ -16,11 +16,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/cli/doctor"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
@@ -147,7 +147,7 @@ func (s *setup) words(err error) string {
 
 // cannot ends setup with what Chat, or the way to it, does not do.
 func (s *setup) cannot(what string, err error) error {
-	return failed(errors.New(what+s.words(err)), poller.VerifyHint(err), exitNotVerifiable)
+	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitNotVerifiable)
 }
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
@@ -355,10 +355,15 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	p := &poller.Poller{Env: s.env, Log: state.NewLog(s.env, "setup")}
-	tell := func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) }
-	for _, leg := range p.RoundTrip(ctx, state.ConfigDir(s.env), s.flags.Duration("wait"), tell) {
-		if leg.Status != poller.VerifyPass {
+	_, legs, err := doctor.RoundTrip{
+		Env: s.env, Log: state.NewLog(s.env, "setup"), ProjectDir: state.ConfigDir(s.env), Wait: s.flags.Duration("wait"),
+		Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
+	}.Run(ctx)
+	if err != nil {
+		return s.cannot("", err)
+	}
+	for _, leg := range legs {
+		if leg.Status != doctor.LegPass {
 			return failed(errors.New(leg.What), leg.Hint, exitNotVerified)
 		}
 		s.done("back", "%s", plain(leg.What))

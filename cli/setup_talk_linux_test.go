@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,8 +167,8 @@ func TestPurgeAsks(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { _ = daemon.Process.Kill() })
-	user := filepath.Join(s.home, ".local/state/gchat-hooks")
-	for end := time.Now().Add(20 * time.Second); !state.DaemonRuns(user) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
+	for end := time.Now().Add(20 * time.Second); !slices.ContainsFunc(state.Pollers(getenv(env)), runs) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 
 	x = inTerminal(t, env, s.program, "uninstall", "--purge", "--yes")

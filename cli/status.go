@@ -7,17 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -31,28 +29,20 @@ func (p Program) statusCommand() *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "go on showing it as it changes, until Ctrl-C"},
 		},
 		Action: func(c *cli.Context) error {
-			return status{env: os.Getenv, out: p.out, asJSON: c.Bool("json"), watch: c.Bool("watch")}.run(c.Context)
+			s := status{env: os.Getenv, out: p.out, asJSON: c.Bool("json")}
+			if c.Bool("watch") {
+				return s.watch(c.Context)
+			}
+			return s.print(gather(s.env), "  ")
 		},
 	}
 }
 
-// status shows a person what is open and what waits: questions, sessions, outbox and inbox, the daemon, the last errors.
+// status shows a person what is open and what waits.
 type status struct {
 	env    state.Getenv
 	out    io.Writer
 	asJSON bool
-	watch  bool
-}
-
-// statusPause is the least time from one look of --watch to the next.
-const statusPause = 2 * time.Second
-
-func (s status) run(ctx context.Context) error {
-	g := newGatherer(s.env)
-	if s.watch {
-		return s.follow(ctx, g)
-	}
-	return s.print(g.gather(), "  ")
 }
 
 // print prints a report once.
@@ -72,14 +62,36 @@ func (s status) print(r *statusReport, indent string) error {
 	return err
 }
 
-// follow goes on until ctx ends or its reader is gone; neither is an error.
-func (s status) follow(ctx context.Context, g *gatherer) error {
-	draw, end := s.drawing()
-	defer end()
-	tick := time.NewTicker(statusPause)
+// watchEvery is the time from one look of --watch to the next.
+const watchEvery = 2 * time.Second
+
+// watch prints the report again as it changes, until ctx ends or its reader is gone; neither is an error. On a terminal it has
+// the screen that full-screen programs have for themselves, so that the person's stays as it was.
+func (s status) watch(ctx context.Context) error {
+	draws := terminalOf(s.out, s.env).width > 0 && !s.asJSON && s.env("TERM") != "dumb"
+	if draws {
+		io.WriteString(s.out, "\x1b[?1049h\x1b[?25l")
+		defer io.WriteString(s.out, "\x1b[?25h\x1b[?1049l")
+	}
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil && !poller.NobodyReads(s.out) {
-		if err := draw(g.gather()); err != nil {
+	var last []byte
+	for ctx.Err() == nil && !nobodyReads(s.out) {
+		r := gather(s.env)
+		is := r.lasting()
+		var err error
+		switch {
+		case draws:
+			t := terminalOf(s.out, s.env) // it may have another size by now
+			screen := strings.ReplaceAll(t.fit(r.text(t, logPath(s.env))), "\n", "\x1b[K\n")
+			_, err = io.WriteString(s.out, "\x1b[H"+screen+"\x1b[J")
+		case !bytes.Equal(is, last):
+			if last != nil && !s.asJSON {
+				fmt.Fprintln(s.out)
+			}
+			err = s.print(r, "")
+		}
+		if last = is; err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}
 		select {
@@ -90,153 +102,93 @@ func (s status) follow(ctx context.Context, g *gatherer) error {
 	return nil
 }
 
-// drawing is how a report replaces the one before: on a terminal in its place, on the screen that full-screen programs have
-// for themselves, so that end leaves the person's as it was; else as a new block, one line with --json, when something
-// changed but the clock.
-func (s status) drawing() (draw func(*statusReport) error, end func()) {
-	if t := terminalOf(s.out, s.env); t.width == 0 || s.asJSON || s.env("TERM") == "dumb" {
-		last := []byte(nil)
-		return func(r *statusReport) error {
-			is := r.lasting()
-			if bytes.Equal(is, last) {
-				return nil
-			}
-			if last != nil && !s.asJSON {
-				fmt.Fprintln(s.out)
-			}
-			last = is
-			return s.print(r, "")
-		}, func() {}
-	}
-	shown := ""
-	io.WriteString(s.out, "\x1b[?1049h\x1b[?25l")
-	return func(r *statusReport) error {
-		t := terminalOf(s.out, s.env) // it may have another size by now
-		screen := t.fit(r.text(t, logPath(s.env)))
-		if screen == shown {
-			return nil
-		}
-		shown = screen
-		_, err := io.WriteString(s.out, "\x1b[H"+strings.ReplaceAll(screen, "\n", "\x1b[K\n")+"\x1b[J")
-		return err
-	}, func() { io.WriteString(s.out, "\x1b[?25h\x1b[?1049l") }
-}
-
 // lasting is the report without what time alone changes.
 func (r *statusReport) lasting() []byte {
 	same := *r
-	same.At, same.Sessions, same.Daemons, same.Inboxes = time.Time{}, nil, nil, nil
+	same.At, same.Sessions, same.Pollers = time.Time{}, nil, nil
 	for _, x := range r.Sessions {
 		x.LastSeen = time.Time{}
 		same.Sessions = append(same.Sessions, x)
 	}
-	for _, x := range r.Daemons {
-		same.Daemons = append(same.Daemons, daemonStatus{PID: x.PID})
-	}
-	for _, x := range r.Inboxes {
-		x.Newest, x.Read = time.Time{}, false // the leader changes; whether replies can be read is Trouble
-		same.Inboxes = append(same.Inboxes, x)
+	for _, x := range r.Pollers {
+		x.Beat, x.LastPoll = time.Time{}, time.Time{}
+		same.Pollers = append(same.Pollers, x)
 	}
 	b, _ := json.Marshal(same)
 	return b
 }
 
-// fit is what of a text has room on the screen, without a last newline, which would scroll it.
-func (t terminal) fit(text string) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	most, used := max(t.height, 2), 0
-	for i, line := range lines {
-		rows := 1
-		if !strings.Contains(line, "\x1b") { // a painted line was cut; a link was not
-			rows = max(1, (inject.Width(line)+t.width-1)/t.width)
-		}
-		if used += rows; used > most-1 && (i < len(lines)-1 || used > most) {
-			return strings.Join(append(lines[:i:i], t.cut(fmt.Sprintf("… %d more lines; Ctrl-C ends", len(lines)-i))), "\n")
-		}
-	}
-	return strings.Join(lines, "\n")
+// statusRow is a line of status: "key: cell, cell, below". On a terminal the rows of one kind stand under their head, their
+// cells in columns, and what stands below gets lines of its own.
+type statusRow struct {
+	key   string
+	item  bool // of the block whose head is above
+	cells []string
+	below []string
+	how   tone
 }
 
 // mostItems is how many of one kind a screen shows.
 const mostItems = 50
 
-func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
+func (r *statusReport) rows(logPath string) (rows []statusRow) {
 	say := func(how tone, key, format string, args ...any) {
 		rows = append(rows, statusRow{key: key, cells: []string{state.OneLine(fmt.Sprintf(format, args...))}, how: how})
 	}
-	items := func(key, what string, n int, row func(i int) statusRow) {
+	count := func(key, what string, n int) {
 		if n == 0 {
 			say(head, key, "none %s", what)
 		} else {
 			say(head, key, "%d %s", n, what)
 		}
-		for i := range n {
-			if t.width > 0 && i == mostItems {
-				say(calm, "", "  … and %d more: gchat-hooks status --json", n-i)
-				break
-			}
-			rows = append(rows, row(i))
-		}
 	}
-	items("questions", "open", len(r.Questions), func(i int) statusRow { return questionRow(r.Questions[i], r.At) })
-	items("sessions", "seen within a day", len(r.Sessions), func(i int) statusRow {
-		s := r.Sessions[i]
+	count("questions", "open", len(r.Questions))
+	for _, q := range r.Questions {
+		rows = append(rows, questionRow(q, r.At))
+	}
+	count("sessions", "seen within a day", len(r.Sessions))
+	for _, s := range r.Sessions {
 		seen := "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago"
 		cells := []string{state.OneLine(s.Name), "since " + local(s.Since), seen, state.OneLine(s.ProjectDir)}
-		return statusRow{key: "session", item: true, cells: cells}
-	})
+		rows = append(rows, statusRow{key: "session", item: true, cells: cells})
+	}
 	if o := r.Outbox; o.ToSend > 0 {
 		say(head, "outbox", "%d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
 	} else {
 		say(head, "outbox", "nothing to be sent")
 	}
-	for _, chat := range slices.Sorted(maps.Keys(r.Outbox.Chats)) {
-		say(calm, "  to "+state.OneLine(chat), "%d", r.Outbox.Chats[chat])
-	}
 	if r.Outbox.Held > 0 {
 		until := r.Outbox.HeldUntil.Local().Format("Mon 15:04")
 		say(head, "held back", "%d, until %s; gchat-hooks flush --held sends them now", r.Outbox.Held, until)
 	}
-	for _, p := range r.Outbox.Paused {
-		say(warn, "paused", "%s since %s: %s", p.Chat, local(p.Since), p.Why)
-	}
-	for _, in := range r.Inboxes {
-		if in.Stopped > 0 {
-			silent := ago(time.Duration(in.Stopped) * time.Second)
-			say(warn, "reader stopped", "the process that reads %s has shown no life for %s: fg in its terminal, or end it",
-				in.Chat, silent)
+	for _, s := range r.Spaces {
+		switch {
+		case s.NotSent != "":
+			say(warn, "paused", "%s since %s: %s", s.Chat, local(s.Since), s.NotSent)
+		case s.LeftAlone != "":
+			say(warn, "left alone", "%s until %s: %s", s.Chat, local(s.Until), s.LeftAlone)
+		case s.Degraded:
+			say(warn, "replies not read (degraded: it is tried once a minute)", "%s since %s: %s",
+				s.Chat, local(s.Since), s.NotRead)
+		default:
+			say(warn, "replies not read", "%s since %s: %s", s.Chat, local(s.Since), s.NotRead)
 		}
-		if in.Trouble == nil {
-			if in.Read {
-				say(head, "inbox", "%s is read for replies now", in.Chat)
-			}
-			continue
+	}
+	for _, p := range r.Pollers {
+		switch {
+		case p.Silent:
+			silent := ago(r.At.Sub(p.Beat))
+			say(warn, "poller stopped", "pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, silent)
+		case p.Daemon && p.LastPoll.IsZero():
+			say(head, "daemon", "pid %d, no cycle yet", p.PID)
+		case p.Daemon:
+			say(head, "daemon", "pid %d, last good cycle %s", p.PID, local(p.LastPoll))
+		default:
+			say(head, "poller", "pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
 		}
-		how := ""
-		if in.Trouble.Degraded {
-			how = " (degraded: it is tried once a minute)"
-		}
-		say(warn, "replies not read"+how, "%s since %s: %s", in.Chat, local(in.Trouble.Since), in.Trouble.Why)
 	}
-	for _, d := range r.Daemons {
-		last := "no cycle yet"
-		if !d.LastPoll.IsZero() {
-			last = "last good cycle " + local(d.LastPoll)
-		}
-		say(head, "daemon", "pid %d, %s", d.PID, last)
-	}
-	if len(r.Daemons) == 0 {
-		say(head, "daemon", "none runs; hooks do its work, except typing into tmux")
-	}
-	if w := r.WakeMessages; w.Waiting > 0 {
-		say(head, "wake messages", "%d to be handed over, the oldest since %s; gchat-hooks wake tries them now",
-			w.Waiting, local(w.Oldest))
-	}
-	for _, w := range r.WakeMessages.Tried {
-		say(warn, "  to "+state.OneLine(w.AgentID), "%s, tried %d times: %s", w.Trigger, w.Tries, w.Error)
-	}
-	for _, w := range r.WakeMessages.Dead {
-		say(bad, "dead", "%s %s to %s: %s", local(w.CreatedAt), w.Trigger, w.AgentID, w.Error)
+	if len(r.Pollers) == 0 {
+		say(head, "poller", "none runs; the next hook or command starts one")
 	}
 	for _, m := range r.Outbox.Tried {
 		say(warn, "waiting", "%s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
@@ -257,8 +209,8 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 		say(head, "errors", "the last of a day; gchat-hooks logs shows %s", logPath)
 	}
 	for _, e := range r.Errors {
-		cells := []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}
-		row := statusRow{key: "error", item: true, cells: cells, how: bad}
+		row := statusRow{key: "error", item: true, how: bad}
+		row.cells = []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}
 		if e.Cause != "" {
 			row.below = append(row.below, state.OneLine(e.Cause))
 		}
@@ -273,14 +225,20 @@ func (r *statusReport) rows(t terminal, logPath string) (rows []statusRow) {
 // mostWords is how much of a question a line shows, in bytes.
 const mostWords = 200
 
+// delivers says what delivers a reply.
+var delivers = map[string]string{
+	poller.HookWaits: "a process waits", poller.PollerTypes: "the poller types it",
+	poller.ClaudeLater: "read with Claude's next step", poller.TerminalOnly: "nobody waits",
+}
+
 func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
-	row := statusRow{key: "question", item: true, link: q.ThreadURL, cells: []string{
-		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName),
-		string(q.Mode), waits(q.Waiter),
+	row := statusRow{key: "question", item: true, cells: []string{
+		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), state.OneLine(q.ProjectDir),
+		string(q.Mode), delivers[q.Waiter],
 	}}
 	if q.Status == state.Answered {
-		row.cells[len(row.cells)-1] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "somebody")) + ", on its way to Claude"
-	} else if q.Waiter.Kind == poller.NobodyIs {
+		row.cells[5] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "a person")) + ", on its way to Claude"
+	} else if q.Waiter == poller.TerminalOnly {
 		row.how = warn
 	}
 	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
@@ -296,21 +254,79 @@ func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
 		row.below, row.how = append(row.below, "not posted: "+state.OneLine(q.PostError)), warn
 	case !q.Posted:
 		row.below = append(row.below, "not posted yet")
-	case q.ThreadURL == "" && q.ThreadName != "":
+	case q.ThreadURL != "":
+		row.below = append(row.below, q.ThreadURL)
+	case q.ThreadName != "":
 		row.below = append(row.below, "posted in "+state.OneLine(q.ThreadName))
 	}
 	return row
 }
 
-// waits says who delivers a reply.
-func waits(w poller.Waiter) string {
-	if w.Kind == poller.NobodyIs {
-		return "nobody waits"
+// text is the report for a person. Piped, each thing is one plain line.
+func (r *statusReport) text(t terminal, logPath string) string {
+	var b strings.Builder
+	rows := r.rows(logPath)
+	for len(rows) > 0 {
+		n := 1
+		for rows[0].item && n < len(rows) && rows[n].item && rows[n].key == rows[0].key {
+			n++
+		}
+		switch {
+		case t.width == 0:
+			for _, row := range rows[:n] {
+				b.WriteString(row.plain() + "\n")
+			}
+		case rows[0].item:
+			t.block(&b, rows[:n])
+		default:
+			t.line(&b, rows[0])
+		}
+		rows = rows[n:]
 	}
-	if w.PID == 0 {
-		return "a " + w.Kind + " waits"
+	return b.String()
+}
+
+func (row statusRow) plain() string {
+	text := strings.Join(append(row.cells, row.below...), ", ")
+	if row.key != "" {
+		text = row.key + ": " + text
 	}
-	return fmt.Sprintf("%s waits (pid %d)", w.Kind, w.PID)
+	return text
+}
+
+// line draws a row that is no item; of a head the key alone stands out.
+func (t terminal) line(b *strings.Builder, row statusRow) {
+	line := t.cut(row.plain())
+	if key := row.key + ":"; row.how == head && strings.HasPrefix(line, key) {
+		b.WriteString(t.paint(key, head) + line[len(key):] + "\n")
+		return
+	}
+	b.WriteString(t.paint(line, row.how) + "\n")
+}
+
+// block draws items of one kind, their cells in columns. A link is not cut: a part of it leads nowhere.
+func (t terminal) block(b *strings.Builder, rows []statusRow) {
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	more := len(rows) - mostItems
+	rows = rows[:min(len(rows), mostItems)]
+	for _, row := range rows {
+		fmt.Fprintln(w, "  "+strings.Join(row.cells, "\t"))
+	}
+	w.Flush()
+	lines := strings.Split(table.String(), "\n")
+	for i, row := range rows {
+		b.WriteString(t.paint(t.cut(lines[i]), row.how) + "\n")
+		for _, below := range row.below {
+			if below = "      " + below; !strings.Contains(below, "://") {
+				below = t.cut(below)
+			}
+			b.WriteString(below + "\n")
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(b, "  … and %d more: gchat-hooks status --json\n", more)
+	}
 }
 
 func local(t time.Time) string { return t.Local().Format(time.DateTime) }
@@ -336,86 +352,4 @@ func logPath(env state.Getenv) string {
 		return "~/" + rel
 	}
 	return path
-}
-
-// statusRow is a line of status: "key: cell, cell, below". On a terminal the rows of a block are aligned under their head,
-// and what stands below gets lines of its own.
-type statusRow struct {
-	key   string
-	item  bool // of the block whose head is above
-	cells []string
-	below []string
-	link  string // never cut
-	how   tone
-}
-
-// text is the report for a person. Piped, each thing is one plain line.
-func (r *statusReport) text(t terminal, logPath string) string {
-	var b strings.Builder
-	rows := r.rows(t, logPath)
-	for i := 0; i < len(rows); {
-		n := 1
-		for rows[i].item && i+n < len(rows) && rows[i+n].item && rows[i+n].key == rows[i].key {
-			n++
-		}
-		if t.width == 0 {
-			for _, row := range rows[i : i+n] {
-				b.WriteString(row.plain() + "\n")
-			}
-		} else {
-			t.block(&b, rows[i:i+n])
-		}
-		i += n
-	}
-	return b.String()
-}
-
-func (row statusRow) plain() string {
-	all := slices.Concat(row.cells, row.below)
-	if row.link != "" {
-		all = append(all, row.link)
-	}
-	text := strings.Join(all, ", ")
-	if row.key != "" {
-		text = row.key + ": " + text
-	}
-	return text
-}
-
-// block draws rows of one kind, their cells in columns.
-func (t terminal) block(b *strings.Builder, rows []statusRow) {
-	var columns []int
-	for _, row := range rows {
-		for i, c := range row.cells {
-			if i == len(columns) {
-				columns = append(columns, 0)
-			}
-			columns[i] = max(columns[i], inject.Width(c))
-		}
-	}
-	for _, row := range rows {
-		if !row.item {
-			line := t.cut(row.plain())
-			if row.how == head { // the key alone stands out
-				if key := row.key + ":"; strings.HasPrefix(line, key) {
-					line = t.paint(key, head) + line[len(key):]
-				}
-			} else {
-				line = t.paint(line, row.how)
-			}
-			b.WriteString(line + "\n")
-			continue
-		}
-		var cells []string
-		for i, c := range row.cells {
-			cells = append(cells, padded(c, columns[i]))
-		}
-		b.WriteString(t.paint(t.cut("  "+strings.TrimRight(strings.Join(cells, "  "), " ")), row.how) + "\n")
-		for _, line := range row.below {
-			b.WriteString(t.cut("      "+line) + "\n")
-		}
-		if row.link != "" {
-			b.WriteString("      " + row.link + "\n")
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
+	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -17,11 +18,10 @@ import (
 type statusReport struct {
 	At            time.Time             `json:"generated_at"`
 	Questions     []poller.OpenQuestion `json:"questions"` // the newest first
-	Sessions      []sessionStatus       `json:"sessions"`  // seen within a day, the last seen first
+	Sessions      []sessionStatus       `json:"sessions"`  // seen within a day
 	Outbox        outboxStatus          `json:"outbox"`
-	Inboxes       []inboxStatus         `json:"inboxes"` // the spaces that replies are read from
-	Daemons       []daemonStatus        `json:"daemons"`
-	WakeMessages  wakeStatus            `json:"wake_messages"` // for OpenClaw agents
+	Spaces        []spaceStatus         `json:"spaces"`        // that cannot be read or written to at present
+	Pollers       []pollerStatus        `json:"pollers"`       // that run
 	SetAside      []string              `json:"set_aside"`     // files that do not parse
 	Configuration []string              `json:"configuration"` // what is wrong in it
 	Errors        []logError            `json:"errors"`        // the last ones of a day, the oldest first
@@ -34,227 +34,179 @@ type sessionStatus struct {
 	ProjectDir string    `json:"project_dir"`
 	Since      time.Time `json:"since,omitzero"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
-	Turns      int       `json:"turns"`
 	Questions  int       `json:"questions"` // that are open
 }
 
-// outboxStatus is what waits for Google Chat, what stops it, and what was put aside.
+// outboxStatus is what waits for Google Chat or for an agent, and what was put aside.
 type outboxStatus struct {
-	ToSend    int            `json:"to_send"` // without what is held back
-	Oldest    time.Time      `json:"oldest,omitzero"`
-	Chats     map[string]int `json:"chats"` // how many of these to which host/spaces/S
-	Held      int            `json:"held"`  // for a digest or by quiet hours
-	HeldUntil time.Time      `json:"held_until,omitzero"`
-	Paused    []pauseStatus  `json:"paused"`
-	Tried     []letterStatus `json:"tried"` // in vain, so far
-	Dead      []letterStatus `json:"dead"`  // Chat refused them
+	ToSend    int             `json:"to_send"` // without what is held back
+	Oldest    time.Time       `json:"oldest,omitzero"`
+	Held      int             `json:"held"` // for a digest or by quiet hours
+	HeldUntil time.Time       `json:"held_until,omitzero"`
+	Tried     []messageStatus `json:"tried"` // in vain, so far
+	Dead      []messageStatus `json:"dead"`  // they were refused
 }
 
-// pauseStatus is why nothing is sent to a space, or nothing read from it.
-type pauseStatus struct {
-	Chat     string    `json:"chat,omitempty"`
-	Since    time.Time `json:"since"`
-	Why      string    `json:"why"`
-	Degraded bool      `json:"degraded,omitempty"` // it is tried once a minute
-}
-
-// letterStatus is a message that did not arrive yet.
-type letterStatus struct {
+// messageStatus is a message that did not arrive yet.
+type messageStatus struct {
 	CreatedAt time.Time `json:"created_at"`
 	Kind      string    `json:"kind"`
-	Text      string    `json:"text"` // how it begins
+	Text      string    `json:"text"` // how it begins; the agent of a wake message
 	Tries     int       `json:"tries"`
 	Error     string    `json:"error"`
 }
 
-// inboxStatus is a space that replies are read from.
-type inboxStatus struct {
-	Chat    string       `json:"chat"`
-	Read    bool         `json:"read"`                       // a process reads it now
-	Stopped int64        `json:"reader_stopped_s,omitempty"` // for how long the process shows no life that is to read it
-	Newest  time.Time    `json:"newest_message,omitzero"`
-	Trouble *pauseStatus `json:"trouble,omitempty"`
+// spaceStatus is a space that a person has to do something about, or that Chat wants to be left alone.
+type spaceStatus struct {
+	Chat      string    `json:"chat"`
+	Since     time.Time `json:"since,omitzero"`
+	NotRead   string    `json:"not_read,omitempty"` // why
+	Degraded  bool      `json:"degraded,omitempty"` // it is tried once a minute
+	NotSent   string    `json:"not_sent,omitempty"` // why nothing goes through a webhook, until a person mends it
+	LeftAlone string    `json:"left_alone,omitempty"`
+	Until     time.Time `json:"until,omitzero"` // of LeftAlone
 }
 
-// daemonStatus is a daemon that runs for the person or for this project.
-type daemonStatus struct {
-	PID      int       `json:"pid"`
+// pollerStatus is a poller that runs.
+type pollerStatus struct {
+	state.Heartbeat
+	Silent   bool      `json:"silent,omitempty"` // it is stopped, or hangs
 	LastPoll time.Time `json:"last_poll,omitzero"`
 }
 
-// wakeStatus is what waits for OpenClaw agents.
-type wakeStatus struct {
-	Waiting int           `json:"waiting"`
-	Oldest  time.Time     `json:"oldest,omitzero"`
-	Tried   []wakeMessage `json:"tried"`
-	Dead    []wakeMessage `json:"dead"`
-}
-
-type wakeMessage struct {
-	CreatedAt time.Time `json:"created_at"`
-	AgentID   string    `json:"agent_id"`
-	Trigger   string    `json:"trigger"`
-	Tries     int       `json:"tries"`
-	Error     string    `json:"error"`
-}
-
-// recent is how far back sessions and errors are shown.
-const recent = 24 * time.Hour
-
-// mostErrors is how many errors are shown.
-const mostErrors = 5
-
-// gatherer looks at everything again and again; what did not change is not parsed again.
-type gatherer struct {
-	env    state.Getenv
-	poller *poller.Poller
-	look   poller.Look
-	redact state.Redactor
-	at     time.Time
-}
-
-func newGatherer(env state.Getenv) *gatherer {
-	return &gatherer{env: env, poller: &poller.Poller{Env: env, Log: state.NewLog(env, "status")}}
-}
+const (
+	// recent is how far back sessions and errors are shown.
+	recent = 24 * time.Hour
+	// mostErrors is how many errors are shown.
+	mostErrors = 5
+)
 
 // gather is the state of things now. What cannot be read is said in it, and stops nothing.
-func (g *gatherer) gather() *statusReport {
-	g.at = time.Now()
-	cfg := state.LoadConfig(g.env, state.ProjectDir(g.env))
-	for _, secret := range []string{cfg.WebhookURL, cfg.AnthropicKey, g.env("GOOGLE_CHAT_WEBHOOK_URL")} {
-		g.redact.Hide(secret)
-	}
+func gather(env state.Getenv) *statusReport {
+	now, user := time.Now(), state.UserState(env)
+	cfg := state.LoadConfig(env, state.ProjectDir(env))
+	var redact state.Redactor
+	redact.HideConfigured(env, cfg)
 	r := &statusReport{
-		At: g.at.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
-		SetAside: []string{}, Configuration: []string{}, Errors: []logError{},
+		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
+		Spaces: []spaceStatus{}, Pollers: []pollerStatus{}, SetAside: []string{}, Configuration: []string{}, Errors: []logError{},
 	}
 	var broken []error
-	r.Questions, broken = g.poller.OpenQuestions(&g.look)
-	perSession := map[string]int{}
+	r.Questions, broken = poller.OpenQuestions(env, now)
+	names, perSession := map[string]string{}, map[string]int{}
+	for _, q := range r.Questions {
+		names[q.ClaudeID] = q.SessionName
+		perSession[q.ClaudeID]++
+	}
 	for i := range r.Questions {
 		q := &r.Questions[i]
-		perSession[q.ClaudeID]++
-		g.clean(&q.Question, &q.PostError, &q.SessionName, &q.ProjectDir, &q.AnsweredBy, &q.QuestionID, &q.ThreadKey)
+		q.SessionName = distinct(q.SessionName, q.ClaudeID, names)
+		for _, s := range []*string{
+			&q.Question, &q.PostError, &q.SessionName, &q.ProjectDir, &q.AnsweredBy, &q.QuestionID, &q.ThreadKey,
+		} {
+			*s = redact.Clean(*s)
+		}
 	}
-	running, more := state.LedgersIn(state.UserState(g.env)).Running()
+	sessions, more := state.SessionsIn(user).All()
+	for _, s := range sessions {
+		if s.Running() && now.Sub(s.LastSeen) < recent {
+			r.Sessions = append(r.Sessions, sessionStatus{
+				SessionID: s.ID, Name: redact.Clean(cmp.Or(s.Name, s.ID)), ProjectDir: redact.Clean(s.ProjectDir),
+				Since: s.StartedAt.UTC(), LastSeen: s.LastSeen.UTC(), Questions: perSession[s.ID],
+			})
+		}
+	}
+	slices.SortFunc(r.Sessions, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
 	broken = append(broken, more...)
-	for _, l := range running {
-		if g.at.Sub(l.LastSeen) > recent {
-			continue
-		}
-		s := sessionStatus{
-			SessionID: l.SessionID, Name: cmp.Or(l.SessionName, l.SessionID), ProjectDir: l.ProjectDir,
-			Since: l.StartedAt.UTC(), LastSeen: l.LastSeen.UTC(), Turns: l.Turns, Questions: perSession[l.SessionID],
-		}
-		g.clean(&s.SessionID, &s.Name, &s.ProjectDir)
-		r.Sessions = append(r.Sessions, s)
+	r.Outbox, more = outboxStatusOf(state.OutboxIn(user), now, &redact)
+	broken = append(broken, more...)
+	spaces, more := state.SpacesIn(user).All()
+	for _, s := range spaces {
+		r.Spaces = append(r.Spaces, spaceStatusesOf(s, now, &redact)...)
 	}
-	var unread []error
-	r.Outbox, unread = g.outbox()
-	broken = append(broken, unread...)
-	r.Inboxes, r.Daemons, r.WakeMessages = g.inboxes(), g.daemons(), g.wakes()
-	for _, err := range broken {
-		r.SetAside = append(r.SetAside, g.redact.Clean(err.Error()))
+	for _, h := range state.Pollers(env) {
+		if h.Lives {
+			r.Pollers = append(r.Pollers, pollerStatusOf(env, h, now))
+		}
+	}
+	for _, err := range append(broken, more...) {
+		r.SetAside = append(r.SetAside, redact.Clean(err.Error()))
 	}
 	for _, err := range cfg.Problems {
-		r.Configuration = append(r.Configuration, g.redact.Clean(err.Error()))
+		r.Configuration = append(r.Configuration, redact.Clean(err.Error()))
 	}
-	for _, e := range lastErrors(g.env, mostErrors, g.at.Add(-recent)) {
-		g.clean(&e.Job, &e.Message, &e.Cause, &e.Hint)
+	for _, e := range lastErrors(env, mostErrors, now.Add(-recent)) {
+		for _, s := range []*string{&e.Job, &e.Message, &e.Cause, &e.Hint} {
+			*s = redact.Clean(*s)
+		}
 		r.Errors = append(r.Errors, e)
 	}
 	return r
 }
 
-// clean takes secrets out, wherever the text came from.
-func (g *gatherer) clean(texts ...*string) {
-	for _, s := range texts {
-		*s = g.redact.Clean(*s)
-	}
-}
-
-func (g *gatherer) outbox() (o outboxStatus, broken []error) {
-	box := state.OutboxIn(state.UserState(g.env))
+func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, broken []error) {
+	o = outboxStatus{Tried: []messageStatus{}, Dead: []messageStatus{}}
 	waiting, broken := box.Waiting()
-	o = outboxStatus{Chats: map[string]int{}, Paused: []pauseStatus{}, Tried: []letterStatus{}, Dead: []letterStatus{}}
 	for _, m := range waiting {
 		if m.Tries > 0 {
-			o.Tried = append(o.Tried, g.letter(m))
-		}
-		if m.Tries == 0 && g.at.Before(m.NotBefore) {
+			o.Tried = append(o.Tried, messageStatusOf(m, redact))
+		} else if now.Before(m.NotBefore) {
 			if o.Held++; o.HeldUntil.IsZero() || m.NotBefore.Before(o.HeldUntil) {
 				o.HeldUntil = m.NotBefore.UTC()
 			}
 			continue
 		}
-		o.ToSend++
-		o.Chats[cmp.Or(m.Chat, "the space that a command names")]++ // one that no webhook leads to any more shows here
-		if o.Oldest.IsZero() {
+		if o.ToSend++; o.Oldest.IsZero() {
 			o.Oldest = m.CreatedAt.UTC()
 		}
 	}
-	for _, p := range box.Pauses() {
-		o.Paused = append(o.Paused, pauseStatus{Chat: p.Chat, Since: p.Since.UTC(), Why: g.redact.Clean(p.Why)})
-	}
-	for _, m := range box.Dead() {
-		o.Dead = append(o.Dead, g.letter(m))
+	for _, m := range box.Aside() {
+		o.Dead = append(o.Dead, messageStatusOf(m, redact))
 	}
 	return o, broken
 }
 
-func (g *gatherer) letter(m *state.Outgoing) letterStatus {
-	l := letterStatus{CreatedAt: m.CreatedAt.UTC(), Kind: m.Kind, Tries: m.Tries, Error: m.LastError}
-	if len(m.Parts) > 0 {
-		l.Text = gchat.Cut(gchat.Line(m.Parts[min(m.PartsSent, len(m.Parts)-1)]), 80)
+func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
+	s := messageStatus{CreatedAt: m.CreatedAt.UTC(), Kind: string(m.Kind), Tries: m.Tries}
+	switch {
+	case m.Wake != nil:
+		s.Text = m.Wake.Trigger + " to " + m.Wake.To
+	case len(m.Parts) > 0:
+		s.Text = m.Parts[min(m.PartsSent, len(m.Parts)-1)]
+	case m.Report != nil:
+		s.Text = m.Report.Text
 	}
-	g.clean(&l.Kind, &l.Text, &l.Error)
-	return l
+	if m.Report != nil {
+		s.Kind = cmp.Or(m.Report.Kind, string(m.Report.Type))
+	}
+	s.Text = gchat.Cut(gchat.Line(redact.Clean(s.Text)), 80)
+	s.Error = state.OneLine(redact.Clean(cmp.Or(m.SetAside, m.LastError)))
+	return s
 }
 
-func (g *gatherer) inboxes() []inboxStatus {
-	all := []inboxStatus{}
-	for _, in := range state.Inboxes(state.UserState(g.env)) {
-		s := inboxStatus{Chat: in.Chat, Read: state.HasLeader(state.UserState(g.env), in.Chat), Newest: in.Watermark.UTC()}
-		s.Stopped = int64(state.StoppedLeader(state.UserState(g.env), in.Chat) / time.Second)
-		if t := in.Trouble; t != nil {
-			s.Trouble = &pauseStatus{Since: t.Since.UTC(), Why: g.redact.Clean(t.Why), Degraded: t.Degraded}
-		}
-		all = append(all, s)
+// spaceStatusesOf says what is wrong with a space; nothing where all is well.
+func spaceStatusesOf(s *state.Space, now time.Time, redact *state.Redactor) (all []spaceStatus) {
+	if t := s.Trouble; t != nil {
+		all = append(all, spaceStatus{
+			Chat: s.Chat, Since: t.Since.UTC(), NotRead: redact.Clean(t.Why), Degraded: t.Degraded,
+		})
+	}
+	for _, p := range s.Paused {
+		all = append(all, spaceStatus{Chat: s.Chat, Since: p.Since.UTC(), NotSent: redact.Clean(p.Why)})
+	}
+	if s.LeftAlone(now) > 0 {
+		all = append(all, spaceStatus{Chat: s.Chat, LeftAlone: redact.Clean(s.Why), Until: s.NotBefore.UTC()})
 	}
 	return all
 }
 
-func (g *gatherer) daemons() []daemonStatus {
-	all := []daemonStatus{}
-	seen := map[int]bool{}
-	for _, dir := range []string{state.ProjectState(g.env), state.UserState(g.env)} {
-		if pid := state.DaemonPID(dir); state.DaemonRuns(dir) && !seen[pid] {
-			seen[pid] = true
-			all = append(all, daemonStatus{pid, state.LastPoll(dir).UTC()})
+func pollerStatusOf(env state.Getenv, h state.Heartbeat, now time.Time) pollerStatus {
+	s := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
+	if h.Daemon {
+		s.LastPoll = state.LastPoll(state.ProjectState(env)).UTC()
+		if s.LastPoll.IsZero() {
+			s.LastPoll = state.LastPoll(state.UserState(env)).UTC()
 		}
-	}
-	return all
-}
-
-func (g *gatherer) wakes() wakeStatus {
-	box := state.WakeOutboxIn(state.UserState(g.env))
-	s := wakeStatus{Tried: []wakeMessage{}, Dead: []wakeMessage{}}
-	of := func(w *state.WakeMessage) wakeMessage {
-		m := wakeMessage{w.CreatedAt.UTC(), w.AgentID, w.Trigger, w.Tries, w.LastError}
-		g.clean(&m.AgentID, &m.Trigger, &m.Error)
-		return m
-	}
-	waiting, _ := box.Waiting()
-	if s.Waiting = len(waiting); s.Waiting > 0 {
-		s.Oldest = waiting[0].CreatedAt.UTC()
-	}
-	for _, w := range waiting {
-		if w.Tries > 0 {
-			s.Tried = append(s.Tried, of(w))
-		}
-	}
-	for _, w := range box.Dead() {
-		s.Dead = append(s.Dead, of(w))
 	}
 	return s
 }

@@ -28,12 +28,25 @@ func machineOf(t *testing.T, questions int) (program string, env []string, folde
 	env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8"}
 	folder = state.QuestionsIn(filepath.Join(dir, ".claude", "state"))
 	for i := range questions {
-		ask(t, folder, i)
+		ask(t, env, folder, i)
 	}
 	return filepath.Join(built, "gchat-hooks"), env, folder
 }
 
-func ask(t *testing.T, folder state.Questions, i int) *state.Question {
+// getenv reads an environment as a process has it.
+func getenv(environ []string) state.Getenv {
+	return func(name string) string {
+		for _, pair := range environ {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// ask writes a question as a hook does.
+func ask(t *testing.T, env []string, folder state.Questions, i int) {
 	t.Helper()
 	id := fmt.Sprintf("%08x-0000", i)
 	q, err := folder.Record(fmt.Sprint("s-", i), func([]*state.Question) *state.Question {
@@ -42,10 +55,12 @@ func ask(t *testing.T, folder state.Questions, i int) *state.Question {
 			Status: state.Pending, MessageSent: true, ThreadName: "spaces/A/threads/T", Chat: "chat.googleapis.com/spaces/A", Questions: []state.Prompt{{Question: "Which \x1b[31mDB\u202e\u009b\U000e0041?\nreally"}},
 		}
 	})
+	if err == nil {
+		err = state.AnnounceQuestion(getenv(env), q)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return q
 }
 
 func run(t *testing.T, env []string, program string, args ...string) string {
@@ -64,6 +79,12 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	program, env, folder := machineOf(t, 1000)
 	for name, content := range map[string]string{"broken-1.json": `{"question_id": nonsense}`, "number-1.json": "5", "empty-1.json": ""} {
 		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"broken-1.json", "number-1.json", "pipe-1.json", "folder-1.json"} {
+		open := state.Open{Kind: state.OpenQuestion, Path: filepath.Join(folder.Dir, name)}
+		if err := state.Announce(getenv(env), open); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,8 +123,8 @@ func TestStatusOnATerminal(t *testing.T) {
 	r := &statusReport{
 		At: at,
 		Questions: []poller.OpenQuestion{
-			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadURL: "https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T", Waiter: poller.Waiter{Kind: poller.HookWaits, PID: 7}},
-			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: poller.Waiter{Kind: poller.NobodyIs}},
+			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadURL: "https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T", Waiter: poller.HookWaits, ProjectDir: "/p"},
+			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: poller.TerminalOnly, ProjectDir: "/p"},
 		},
 		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}
@@ -181,7 +202,7 @@ func TestStatusWatchPiped(t *testing.T) {
 				}
 			}
 			first := heard(3 * time.Second) // two looks
-			ask(t, folder, 1)
+			ask(t, env, folder, 1)
 			second := heard(3 * time.Second)
 			_ = cmd.Process.Signal(os.Interrupt)
 			rest := heard(5 * time.Second)
@@ -267,7 +288,7 @@ func TestStatusWatchOnATerminal(t *testing.T) {
 		t.Errorf("no colour: %q", coloured)
 	}
 	for _, q := range []int{3, 4} {
-		ask(t, folder, q)
+		ask(t, env, folder, q)
 	}
 	until("the new ones in their place", func(s string) bool {
 		return strings.HasPrefix(s, "questions: 5 open\n") && strings.Count(s, "questions:") == 1

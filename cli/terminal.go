@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -67,7 +68,30 @@ func (t terminal) cut(s string) string {
 	return b.String() + "…"
 }
 
-// padded is s with spaces up to so many columns.
-func padded(s string, columns int) string {
-	return s + strings.Repeat(" ", max(0, columns-inject.Width(s)))
+// fit is what of a text has room on the screen, without a last newline, which would scroll it.
+func (t terminal) fit(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	most, used := max(t.height, 2), 0
+	for i, line := range lines {
+		rows := 1
+		if !strings.Contains(line, "\x1b") { // a painted line was cut; a link was not
+			rows = max(1, (inject.Width(line)+t.width-1)/t.width)
+		}
+		if used += rows; used > most-1 && (i < len(lines)-1 || used > most) {
+			return strings.Join(append(lines[:i:i], t.cut(fmt.Sprintf("… %d more lines; Ctrl-C ends", len(lines)-i))), "\n")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// nobodyReads says whether the other end of a pipe is closed. A process that waits for something to print would hear of it
+// only when there is something, and wait in vain until then.
+func nobodyReads(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	pipe := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLHUP}} // macOS looks at nothing that is not asked for
+	n, err := unix.Poll(pipe, 0)
+	return err == nil && n > 0 && pipe[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 }

@@ -123,13 +123,14 @@ func (p *purge) look() error {
 	user := state.UserState(p.env)
 	daemon := service.New(p.env, p.self, io.Discard)
 	unit, installed := daemon.Installed()
-	if state.Held(filepath.Join(user, "space", "lock")) || !installed && state.DaemonRuns(user) {
+	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
+	if state.Held(filepath.Join(user, "space", "lock")) || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
 		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
 	}
-	projects, err := state.Projects(user)
-	if err != nil {
-		fmt.Fprintf(p.out, "%v: the projects' folders are not looked at\n", err)
+	projects, bad := state.Projects(p.env)
+	for _, err := range bad {
+		fmt.Fprintf(p.out, "%v: that project's folders are not looked at\n", err)
 	}
 	if err := p.lookHooks(projects); err != nil {
 		return err
@@ -170,7 +171,10 @@ func (p *purge) add(name, what string, gone func(context.Context) error) {
 
 func (p *purge) addFiles(name, what string, paths []string) {
 	if len(paths) > 0 {
-		p.add(name, what, func(context.Context) error { return removeForGood(paths...) })
+		p.add(name, what, func(context.Context) error {
+			endPollers(p.env) // they would write their files again
+			return removeForGood(paths...)
+		})
 	}
 }
 
@@ -183,13 +187,13 @@ func (p *purge) foldersAbove(path string) {
 
 // lookHooks finds our hooks in the person's settings and in those of the projects that are known, this one among them. Settings
 // of the person's own that cannot be read stop the purge; a project's stay as they are.
-func (p *purge) lookHooks(projects []state.Project) error {
+func (p *purge) lookHooks(projects []*state.Project) error {
 	own, err := settings.At(p.env, settings.User)
 	if err != nil {
 		return err
 	}
 	files := []settings.File{own}
-	for _, project := range append(projects, state.Project{}) {
+	for _, project := range append(projects, &state.Project{}) {
 		dir := filepath.Join(cmp.Or(project.Dir, state.ProjectDir(p.env)), ".claude")
 		files = append(files, settings.File{Path: filepath.Join(dir, "settings.json"), Mode: own.Mode},
 			settings.File{Path: filepath.Join(dir, "settings.local.json"), Mode: own.Mode})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,14 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/cli/doctor"
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -26,41 +24,36 @@ func (p Program) verifyCommand() *cli.Command {
 		Usage: "check in the space itself that threads are kept apart and replies are found",
 		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
 			"In CI:   gchat-hooks verify --no-human --json\n" +
-			"It posts about a dozen messages, in threads marked [Verify] that can be deleted.\n" +
-			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 a scenario failed, " +
-			"4 wrong arguments",
+			"It posts three or four messages, in threads marked [Verify] that can be deleted.\n" +
+			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "no-human", Usage: "skip the scenario that waits for a person's reply"},
+			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
 			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
-			&cli.StringFlag{Name: "timeout", Value: "5s", Usage: "how `LONG` nobody answers the last question"},
 			&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: in the state folder)"},
-			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each scenario"},
+			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
 		},
 		Action: func(c *cli.Context) error {
-			var long [2]time.Duration
-			for i, name := range []string{"wait", "timeout"} {
-				var err error
-				if long[i], err = state.ParseInterval(c.String(name)); err != nil {
-					return usage(fmt.Errorf("--%s: %w", name, err), "gchat-hooks verify --help")
-				}
+			wait, err := state.ParseInterval(c.String("wait"))
+			if err != nil {
+				return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks verify --help")
 			}
-			v := verify{
-				env: os.Getenv, out: p.out, errOut: p.errOut, noHuman: c.Bool("no-human"), wait: long[0], timeout: long[1],
-				file: c.String("report"), asJSON: c.Bool("json"),
+			if c.Bool("no-human") {
+				wait = 0
 			}
+			v := verify{env: os.Getenv, out: p.out, errOut: p.errOut, wait: wait, file: c.String("report")}
+			v.asJSON = c.Bool("json")
 			return v.run(c.Context)
 		},
 	}
 }
 
-// verify is the correlation check, as a command.
+// verify makes the round trip, and keeps what it found in a file.
 type verify struct {
-	env           state.Getenv
-	out, errOut   io.Writer
-	noHuman       bool
-	wait, timeout time.Duration
-	file          string // "": in the user state
-	asJSON        bool
+	env         state.Getenv
+	out, errOut io.Writer
+	wait        time.Duration // for a person's reply; 0 asks for none
+	file        string        // "": in the user state
+	asJSON      bool
 }
 
 // Exit codes of verify beside 0 and exitUsage.
@@ -68,6 +61,16 @@ const (
 	exitNotVerifiable = 1 // no webhook, or the space cannot be read
 	exitNotVerified   = 2
 )
+
+// verifyReport is what a run found, as its file has it.
+type verifyReport struct {
+	Chat   string       `json:"chat"`  // host/spaces/S
+	File   string       `json:"file"`  // where the report is
+	Began  time.Time    `json:"began"` // this machine's clock, UTC
+	Ended  time.Time    `json:"ended"`
+	Passed bool         `json:"passed"` // all passed, or were skipped as asked
+	Legs   []doctor.Leg `json:"legs"`
+}
 
 func (v *verify) run(ctx context.Context) error {
 	path, err := v.reportFile(time.Now())
@@ -78,56 +81,52 @@ func (v *verify) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &poller.Poller{Env: v.env, Log: state.NewLog(v.env, "verify")}
+	log := state.NewLog(v.env, "verify")
 	for _, problem := range state.LoadConfig(v.env, project).Problems {
-		fmt.Fprintln(v.errOut, "gchat-hooks: warning:", p.Log.Clean(problem.Error()))
+		fmt.Fprintln(v.errOut, "gchat-hooks: warning:", log.Clean(problem.Error()))
 	}
-	check := &poller.Verify{
-		Poller: p, ProjectDir: project, NoHuman: v.noHuman, Wait: v.wait, Timeout: v.timeout,
-		Keep: func(r *poller.VerifyReport) error {
-			v.show(r)
-			r.File = path
-			return r.Save(path)
-		},
-		Tell: func(sentence string) { fmt.Fprintln(v.errOut, "gchat-hooks:", sentence) },
+	r := verifyReport{File: path, Began: time.Now().UTC(), Passed: true}
+	r.Chat, r.Legs, err = doctor.RoundTrip{
+		Env: v.env, Log: log, ProjectDir: project, Wait: v.wait, Patience: time.Minute,
+		Tell: func(sentence string) { fmt.Fprintln(v.errOut, "gchat-hooks:", plain(log.Clean(sentence))) },
+	}.Run(ctx)
+	if err != nil {
+		return failed(errors.New(log.Clean(err.Error())), doctor.Hint(err), exitNotVerifiable)
 	}
-	report, err := check.Run(ctx)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil && report == nil:
-		return failed(errors.New("interrupted before anything was posted"), "", exitNotVerified)
-	case report != nil:
-		return failed(err, "name a file that can be written with --report", exitNotVerifiable)
-	default:
-		return failed(errors.New(p.Log.Clean(err.Error())), poller.VerifyHint(err), exitNotVerifiable)
+	hint, why := "", ""
+	for _, leg := range r.Legs {
+		if leg.Status == doctor.LegFail || leg.Status == doctor.LegCut {
+			r.Passed, hint, why = false, leg.Hint, leg.What
+		}
+		if !v.asJSON {
+			v.show(leg)
+		}
+	}
+	r.Ended = time.Now().UTC()
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(path, append(b, '\n'), 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
+		return failed(fmt.Errorf("write report: %w", err), "name a file that can be written with --report", exitNotVerifiable)
 	}
 	if v.asJSON {
-		e := json.NewEncoder(v.out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(report); err != nil {
-			return err
-		}
+		fmt.Fprintf(v.out, "%s\n", b)
 	} else {
 		fmt.Fprintln(v.out, "report:", path)
 	}
-	return verdict(report)
+	if !r.Passed {
+		return failed(errors.New(why), hint, exitNotVerified)
+	}
+	return nil
 }
 
-// verdict is nil when the check passed, else what is to be said at its end.
-func verdict(r *poller.VerifyReport) error {
-	if r.Passed {
-		return nil
+// show prints a way of the trip. What Chat said may come from something that answers in its place: a terminal must not obey it.
+func (v *verify) show(leg doctor.Leg) {
+	fmt.Fprintf(v.out, "%-7s  %-3s  %s\n", leg.Status, leg.Name, gchat.Line(plain(leg.What)))
+	for key, name := range leg.Threads {
+		fmt.Fprintf(v.out, "              %s → %s\n", key, gchat.Line(plain(name)))
 	}
-	count, hint := map[poller.VerifyStatus]int{}, ""
-	for _, s := range r.Scenarios {
-		count[s.Status]++
-		hint = cmp.Or(hint, s.Hint) // the first failure's: the others may follow from it
-	}
-	words := fmt.Sprintf("%d of %d scenarios failed", count[poller.VerifyFail], len(r.Scenarios))
-	if count[poller.VerifyFail] == 0 {
-		words = fmt.Sprintf("interrupted: %d of %d scenarios passed", count[poller.VerifyPass], len(r.Scenarios))
-	}
-	return failed(errors.New(words), hint, exitNotVerified)
 }
 
 // reportFile is where the report goes. What stands there is replaced, so it must be a file.
@@ -141,14 +140,7 @@ func (v *verify) reportFile(now time.Time) (string, error) {
 			return "", failed(fmt.Errorf("make state folder: %w", err),
 				"name a file that can be written with --report", exitNotVerifiable)
 		}
-		name := filepath.Join(dir, "gchat-verify-"+now.Format("20060102-150405"))
-		path := name + ".json"
-		for n := 2; ; n++ { // two runs in a second
-			if _, err := os.Lstat(path); err != nil {
-				return path, nil
-			}
-			path = fmt.Sprintf("%s-%d.json", name, n)
-		}
+		return filepath.Join(dir, "gchat-verify-"+now.Format("20060102-150405.000")+".json"), nil
 	}
 	path, err := filepath.Abs(v.file)
 	if err != nil {
@@ -161,67 +153,4 @@ func (v *verify) reportFile(now time.Time) (string, error) {
 		return "", wrong("%s is no file", path)
 	}
 	return path, nil
-}
-
-// show prints the scenario that ended last, as soon as it has. What Chat said may come from something that answers in its
-// place: a terminal must not obey it.
-func (v *verify) show(r *poller.VerifyReport) {
-	switch {
-	case v.asJSON || !r.Ended.IsZero():
-	case len(r.Scenarios) == 0:
-		fmt.Fprintf(v.out, "The space is %s; the keys of the threads begin verify-%s-.\n\n", r.Chat, r.Run)
-	default:
-		s := r.Scenarios[len(r.Scenarios)-1]
-		fmt.Fprintf(v.out, "%-7s  %d. %s: %s\n", s.Status, len(r.Scenarios), s.Title, inWords(s))
-		for _, th := range s.Threads {
-			fmt.Fprintf(v.out, "           %s → %s\n", th.Key, cmp.Or(gchat.Line(th.Name), "(no thread)"))
-		}
-		for _, note := range s.Notes {
-			fmt.Fprintln(v.out, "           note:", gchat.Line(note))
-		}
-	}
-}
-
-// inWords is a scenario's result in a line.
-func inWords(s poller.VerifyResult) string {
-	var words []string
-	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
-	if s.Why != "" {
-		add("%s", gchat.Line(s.Why))
-	}
-	if a := s.Answer; a != nil {
-		who := a.By
-		if a.Name != "" {
-			who += " (" + a.Name + ")"
-		}
-		add("%s replied %q, read as %q", gchat.Line(who), gchat.Cut(a.Text, 200), gchat.Cut(a.ReadAs, 200))
-	}
-	if s.Scenario == "timeout" && s.Status == poller.VerifyPass {
-		add("timed out after %s without a reply", poller.Spoken(time.Duration(s.WaitedMS*float64(time.Millisecond))))
-	}
-	if s.BotMessages > 0 {
-		add("not taken for one: %d messages of bots, %d of people in other threads", s.BotMessages, s.Elsewhere)
-	}
-	if len(s.PostMS) > 0 {
-		add("posted in %s", span(s.PostMS))
-	}
-	if len(s.ListedMS) > 0 {
-		add("listed %s later", span(s.ListedMS))
-	}
-	return strings.Join(words, "; ")
-}
-
-// span is a list of milliseconds as "0.4 ms" or "38 to 52 ms".
-func span(ms []float64) string {
-	short := func(ms float64) string {
-		if ms < 10 {
-			return fmt.Sprintf("%.1f", ms)
-		}
-		return fmt.Sprintf("%.0f", ms)
-	}
-	least, most := short(slices.Min(ms)), short(slices.Max(ms))
-	if least == most {
-		return most + " ms"
-	}
-	return least + " to " + most + " ms"
 }

@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
@@ -43,10 +41,7 @@ func (p Program) waitCommand() *cli.Command {
 				Name:  "first-of",
 				Usage: "the first reply to one of these: `IDS`, thread keys, thread names or files, also separated by commas",
 			},
-			&cli.StringFlag{
-				Name:  "interval",
-				Usage: "`TIME` from one look to the next without a reply (default: 15s, or what is configured, if that is less)",
-			},
+			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
@@ -59,15 +54,8 @@ func (p Program) waitCommand() *cli.Command {
 			if err != nil {
 				return failed(fmt.Errorf("--timeout: %w", err), "", exitWaitTrouble)
 			}
-			if s := c.String("interval"); s != "" {
-				if _, err := state.ParseInterval(s); err != nil {
-					return failed(fmt.Errorf("--interval: %w", err), "", exitWaitTrouble)
-				}
-			}
-			return wait{
-				env: os.Getenv, self: p.self, out: p.out, errOut: p.errOut, interval: c.String("interval"), timeout: timeout,
-				asJSON: c.Bool("json"), replyTo: replyTo,
-			}.run(c.Context)
+			w := wait{env: os.Getenv, self: p.self, out: p.out, timeout: timeout, asJSON: c.Bool("json"), replyTo: replyTo}
+			return endsWith(c.Context, func() error { return w.run(c.Context) })
 		},
 	}
 }
@@ -80,22 +68,18 @@ const (
 
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
-	env      state.Getenv
-	self     string
-	out      io.Writer
-	errOut   io.Writer
-	interval string // as given
-	timeout  time.Duration
-	asJSON   bool
-	replyTo  []awaited
+	env     state.Getenv
+	self    string
+	out     io.Writer
+	timeout time.Duration
+	asJSON  bool
+	replyTo []awaited
 }
 
-// run waits, and ends soon after ctx: what hangs then, as a disk, does not hold the process.
-func (w wait) run(ctx context.Context) error {
-	return endsWith(ctx, func() error { return w.await(ctx) })
-}
+// endBound is how long gchat-wait may take to let go of its questions when it is told to end.
+const endBound = 2 * time.Second
 
-// endsWith runs f, and leaves it endBound after ctx has ended.
+// endsWith runs f, and leaves it endBound after ctx has ended: what hangs then, as a disk, does not hold the process.
 func endsWith(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -112,193 +96,335 @@ func endsWith(ctx context.Context, f func() error) error {
 	}
 }
 
-// endBound is how long gchat-wait has to let go of its questions and to tell their threads when it is told to end.
-const endBound = tellBound + 3*time.Second
+// waitedFor is a question, or a thread without one, and what came of waiting for it.
+type waitedFor struct {
+	*state.Question
+	lock *state.Lock // this process is the one that waits for it; nil where another one is
+}
 
-func (w wait) await(ctx context.Context) error {
-	interval := w.interval
-	if cfg := state.LoadConfig(w.env, state.ProjectDir(w.env)); interval == "" && cfg.PollInterval > mostInterval {
-		interval = mostInterval.String()
-	}
-	env := withInterval(w.env, interval)
-	p := &poller.Poller{Env: env, Log: state.NewLog(env, "gchat-wait")}
-	trouble := make(chan error, 1)
-	listed := sync.Map{} // chats that were listed
-	p.Listed = func(chat string, err error) {
-		_, before := listed.LoadOrStore(chat, true) // what was well before may come back
-		if !before && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
-			select {
-			case trouble <- err:
-			default:
-			}
-		}
-	}
-	var waits []waitFor
-	known := map[string]bool{}
+func (w wait) run(ctx context.Context) error {
+	var all []*waitedFor
 	for _, a := range w.replyTo {
-		what, f, err := w.waiting(p, a)
+		one, err := w.find(ctx, a)
 		if err != nil {
-			return err
+			return failed(err, gchat.Hint(err), exitWaitTrouble)
 		}
-		if !known[what] { // the same thing under two names is waited for once
-			known[what], waits = true, append(waits, f)
+		same := func(other *waitedFor) bool { return other.Path == one.Path }
+		if !slices.ContainsFunc(all, same) { // one question under two names is waited for once
+			all = append(all, one)
 		}
 	}
-	begun := time.Now()
-	until := begun.Add(w.timeout)
-	stop := showProgress(w.errOut, until)
-	h, late := firstOf(ctx, waits, until, trouble)
-	stop()
-	defer w.tell(ctx, p)
+	defer func() {
+		for _, one := range all {
+			w.letGo(one)
+		}
+	}()
+	answered, err := w.first(ctx, all)
 	switch {
-	case ctx.Err() != nil && h.err != nil:
+	case ctx.Err() != nil:
 		return failed(errors.New("interrupted"), "", exitWaitTrouble)
-	case errors.Is(h.err, poller.ErrNoReply):
-		return w.sayTimeout(late)
-	case h.err != nil:
-		return failed(h.err, gchat.Hint(h.err), exitWaitTrouble)
+	case err != nil:
+		return failed(err, gchat.Hint(err), exitWaitTrouble)
+	case answered == nil:
+		return w.sayTimeout(all)
 	}
+	h := heardOf(answered.Question)
 	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
 		return failed(err, "", exitWaitTrouble)
 	}
-	if h.record != nil {
-		if err := h.record(); err != nil {
-			p.Log.Error().Err(err).Msg("reply printed, and not written down")
+	return w.resolve(answered)
+}
+
+// first waits for all of them at once, and returns the first that is answered; nil when the time is up. What keeps one from being
+// answered is an error where none of the others is.
+func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	type end struct {
+		one *waitedFor
+		q   *state.Question
+		err error
+	}
+	ends := make(chan end, len(all))
+	for _, one := range all {
+		late := one.Status == state.TimedOut && one.lock != nil // a reply still counts
+		final := func(q *state.Question) bool {
+			return q.Status != state.Pending && !(late && q.Late(time.Now()))
+		}
+		path := one.Path
+		go func() {
+			q, err := state.Await(ctx, w.env, w.self, path, final)
+			ends <- end{one, q, err}
+		}()
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for left := len(all); left > 0; {
+		select {
+		case <-ctx.Done():
+			return nil, cmp.Or(err, w.unread(all))
+		case <-look.C:
+			if err := w.unread(all); err != nil {
+				return nil, err
+			}
+		case e := <-ends:
+			left--
+			switch {
+			case errors.Is(e.err, state.ErrUnserved):
+				err = errors.New("the question was removed")
+				continue
+			case e.err != nil:
+				err = e.err
+				continue
+			}
+			e.one.Question = e.q
+			switch e.q.Status {
+			case state.Answered, state.Resolved:
+				return e.one, nil
+			case state.TimedOut: // by another process, or by the poller
+			default:
+				err = fmt.Errorf("the question was closed without a reply: it is %s", e.q.Status)
+			}
+		}
+	}
+	return nil, err
+}
+
+// lookEvery is how often gchat-wait looks whether the space can be read at all.
+const lookEvery = 3 * time.Second
+
+// unread says why replies cannot be read before a person mends something; nil when they can.
+func (w wait) unread(all []*waitedFor) error {
+	for _, one := range all {
+		trouble := state.SpacesIn(state.UserState(w.env)).Of(one.Chat).Trouble
+		if trouble != nil && trouble.Refused {
+			return failed(errors.New("replies cannot be read: "+trouble.Why), "gchat-hooks doctor", exitWaitTrouble)
 		}
 	}
 	return nil
 }
 
-// tell sends what the threads are told; what cannot be sent at once is the flusher's.
-func (w wait) tell(ctx context.Context, p *poller.Poller) {
-	ctx, cancel := context.WithTimeout(ctx, tellBound)
-	defer cancel()
-	if p.Left() {
-		p.Send(ctx)
+// find finds what is meant, and makes this process the one that waits for it, where it is in deny mode or a thread.
+func (w wait) find(ctx context.Context, a awaited) (*waitedFor, error) {
+	q, err := w.question(ctx, a)
+	if err != nil {
+		return nil, err
 	}
-	if p.Left() {
-		_ = poller.StartFlusher(w.env, w.self)
+	one := &waitedFor{Question: q}
+	if q.Mode == state.Deny || q.Mode == state.Thread {
+		if one.lock, err = state.LockWaiter(w.env, q.Path); err != nil && !errors.Is(err, state.ErrLocked) {
+			return nil, err
+		}
 	}
+	return one, nil
 }
 
-// mostInterval is the time from one look to the next without a reply, where nothing else is said.
-const mostInterval = 15 * time.Second
-
-// tellBound is how long gchat-wait stays to tell the thread.
-const tellBound = 2 * time.Second
-
-// waitFor waits for one reply until then.
-type waitFor func(ctx context.Context, until time.Time) heard
-
-// firstOf is what is heard first. When the time is up for all of them, late is what then is to be recorded of each.
-func firstOf(ctx context.Context, waits []waitFor, until time.Time, trouble <-chan error) (h heard, late []heard) {
-	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan heard, len(waits))
-	for _, f := range waits {
-		go func() { results <- f(ctx, until) }()
+func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) {
+	if a.marker != "" {
+		path, err := filepath.Abs(a.marker)
+		if err != nil {
+			return nil, err
+		}
+		q, err := state.PeekQuestion(path)
+		if err != nil {
+			return nil, fmt.Errorf("marker: %w", err)
+		}
+		if state.AmongMarkers(path) {
+			return w.adopt(ctx, q)
+		}
+		a = awaited{question: q.QuestionID, threadName: q.ThreadName} // a copy, or a question elsewhere
 	}
-	got := 0
-	defer func() {
-		cancel()
-		for ; got < len(waits); got++ { // each lets go of its question
-			<-results
-		}
-	}()
-	for got < len(waits) {
-		select {
-		case err := <-trouble:
-			return heard{err: err}, nil
-		case one := <-results:
-			got++
-			switch {
-			case one.err == nil:
-				return one, nil
-			case errors.Is(one.err, poller.ErrNoReply):
-				late = append(late, one)
-			}
-			if h.err == nil || errors.Is(h.err, poller.ErrNoReply) { // trouble is worth more than a timeout
-				h = one
-			}
-		}
+	by := cmp.Or(a.question, a.threadKey, a.threadName)
+	if q, _ := poller.FindQuestion(w.env, by); q != nil && q.Mode != state.Thread {
+		return q, nil
 	}
-	return h, late
-}
-
-// waiting finds what is meant; what names it.
-func (w wait) waiting(p *poller.Poller, a awaited) (what string, wait waitFor, err error) {
-	var q *state.Question
-	switch by := a.question + a.threadKey + a.threadName; {
-	case a.marker != "":
-		path, aerr := filepath.Abs(a.marker)
-		if aerr != nil {
-			return "", nil, failed(aerr, "", exitWaitTrouble)
-		}
-		if q, err = state.PeekQuestion(path); err != nil {
-			return "", nil, failed(fmt.Errorf("marker: %w", err), "", exitWaitTrouble)
-		}
-		if !state.AmongMarkers(path) { // a copy, or a question elsewhere
-			a = awaited{threadName: q.ThreadName, threadKey: q.ThreadKey}
-			if q, err = p.FindQuestion(q.QuestionID); err != nil && q == nil {
-				return "", nil, failed(err, "", exitWaitTrouble)
-			}
-		}
-	default:
-		if q, err = p.FindQuestion(by); err != nil && q == nil {
-			return "", nil, failed(err, "", exitWaitTrouble)
-		}
+	if q := w.marker(by); q != nil {
+		return w.adopt(ctx, q)
 	}
-	if q != nil && q.Mode == "" && state.AmongMarkers(q.Path) && q.Status.Open() {
-		if q, err = p.AdoptMarker(q); err != nil {
-			return "", nil, failed(err, "", exitWaitTrouble)
-		}
-	}
-	if q != nil {
-		return q.Path, func(ctx context.Context, until time.Time) heard { return w.question(ctx, p, q, until) }, nil
+	if a.threadName == "" && a.threadKey != "" {
+		a.threadName = w.threadOf(a.threadKey)
 	}
 	switch {
-	case a.question != "":
-		return "", nil, failed(fmt.Errorf("no question %s is known", a.question),
+	case a.threadName == "" && a.question != "":
+		return nil, failed(fmt.Errorf("no question %s is known", a.question),
 			"is this the machine, the user and the project that asked it?", exitWaitTrouble)
 	case a.threadName == "":
-		if a.threadName = p.ThreadOf(a.threadKey); a.threadName == "" {
-			return "", nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey),
-				"only threads that gchat-hooks began on this machine have a key; use --thread-name", exitWaitTrouble)
+		return nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey),
+			"a key is known for some minutes after gchat-hooks wrote to its thread; use --thread-name", exitWaitTrouble)
+	case !gchat.IsThreadName(a.threadName):
+		return nil, fmt.Errorf("%q is no thread's name: spaces/S/threads/T", a.threadName)
+	}
+	return w.thread(ctx, a)
+}
+
+// marker is another program's marker, by its id, which is its file's name, in a project that is known; nil where there is none.
+func (w wait) marker(id string) *state.Question {
+	projects, _ := state.Projects(w.env)
+	dirs := []string{state.ProjectState(w.env)}
+	for _, p := range projects {
+		dirs = append(dirs, p.State)
+	}
+	for _, dir := range dirs {
+		if dir, err := filepath.Abs(dir); err == nil && id == filepath.Base(id) {
+			q, err := state.PeekQuestion(filepath.Join(state.MarkersIn(dir).Dir, id+".json"))
+			if err == nil && q.QuestionID == id {
+				return q
+			}
 		}
 	}
-	if !gchat.IsThreadName(a.threadName) {
-		return "", nil, failed(fmt.Errorf("%q is no thread's name: spaces/S/threads/T", a.threadName), "", exitWaitTrouble)
+	return nil
+}
+
+// closed are the ends of a question. Another program's marker may have a word of its own there, which is no end.
+var closed = []state.Status{state.Resolved, state.Cancelled, state.Abandoned, state.TimedOut, state.Expired}
+
+// adopt makes a marker ours that another program wrote, since a person wants its reply: a question in deny mode, in the space
+// of its project. What is ours stays as it is.
+func (w wait) adopt(ctx context.Context, q *state.Question) (*state.Question, error) {
+	if q.Mode != "" || !state.AmongMarkers(q.Path) || slices.Contains(closed, q.Status) {
+		return q, nil
 	}
-	return a.threadName, func(ctx context.Context, until time.Time) heard {
-		r, err := p.AwaitInThread(ctx, a.threadName, until)
-		return heard{
-			ThreadKey: a.threadKey, ThreadName: a.threadName, Status: "answered",
-			Response: r.Text, AnsweredBy: r.Sender, Name: r.DisplayName, err: err,
+	project, err := filepath.Abs(state.ProjectDir(w.env))
+	if err != nil {
+		return nil, err
+	}
+	if dir, ok := strings.CutSuffix(filepath.Dir(filepath.Dir(q.Path)), "/.claude/state"); ok {
+		project = dir
+	}
+	thread := cmp.Or(q.ThreadName, w.threadOf(q.ThreadKey))
+	chat := w.chatOf(ctx, project, thread)
+	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.Mode, q.Status, q.MessageSent, q.ThreadName = state.Deny, state.Pending, true, thread
+		q.Chat, q.Space = chat, chat[strings.Index(chat, "/")+1:]
+		q.ProjectDir, q.SessionName = project, cmp.Or(q.SessionName, q.SessionID)
+		return nil
+	})
+	if err == nil {
+		err = state.AnnounceQuestion(w.env, q)
+	}
+	return q, err
+}
+
+// chatOf is where a thread is: in its space, on the host that the project's webhook names.
+func (w wait) chatOf(ctx context.Context, project, thread string) string {
+	host, space := "chat.googleapis.com", strings.Split(thread+"/threads/", "/threads/")[0]
+	cfg := state.LoadConfig(w.env, project)
+	if url, err := cfg.Webhook(ctx); err == nil {
+		if hook, err := gchat.ConfiguredWebhook(cfg, url); err == nil {
+			host, space = strings.TrimSuffix(hook.Chat(), "/"+hook.Space), cmp.Or(space, hook.Space)
 		}
-	}, nil
+	}
+	return host + "/" + space
+}
+
+// threads are the records of the threads that a process waits in without a question.
+func (w wait) threads() state.Questions {
+	return state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
+}
+
+// threadOf is the thread of a key, as far as a session, a message or an earlier wait tells it.
+func (w wait) threadOf(key string) (name string) {
+	user := state.UserState(w.env)
+	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil {
+		name = session.ThreadName
+	}
+	waits, _ := w.threads().All()
+	for _, q := range waits {
+		if q.ThreadKey == key {
+			name = q.ThreadName
+		}
+	}
+	messages, _ := state.OutboxIn(user).All()
+	for _, m := range messages {
+		if m.ThreadKey == key {
+			name = cmp.Or(m.ThreadName, name)
+		}
+	}
+	return name
+}
+
+// thread writes down that this process waits in a thread.
+func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
+	project, err := filepath.Abs(state.ProjectDir(w.env))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	until := now.Add(w.timeout)
+	q := &state.Question{
+		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
+		Status: state.Pending, MessageSent: true, ThreadKey: a.threadKey, ThreadName: a.threadName, ProjectDir: project,
+		Chat: w.chatOf(ctx, project, a.threadName), Space: strings.Split(a.threadName, "/threads/")[0],
+	}
+	if err := w.threads().Create(q.QuestionID, q); err != nil {
+		return nil, err
+	}
+	return q, state.Announce(w.env, state.Open{
+		Kind: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: a.threadName,
+	})
+}
+
+// resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
+// to deliver it.
+func (w wait) resolve(one *waitedFor) (err error) {
+	if one.Status != state.Answered || one.Mode != state.Deny && one.Mode != state.Thread {
+		return nil
+	}
+	if one.lock == nil { // the process that had it may have been killed
+		if one.lock, err = state.LockWaiter(w.env, one.Path); err != nil {
+			return nil
+		}
+	}
+	if one.Mode == state.Thread {
+		_, err = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
+	} else if _, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil); err == nil {
+		err = state.StartPoller(w.env, w.self) // its thread is told
+	}
+	if err != nil {
+		state.NewLog(w.env, "gchat-wait").Error().Err(err).Msg("reply printed, and not written down")
+	}
+	return nil
+}
+
+// letGo ends the waiting for one of them.
+func (w wait) letGo(one *waitedFor) {
+	if one.lock == nil {
+		return
+	}
+	if one.Mode == state.Thread && one.Status == state.Pending {
+		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
+	}
+	one.lock.Unlock()
 }
 
 // sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
-func (w wait) sayTimeout(late []heard) error {
-	h := heard{}
-	if len(late) == 1 {
-		h = late[0]
+func (w wait) sayTimeout(all []*waitedFor) error {
+	h, waited, q := heard{}, w.timeout, (*state.Question)(nil)
+	for _, one := range all {
+		if one.Mode == state.Deny && one.Status == state.Pending && one.lock != nil {
+			ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
+			if err != nil {
+				return failed(err, "", exitWaitTrouble)
+			}
+			if ended {
+				_ = state.StartPoller(w.env, w.self) // its thread is told
+			}
+		}
 	}
-	h.Status, h.Answers = "timeout", nil
-	if h.question != nil && h.question.ResolvedBy == "policy" {
-		h.Answers, h.AnsweredBy = maps.Clone(h.question.Answers), "policy"
+	if len(all) == 1 {
+		q = all[0].Question
+		if h = heardOf(q); q.Status == state.TimedOut && q.TimesOutAt != nil {
+			waited = q.TimesOutAt.Sub(q.AskedAt)
+		}
+		if h.Answers, h.Response = nil, ""; q.ResolvedBy == "policy" {
+			h.Answers, h.AnsweredBy = q.Answers, "policy"
+		}
 	}
-	if err := w.say(h, hooks.TimeoutLine(cmp.Or(h.waited, w.timeout), h.question)); err != nil {
+	h.Status = "timeout"
+	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
 		return failed(err, "", exitWaitTrouble)
 	}
-	for _, one := range late {
-		if one.record == nil {
-			continue
-		}
-		if err := one.record(); err != nil {
-			return failed(err, "", exitWaitTrouble)
-		}
-	}
-	return silent(poller.ErrNoReply, exitNoReply)
+	return silent(errors.New("no reply in time"), exitNoReply)
 }
 
 // say prints one line.
@@ -312,6 +438,43 @@ func (w wait) say(h heard, line string) error {
 	}
 	_, err := fmt.Fprintln(w.out, line)
 	return err
+}
+
+// heard is what --json prints of a reply, or of a timeout.
+type heard struct {
+	QuestionID   string            `json:"question_id,omitempty"`
+	ThreadKey    string            `json:"thread_key,omitempty"`
+	ThreadName   string            `json:"thread_name,omitempty"`
+	Status       string            `json:"status"` // answered or timeout
+	Response     string            `json:"response"`
+	ResponseType string            `json:"response_type,omitempty"`
+	Answers      map[string]string `json:"answers,omitempty"`
+	Notes        map[string]string `json:"notes,omitempty"`
+	AnsweredBy   string            `json:"answered_by,omitempty"` // users/ID; terminal, policy
+	Name         string            `json:"answered_by_name,omitempty"`
+}
+
+func heardOf(q *state.Question) heard {
+	h := heard{
+		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
+		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName,
+	}
+	if q.Mode == state.Thread {
+		h.QuestionID = ""
+	}
+	if q.ResponseType != nil {
+		h.ResponseType = *q.ResponseType
+	}
+	if q.Response != nil {
+		h.Response = *q.Response
+		return h
+	}
+	var values []string // answered in the terminal
+	for _, prompt := range q.Questions {
+		values = append(values, q.Answers[prompt.Question])
+	}
+	h.Response, h.AnsweredBy = strings.Join(values, "; "), q.ResolvedBy
+	return h
 }
 
 // awaited is what one reply is waited for: a question, or, where none is known, a thread.
@@ -356,130 +519,4 @@ func awaitedOf(c *cli.Context) (all []awaited, err error) {
 			"for several there is --first-of")
 	}
 	return all, nil
-}
-
-// showProgress says every second how long is left, in a line that it wipes at the end, where w is a terminal.
-func showProgress(w io.Writer, until time.Time) (stop func()) {
-	if f, ok := w.(*os.File); !ok || !isTerminal(f) {
-		return func() {}
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			left := time.Until(until).Round(time.Second)
-			fmt.Fprintf(w, "\r\x1b[Kwaiting for a reply, %s left", max(left, 0))
-			select {
-			case <-done:
-				fmt.Fprint(w, "\r\x1b[K")
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
-}
-
-// heard is what came of waiting for one of them.
-type heard struct {
-	QuestionID   string            `json:"question_id,omitempty"`
-	ThreadKey    string            `json:"thread_key,omitempty"`
-	ThreadName   string            `json:"thread_name,omitempty"`
-	Status       string            `json:"status"` // answered or timeout
-	Response     string            `json:"response"`
-	ResponseType string            `json:"response_type,omitempty"`
-	Answers      map[string]string `json:"answers,omitempty"`
-	Notes        map[string]string `json:"notes,omitempty"`
-	AnsweredBy   string            `json:"answered_by,omitempty"` // users/ID; terminal, policy
-	Name         string            `json:"answered_by_name,omitempty"`
-
-	question *state.Question
-	waited   time.Duration // of a timeout that came to pass earlier
-	record   func() error  // after it was printed
-	err      error
-}
-
-// question waits for the reply to a question. One in deny mode without another waiter is then resolved or timed out.
-func (w wait) question(ctx context.Context, p *poller.Poller, q *state.Question, until time.Time) heard {
-	var lock *state.Lock
-	if q.Mode == state.Deny {
-		var err error
-		if lock, err = state.LockWaiter(q); err != nil && !errors.Is(err, state.ErrLocked) {
-			return heard{err: err}
-		}
-		if lock != nil {
-			state.SignWaiter(q, "gchat-wait")
-		}
-	}
-	q, err := p.Await(ctx, q, poller.Waiting{Until: until, Held: lock != nil})
-	h := heard{
-		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
-		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName, question: q, err: err,
-	}
-	if q.ResponseType != nil {
-		h.ResponseType = *q.ResponseType
-	}
-	release := func() error {
-		if lock != nil {
-			lock.Unlock()
-		}
-		return nil
-	}
-	h.record = release
-	switch {
-	case errors.Is(err, poller.ErrNoReply):
-		if lock != nil {
-			h.record = func() error {
-				defer lock.Unlock()
-				_, err := p.TimeOut(q.Path, false, nil)
-				return err
-			}
-			h.question = p.TimedOut(q, false)
-		}
-	case err != nil:
-		_ = release()
-		if errors.Is(err, poller.ErrGaveUp) {
-			h.err = errors.New("the question was removed")
-		}
-	case q.Status == state.TimedOut: // by another waiter; no reply counts any more, or that waiter goes on
-		h.err = poller.ErrNoReply
-		if q.TimesOutAt != nil {
-			h.waited = q.TimesOutAt.Sub(q.AskedAt)
-		}
-	case q.Status == state.Answered || q.Status == state.Resolved:
-		if q.Response != nil {
-			h.Response = *q.Response
-		} else { // in the terminal
-			h.AnsweredBy = q.ResolvedBy
-			var values []string
-			for _, prompt := range q.Questions {
-				values = append(values, q.Answers[prompt.Question])
-			}
-			h.Response = strings.Join(values, "; ")
-		}
-		if lock == nil && q.Mode == state.Deny && q.Status == state.Answered {
-			lock, _ = state.LockWaiter(q) // the process that had it may have been killed
-		}
-		if lock != nil && q.Status == state.Answered {
-			h.record = func() error {
-				defer lock.Unlock()
-				_, err := p.Close(q.Path, state.Resolved, "chat", nil)
-				return err
-			}
-		}
-	default:
-		_ = release()
-		h.err = fmt.Errorf("the question was closed without a reply: it is %s", q.Status)
-	}
-	return h
 }

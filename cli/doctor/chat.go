@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -67,15 +68,15 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	}
 	switch {
 	case errors.Is(err, gchat.ErrEndpoint):
-		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = hint(err)
+		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = Hint(err)
 	case hook == nil && errors.Is(err, state.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
-		r.fail("%v", err).Mend = hint(err)
+		r.fail("%v", err).Mend = Hint(err)
 	case hook == nil:
 		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	case gchat.Overloaded(err):
-		r.warn("%v", err).Mend = hint(err)
+		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
-		r.fail("%v", err).Mend = hint(err)
+		r.fail("%v", err).Mend = Hint(err)
 	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
 		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
 			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
@@ -93,7 +94,7 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	l := e.list()
 	switch err := l.err; {
 	case gchat.Overloaded(err):
-		r.warn("%v", err).Mend = hint(err)
+		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = e.readMend(err)
 	}
@@ -103,7 +104,7 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 // readMend is what to do when listing fails: a 403 there is about membership, and not about the webhook. A login is
 // of no use while a credentials file goes before it.
 func (e *exam) readMend(err error) string {
-	mend := hint(err)
+	mend := Hint(err)
 	var answer *gchat.APIError
 	special := regexp.MustCompile(`(?i)scope|has not been used in project|Chat app not found`)
 	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) && !special.MatchString(answer.Message) &&
@@ -138,7 +139,7 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	}
 	if l.err == nil {
 		// A service account is no person, and the space on this machine knows no logins: there it fails.
-		if me, err := l.reader.Me(ctx); err == nil && !named(e.cfg.AllowedUsers, me.Name, me.Email) {
+		if me, err := l.reader.Me(ctx); err == nil && !poller.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)
 		}
 	}
