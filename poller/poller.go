@@ -46,6 +46,7 @@ const Idle = 30 * time.Second
 type Poller struct {
 	Options
 	environment string // see state.Environment
+	ways        gateways
 }
 
 func (p *Poller) now() time.Time {
