@@ -210,6 +210,7 @@ const longestDigest = 8 * gchat.MaxText
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
 	texts, size := []string{wholeText(m)}, len(wholeText(m))
+	m.With = nil
 	waiting, _ := s.box.Waiting()
 	for _, other := range waiting {
 		alike := other.Digest && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)

@@ -154,6 +154,7 @@ type step struct {
 	until time.Time      // when to try it again; zero for at once
 	held  bool           // until then those behind it may go
 	space bool           // until then nothing of its project goes
+	eased bool           // its space was in trouble, and is not any more
 }
 
 // outcome is a step with its lane and the message that it was about.
@@ -288,10 +289,16 @@ func (s *sender) took(one outcome) {
 	if one.m == nil || one.m.Final() {
 		s.unlock(path)
 	}
+	if one.eased {
+		clear(s.waits)
+	}
 	if one.space {
 		s.waits[project(one.was)] = one.until
 	} else if !one.until.IsZero() {
 		s.later[path] = one.step
+	}
+	if one.m != nil && len(one.m.With) > 0 {
+		s.load() // those that went with it are not to be tried
 	}
 	lane := s.lanes[one.lane]
 	i := slices.IndexFunc(lane, func(m *state.Message) bool { return m.Path == path })
@@ -360,7 +367,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 	case end != nil:
 		return *end
 	case way.err != nil:
-		return s.paused(m, way, way.err)
+		return s.paused(m, way, way.err, true)
 	case m.Chat != "" && m.Chat != way.hook.Chat():
 		return step{m: m, until: s.now().Add(authPause)} // it belongs into another space than the webhook's
 	}
@@ -369,7 +376,9 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 
 // send delivers a message part by part. TriedAt is on disk before a part is: killed in between, the next poller looks whether
 // the part arrived.
-func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) step {
+func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) (out step) {
+	eased := false
+	defer func() { out.eased = eased }()
 	for ctx.Err() == nil {
 		if way != nil {
 			if until := s.pace(m, way); !until.IsZero() {
@@ -412,7 +421,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 			return s.notSent(m, way, err, first)
 		}
 		if way != nil {
-			s.worked(way)
+			eased = s.worked(way) || eased
 		}
 		now, err = s.delivered(m, way, r)
 		if err != nil || now == nil || now.Final() {
@@ -469,13 +478,13 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 	return until
 }
 
-// worked ends what failures of a space began.
-func (s *sender) worked(way *gateway) {
+// worked ends what failures of a space began, and reports whether there were any.
+func (s *sender) worked(way *gateway) bool {
 	id := way.hook.ID()
 	space := s.spaces.Of(way.hook.Chat())
 	_, paused := space.Paused[id]
 	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
-		return
+		return false
 	}
 	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
@@ -484,6 +493,7 @@ func (s *sender) worked(way *gateway) {
 	if err != nil {
 		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
 	}
+	return true
 }
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in

@@ -19,7 +19,7 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
-		return s.paused(m, way, cause)
+		return s.paused(m, way, cause, first)
 	case gchat.Refused(cause):
 		log.Msg("message set aside: Chat will not take it")
 		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
@@ -56,7 +56,7 @@ func (s *sender) backoff(way *gateway, n int) time.Duration {
 
 // paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
 // the session's terminal is told once.
-func (s *sender) paused(m *state.Message, way *gateway, cause error) step {
+func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) step {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
 	until := s.now().Add(authPause).UTC()
@@ -82,7 +82,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error) step {
 		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent to Google Chat until a person mends it")
 		s.tell(m.SessionID, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
 	}
-	out := s.failed(m, why, time.Time{}, m.TriedAt.IsZero() || gchat.AuthFailure(cause) && m.Tries == 0)
+	out := s.failed(m, why, time.Time{}, first)
 	out.until, out.space = until, true
 	return out
 }
