@@ -43,8 +43,9 @@ func (g *gateways) of(ctx context.Context, p *Poller, projectDir string, trusted
 	if g.ways == nil {
 		g.ways, g.printed = map[string]*gateway{}, map[string]string{}
 	}
-	way := &gateway{cfg: p.config(projectDir, trusted), at: p.now()}
+	way := &gateway{cfg: p.config(projectDir, trusted)}
 	way.hook, way.err = g.webhook(ctx, p, way.cfg)
+	way.at = p.now()
 	g.ways[key] = way
 	return way
 }

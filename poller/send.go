@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -224,6 +225,7 @@ func (s *sender) load() {
 			s.unlock(path)
 		}
 	}
+	maps.DeleteFunc(s.later, func(path string, _ step) bool { return !waiting[path] })
 }
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when

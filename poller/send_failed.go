@@ -60,8 +60,8 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
 	until := s.now().Add(authPause).UTC()
-	s.ways.forget(way)
 	if way.hook != nil {
+		s.ways.forget(way)
 		_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
 			pause, known := space.Paused[way.hook.ID()]
 			if !known {
