@@ -96,7 +96,6 @@ func (p *Poller) scan() {
 		p.load(s, touched[s.Path])
 	}
 	p.records.Tidy()
-	p.messages.Tidy()
 	p.cover()
 }
 
@@ -122,10 +121,9 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 
 // load reads a record as it stands now.
 func (p *Poller) load(s *served, touched bool) {
-	if s.Kind == state.OpenMessage {
-		m, err := p.messages.Load(s.Path, false)
+	if s.Kind == state.OpenMessage { // the sender's
+		_, err := os.Lstat(s.Path)
 		s.missing = errors.Is(err, fs.ErrNotExist)
-		s.final = m != nil && m.Final()
 		return
 	}
 	if s.settled && !touched {
@@ -194,12 +192,6 @@ func (p *Poller) hold(s *served) (again time.Time) {
 
 // awaited says whether a process may wait for a change of the record, and which change it then is.
 func (s *served) awaited(now time.Time) (waits bool, version string) {
-	if s.missing {
-		return false, ""
-	}
-	if s.Kind == state.OpenMessage {
-		return !s.final, ""
-	}
 	if s.q == nil {
 		return false, ""
 	}

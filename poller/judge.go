@@ -146,7 +146,11 @@ func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) 
 			return
 		}
 		if !refusedBefore(q, r) {
-			owe(state.NoteRefused)
+			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
+			if len(cfg.AllowedUsers) == 0 {
+				owed.Seen = gchat.NobodyAllowed
+			}
+			q.Owes = append(q.Owes, owed)
 		}
 		r.Verdict = state.Refused
 		return

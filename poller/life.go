@@ -273,28 +273,29 @@ func (p *Poller) post(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-// putOwed puts the notes that a question's thread is owed, and strikes them off. A question that never got into its space, and
-// is not on its way there, has no thread.
+// putOwed puts the notes that a question's thread is owed, and strikes them off. A thread that a process waits in gets none.
 func (p *Poller) putOwed(s *served) {
 	q := s.q
 	if len(q.Owes) == 0 {
 		return
 	}
-	told := q.Owes
-	if q.Mode != state.Thread && (q.MessageSent || s.put || p.questionMessage(q) != nil) {
-		told = nil
-		for _, owed := range q.Owes {
-			if err := p.putNote(q, s.Open, owed); err != nil {
-				p.logOnce(err, "note not put into the outbox")
-				continue
-			}
+	var told []state.Owed
+	for _, owed := range q.Owes {
+		done, err := q.Mode == state.Thread, error(nil)
+		if !done {
+			done, err = p.putNote(q, s.Open, owed)
+		}
+		if err != nil {
+			p.logOnce(err, "note not put into the outbox")
+		}
+		if done {
 			told = append(told, owed)
 		}
-		p.sender.kick()
 	}
 	if len(told) == 0 {
 		return
 	}
+	p.sender.kick()
 	p.change(s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
@@ -303,12 +304,6 @@ func (p *Poller) putOwed(s *served) {
 
 // busy says whether a poller is needed for a record.
 func (p *Poller) busy(s *served) bool {
-	if s.missing {
-		return false
-	}
-	if s.Kind == state.OpenMessage {
-		return !s.final
-	}
 	q := s.q
 	switch {
 	case q == nil || s.settled:

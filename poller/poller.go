@@ -64,18 +64,17 @@ const (
 // Poller is one running poller.
 type Poller struct {
 	Options
-	environment string   // see state.Environment
-	printed     sync.Map // webhook_url_command → what it printed: a password manager is not asked every second
+	environment string // see state.Environment
+	ways        gateways
 
-	sender   *sender
-	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
-	records  state.Cache[state.Question]
-	messages state.Cache[state.Message]
-	people   sessions
-	readers  map[string]*reader // by chat
-	watch    *watch
-	changed  chan struct{} // a goroutine of ours has something for the loop
-	working  sync.WaitGroup
+	sender  *sender
+	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
+	records state.Cache[state.Question]
+	people  sessions
+	readers map[string]*reader // by chat
+	watch   *watch
+	changed chan struct{} // a goroutine of ours has something for the loop
+	working sync.WaitGroup
 
 	panes   panes
 	gone    map[string]bool // by process: its Claude Code has ended; of one round
@@ -253,6 +252,7 @@ func (p *Poller) stopServing() {
 		<-r.done
 	}
 	p.working.Wait()
+	<-p.sender.ended
 	for _, s := range p.index {
 		s.unlock()
 	}
@@ -295,7 +295,7 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	case <-p.watch.changed:
 		sleep(ctx, burstPause)
 	case <-p.Hangup:
-		p.printed.Clear()
+		p.ways.renew()
 		p.resetReaders()
 		for _, s := range p.index {
 			if !s.typing.Load() {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/api/chat/v1"
+	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -59,11 +59,11 @@ func newDesk(t testing.TB) *desk {
 
 func (d *desk) env(name string) string { return d.vars[name] }
 
-// poller is one that has not begun.
-func (d *desk) poller() *Poller {
-	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test")})
+// poller is one that takes its steps when the test says so.
+func (d *desk) poller(dirs ...string) *Poller {
+	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
 	ctx, cancel := context.WithCancel(context.Background())
-	d.t.Cleanup(func() { cancel(); p.working.Wait() })
+	d.t.Cleanup(func() { cancel(); p.working.Wait(); <-p.sender.ended })
 	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
 	d.t.Cleanup(p.watch.close)
 	return p
@@ -129,11 +129,11 @@ func (d *desk) change(q *state.Question, change func(*state.Question)) *state.Qu
 }
 
 // reply has a person write into a question's thread; "" is the person of the page.
-func (d *desk) reply(thread, sender, text string) *chat.Message {
+func (d *desk) reply(thread, sender, text string) *chatapi.Message {
 	d.t.Helper()
-	var from *chat.User
+	var from *chatapi.User
 	if sender != "" {
-		from = &chat.User{Name: sender, Type: "HUMAN"}
+		from = &chatapi.User{Name: sender, Type: "HUMAN"}
 	}
 	m, err := d.space.Say(from, thread, text)
 	if err != nil {
@@ -246,8 +246,7 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	if d.load(planted).MessageSent {
 		t.Error("it was posted")
 	}
-	named := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: []string{filepath.Dir(planted.Path)}})
-	named.watch, named.sender = newWatch(named.Log), named.startSender(t.Context())
+	named := d.poller(filepath.Dir(planted.Path))
 	named.round(t.Context())
 	if len(named.index) != 2 {
 		t.Errorf("of a folder that a person named, %d questions are served", len(named.index))
@@ -288,9 +287,9 @@ func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 }
 
 // thread gives a question a thread in the space, with a reply of the page's person, and returns that.
-func (d *desk) thread(q *state.Question) *chat.Message {
+func (d *desk) thread(q *state.Question) *chatapi.Message {
 	d.t.Helper()
-	m, err := d.space.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "a question")
+	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ const (
 
 	firstBackup = 30 * time.Second
 	mostBackup  = 5 * time.Minute
-	authPause   = time.Minute
+	refusedPause   = time.Minute
 	authTries   = 5 // then degraded, and said so
 )
 
@@ -345,7 +345,7 @@ type pass struct {
 func (r *reader) list(ctx context.Context, v view) (err error) {
 	if r.api == nil {
 		from := r.from(v)
-		if r.api, err = r.newReader(ctx, r.config(from.projectDir, from.trusted)); err != nil {
+		if r.api, err = r.gateway(ctx, from.projectDir, from.trusted).newReader(ctx); err != nil {
 			return err
 		}
 	}
@@ -521,9 +521,13 @@ func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
 		switch {
 		case n.beginsIn(one):
 			begun = cmp.Or(begun, one)
-		case one.Answerable() && (one.Mode != state.Thread || one.Status == state.Pending):
+		case one.Mode == state.Thread:
+			if one.Status == state.Pending && m.CreateTime.After(*one.PostedAt) {
+				return one, false
+			}
+		case one.Answerable():
 			return one, false
-		case one.Mode != state.Thread:
+		default:
 			over = cmp.Or(over, one)
 		}
 	}
@@ -571,7 +575,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
 		return
 	}
-	if err := r.putNobody(one, m); err != nil {
+	if err := r.putNobody(one, m.Name); err != nil {
 		r.logOnce(err, "note not put into the outbox")
 		return
 	}
@@ -721,12 +725,12 @@ func (t *trouble) after(err error) time.Duration {
 		*t = trouble{}
 	case gchat.AuthFailure(err):
 		t.auth++
-		return authPause
+		return refusedPause
 	case gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
 		if t.auth++; !t.degraded() {
 			return 0
 		}
-		return authPause
+		return refusedPause
 	case gchat.Overloaded(err):
 		d := mostBackup
 		if t.overloaded < 4 {

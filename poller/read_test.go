@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/api/chat/v1"
+	chatapi "google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
@@ -144,7 +144,7 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	d := newDesk(t)
 	d.ask(d.posted) // keeps the space open
-	q := d.ask(d.posted)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
 	x := newReading(d, q)
 	m := d.thread(q)
 	x.mustRead()
@@ -156,7 +156,7 @@ func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	if len(is.Replies) != 2 || is.Replies[1].Verdict != state.Late {
 		t.Errorf("%+v", is.Replies)
 	}
-	if got := strings.Join(d.notes(q), " "); got != state.NoteLate {
+	if got := strings.Join(d.notes(q), " "); got != state.NoteLater+" "+state.NoteLate {
 		t.Errorf("notes %q", got)
 	}
 }
@@ -259,7 +259,7 @@ func TestAThreadOfHoursIsBound(t *testing.T) {
 // A process that waits in a thread gets the first reply after the last message of ours there, and each reply is one's.
 func TestAThreadIsWaitedIn(t *testing.T) {
 	d := newDesk(t)
-	app := &chat.User{Name: "users/app", Type: "BOT"}
+	app := &chatapi.User{Name: "users/app", Type: "BOT"}
 	d.skew.Store(int64(-time.Hour)) // it was said before the wait begins
 	said, err := d.space.Say(app, "", "look at this")
 	if err != nil {
@@ -307,7 +307,7 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(d.posted)
-	m, err := d.space.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
 	if err != nil {
 		t.Fatal(err)
 	}

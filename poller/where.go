@@ -250,22 +250,17 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 // one; "" while that cannot be told.
 func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 	q := s.q
-	chat, space = p.leadsTo(ctx, p.config(cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q))), s.Trusted))
+	way := p.gateway(ctx, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q))), s.Trusted)
+	switch {
+	case way.hook != nil:
+		chat, space = way.hook.Chat(), way.hook.Space
+	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "": // another program posts
+		chat, space = namedSpace(way.cfg)
+	}
 	if thread := cmp.Or(s.ThreadName, q.ThreadName); thread != "" && !strings.HasPrefix(thread, space+"/") {
 		return "", ""
 	}
 	return chat, space
-}
-
-// leadsTo is the space that a configuration means: its webhook's, else, where another program posts, the space that it names.
-func (p *Poller) leadsTo(ctx context.Context, cfg *state.Config) (chat, space string) {
-	if hook, err := p.webhook(ctx, cfg); err == nil {
-		return hook.Chat(), hook.Space
-	}
-	if cfg.WebhookURL != "" || cfg.WebhookCommand != "" {
-		return "", ""
-	}
-	return namedSpace(cfg)
 }
 
 // namedSpace is the space that a configuration names, whatever its webhook; "" where it names none.
