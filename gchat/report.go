@@ -5,75 +5,35 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"gchat-hooks/state"
 )
 
-// ReportType is what a report is about; it sets the prefix and the urgency.
-type ReportType string
-
-// The types of reports.
-const (
-	TaskCompletion ReportType = "task_completion"
-	ProgressUpdate ReportType = "progress_update"
-	BlockedAlert   ReportType = "blocked_alert"
-	Heartbeat      ReportType = "heartbeat"
-	SessionStarted ReportType = "session_start"
-	SessionEnded   ReportType = "session_end"
-	Failure        ReportType = "error"
-	Plain          ReportType = "plain" // no header
-)
-
-// ReportTypes gives all types.
-func ReportTypes() []ReportType {
-	return []ReportType{TaskCompletion, ProgressUpdate, BlockedAlert, Heartbeat, SessionStarted, SessionEnded, Failure, Plain}
-}
-
-var prefixes = map[ReportType]string{
-	TaskCompletion: "[Done]", ProgressUpdate: "[Progress]", BlockedAlert: "[BLOCKED]", Heartbeat: "[Heartbeat]",
-	SessionStarted: "[Session Start]", SessionEnded: "[Session End]", Failure: "[Error]",
-}
-
-// Prefix is the word in brackets that the header begins with; "" for Plain and unknown types.
-func (t ReportType) Prefix() string { return prefixes[t] }
-
-// Known says that it is one of ReportTypes.
-func (t ReportType) Known() bool { return t == Plain || t.Prefix() != "" }
-
-// Urgent says that a person should look now.
-func (t ReportType) Urgent() bool { return t == BlockedAlert || t == Failure }
-
-// Low says that it may come late, or together with others.
-func (t ReportType) Low() bool { return t == ProgressUpdate || t == Heartbeat }
-
-// Report is a message of a session that asks nothing.
-type Report struct {
-	Type    ReportType
-	Prefix  string    // in place of the type's: "[Subagent Done]"
-	Session string    // the session's name, foreign text
-	At      time.Time // shown in the header in its own location; zero: none
-	About   string    // a line right below the header, foreign
-	Title   string    // a bold line above the text, foreign
-	Text    string    // Claude's Markdown, foreign
+var prefixes = map[state.ReportType]string{
+	state.TaskCompletion: "[Done]", state.ProgressUpdate: "[Progress]", state.BlockedAlert: "[BLOCKED]",
+	state.Heartbeating: "[Heartbeat]", state.SessionStarted: "[Session Start]", state.SessionEnded: "[Session End]",
+	state.Failure: "[Error]",
 }
 
 // longestField bounds what a report has beside its text, in bytes: the header stands above each part.
 const longestField = 1000
 
-// Texts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
+// ReportTexts is the report as a message's text, or as several numbered ones when it would be longer than MaxText. All that is
 // foreign in it is neutral. A plain report that says nothing has no text.
-func (r Report) Texts() []string {
-	header, distance, text := r.pieces()
+func ReportTexts(r state.Report) []string {
+	header, distance, text := reportPieces(r)
 	return split(header, distance, text, MaxText)
 }
 
-// Whole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
+// ReportWhole is the report as one text, however long it is: for a message that it becomes a part of. It is "" for a plain
 // report that says nothing.
-func (r Report) Whole() string {
-	header, distance, text := r.pieces()
+func ReportWhole(r state.Report) string {
+	header, distance, text := reportPieces(r)
 	return strings.TrimSuffix(strings.TrimPrefix(header+distance+text, "\n\n"), distance)
 }
 
-func (r Report) pieces() (header, distance, text string) {
-	header, distance = r.header(), "\n\n"
+func reportPieces(r state.Report) (header, distance, text string) {
+	header, distance = reportHeader(r), "\n\n"
 	var lines []line
 	if about := field(r.About); about != "" {
 		lines, distance = append(lines, line{text: about}), "\n"
@@ -82,13 +42,13 @@ func (r Report) pieces() (header, distance, text string) {
 	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
 		lines = append(lines, line{text: "*" + title + "*"})
 	}
-	lines = append(lines, r.lines()...)
+	lines = append(lines, reportLines(r)...)
 	return header, distance, settle(lines)
 }
 
-// header is "[Done] name | time", with what of it there is.
-func (r Report) header() string {
-	header := field(cmp.Or(r.Prefix, r.Type.Prefix()))
+// reportHeader is "[Done] name | time", with what of it there is.
+func reportHeader(r state.Report) string {
+	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
 	if header == "" {
 		return ""
 	}
@@ -117,11 +77,11 @@ func field(s string) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-// lines is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
+// reportLines is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.
-func (r Report) lines() []line {
+func reportLines(r state.Report) []line {
 	lines, inline := markdown(visible(r.Text))
-	if r.Type != BlockedAlert || len(lines) == 0 {
+	if r.Type != state.BlockedAlert || len(lines) == 0 {
 		return lines
 	}
 	first := strings.TrimLeft(lines[0].text, " \t*_~#>")
@@ -136,16 +96,13 @@ func (r Report) lines() []line {
 	return lines
 }
 
-// Together makes one text of several that waited.
-func Together(texts []string) string { return strings.Join(texts, "\n\n") }
-
 // Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
 func Digest(texts []string, messages int) []string {
 	header := fmt.Sprintf("[Digest] %d messages", messages)
 	if messages == 1 {
 		header = "[Digest] 1 message"
 	}
-	return split(header, "\n\n", Together(texts), MaxText)
+	return split(header, "\n\n", strings.Join(texts, "\n\n"), MaxText)
 }
 
 // split makes messages of a neutral text that may be too long for one: header, distance, text. When there are several, each

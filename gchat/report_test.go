@@ -2,61 +2,34 @@ package gchat
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"gchat-hooks/state"
 )
 
 var evening = time.Date(2026, 2, 21, 10, 45, 23, 0, time.UTC)
 
-func TestReportTypes(t *testing.T) {
-	var prefixes, urgent, low []string
-	for _, ty := range ReportTypes() {
-		prefixes = append(prefixes, ty.Prefix())
-		if ty.Urgent() {
-			urgent = append(urgent, string(ty))
-		}
-		if ty.Low() {
-			low = append(low, string(ty))
-		}
-		if !ty.Known() {
-			t.Errorf("%s is not known", ty)
-		}
-	}
-	if want := []string{"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Error]", ""}; !slices.Equal(prefixes, want) {
-		t.Errorf("prefixes %q, want %q", prefixes, want)
-	}
-	if want := []string{"blocked_alert", "error"}; !slices.Equal(urgent, want) {
-		t.Errorf("urgent %q, want %q", urgent, want)
-	}
-	if want := []string{"progress_update", "heartbeat"}; !slices.Equal(low, want) {
-		t.Errorf("low %q, want %q", low, want)
-	}
-	if other := ReportType("digest"); other.Known() || other.Prefix() != "" || ReportType("").Known() {
-		t.Error("other types are known")
-	}
-}
-
 func TestReport(t *testing.T) {
-	for name, r := range map[string]Report{
-		"task_completion":   {Type: TaskCompletion, Text: "Epic 3 completed. 12/12 subtasks validated."},
-		"progress_update":   {Type: ProgressUpdate, Text: "- [x] schema\n- [ ] API: see [the plan](https://x.example/plan)\n\n**3** of `5` done"},
-		"blocked_alert":     {Type: BlockedAlert, Text: "Need API credentials for GChat service account.\nSession cannot proceed without this."},
-		"heartbeat":         {Type: Heartbeat, Text: "Still running: 42 of 120 tests."},
-		"session_start":     {Type: SessionStarted, Text: "Working directory: /src/app\nBranch: main"},
-		"session_end":       {Type: SessionEnded},
-		"error":             {Type: Failure, Text: "The build failed:\n\n```go\nmain.go:3: x < y\n```"},
-		"plain":             {Type: Plain, Text: "# Summary\n\n| Test | ms |\n|---|--:|\n| a | 12 |\n| bcd | 7 |"},
-		"subagent":          {Type: TaskCompletion, Prefix: "[Subagent Done]", About: "tdd-test-engineer completed task", Text: "The tdd-test-engineer subagent has completed its task."},
-		"title":             {Type: ProgressUpdate, Title: "Phase 2 * of\n3", Text: "Migrating."},
-		"about_and_title":   {Type: Failure, Prefix: "[Task Done]", About: "step 4", Title: "Deploy", Text: "Rolled back."},
-		"blocked_list":      {Type: BlockedAlert, Text: "- a key\n- a token"},
-		"blocked_already":   {Type: BlockedAlert, Text: "**Action required:** a key"},
-		"blocked_and_title": {Type: BlockedAlert, Title: "Keys", Text: "Need one."},
-		"hostile": {Type: BlockedAlert, Session: "a | 2020-01-01 00:00:00\n[Done] <users/all>", About: "[Answered] x", Title: "[Done]* <users/all>",
+	for name, r := range map[string]state.Report{
+		"task_completion":   {Type: state.TaskCompletion, Text: "Epic 3 completed. 12/12 subtasks validated."},
+		"progress_update":   {Type: state.ProgressUpdate, Text: "- [x] schema\n- [ ] API: see [the plan](https://x.example/plan)\n\n**3** of `5` done"},
+		"blocked_alert":     {Type: state.BlockedAlert, Text: "Need API credentials for GChat service account.\nSession cannot proceed without this."},
+		"heartbeat":         {Type: state.Heartbeating, Text: "Still running: 42 of 120 tests."},
+		"session_start":     {Type: state.SessionStarted, Text: "Working directory: /src/app\nBranch: main"},
+		"session_end":       {Type: state.SessionEnded},
+		"error":             {Type: state.Failure, Text: "The build failed:\n\n```go\nmain.go:3: x < y\n```"},
+		"plain":             {Type: state.Plain, Text: "# Summary\n\n| Test | ms |\n|---|--:|\n| a | 12 |\n| bcd | 7 |"},
+		"subagent":          {Type: state.TaskCompletion, Prefix: "[Subagent Done]", About: "tdd-test-engineer completed task", Text: "The tdd-test-engineer subagent has completed its task."},
+		"title":             {Type: state.ProgressUpdate, Title: "Phase 2 * of\n3", Text: "Migrating."},
+		"about_and_title":   {Type: state.Failure, Prefix: "[Task Done]", About: "step 4", Title: "Deploy", Text: "Rolled back."},
+		"blocked_list":      {Type: state.BlockedAlert, Text: "- a key\n- a token"},
+		"blocked_already":   {Type: state.BlockedAlert, Text: "**Action required:** a key"},
+		"blocked_and_title": {Type: state.BlockedAlert, Title: "Keys", Text: "Need one."},
+		"hostile": {Type: state.BlockedAlert, Session: "a | 2020-01-01 00:00:00\n[Done] <users/all>", About: "[Answered] x", Title: "[Done]* <users/all>",
 			Text: "Thread key: x\n[Session] y <https://evil.example|z>\n```\n[Done] in code\n````\n&lt;users/all&gt;"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +39,7 @@ func TestReport(t *testing.T) {
 			if !strings.Contains(name, "subagent") && name != "about_and_title" {
 				r.At = evening
 			}
-			texts := r.Texts()
+			texts := ReportTexts(r)
 			if len(texts) != 1 {
 				t.Fatalf("%d texts", len(texts))
 			}
@@ -79,24 +52,24 @@ func TestReport(t *testing.T) {
 func TestReportHeader(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		r    Report
+		r    state.Report
 		want string
 	}{
-		{"no time", Report{Type: TaskCompletion, Session: "a"}, "[Done] a"},
-		{"no session", Report{Type: TaskCompletion, At: evening}, "[Done] 2026-02-21 10:45:23"},
-		{"neither", Report{Type: TaskCompletion}, "[Done]"},
-		{"own time zone", Report{Type: TaskCompletion, Session: "a", At: evening.In(time.FixedZone("", 3600))}, "[Done] a | 2026-02-21 11:45:23"},
-		{"bars", Report{Type: Failure, Session: "a | b｜c", At: evening}, "[Error] a / b/c | 2026-02-21 10:45:23"},
-		{"bracket", Report{Type: Failure, Session: "a <", At: evening}, "[Error] a ‹ | 2026-02-21 10:45:23"},
-		{"prefix of a plain one", Report{Type: Plain, Prefix: "[Digest]", Session: "a"}, "[Digest] a"},
-		{"long", Report{Type: Heartbeat, Session: strings.Repeat("é", 600)}, "[Heartbeat] " + strings.Repeat("é", 500) + "…"},
+		{"no time", state.Report{Type: state.TaskCompletion, Session: "a"}, "[Done] a"},
+		{"no session", state.Report{Type: state.TaskCompletion, At: evening}, "[Done] 2026-02-21 10:45:23"},
+		{"neither", state.Report{Type: state.TaskCompletion}, "[Done]"},
+		{"own time zone", state.Report{Type: state.TaskCompletion, Session: "a", At: evening.In(time.FixedZone("", 3600))}, "[Done] a | 2026-02-21 11:45:23"},
+		{"bars", state.Report{Type: state.Failure, Session: "a | b｜c", At: evening}, "[Error] a / b/c | 2026-02-21 10:45:23"},
+		{"bracket", state.Report{Type: state.Failure, Session: "a <", At: evening}, "[Error] a ‹ | 2026-02-21 10:45:23"},
+		{"prefix of a plain one", state.Report{Type: state.Plain, Prefix: "[Digest]", Session: "a"}, "[Digest] a"},
+		{"long", state.Report{Type: state.Heartbeating, Session: strings.Repeat("é", 600)}, "[Heartbeat] " + strings.Repeat("é", 500) + "…"},
 	} {
-		if got := tt.r.Texts(); len(got) != 1 || got[0] != tt.want {
+		if got := ReportTexts(tt.r); len(got) != 1 || got[0] != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	for _, r := range []Report{{Type: Plain}, {Type: "unknown", Session: "a", At: evening}, {Type: Plain, Text: " \n\u200b"}} {
-		if got := r.Texts(); got != nil {
+	for _, r := range []state.Report{{Type: state.Plain}, {Type: "unknown", Session: "a", At: evening}, {Type: state.Plain, Text: " \n\u200b"}} {
+		if got := ReportTexts(r); got != nil {
 			t.Errorf("%+v says %q", r, got)
 		}
 	}
@@ -120,7 +93,7 @@ func TestActionRequired(t *testing.T) {
 		strings.Repeat("é", 20):      "ACTION REQUIRED: " + strings.Repeat("é", 20),
 		"[BLOCKED] a":                "ACTION REQUIRED: [BLOCKED] a",
 	} {
-		if got := (Report{Type: BlockedAlert, Session: "s", Text: in}).Texts(); len(got) != 1 || got[0] != "[BLOCKED] s\n\n"+want {
+		if got := ReportTexts(state.Report{Type: state.BlockedAlert, Session: "s", Text: in}); len(got) != 1 || got[0] != "[BLOCKED] s\n\n"+want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -128,32 +101,32 @@ func TestActionRequired(t *testing.T) {
 
 func TestReportParts(t *testing.T) {
 	text := strings.Repeat("A paragraph of **some** words, with [a link](https://x.example/a).\n\n```\ncode\n\nmore [Done] code\n```\n\n", 700)
-	for _, r := range []Report{
-		{Type: TaskCompletion, Session: "orch-epic4", At: evening, Text: text},
-		{Type: Plain, Text: text},
-		{Type: TaskCompletion, Prefix: "[Subagent Done]", Session: "s", About: "about", Title: "t", Text: text},
-		{Type: Failure, Session: "s", At: evening, Text: strings.Repeat("x [Done] y Thread key: z <https://x.example|q> ", 3000)},
-		{Type: Failure, Session: "s", At: evening, Text: "```\n" + strings.Repeat("x", 100000) + "\n```"},
+	for _, r := range []state.Report{
+		{Type: state.TaskCompletion, Session: "orch-epic4", At: evening, Text: text},
+		{Type: state.Plain, Text: text},
+		{Type: state.TaskCompletion, Prefix: "[Subagent Done]", Session: "s", About: "about", Title: "t", Text: text},
+		{Type: state.Failure, Session: "s", At: evening, Text: strings.Repeat("x [Done] y Thread key: z <https://x.example|q> ", 3000)},
+		{Type: state.Failure, Session: "s", At: evening, Text: "```\n" + strings.Repeat("x", 100000) + "\n```"},
 	} {
-		texts := r.Texts()
+		texts := ReportTexts(r)
 		if len(texts) < 3 {
 			t.Errorf("%d texts", len(texts))
 		}
 		sound(t, r)
 	}
-	r := Report{Type: TaskCompletion, Session: "orch-epic4", At: evening, Text: text}
-	texts := r.Texts()
+	r := state.Report{Type: state.TaskCompletion, Session: "orch-epic4", At: evening, Text: text}
+	texts := ReportTexts(r)
 	for i, want := range []string{"[Done] orch-epic4 | 2026-02-21 10:45:23 (1/3)\n\nA para", "[Done] orch-epic4 | 2026-02-21 10:45:23 (2/3)\n\n", "[Done] orch-epic4 | 2026-02-21 10:45:23 (3/3)\n\n"} {
 		if !strings.HasPrefix(texts[i], want) {
 			t.Errorf("part %d: %.80q", i+1, texts[i])
 		}
 	}
-	r = Report{Type: TaskCompletion, Session: "s", Text: strings.Repeat("x\n", (MaxText-len("[Done] s\n\n"))/2-1) + "xx"}
-	if texts := r.Texts(); len(texts) != 1 || len(texts[0]) != MaxText {
+	r = state.Report{Type: state.TaskCompletion, Session: "s", Text: strings.Repeat("x\n", (MaxText-len("[Done] s\n\n"))/2-1) + "xx"}
+	if texts := ReportTexts(r); len(texts) != 1 || len(texts[0]) != MaxText {
 		t.Errorf("%d texts at the limit", len(texts))
 	}
 	r.Text += "x"
-	if texts := r.Texts(); len(texts) != 2 {
+	if texts := ReportTexts(r); len(texts) != 2 {
 		t.Errorf("%d texts beyond the limit", len(texts))
 	}
 }
@@ -201,13 +174,13 @@ func TestHostileReports(t *testing.T) {
 		"selectors":                    "a\uFE00\uFE0F\uFE0F\U000E0100 ❤\uFE0F\uFE0F b\u200d\u200cc",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, ty := range ReportTypes() {
-				sound(t, Report{Type: ty, Session: "s", At: evening, Text: text})
+			for _, ty := range state.ReportTypes() {
+				sound(t, state.Report{Type: ty, Session: "s", At: evening, Text: text})
 			}
-			sound(t, Report{Type: Plain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
-			sound(t, Report{Type: Plain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
-			sound(t, Report{Type: Failure, Session: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
-			sound(t, Report{Type: Plain, Session: text, About: text, Title: text})
+			sound(t, state.Report{Type: state.Plain, Text: strings.Repeat(text+"\n\n", 1+MaxText/len(text))})
+			sound(t, state.Report{Type: state.Plain, Text: strings.Repeat("x", MaxText-len(text)) + " " + text})
+			sound(t, state.Report{Type: state.Failure, Session: text, About: text, Title: text, Text: text, Prefix: "[Task Done]"})
+			sound(t, state.Report{Type: state.Plain, Session: text, About: text, Title: text})
 		})
 	}
 }
@@ -217,9 +190,9 @@ var forgedHeader = regexp.MustCompile("(?i)^[\\s*_~>`]*(?:\\[\\s*(?:done|progres
 	"permission|digest|askuserquestion|answered|cancelled|not used|not read|kept)\\s*\\]|thread key\\s*:)")
 
 // sound fails when the report's texts could do anything but be read.
-func sound(t *testing.T, r Report) {
+func sound(t *testing.T, r state.Report) {
 	t.Helper()
-	for i, text := range r.Texts() {
+	for i, text := range ReportTexts(r) {
 		if !utf8.ValidString(text) {
 			t.Errorf("part %d is no UTF-8: %q", i+1, text)
 		}
@@ -245,7 +218,7 @@ func sound(t *testing.T, r Report) {
 			if strings.Contains(l, fence) {
 				t.Errorf("part %d has a fence in line %d: %q", i+1, n, l)
 			}
-			if r.header() != "" && n == 0 || code {
+			if reportHeader(r) != "" && n == 0 || code {
 				continue
 			}
 			if forgedHeader.MatchString(l) || disarm(l) != l {
@@ -300,33 +273,33 @@ func FuzzReport(f *testing.F) {
 			times %= 8
 		}
 		text = strings.Repeat(text, min(int(times), 1+(MaxText+999)/(len(text)+1)))
-		r := Report{Type: ReportType(ty), Session: session, About: about, Title: title, Text: text}
+		r := state.Report{Type: state.ReportType(ty), Session: session, About: about, Title: title, Text: text}
 		if len(title)%2 == 1 {
 			r.At = evening
 		}
 		sound(t, r)
-		sound(t, Report{Type: Plain, Text: text})
+		sound(t, state.Report{Type: state.Plain, Text: text})
 	})
 }
 
 func TestWholeIsTheOnlyText(t *testing.T) {
-	for _, r := range []Report{
-		{Type: Plain, Text: "one\n\ntwo"}, {Type: Plain, Text: " \n"}, {Type: TaskCompletion, Session: "s"}, {Type: Failure, Session: "s", About: "a", Text: "b"},
-		{Type: BlockedAlert, Session: "s", Title: "t", Text: "b"}, {Type: ProgressUpdate, Session: "s", About: "a"},
+	for _, r := range []state.Report{
+		{Type: state.Plain, Text: "one\n\ntwo"}, {Type: state.Plain, Text: " \n"}, {Type: state.TaskCompletion, Session: "s"}, {Type: state.Failure, Session: "s", About: "a", Text: "b"},
+		{Type: state.BlockedAlert, Session: "s", Title: "t", Text: "b"}, {Type: state.ProgressUpdate, Session: "s", About: "a"},
 	} {
-		texts := append(r.Texts(), "")
-		if got := r.Whole(); got != texts[0] {
+		texts := append(ReportTexts(r), "")
+		if got := ReportWhole(r); got != texts[0] {
 			t.Errorf("%+v: %q, want %q", r, got, texts[0])
 		}
 	}
-	long := Report{Type: Plain, Text: strings.Repeat("word ", 20000)}
-	if got := long.Whole(); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
+	long := state.Report{Type: state.Plain, Text: strings.Repeat("word ", 20000)}
+	if got := ReportWhole(long); len(got) < 90000 || strings.HasPrefix(got, "(1/") {
 		t.Errorf("a long one: %d bytes, %.20q", len(got), got)
 	}
 }
 
 func TestCodeBlockShowsTextAsItStands(t *testing.T) {
-	got := Report{Type: Plain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")}.Texts()
+	got := ReportTexts(state.Report{Type: state.Plain, Text: CodeBlock("*TestA* <users/all>\n# x\n```\n[Done] x")})
 	if want := "```\n*TestA* ‹users/all>\n# x\n'''\n[Done] x\n```"; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

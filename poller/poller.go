@@ -7,8 +7,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"gchat-hooks/state"
@@ -42,10 +49,432 @@ type Options struct {
 // Idle is how long a poller stays after its work is done.
 const Idle = 30 * time.Second
 
+const (
+	// stepBound is how long one step of the loop may take: then something hangs, and the process ends. The next hook, or a
+	// process that waits, starts another, which goes on from the records.
+	stepBound = time.Minute
+	// onceBound is how long a single round sends before it types, and again after it.
+	onceBound = 10 * time.Second
+	// burstPause is how long changes that come close together are collected.
+	burstPause = 10 * time.Millisecond
+	// clockJump is how much later than asked for the loop wakes when the machine slept.
+	clockJump = time.Minute
+)
+
 // Poller is one running poller.
 type Poller struct {
 	Options
 	environment string // see state.Environment
+	ways        gateways
+
+	sender  *sender
+	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
+	records state.Cache[state.Question]
+	people  sessions
+	readers map[string]*reader // by chat
+	watch   *watch
+	changed chan struct{} // a goroutine of ours has something for the loop
+	working sync.WaitGroup
+
+	panes   panes
+	gone    map[string]bool // by process: its Claude Code has ended; of one round
+	logged  sync.Map        // what is said once, not with every step
+	polled  time.Time       // of the last round: see round
+	swept   time.Time
+	beaten  time.Time
+	began   time.Time
+	program os.FileInfo // what stood at Self when this process began
+	homes   []string    // state folders that have the daemon's pid and the time of its last poll
+}
+
+// DaemonRuns says that a daemon of this environment runs already.
+type DaemonRuns struct{ PID int }
+
+func (e *DaemonRuns) Error() string {
+	return fmt.Sprintf("the poller runs already, as process %d", e.PID)
+}
+
+// end is why a poller stops serving.
+type end int
+
+const (
+	stopped  end = iota // ctx ended, or a daemon waits for the lock
+	idled               // there is nothing to do
+	replaced            // Until is there, or the program changed: another process goes on
+)
+
+// Run is the poller until ctx ends or its Options say so. Errors are *DaemonRuns, *state.UserError when a person has to mend
+// something, and with Once what kept a space from being read.
+func Run(ctx context.Context, o Options) error {
+	p := newPoller(o)
+	if err := p.lock(ctx); err != nil {
+		return err
+	}
+	if p.Once {
+		err := p.once(ctx)
+		p.release()
+		return err
+	}
+	if p.Daemon {
+		for _, dir := range p.homes {
+			if err := state.WritePID(dir); err != nil {
+				p.release()
+				return misconfigured(err)
+			}
+			defer state.RemovePID(dir)
+		}
+	}
+	for {
+		why := p.serve(ctx)
+		state.EndBeat(p.Env)
+		work := why == replaced && p.Self != "" && p.atWork()
+		if work {
+			return p.Lock.Pass(p.Self)
+		}
+		p.release()
+		if why != idled {
+			return nil
+		}
+		// A hook that saw the lock held relied on this process: it scans once more after letting go.
+		if !p.atWork() {
+			return nil
+		}
+		var err error
+		if p.Lock, err = state.TakePollerLock(p.Env); err != nil {
+			return nil // another poller has the work
+		}
+	}
+}
+
+func newPoller(o Options) *Poller {
+	p := &Poller{
+		Options: o, environment: state.Environment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
+		changed: make(chan struct{}, 1), gone: map[string]bool{},
+	}
+	p.began = p.now()
+	if o.Self != "" {
+		p.program, _ = os.Stat(o.Self)
+	}
+	p.homes = []string{p.user()}
+	for _, dir := range p.Dirs {
+		p.homes = append(p.homes, filepath.Dir(dir))
+	}
+	own, err := filepath.Abs(state.ProjectState(p.Env))
+	_, serr := os.Stat(own)
+	if err == nil && len(p.Dirs) == 0 && (serr == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
+		p.homes = append(p.homes, own) // where other programs look for the daemon's pid
+	}
+	return p
+}
+
+// lock makes this process the poller of its environment. The daemon, and a single round, have a detached one yield.
+func (p *Poller) lock(ctx context.Context) (err error) {
+	if p.Lock != nil {
+		return nil
+	}
+	if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !p.Daemon && !p.Once || !errors.Is(err, state.ErrLocked) {
+		return misconfigured(err)
+	}
+	if h := state.ReadBeat(p.Env); h.Daemon && h.Lives {
+		return &DaemonRuns{h.PID}
+	}
+	done, err := state.WantPoller(p.Env)
+	if errors.Is(err, state.ErrLocked) {
+		return &DaemonRuns{} // another daemon waits
+	}
+	if err != nil {
+		return misconfigured(err)
+	}
+	defer done()
+	for {
+		if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !errors.Is(err, state.ErrLocked) {
+			return misconfigured(err)
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Poller) release() {
+	if p.Lock != nil {
+		p.Lock.Unlock()
+		p.Lock = nil
+	}
+}
+
+// serve is the loop.
+func (p *Poller) serve(ctx context.Context) (why end) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		p.stopServing()
+	}()
+	p.watch = newWatch(p.Log)
+	p.sender = p.startSender(ctx)
+	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
+	idleSince, expected := p.now(), p.now()
+	for {
+		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
+			p.resetReaders()
+			p.sender.kick()
+		}
+		next, busy := p.step(ctx)
+		now := p.now()
+		if sent, at := p.sender.idle(); !sent || !at.IsZero() {
+			busy = true
+		}
+		if busy {
+			idleSince = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return stopped
+		case !p.Daemon && state.PollerWanted(p.Env):
+			return stopped
+		case p.Until != nil && p.Until(), p.programChanged():
+			return replaced
+		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle:
+			return idled
+		}
+		if expected = sooner(next, now.Add(state.BeatEvery)); !p.Daemon && !busy {
+			expected = sooner(expected, idleSince.Add(Idle))
+		}
+		p.await(ctx, expected)
+	}
+}
+
+// stopServing waits for what this process still does, so that it does nothing any more without the lock: an answer is typed
+// to its end.
+func (p *Poller) stopServing() {
+	for _, r := range p.readers {
+		r.stop()
+		<-r.done
+	}
+	p.working.Wait()
+	<-p.sender.ended
+	for _, s := range p.index {
+		s.unlock()
+	}
+	p.watch.close()
+	clear(p.index)
+	clear(p.readers)
+	p.Log.Info().Msg("poller ends")
+}
+
+// step does once all that is due. It returns when to come again, and whether something is left to be done.
+func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
+	bound := time.AfterFunc(stepBound, func() {
+		p.Log.Error().Msg("the poller hangs, and ends itself")
+		os.Exit(1)
+	})
+	defer bound.Stop()
+	next, busy = p.now().Add(p.interval()), true // after a panic
+	p.safely("step", func() {
+		p.scan()
+		next, busy = p.attendAll(ctx)
+		p.follow(ctx)
+		p.summarise(ctx)
+		p.sweep()
+		p.beat()
+	})
+	return next, busy
+}
+
+// await waits for a change, for what a goroutine of ours has, for SIGHUP, or for that time.
+func (p *Poller) await(ctx context.Context, until time.Time) {
+	if !p.watch.works() {
+		until = sooner(until, p.now().Add(2*time.Second))
+	}
+	t := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-p.changed:
+	case <-p.watch.changed:
+		sleep(ctx, burstPause)
+	case <-p.Hangup:
+		p.ways.renew()
+		p.resetReaders()
+		for _, s := range p.index {
+			if !s.typing.Load() {
+				s.try.next = time.Time{}
+			}
+		}
+		p.sender.kick()
+		p.Log.Info().Msg("configuration read again")
+	}
+}
+
+// once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
+// it is sent.
+func (p *Poller) once(ctx context.Context) (failed error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		p.stopServing()
+	}()
+	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
+	p.round(ctx)
+	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
+	p.round(ctx)
+	p.send(ctx)
+	p.round(ctx) // with the threads that the questions have now
+	for chat, v := range p.views() {
+		if err := p.readerOf(chat).listOnce(ctx, v); err != nil {
+			failed = err
+		}
+	}
+	p.round(ctx)
+	p.working.Wait()
+	p.round(ctx)
+	p.summarise(ctx)
+	p.working.Wait()
+	p.send(ctx)
+	if failed == nil && ctx.Err() == nil {
+		p.noteLastPoll()
+	}
+	return failed
+}
+
+// round attends once to every record.
+func (p *Poller) round(ctx context.Context) {
+	p.polled = time.Time{} // also to what has its time once an interval
+	p.scan()
+	p.attendAll(ctx)
+}
+
+// send sends what can be sent now.
+func (p *Poller) send(ctx context.Context) {
+	p.sender.kick()
+	for end := p.now().Add(onceBound); p.now().Before(end); {
+		if idle, _ := p.sender.idle(); idle || !sleep(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// atWork says, without doing anything, whether there is something for a poller to do.
+func (p *Poller) atWork() bool {
+	p.scan()
+	for _, s := range p.index {
+		if s.mine(p) && p.busy(s) {
+			return true
+		}
+	}
+	clear(p.index)
+	waiting, _ := state.OutboxIn(p.user()).Waiting()
+	return slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.Env == p.environment || m.Env == "" })
+}
+
+// beat shows that this process goes on, and that its last poll went well.
+func (p *Poller) beat() {
+	now := p.now()
+	if now.Sub(p.beaten).Abs() < state.BeatEvery {
+		return
+	}
+	p.beaten = now
+	h := state.Heartbeat{PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC()}
+	for _, s := range p.index {
+		if s.q != nil && s.mine(p) && s.q.Status.Open() {
+			h.Open++
+		}
+	}
+	if err := state.Beat(p.Env, h); err != nil {
+		p.logOnce(err, "heartbeat")
+	}
+	if p.Daemon && p.reading() {
+		p.noteLastPoll()
+	}
+}
+
+func (p *Poller) noteLastPoll() {
+	for _, dir := range p.homes {
+		if err := state.NoteLastPoll(dir, p.now()); err != nil {
+			p.logOnce(err, "last poll not noted")
+		}
+	}
+}
+
+// programChanged says whether another program stands where this one was started: starters use the installed path.
+func (p *Poller) programChanged() bool {
+	if p.program == nil {
+		return false
+	}
+	is, err := os.Stat(p.Self)
+	return err == nil && (!os.SameFile(is, p.program) || !is.ModTime().Equal(p.program.ModTime()))
+}
+
+// interval is the time from one round to the next.
+func (p *Poller) interval() time.Duration {
+	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
+}
+
+// safely runs f. A panic ends f and is logged.
+func (p *Poller) safely(what string, f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.Log.Error().Any("panic", r).Str("in", what).Bytes("stack", debug.Stack()).
+				Msg("a bug in gchat-hooks; please report it")
+		}
+	}()
+	f()
+}
+
+// beside runs f beside the loop, and wakes the loop when it is done.
+func (p *Poller) beside(what string, f func()) {
+	p.working.Add(1)
+	go func() {
+		defer p.working.Done()
+		defer p.wake()
+		p.safely(what, f)
+	}()
+}
+
+// wake has the loop take its next step now.
+func (p *Poller) wake() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// logOnce logs what would come again with every step.
+func (p *Poller) logOnce(err error, what string) {
+	text := p.Log.Clean(err.Error())
+	if _, said := p.logged.LoadOrStore(what+text, true); !said {
+		p.Log.Error().Str("error", text).Msg(what)
+	}
+}
+
+// misconfigured tells the permanent reasons from those that pass.
+func misconfigured(err error) error {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
+		const hint = "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR and XDG_STATE_HOME"
+		return &state.UserError{Err: err, Hint: hint}
+	}
+	return err
+}
+
+// sooner is the earlier of two times; a zero one is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// sleep waits for d, or until ctx ends, which it reports as false.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 func (p *Poller) now() time.Time {

@@ -16,7 +16,7 @@ import (
 
 // Defaults of the configuration.
 const (
-	DefaultPollInterval = 10 * time.Second
+	DefaultPollInterval = 3 * time.Second
 	HookTimeout         = 24 * time.Hour // how long Claude Code lets a hook run that waits for a person: "timeout": 86400
 	DigestEvery         = time.Hour      // from one digest to the next
 	DefaultWrites       = 60             // a minute: Google Chat's quota for a space, shared by all its apps

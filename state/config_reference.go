@@ -84,9 +84,9 @@ var settings = []Setting{
 			"first rule that matches and names it counts",
 	},
 	{
-		Group: askGroup, Variable: "GCHAT_POLLER_INTERVAL", Member: "poll_interval", Default: "10s", Example: `5`,
-		Meaning: "time between two looks into the space when nobody answers, in seconds or as `10s`; just after a question it " +
-			"is 1 second",
+		Group: askGroup, Variable: "GCHAT_POLLER_INTERVAL", Member: "poll_interval", Default: "3s", Example: `5`,
+		Meaning: "time between two looks into the space when nobody answers, in seconds or as `10s`; for two minutes after " +
+			"a question and after a person's message it is 1 second",
 	},
 
 	{

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -192,6 +193,25 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 		return nil, false, fmt.Errorf("put message: %w", err)
 	}
 	return m, true, nil
+}
+
+// ByKey is the newest message that was put under a key; nil when there is none.
+func (o Outbox) ByKey(key string) (*Message, error) {
+	names, err := o.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Backward(names) {
+		if _, k, _ := strings.Cut(name, "-"); k != safeName(key) {
+			continue
+		}
+		m, err := o.Load(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return m, err
+	}
+	return nil, nil
 }
 
 // Change is Update of a message; nil and no error when it is gone.

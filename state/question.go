@@ -94,6 +94,7 @@ const (
 	AskedBack Verdict = "asked_back" // named an option that there is not
 	Late      Verdict = "late"       // the question was answered or closed already
 	Ignored   Verdict = "ignored"    // older than the question, or without text
+	Unwaited  Verdict = "unwaited"   // no process can deliver it: only the terminal answers this question
 )
 
 // Local is the sender of a reply that did not come through Chat: a program or a person wrote it into the state folder, and

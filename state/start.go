@@ -175,6 +175,33 @@ func PollerRuns(env Getenv) bool {
 	return errors.Is(err, ErrLocked)
 }
 
+// WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
+// it. The caller takes the note away when it has the lock.
+func WantPoller(env Getenv) (done func(), err error) {
+	file := pollerFile(env, ".want")
+	if err := mkdir(filepath.Dir(file)); err != nil {
+		return nil, err
+	}
+	l, err := TryLock(file)
+	if err != nil {
+		return nil, err
+	}
+	return func() { os.Remove(file); l.Unlock() }, nil
+}
+
+// PollerWanted says whether a living process waits for the lock of this environment's poller.
+func PollerWanted(env Getenv) bool { return Held(pollerFile(env, ".want")) }
+
+// ReadBeat is the heartbeat of this environment's poller; the zero one when there is none.
+func ReadBeat(env Getenv) (h Heartbeat) {
+	b, err := ReadPlain(pollerFile(env, ".json"), 64<<10)
+	if err == nil {
+		_ = json.Unmarshal(b, &h)
+		h.Lives = Held(pollerFile(env, ".lock"))
+	}
+	return h
+}
+
 // Heartbeat is what a poller writes about itself every BeatEvery: file pollers/{environment}.json.
 type Heartbeat struct {
 	PID     int       `json:"pid"`

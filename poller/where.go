@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +24,9 @@ var (
 	// errTmuxGone says that the tmux session, or the pane, is not there at present.
 	errTmuxGone = errors.New("the tmux session is gone")
 )
+
+// panesBound is how long tmux may take to show its panes.
+const panesBound = 10 * time.Second
 
 // tmuxView is what tmux shows at one moment: each server is asked once, however many questions there are.
 type tmuxView struct {
@@ -127,27 +132,105 @@ func theOne(ctx context.Context, s inject.Server, panes []inject.Pane, q *state.
 	return "", fmt.Errorf("several panes of the tmux session %q run Claude Code", panes[0].Session)
 }
 
-// typable says whether the daemon may type a question's answer: its mode says so, another program wrote it down, or it is
-// on the screen of a pane that is known and no hook waits beside it any longer.
-func typable(q *state.Question) bool {
+// typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
+// screen of a pane and no hook waits beside it any longer.
+func typed(q *state.Question) bool {
 	if len(q.Questions) == 0 || q.Printed { // nothing to answer; the hook handed the answer over
 		return false
 	}
-	return q.Mode == state.Inject || q.Mode == "" || q.Mode == state.Native && q.TmuxPane != ""
+	return q.Mode == state.Inject || q.Mode == "" || q.Mode == state.Native
 }
 
-// adopt completes a question that another program wrote down, in the format that DESIGN calls a contract: without what is
-// ours, its project follows from where it lies and its space from its thread.
-func (p *Poller) adopt(q *state.Question) (*state.Question, error) {
-	chat, space := p.chatFor(q)
-	if q.Mode != "" && (q.Chat != "" || chat == "") {
-		return q, nil
+// typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
+// in a folder that a person named, the question's own file says which pane it is.
+func (p *Poller) typable(s *served) bool {
+	if !typed(s.q) {
+		return false
 	}
-	return state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	if s.info == nil {
+		return s.q.Mode != state.Native || s.q.TmuxPane != ""
+	}
+	return s.TmuxPane != ""
+}
+
+// placed is a question with the pane that its answer may be typed into.
+func (p *Poller) placed(s *served, q *state.Question) *state.Question {
+	if s.info == nil {
+		return q
+	}
+	at := *q
+	at.TmuxPane, at.TmuxSocket = s.TmuxPane, s.TmuxSocket
+	return &at
+}
+
+// panes tells which questions' panes were gone, when tmux was last asked.
+type panes struct {
+	mu     sync.Mutex
+	gone   map[string]bool // by question's path; each is told once
+	asking bool
+}
+
+// findPanes asks tmux for the panes of the questions that only the poller answers, beside the loop: tmux may hang.
+func (p *Poller) findPanes(ctx context.Context) {
+	var qs []*state.Question
+	for _, s := range p.index {
+		if s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !s.typing.Load() {
+			qs = append(qs, p.placed(s, s.q))
+		}
+	}
+	p.panes.mu.Lock()
+	defer p.panes.mu.Unlock()
+	if len(qs) == 0 || p.panes.asking {
+		return
+	}
+	p.panes.asking = true
+	p.beside("find panes", func() {
+		ctx, cancel := context.WithTimeout(ctx, panesBound)
+		defer cancel()
+		view, gone := &tmuxView{own: p.Env("TMUX")}, map[string]bool{}
+		for _, q := range qs {
+			_, err := view.where(ctx, q)
+			gone[q.Path] = errors.Is(err, errTmuxGone)
+		}
+		p.panes.mu.Lock()
+		defer p.panes.mu.Unlock()
+		p.panes.gone, p.panes.asking = gone, false
+	})
+}
+
+// paneGone says whether a question's pane was gone, once for each time that tmux was asked.
+func (p *Poller) paneGone(s *served) (gone, known bool) {
+	p.panes.mu.Lock()
+	defer p.panes.mu.Unlock()
+	gone, known = p.panes.gone[s.Path]
+	delete(p.panes.gone, s.Path)
+	return gone, known
+}
+
+// adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a
+// contract, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
+func (p *Poller) adopt(ctx context.Context, s *served) {
+	q := s.q
+	foreign := s.info == nil && q.Mode == ""
+	if !q.Status.Open() || !foreign && (q.Mode != state.Thread || q.Chat != "" && q.ThreadName != "") {
+		return
+	}
+	chat, space := p.chatFor(ctx, s)
+	thread := cmp.Or(s.ThreadName, q.ThreadName)
+	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
+		if one, err := state.SessionsIn(p.user()).Of(id); err == nil {
+			thread = one.ThreadName
+		}
+	}
+	p.change(s, "question not completed", func(q *state.Question) error {
+		if q.Mode == state.Thread && (q.Chat != "" || chat == "") && q.ThreadName == thread {
+			return state.ErrUnchanged
+		}
+		q.ThreadName = thread
 		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		if q.Mode != "" {
+		if q.Mode == state.Thread {
 			return nil
 		}
 		q.Mode = state.Inject
@@ -165,27 +248,19 @@ func (p *Poller) adopt(q *state.Question) (*state.Question, error) {
 
 // chatFor is the space of a question that names none: where its project's webhook posts, unless its thread is in another
 // one; "" while that cannot be told.
-func (p *Poller) chatFor(q *state.Question) (chat, space string) {
-	project := q.ProjectDir
-	if project == "" {
-		project = p.projectOf(stateDirOf(q))
+func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
+	q := s.q
+	way := p.gateway(ctx, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q))), s.Trusted)
+	switch {
+	case way.hook != nil:
+		chat, space = way.hook.Chat(), way.hook.Space
+	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "": // another program posts
+		chat, space = namedSpace(way.cfg)
 	}
-	chat, space = p.leadsTo(context.Background(), p.config(project))
-	if q.ThreadName != "" && !strings.HasPrefix(q.ThreadName, space+"/") {
+	if thread := cmp.Or(s.ThreadName, q.ThreadName); thread != "" && !strings.HasPrefix(thread, space+"/") {
 		return "", ""
 	}
 	return chat, space
-}
-
-// leadsTo is the space that a configuration means: its webhook's, else, where another program posts, the space that it names.
-func (p *Poller) leadsTo(ctx context.Context, cfg *state.Config) (chat, space string) {
-	if hook, err := p.webhook(ctx, cfg); err == nil {
-		return hook.Chat(), hook.Space
-	}
-	if cfg.WebhookURL != "" || cfg.WebhookCommand != "" {
-		return "", ""
-	}
-	return namedSpace(cfg)
 }
 
 // namedSpace is the space that a configuration names, whatever its webhook; "" where it names none.

@@ -1,0 +1,248 @@
+package gchat
+
+import (
+	"fmt"
+	"strings"
+
+	"gchat-hooks/state"
+)
+
+// NoteText words a note that a question's thread is owed; "" when there is nothing to tell. All that is foreign in it is
+// neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may answer.
+func NoteText(q *state.Question, owed state.Owed) string {
+	r := q.Reply(owed.Reply)
+	switch owed.About {
+	case state.NoteClosed:
+		return closingText(q)
+	case state.NoteSent:
+		return "[Sent] Sent to Claude: " + answersLine(q) + "."
+	case state.NoteRefused:
+		return refusedText(r, owed.Seen == NobodyAllowed)
+	case state.NoteLate:
+		return lateText(q)
+	case state.NoteNoOption:
+		return noOptionText(q, r)
+	case state.NoteKept:
+		return keptText(q, r)
+	case state.NoteLater:
+		if q.SessionEnded != nil {
+			return "[Kept] The session has ended: it reads your reply when it is resumed."
+		}
+		return "[Kept] Claude reads your reply with its next step."
+	case state.NoteNoText:
+		return "[Not used] There is no text in that message, and an attachment is no answer: " +
+			"reply in words, or with an option's number."
+	case state.NoteUnwaited:
+		return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
+	case state.NoteUnread:
+		return fmt.Sprintf("[Not read] Replies here cannot be read yet: %s. Until then answer in the terminal.", clause(owed.Seen))
+	case state.NoteNotTyped:
+		return notTypedText(q, owed.Seen)
+	}
+	return ""
+}
+
+// NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
+const NobodyAllowed = "nobody"
+
+// NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
+func NobodyText(s *state.Session) string {
+	const nobody = "[Not read] nobody is waiting for a reply here: "
+	switch {
+	case !s.Running():
+		return nobody + "the session has ended."
+	case s.TmuxSession != "":
+		return nobody + "this thread only tells what the session does. Write to it in its terminal (tmux session " +
+			clause(s.TmuxSession) + ")."
+	}
+	return nobody + "this thread only tells what the session does. Write to it in its terminal."
+}
+
+// closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
+func closingText(q *state.Question) string {
+	switch {
+	case q.Status.Open() || q.ResolvedBy == state.Instead:
+		return ""
+	case q.Status == state.TimedOut:
+		return timedOutText(q)
+	case q.Status != state.Resolved:
+		return CancelledText(q.SessionName, q.Questions, closedWhy(q))
+	}
+	answers := make([]state.Answer, len(q.Questions))
+	for i, prompt := range q.Questions {
+		answers[i] = Decompose(prompt, q.Answers[prompt.Question])
+		answers[i].Notes = q.Notes[prompt.Question]
+	}
+	return AnsweredText(q.SessionName, q.Questions, answers, answeredWhere(q))
+}
+
+// answersLine is what was answered, in one line.
+func answersLine(q *state.Question) string {
+	var values []string
+	for _, prompt := range q.Questions {
+		if v := q.Answers[prompt.Question]; v != "" {
+			values = append(values, clause(v))
+		}
+	}
+	if len(values) == 0 {
+		return "(nothing)"
+	}
+	return Cut(strings.Join(values, "; "), 1000)
+}
+
+// answeredWhere is how a question was answered, if not by a reply in its thread.
+func answeredWhere(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
+		return "in the terminal; the reply in this thread did not count"
+	case q.ResolvedBy == "terminal":
+		return "in the terminal"
+	case q.AnsweredBy == state.Local:
+		return atShell(q.AnsweredByName)
+	}
+	return ""
+}
+
+// atShell says where a person answered who is no sender in Chat; by is the name, "" when that is not known.
+func atShell(by string) string {
+	if by = Line(Cut(by, 64)); by == "" {
+		return "at a shell"
+	}
+	return "at a shell by " + by
+}
+
+// closedWhys are the reasons of a question's end, by its ResolvedBy.
+var closedWhys = map[string]string{
+	"signal":      "Dismissed in the terminal.",
+	"stop":        "Closed in the terminal without choosing an answer.",
+	"prompt":      "Closed in the terminal: a new prompt was given.",
+	"session_end": "The session ended.",
+	"claude_gone": "The session is gone: Claude Code has ended.",
+	"tmux_gone":   "The session is gone: its tmux session has ended.",
+	"screen":      "The question is no longer on the session's screen.",
+	"age":         "Nobody answered for 24 hours.",
+}
+
+func closedWhy(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "age" && q.Unread():
+		return "24 hours have passed. Your reply was not read any more."
+	case q.ResolvedBy == "age" && q.AnsweredMessage != "":
+		return "24 hours have passed. Your reply did not reach Claude any more."
+	}
+	why := closedWhys[q.ResolvedBy]
+	if why == "" {
+		why = "It was closed."
+	}
+	if q.AnsweredMessage != "" {
+		why += " Your reply did not reach Claude any more."
+	}
+	return why
+}
+
+// timedOutText is what the thread is told of a question that had no reply in time.
+func timedOutText(q *state.Question) string {
+	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
+	switch {
+	case q.ResolvedBy == "policy":
+		what = "Nobody replied in time."
+	case q.TimeoutPolicy == state.AskTerminal:
+		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
+	}
+	chosen := make([]state.Answer, len(q.Questions))
+	for i, prompt := range q.Questions {
+		if v := q.Answers[prompt.Question]; v != "" && q.Partial[i].Empty() {
+			chosen[i] = Decompose(prompt, v)
+		}
+	}
+	return TimedOutText(q.SessionName, q.Questions, chosen, q.Partial, what)
+}
+
+// refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
+// environment of a running session stays as it is.
+func refusedText(r *state.Reply, nobodyAllowed bool) string {
+	if r == nil {
+		return ""
+	}
+	who := Line(r.Sender)
+	if r.DisplayName != "" {
+		who += " (" + Line(r.DisplayName) + ")"
+	}
+	why := who + " may not answer."
+	if nobodyAllowed {
+		why = "Nobody may answer yet."
+	}
+	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, "+
+		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, Line(r.Sender))
+}
+
+// lateText answers a reply to a question that has its answer, or wants none any more.
+func lateText(q *state.Question) string {
+	switch {
+	case q.ResolvedBy == "terminal":
+		return "[Not used] This question was already answered in the terminal."
+	case q.Status == state.Answered || q.Status == state.Resolved:
+		return "[Not used] This question was already answered."
+	case q.Status == state.TimedOut && q.AskedAgain:
+		return "[Not used] Nobody replied in time, and Claude asked again in the terminal."
+	case q.Status == state.TimedOut:
+		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
+	}
+	return "[Not used] This question is closed. " + closedWhy(q)
+}
+
+// noOptionText answers a reply whose number no option has.
+func noOptionText(q *state.Question, r *state.Reply) string {
+	var none *NoOption
+	if r != nil {
+		_, _, none = ParseReply(CleanReply(r.Text), q.Questions, q.Partial)
+	}
+	if none == nil { // another reply answered that question meanwhile
+		return "[Not used] There is no such option."
+	}
+	numbers := "1"
+	switch n := len(q.Questions[none.Question].Options); {
+	case n == 2:
+		numbers = "1 or 2"
+	case n > 2:
+		numbers = fmt.Sprintf("1 to %d", n)
+	}
+	if len(q.Questions) == 1 {
+		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
+	}
+	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
+		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+}
+
+// keptText says which of several questions still want an answer; "" when none does any more.
+func keptText(q *state.Question, r *state.Reply) string {
+	var missing []string
+	for _, i := range unanswered(q.Questions, q.Partial) {
+		missing = append(missing, fmt.Sprintf("Q%d", i+1))
+	}
+	if len(missing) == 0 || q.Status != state.Pending {
+		return ""
+	}
+	text := "[Kept] "
+	if r != nil && r.Sender == state.Local { // the thread does not see what was said
+		text += "A part was answered " + atShell(r.DisplayName) + ". "
+	}
+	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
+}
+
+// notTypedText says that an answer is not in the terminal, and whether a person has to look there.
+func notTypedText(q *state.Question, why string) string {
+	if q.Typing == nil || q.Typing.Result != "dirty" {
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) + ". It is tried again until the question is closed."
+	}
+	if why == "" {
+		why = q.Typing.Why
+	}
+	return "[Look] Your answer was not typed to its end: " + clause(why) +
+		". The dialog may be half filled in: please finish it in the terminal."
+}
+
+// clause is foreign text as a part of one of our sentences.
+func clause(text string) string {
+	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
+}

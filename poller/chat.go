@@ -1,0 +1,180 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// gateway is how a project's messages go: its configuration, and the webhook that this leads to.
+type gateway struct {
+	cfg  *state.Config
+	hook *gchat.Webhook // nil when err says why
+	err  error          // state.ErrNoWebhook, gchat.ErrNotWebhook, or of the command that prints the webhook
+	at   time.Time
+}
+
+// freshFor is how long a gateway is used before its configuration is read again.
+const freshFor = time.Second
+
+// gateways are those of the projects. The zero value is ready; it may be used by several goroutines.
+type gateways struct {
+	mu      sync.Mutex
+	ways    map[string]*gateway
+	printed map[string]string // webhook_url_command → what it printed: a password manager is not asked every second
+}
+
+// of is the gateway of a project. A command for the webhook runs at most once, until what it printed does not work.
+func (g *gateways) of(ctx context.Context, p *Poller, projectDir string, trusted bool) *gateway {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := fmt.Sprint(projectDir, "\x00", trusted)
+	if way := g.ways[key]; way != nil && p.now().Sub(way.at).Abs() < freshFor {
+		return way
+	}
+	if g.ways == nil {
+		g.ways, g.printed = map[string]*gateway{}, map[string]string{}
+	}
+	way := &gateway{cfg: p.config(projectDir, trusted)}
+	way.hook, way.err = g.webhook(ctx, p, way.cfg)
+	way.at = p.now()
+	g.ways[key] = way
+	return way
+}
+
+func (g *gateways) webhook(ctx context.Context, p *Poller, cfg *state.Config) (*gchat.Webhook, error) {
+	raw := g.printed[cfg.WebhookCommand]
+	if raw == "" || cfg.WebhookURL != "" {
+		var err error
+		if raw, err = cfg.Webhook(ctx); err != nil {
+			return nil, err
+		}
+		if cfg.WebhookCommand != "" {
+			g.printed[cfg.WebhookCommand] = raw
+		}
+	}
+	p.Log.Hide(raw)
+	return gchat.ConfiguredWebhook(cfg, raw)
+}
+
+// forget has a gateway made anew: its webhook does not work, and a secret may have been changed.
+func (g *gateways) forget(way *gateway) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.printed, way.cfg.WebhookCommand)
+	way.at = time.Time{}
+}
+
+// renew has every gateway made anew.
+func (g *gateways) renew() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.printed)
+	clear(g.ways)
+}
+
+// gateway is how messages of a project go.
+func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *gateway {
+	return p.ways.of(ctx, p, projectDir, trusted)
+}
+
+// endpoint is where a project's messages are read: as configured, else beside a webhook on this machine, else at Google ("").
+func (w *gateway) endpoint() string {
+	if w.cfg.APIEndpoint != "" || w.hook == nil {
+		return w.cfg.APIEndpoint
+	}
+	return w.hook.LocalEndpoint()
+}
+
+// newReader reads where a gateway leads to, with its credentials as they are now.
+func (w *gateway) newReader(ctx context.Context) (*gchat.Reader, error) {
+	return gchat.NewReader(ctx, w.endpoint(), w.cfg.CredentialsFile)
+}
+
+// reads says whether reading is configured. Looking for Application Default Credentials would ask the network.
+func (w *gateway) reads() bool {
+	return w.cfg.CredentialsFile != "" && w.cfg.CredentialsFile != state.NoCredentials || w.endpoint() != ""
+}
+
+// ErrNoReplies says that a question put into the space would wait in vain: a reply could not be used.
+var ErrNoReplies = errors.New("no reply could be used")
+
+// Replyable says whether a reply to a question could be used, as things are configured: a person may answer, and the space can
+// be read, as far as that is known without asking. Errors are ErrNoReplies and those of the webhook.
+func (p *Poller) Replyable(ctx context.Context, projectDir string, trusted bool) error {
+	way := p.gateway(ctx, projectDir, trusted)
+	if len(way.cfg.AllowedUsers) == 0 {
+		return fmt.Errorf("%w: nobody is on allowed_users", ErrNoReplies)
+	}
+	if way.err != nil {
+		return way.err
+	}
+	if way.endpoint() == "" && !p.hasCredentials(way.cfg) {
+		return fmt.Errorf("%w: there are no credentials to read with", ErrNoReplies)
+	}
+	if t := state.SpacesIn(p.user()).Of(way.hook.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
+		return fmt.Errorf("%w: %s", ErrNoReplies, t.Why)
+	}
+	return nil
+}
+
+// hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
+// cloud has some without, but none that may read messages.
+func (p *Poller) hasCredentials(cfg *state.Config) bool {
+	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
+	byDefault := filepath.Join(gcloud, "application_default_credentials.json")
+	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), byDefault} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// chat is the transport to Google Chat, by one gateway.
+type chat struct{ way *gateway }
+
+// deliver posts the part of a message that goes next.
+func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
+	posted, err := c.way.hook.Post(ctx, gchat.Post{
+		Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m),
+	})
+	if gchat.AlreadyExists(err) {
+		r, _ := c.find(ctx, m) // where messages cannot be read its thread stays unknown
+		return r, nil
+	}
+	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err
+}
+
+// find looks whether that part is in its space, where messages can be read. Chat keeps one message for an id; that this holds
+// for webhooks was not measured, so the space is asked before a second try.
+func (c chat) find(ctx context.Context, m *state.Message) (receipt, bool) {
+	if !c.way.reads() {
+		return receipt{}, false
+	}
+	reader, err := c.way.newReader(ctx)
+	if err != nil {
+		return receipt{}, false
+	}
+	got, err := reader.ByClientID(ctx, c.way.hook.Space, partID(m))
+	if err != nil {
+		return receipt{}, false
+	}
+	return receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, true
+}
+
+// partID is the id that Chat keeps one message of. It depends on the part's text: another text is another message.
+func partID(m *state.Message) string {
+	if m.PartsSent == 0 {
+		return m.ID
+	}
+	return messageID(m.ID, "part", m.Parts[m.PartsSent], fmt.Sprint(m.PartsSent))
+}

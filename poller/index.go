@@ -1,0 +1,392 @@
+package poller
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"gchat-hooks/state"
+)
+
+// served is a record that this poller knows from the index, or from a folder that a person named.
+type served struct {
+	*state.Open
+	info os.FileInfo // of the Open's file; nil in a folder that a person named
+
+	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
+	missing bool            // the record's file is gone
+	final   bool            // a message that was sent or set aside
+
+	lock    *state.Lock // of the Open's file
+	version string      // of the record when the lock was taken
+	retake  time.Time   // the lock is not taken before
+
+	settled bool        // the question is over, and nothing is left to be done about it
+	file    os.FileInfo // of a settled question
+	checked time.Time   // when file was read last
+
+	put    bool        // its message was put into the outbox
+	typing atomic.Bool // a goroutine types its answer
+	try    try
+}
+
+// mine says whether the record was written under this poller's environment.
+func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
+
+const (
+	// settledCheck is how often the files of questions that are over are checked; mostly the watch tells before.
+	settledCheck = time.Minute
+	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
+	retakePause = 100 * time.Millisecond
+	// expireOthers is how long after MaxAge this poller closes what another environment's poller left open.
+	expireOthers = time.Hour
+)
+
+// scan reads the index, the folders that a person named, and each record in them that changed.
+func (p *Poller) scan() {
+	touched := p.watch.take()
+	folder := filepath.Join(p.user(), "open")
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.logOnce(err, "index not read")
+		return
+	}
+	there, paths := map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		file := filepath.Join(folder, e.Name())
+		if filepath.Ext(file) != ".open" {
+			continue
+		}
+		s := p.index[file]
+		if s == nil || !s.settled {
+			s = p.readOpen(s, file, e)
+		}
+		if s != nil {
+			there[file], paths[s.Path] = true, true
+		}
+	}
+	for _, dir := range p.Dirs {
+		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
+		if err != nil {
+			p.logOnce(err, "folder not read")
+		}
+		for _, name := range names {
+			path := filepath.Join(dir, name+".json")
+			if there[path] = !paths[path]; p.index[path] == nil && there[path] {
+				p.index[path] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}}
+			}
+		}
+	}
+	for file, s := range p.index {
+		if !there[file] && !s.typing.Load() {
+			s.unlock()
+			delete(p.index, file)
+			continue
+		}
+		p.load(s, touched[s.Path])
+	}
+	p.records.Tidy()
+	p.cover()
+}
+
+// readOpen reads an Open that is not s yet.
+func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
+	info, err := e.Info()
+	if err != nil {
+		return nil
+	}
+	if s != nil && os.SameFile(s.info, info) || s != nil && s.typing.Load() {
+		return s
+	}
+	o, err := state.ReadOpen(file)
+	if err != nil {
+		return nil
+	}
+	if s != nil {
+		s.unlock()
+	}
+	p.index[file] = &served{Open: o, info: info}
+	return p.index[file]
+}
+
+// load reads a record as it stands now.
+func (p *Poller) load(s *served, touched bool) {
+	if s.Kind == state.OpenMessage { // the sender's
+		_, err := os.Lstat(s.Path)
+		s.missing = errors.Is(err, fs.ErrNotExist)
+		return
+	}
+	if s.settled && !touched {
+		if p.now().Sub(s.checked).Abs() < settledCheck {
+			return
+		}
+		s.checked = p.now()
+		if info, err := os.Lstat(s.Path); err == nil && os.SameFile(info, s.file) && info.ModTime().Equal(s.file.ModTime()) {
+			return
+		}
+	}
+	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))
+	s.missing = errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil:
+		if s.q = nil; !s.missing {
+			p.logOnce(err, "question not read")
+		}
+	case q != nil:
+		s.q, s.settled = q, false
+	}
+}
+
+// settle keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
+func (p *Poller) settle(s *served) {
+	q := s.q
+	if s.settled || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
+		return
+	}
+	info, err := os.Lstat(s.Path)
+	if err != nil {
+		return
+	}
+	small := &state.Question{
+		Record: state.Record{Path: q.Path}, QuestionID: q.QuestionID, AskedAt: q.AskedAt, Status: q.Status, Mode: q.Mode,
+		ThreadName: q.ThreadName, Chat: q.Chat, Space: q.Space, PostedAt: q.PostedAt, ProjectDir: q.ProjectDir,
+	}
+	for _, r := range q.Replies {
+		small.Replies = append(small.Replies, state.Reply{MessageName: r.MessageName, Verdict: r.Verdict})
+	}
+	s.q, s.settled, s.file, s.checked = small, true, info, p.now()
+}
+
+// hold keeps the lock of a record's Open while it waits for something, so that waiting processes block on it. They are let go
+// with every step that a process may wait for. It returns when to come again.
+func (p *Poller) hold(s *served) (again time.Time) {
+	waits, version := s.awaited(p.now())
+	if s.lock != nil && (!waits || version != s.version) {
+		s.unlock()
+		s.retake = p.now().Add(retakePause)
+	}
+	if s.version = version; !waits || s.info == nil || s.lock != nil {
+		return time.Time{}
+	}
+	if p.now().Before(s.retake) && s.retake.Sub(p.now()) <= retakePause {
+		return s.retake
+	}
+	lock, err := state.TryLock(s.File)
+	if err != nil { // a process that waits holds it for an instant
+		s.retake = p.now().Add(retakePause)
+		return s.retake
+	}
+	s.lock = lock
+	return time.Time{}
+}
+
+// awaited says whether a process may wait for a change of the record, and which change it then is.
+func (s *served) awaited(now time.Time) (waits bool, version string) {
+	if s.q == nil {
+		return false, ""
+	}
+	judged := 0
+	for _, r := range s.q.Replies {
+		if r.Verdict != state.Unread {
+			judged++
+		}
+	}
+	version = fmt.Sprint(s.q.Status, judged, s.q.AskedAgain, s.q.SessionEnded)
+	return s.q.Status == state.Pending || s.q.Late(now), version
+}
+
+func (s *served) unlock() {
+	if s.lock != nil {
+		s.lock.Unlock()
+		s.lock = nil
+	}
+}
+
+// forget takes a record out of the index that is gone, while no process waits for it.
+func (p *Poller) forget(s *served) {
+	if s.info == nil || s.typing.Load() {
+		return
+	}
+	if s.lock == nil {
+		lock, err := state.TryLock(s.File)
+		if err != nil {
+			return // with the next step
+		}
+		s.lock = lock
+	}
+	if err := state.Forget(p.Env, s.Path); err != nil {
+		p.logOnce(err, "record not forgotten")
+	}
+	s.unlock()
+	delete(p.index, s.File)
+}
+
+// sessions are the sessions of the user's state, by the thread of their reports.
+type sessions struct {
+	cache    state.Cache[state.Session]
+	all      []*state.Session
+	byThread map[string]*state.Session
+	read     time.Time
+	busy     sync.Map // ids of those whose summary is being worded
+}
+
+// scanSessions reads the sessions that changed, when the watch or a minute tells.
+func (p *Poller) scanSessions() {
+	folder := state.SessionsIn(p.user())
+	if !p.watch.in(folder.Dir) && p.now().Sub(p.people.read).Abs() < settledCheck {
+		return
+	}
+	names, err := folder.Names()
+	if err != nil {
+		p.logOnce(err, "sessions not read")
+	}
+	p.people.read, p.people.all, p.people.byThread = p.now(), nil, map[string]*state.Session{}
+	for _, name := range names {
+		s, err := p.people.cache.Load(filepath.Join(folder.Dir, name+".json"), false)
+		if err != nil || s == nil {
+			continue
+		}
+		if p.people.all = append(p.people.all, s); s.ThreadName != "" {
+			p.people.byThread[s.ThreadName] = s
+		}
+	}
+	p.people.cache.Tidy()
+}
+
+// watch tells of files that change in some folders, over one inotify instance. Where there is none to be had, the loop comes
+// again every two seconds.
+type watch struct {
+	changed chan struct{}
+	w       *fsnotify.Watcher
+
+	mu      sync.Mutex
+	files   map[string]bool // that changed since the last take
+	folders map[string]bool // that they are in, since the last in
+}
+
+func newWatch(log *state.Log) *watch {
+	w := &watch{changed: make(chan struct{}, 1), files: map[string]bool{}, folders: map[string]bool{}}
+	var err error
+	if w.w, err = fsnotify.NewWatcher(); err != nil {
+		log.Warn().Err(err).Msg("changes are looked for every two seconds")
+		w.w = nil
+		return w
+	}
+	go w.follow()
+	return w
+}
+
+func (w *watch) follow() {
+	for {
+		select {
+		case e, ok := <-w.w.Events:
+			if !ok {
+				return
+			}
+			name := filepath.Base(e.Name)
+			if e.Op == fsnotify.Chmod || strings.HasPrefix(name, ".") {
+				continue // a file that is being written gets its name with a rename
+			}
+			if filepath.Base(filepath.Dir(e.Name)) == "pollers" && filepath.Ext(name) != ".want" {
+				continue // our own heartbeat
+			}
+			w.mu.Lock()
+			w.files[e.Name], w.folders[filepath.Dir(e.Name)] = true, true
+			w.mu.Unlock()
+		case _, ok := <-w.w.Errors: // too many events at once
+			if !ok {
+				return
+			}
+		}
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (w *watch) works() bool { return w != nil && w.w != nil }
+
+// take returns the files that changed since the last take.
+func (w *watch) take() map[string]bool {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	files := w.files
+	w.files = map[string]bool{}
+	return files
+}
+
+// in says whether something in a folder changed since it was last asked.
+func (w *watch) in(dir string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := w.folders[dir]
+	delete(w.folders, dir)
+	return changed
+}
+
+func (w *watch) close() {
+	if w.works() {
+		_ = w.w.Close()
+	}
+}
+
+// cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
+// again with the next scan.
+func (p *Poller) cover() {
+	if !p.watch.works() {
+		return
+	}
+	want := map[string]bool{}
+	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
+		want[filepath.Join(p.user(), name)] = true
+	}
+	for _, s := range p.index {
+		want[filepath.Dir(s.Path)] = true
+		if !s.settled && s.q != nil {
+			want[byHandFolder(s.q)] = true
+		}
+	}
+	for _, dir := range p.Dirs {
+		want[dir] = true
+	}
+	on := map[string]bool{}
+	for _, dir := range p.watch.w.WatchList() { // without those that were removed
+		if on[dir] = true; !want[dir] {
+			_ = p.watch.w.Remove(dir)
+		}
+	}
+	for dir := range want {
+		if !on[dir] {
+			_ = p.watch.w.Add(dir)
+		}
+	}
+}
+
+// inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.
+func (p *Poller) inOrder() (all []*served) {
+	for _, s := range p.index {
+		all = append(all, s)
+	}
+	asked := func(s *served) time.Time {
+		if s.q != nil {
+			return s.q.AskedAt
+		}
+		return s.At
+	}
+	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(asked(a).Compare(asked(b)), strings.Compare(a.Path, b.Path)) })
+	return all
+}

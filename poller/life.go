@@ -1,0 +1,376 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+const (
+	// graceForHook is how long after its asking a question waits for its PermissionRequest hook.
+	graceForHook = 5 * time.Second
+	// graceForReply is how long after its asking a reply waits for a process that can deliver it: on a slow machine the
+	// PermissionRequest hook comes seconds after the poller posted, and takes over.
+	graceForReply = 15 * time.Second
+	// graceForSeen is how long after the answer was printed the PostToolUse hook may take, which knows what Claude was told.
+	graceForSeen = 10 * time.Second
+	// unreadGrace is how long after its time a question waits for a space that cannot be read.
+	unreadGrace = 5 * time.Minute
+	// mostMissed is how many rounds running a tmux session may be missing before its questions are given up.
+	mostMissed = 3
+	sweepEvery = time.Hour
+)
+
+// attendAll attends to every record of this environment. It returns when to come again, and whether something is left to be
+// done.
+func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
+	interval := p.interval()
+	due := p.now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
+	if due {
+		p.polled = p.now()
+		clear(p.gone)
+		p.findPanes(ctx)
+	}
+	if p.watch.in(state.OutboxIn(p.user()).Dir) {
+		p.sender.kick()
+	}
+	p.scanSessions()
+	for _, s := range p.inOrder() {
+		if ctx.Err() != nil {
+			break
+		}
+		if !s.mine(p) {
+			if !s.settled {
+				p.settle(s)
+			}
+			continue
+		}
+		if s.settled {
+			continue
+		}
+		p.safely("question", func() { next = sooner(next, p.attend(ctx, s, due)) })
+		next = sooner(next, p.hold(s))
+		busy = busy || p.busy(s)
+		p.settle(s)
+	}
+	if busy {
+		next = sooner(next, p.polled.Add(interval))
+	}
+	return next, busy
+}
+
+// attend does what is due for one record. It returns when to come again; zero for no time of its own.
+func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Time) {
+	switch {
+	case s.missing:
+		p.forget(s)
+		return time.Time{}
+	case s.Kind == state.OpenMessage || s.q == nil || s.typing.Load():
+		return time.Time{}
+	}
+	p.adopt(ctx, s)
+	next = p.closeOver(s, due)
+	if s.q.Status == state.Pending && due && p.takeByHand(s) {
+		next = sooner(next, p.now().Add(stillWritten))
+	}
+	next = sooner(next, p.judgeUnread(s))
+	next = sooner(next, p.post(s))
+	p.putOwed(s)
+	next = sooner(next, p.startTyping(ctx, s))
+	return next
+}
+
+// change updates a question, which stands in s afterwards. A failure is logged: the next step tries again.
+func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
+	changed := false
+	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		err := change(q)
+		changed = err == nil
+		return err
+	})
+	if err != nil {
+		if !errors.Is(err, state.ErrTransition) {
+			p.logOnce(err, what)
+		}
+		return false
+	}
+	s.q = q
+	return changed
+}
+
+// close ends a question; the note of it is owed in the same write.
+func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Question)) {
+	ended, err := state.CloseQuestion(s.Path, to, by, also)
+	if err != nil {
+		p.logOnce(err, "question not closed")
+		return
+	}
+	if ended {
+		p.Log.Info().Str("question", s.q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
+	}
+	if q, err := state.LoadQuestion(s.Path); err == nil {
+		s.q = q
+	}
+}
+
+// closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.
+func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
+	q, now := s.q, p.now()
+	if !q.Status.Open() {
+		return time.Time{}
+	}
+	if end := q.AskedAt.Add(state.MaxAge); !now.Before(end) {
+		p.close(s, state.Expired, "age", nil)
+		return time.Time{}
+	}
+	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
+		up, unread := p.timeUp(q)
+		if up {
+			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread) })
+			return time.Time{}
+		}
+		next = *at
+		if !now.Before(next) {
+			next = now.Add(time.Second)
+		}
+	}
+	if q.Status == state.Answered && q.Printed && q.PrintedAt != nil && !q.ToldSent {
+		at := q.PrintedAt.Add(graceForSeen)
+		if at.Sub(now) > 0 && at.Sub(now) <= graceForSeen {
+			return sooner(next, at)
+		}
+		p.change(s, "answer not told of", func(q *state.Question) error {
+			if q.Status != state.Answered || q.ToldSent {
+				return state.ErrUnchanged
+			}
+			q.ToldSent = true
+			q.Owe(state.NoteSent, "")
+			return nil
+		})
+	}
+	if !due {
+		return next
+	}
+	switch young := now.Sub(q.AskedAt).Abs() < graceForHook; {
+	case q.Mode == state.Thread:
+		if !young && !state.HasWaiter(p.Env, s.Path) {
+			p.close(s, state.Cancelled, "signal", nil)
+		}
+	case q.Mode != state.Deny && p.claudeGone(q): // in deny mode the session gets the reply when it is resumed
+		p.close(s, state.Cancelled, "claude_gone", nil)
+	case q.Mode == state.Inject:
+		p.countMissed(s)
+	}
+	return next
+}
+
+// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one look at its process.
+func (p *Poller) claudeGone(q *state.Question) bool {
+	if q.ClaudePID <= 1 {
+		return false
+	}
+	key := fmt.Sprint(q.ClaudePID, " ", q.ClaudeStart)
+	gone, known := p.gone[key]
+	if !known {
+		gone = inject.Gone(q.ClaudePID, q.ClaudeStart)
+		p.gone[key] = gone
+	}
+	return gone
+}
+
+// countMissed gives a question up whose tmux session is missing three rounds running: it can be gone for a moment.
+func (p *Poller) countMissed(s *served) {
+	gone, known := p.paneGone(s)
+	if !known || !gone && s.q.TmuxMissed == 0 {
+		return
+	}
+	p.change(s, "tmux session not counted", func(q *state.Question) error {
+		if q.TmuxMissed++; !gone {
+			q.TmuxMissed = 0
+		}
+		return nil
+	})
+	if s.q.TmuxMissed >= mostMissed {
+		p.close(s, state.Abandoned, "tmux_gone", nil)
+	}
+}
+
+// timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
+// there may have been a reply.
+func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
+	end, now := *q.TimesOutAt, p.now()
+	if now.Before(end) {
+		return false, false
+	}
+	if q.Chat == "" || !q.MessageSent && q.Mode != state.Thread {
+		return true, false
+	}
+	if r := p.readers[q.Chat]; r != nil && r.readAfter(end) {
+		return !q.Unread() || now.Sub(end) > unreadGrace, q.Unread()
+	}
+	return now.Sub(end) > unreadGrace, true
+}
+
+// choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
+// what the person did answer stays.
+func choose(q *state.Question, unread bool) {
+	if q.TimeoutPolicy != state.Recommended || unread || q.Mode != state.Deny {
+		return
+	}
+	q.Answers = map[string]string{}
+	for i, prompt := range q.Questions {
+		a := q.Partial[i]
+		if a.Empty() {
+			a = recommended(prompt)
+		}
+		if !a.Empty() {
+			q.Answers[prompt.Question] = a.Value()
+		}
+	}
+	q.ResolvedBy = "policy"
+}
+
+// recommended is the answer that Claude itself recommends: the options that say so, else the first. A question with a single
+// choice gets one.
+func recommended(prompt state.Prompt) (a state.Answer) {
+	for _, o := range prompt.Options {
+		says := strings.ToLower(o.Label + " " + o.Description)
+		if strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]") {
+			if a.Labels = append(a.Labels, o.Label); !prompt.MultiSelect {
+				return a
+			}
+		}
+	}
+	if len(a.Labels) == 0 && len(prompt.Options) > 0 {
+		a.Labels = []string{prompt.Options[0].Label}
+	}
+	return a
+}
+
+// post puts a question into the outbox when it is due. It returns when to come again.
+func (p *Poller) post(s *served) (again time.Time) {
+	q := s.q
+	if q.Status != state.Pending || q.MessageSent || s.put || q.Mode == state.Thread {
+		return time.Time{}
+	}
+	young := p.now().Sub(q.AskedAt).Abs() < graceForHook
+	if q.Mode == state.Native && young && !state.HasWaiter(p.Env, s.Path) {
+		return p.now().Add(250 * time.Millisecond) // its hook may just be starting
+	}
+	if err := p.putQuestion(q, s.Open); err != nil {
+		p.logOnce(err, "question not put into the outbox")
+		return p.now().Add(time.Second)
+	}
+	s.put = true
+	p.sender.kick()
+	return time.Time{}
+}
+
+// putOwed puts the notes that a question's thread is owed, and strikes them off. A thread that a process waits in gets none.
+func (p *Poller) putOwed(s *served) {
+	q := s.q
+	if len(q.Owes) == 0 {
+		return
+	}
+	var told []state.Owed
+	for _, owed := range q.Owes {
+		done, err := q.Mode == state.Thread, error(nil)
+		if !done {
+			done, err = p.putNote(q, s.Open, owed)
+		}
+		if err != nil {
+			p.logOnce(err, "note not put into the outbox")
+		}
+		if done {
+			told = append(told, owed)
+		}
+	}
+	if len(told) == 0 {
+		return
+	}
+	p.sender.kick()
+	p.change(s, "notes not struck off", func(q *state.Question) error {
+		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
+		return nil
+	})
+}
+
+// busy says whether a poller is needed for a record.
+func (p *Poller) busy(s *served) bool {
+	q := s.q
+	switch {
+	case q == nil || s.settled:
+		return false
+	case s.typing.Load() || len(q.Owes) > 0 || q.Status == state.Pending:
+		return true
+	case q.Status == state.Answered && q.Printed:
+		return !q.ToldSent && q.PrintedAt != nil
+	case q.Status == state.Answered && q.Mode != state.Deny:
+		return p.typable(s) && !spoiled(q) || state.HasWaiter(p.Env, s.Path)
+	}
+	return q.Late(p.now()) && state.HasWaiter(p.Env, s.Path)
+}
+
+// summarise has the summaries put that sessions of this environment owe.
+func (p *Poller) summarise(ctx context.Context) {
+	for _, one := range p.people.all {
+		if one.OwesSummary.IsZero() || one.Env != p.environment {
+			continue
+		}
+		if _, busy := p.people.busy.LoadOrStore(one.ID+one.OwesSummary.String(), true); busy {
+			continue // also one that failed: it is not tried with every step
+		}
+		p.beside("summary", func() {
+			if err := p.putSummary(ctx, one); err != nil {
+				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
+				return
+			}
+			p.sender.kick()
+		})
+	}
+}
+
+// sweep removes what is old: with the first step, and once an hour.
+func (p *Poller) sweep() {
+	now := p.now()
+	if now.Sub(p.swept).Abs() < sweepEvery || p.Once {
+		return
+	}
+	p.swept = now
+	p.people.busy.Clear() // a summary that failed is tried again
+	state.OutboxIn(p.user()).Sweep(p.Env, now)
+	state.SessionsIn(p.user()).Sweep(now)
+	for _, s := range p.index {
+		p.safely("sweep", func() { p.sweepOne(s, now) })
+	}
+}
+
+func (p *Poller) sweepOne(s *served, now time.Time) {
+	if s.info == nil || s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
+		return
+	}
+	if s.missing {
+		if !s.mine(p) && now.Sub(s.At) > state.MaxAge {
+			p.forget(s)
+		}
+		return
+	}
+	state.Folder[state.Question]{Dir: filepath.Dir(s.Path)}.SweepTemporary(now)
+	age := now.Sub(s.q.AskedAt)
+	if !s.mine(p) && age > state.MaxAge+expireOthers && !s.q.Closed() {
+		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
+	}
+	if s.q.Closed() && age > state.MaxAge && (s.settled || age > state.MaxAge+expireOthers) {
+		s.unlock()
+		if err := state.RemoveQuestion(p.Env, s.q); err != nil {
+			p.logOnce(err, "question not removed")
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package poller
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// agent puts an openclaw into a folder of the office's that does what a shell script says, and logs its arguments.
+func (o *office) agent(script string) (program string) {
+	o.t.Helper()
+	dir := filepath.Join(o.env["HOME"], "bin")
+	program = filepath.Join(dir, "openclaw")
+	text := "#!/bin/sh\nfor a; do echo \"$a\"; done >>" + dir + "/args\nenv >" + dir + "/env\npwd >" + dir + "/pwd\n" + script + "\n"
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		o.t.Fatal(err)
+	}
+	return program
+}
+
+func (o *office) told(name string) string {
+	b, _ := os.ReadFile(filepath.Join(o.env["HOME"], "bin", name))
+	return string(b)
+}
+
+func (o *office) wake(program, text string, also ...func(*state.Message)) *state.Message {
+	o.t.Helper()
+	m := &state.Message{
+		ID: messageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
+		Wake: &state.Wake{
+			Program: program, Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
+			Path: "/usr/bin:/bin:relative",
+		},
+	}
+	for _, f := range also {
+		f(m)
+	}
+	m, _, err := state.OutboxIn(o.user()).Put(o.Env, m, 0)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return m
+}
+
+func TestAgentIsTold(t *testing.T) {
+	t.Setenv("GCHAT_ALLOWED_USERS", "users/secret")
+	o := newOffice(t)
+	program := o.agent("echo done")
+	first := o.wake(program, "one two")
+	answered := o.wake(program, "three", func(m *state.Message) { m.Wake.Reply = true })
+	o.newSender().pass(t.Context())
+	if first, answered = o.reread(first), o.reread(answered); first.SentAt.IsZero() || first.Answer != "" || answered.Answer != "done\n" {
+		t.Errorf("answers %q and %q", first.Answer, answered.Answer)
+	}
+	want := "agent\n--session-id\nboss\n--message\none two\nagent\n--session-id\nboss\n--message\nthree\n"
+	if got := o.told("args"); got != want {
+		t.Errorf("told %q", got)
+	}
+	if env := o.told("env"); strings.Contains(env, "secret") || !strings.Contains(env, "PATH=/usr/bin:/bin:"+filepath.Dir(program)) {
+		t.Errorf("openclaw's environment: %s", env)
+	}
+	if pwd := strings.TrimSpace(o.told("pwd")); pwd != o.env["HOME"] {
+		t.Errorf("it works in %s", pwd)
+	}
+}
+
+func TestLongMessageGoesByFile(t *testing.T) {
+	o := newOffice(t)
+	program := o.agent(`while [ "$1" != --message-file ]; do shift; done; cat "$2"`)
+	m := o.wake(program, strings.Repeat("long ", 20_000), func(m *state.Message) { m.Wake.Reply = true })
+	o.newSender().pass(t.Context())
+	if m = o.reread(m); m.Answer != strings.Repeat("long ", 20_000) {
+		t.Errorf("the agent got %d bytes", len(m.Answer))
+	}
+	left, err := filepath.Glob(filepath.Join(o.user(), "outbox", "*.txt"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+func TestAgentThatFails(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		sent         bool
+		why          string
+		pauses       []time.Duration
+	}{
+		{"says nothing", `echo "⚠️ Agent couldn't generate a response"; exit 1`, true, "", nil},
+		{"its turn fails", `echo '{"runId": 1}'; exit 1`, false, "its turn failed", []time.Duration{5 * time.Second, 15 * time.Second, time.Minute}},
+		{"gateway down", `echo "connection refused" >&2; exit 1`, false, "connection refused", []time.Duration{5 * time.Second}},
+		{"leaves a child", `sleep 5 & exit 0`, true, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOffice(t)
+			s := o.newSender()
+			m := o.wake(o.agent(c.script), "hello")
+			behind := o.wake(o.agent(c.script), "behind")
+			for _, want := range append(c.pauses, 0) {
+				next := s.pass(t.Context())
+				if m = o.reread(m); !strings.Contains(m.LastError, c.why) || m.Final() != c.sent {
+					t.Errorf("last error %q, final %v", m.LastError, m.Final())
+				}
+				if want == 0 {
+					break
+				}
+				if got := next.Sub(o.time()).Round(time.Second); got != want {
+					t.Errorf("next in %v, want %v", got, want)
+				}
+				o.later(want)
+			}
+			if strings.Contains(o.told("args"), "behind") != c.sent || o.reread(behind).Final() != c.sent {
+				t.Error("the messages of one agent keep no order")
+			}
+		})
+	}
+}
+
+func TestAgentThatNeverTakesItIsGivenUp(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	m := o.wake(o.agent("exit 1"), "hello")
+	for range failingTurns + 2 {
+		s.pass(t.Context())
+		o.later(5 * time.Minute)
+	}
+	if m = o.reread(m); m.SetAside != "" {
+		t.Errorf("set aside after %d tries: %s", m.Tries, m.SetAside)
+	}
+	o.later(oldWake)
+	s.pass(t.Context())
+	if m = o.reread(m); m.SetAside == "" {
+		t.Error("it is tried for ever")
+	}
+}
+
+func TestOpenClawIsFoundWhenItIsInstalledLater(t *testing.T) {
+	o := newOffice(t)
+	o.env["PATH"] = filepath.Join(o.env["HOME"], "bin")
+	m := o.wake("", "hello")
+	if slices.ContainsFunc(elsewhere, func(dir string) bool { _, err := os.Stat(filepath.Join(dir, "openclaw")); return err == nil }) {
+		t.Skip("this machine has an openclaw")
+	}
+	s := o.newSender()
+	s.pass(t.Context())
+	if m = o.reread(m); !strings.Contains(m.LastError, "not in PATH") {
+		t.Errorf("last error %q", m.LastError)
+	}
+	o.agent("")
+	o.later(5 * time.Second)
+	s.pass(t.Context())
+	if m = o.reread(m); m.SentAt.IsZero() {
+		t.Errorf("not sent: %s", m.LastError)
+	}
+}

@@ -1,0 +1,389 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// desk is a machine with folders of its own, and a space that its pollers talk to over HTTP.
+type desk struct {
+	t     testing.TB
+	dir   string
+	vars  map[string]string
+	space *space.Space
+	lists atomic.Int64 // list requests that came
+	fail  atomic.Int64 // the status that every list is answered with; 0 for none
+	skew  atomic.Int64 // added to the space's clock, nanoseconds
+	n     int
+}
+
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: t.TempDir()}
+	var err error
+	if d.space, err = space.Open(space.Options{Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
+		t.Fatal(err)
+	}
+	inner := d.space.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
+			d.lists.Add(1)
+			if code := d.fail.Load(); code != 0 {
+				http.Error(w, `{"error":{"code":503}}`, int(code))
+				return
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { server.Close(); d.space.Close() })
+	d.vars = map[string]string{
+		"HOME": d.dir, "PATH": os.Getenv("PATH"), "TMUX_TMPDIR": d.dir, "GCHAT_ALLOWED_USERS": space.Human + ",users/1",
+		"GOOGLE_CHAT_WEBHOOK_URL": d.space.WebhookURL(server.URL), "GCHAT_POLLER_INTERVAL": "1s",
+	}
+	return d
+}
+
+func (d *desk) env(name string) string { return d.vars[name] }
+
+// poller is one that takes its steps when the test says so.
+func (d *desk) poller(dirs ...string) *Poller {
+	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
+	ctx, cancel := context.WithCancel(context.Background())
+	d.t.Cleanup(func() { cancel(); p.working.Wait(); <-p.sender.ended })
+	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
+	d.t.Cleanup(p.watch.close)
+	return p
+}
+
+// ask writes a question down as a hook does, changed by as.
+func (d *desk) ask(as func(*state.Question)) *state.Question {
+	d.t.Helper()
+	q := d.record(as)
+	if err := state.AnnounceQuestion(d.env, q); err != nil {
+		d.t.Fatal(err)
+	}
+	return q
+}
+
+// record is ask without a place in the index.
+func (d *desk) record(as func(*state.Question)) *state.Question {
+	d.t.Helper()
+	d.n++
+	q := &state.Question{
+		QuestionID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", d.n), SessionID: fmt.Sprintf("s-%d", d.n), SessionName: fmt.Sprintf("shop %d", d.n),
+		AskedAt: time.Now().UTC(), Status: state.Pending, Mode: state.Inject, ProjectDir: filepath.Join(d.dir, "shop"),
+		Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "One"}, {Label: "Two"}}, OptionCount: 2}},
+	}
+	q.ThreadKey = state.ThreadKey(q.QuestionID)
+	if as != nil {
+		as(q)
+	}
+	q, err := state.QuestionsIn(filepath.Join(d.dir, "shop", ".claude", "state")).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return q
+}
+
+// posted has a question's message in the space already.
+func (d *desk) posted(q *state.Question) {
+	name := space.Name + "/threads/" + q.QuestionID[:8]
+	at := q.AskedAt
+	q.MessageSent, q.ThreadName, q.MessageName = true, name, space.Name+"/messages/"+q.QuestionID[:8]
+	q.Space, q.PostedAt = space.Name, &at
+	q.Chat = strings.TrimPrefix(d.vars["GOOGLE_CHAT_WEBHOOK_URL"], "http://")
+	q.Chat, _, _ = strings.Cut(q.Chat, "/")
+	q.Chat += "/" + space.Name
+}
+
+func (d *desk) load(q *state.Question) *state.Question {
+	d.t.Helper()
+	q, err := state.LoadQuestion(q.Path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return q
+}
+
+func (d *desk) change(q *state.Question, change func(*state.Question)) *state.Question {
+	d.t.Helper()
+	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return q
+}
+
+// reply has a person write into a question's thread; "" is the person of the page.
+func (d *desk) reply(thread, sender, text string) *chatapi.Message {
+	d.t.Helper()
+	var from *chatapi.User
+	if sender != "" {
+		from = &chatapi.User{Name: sender, Type: "HUMAN"}
+	}
+	m, err := d.space.Say(from, thread, text)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return m
+}
+
+// await waits until a question is as wanted.
+func (d *desk) await(q *state.Question, what string, done func(*state.Question) bool) *state.Question {
+	d.t.Helper()
+	var is *state.Question
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if is, err = state.LoadQuestion(q.Path); err == nil && done(is) {
+			return is
+		}
+	}
+	d.t.Fatalf("%s: not in time: %s, %+v", what, is.Status, is.Replies)
+	return nil
+}
+
+// run runs a poller until the test ends; it returns what ends it before, and waits.
+func (d *desk) run(o Options) (end func() error) {
+	o.Env, o.Log = d.env, state.NewLog(d.env, "test")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	over := false
+	end = func() error {
+		cancel()
+		if over {
+			return nil
+		}
+		over = true
+		return <-ended
+	}
+	d.t.Cleanup(func() { _ = end() })
+	return end
+}
+
+// notes are what the outbox was given about a question.
+func (d *desk) notes(q *state.Question) (about []string) {
+	all, _ := state.OutboxIn(state.UserState(d.env)).All()
+	for _, m := range all {
+		if m.Note != nil && m.Question == q.Path {
+			about = append(about, m.Note.About)
+		}
+	}
+	return about
+}
+
+// lines are those of the log that hold the words.
+func (d *desk) lines(words string) (lines []string) {
+	raw, _ := os.ReadFile(state.LogPath(d.env))
+	for line := range strings.Lines(string(raw)) {
+		if strings.Contains(line, words) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestAQuestionIsPostedReadAndAnsweredToItsHook(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { q.Mode = state.Native })
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	d.run(Options{})
+	is := d.await(q, "posted", func(q *state.Question) bool { return q.MessageSent })
+	answered := make(chan *state.Question, 1)
+	go func() {
+		q, _ := state.Await(t.Context(), d.env, "", q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
+		answered <- q
+	}()
+	d.reply(is.ThreadName, "users/2", "1")
+	d.reply(is.ThreadName, "", "2 - soon")
+	is = <-answered
+	if is.Answers["Which?"] != "Two" || is.Notes["Which?"] != "soon" || is.AnsweredBy != space.Human {
+		t.Errorf("answered %v, %v by %s", is.Answers, is.Notes, is.AnsweredBy)
+	}
+	is = d.await(q, "refused", func(q *state.Question) bool { return len(q.Owes) == 0 })
+	if is.Replies[0].Verdict != state.Refused || strings.Join(d.notes(q), " ") != state.NoteRefused {
+		t.Errorf("%+v, notes %q", is.Replies, d.notes(q))
+	}
+	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil { // as the PostToolUse hook does
+		t.Fatal(err)
+	}
+	d.await(q, "told", func(q *state.Question) bool { return len(q.Owes) == 0 })
+	if got := d.notes(q); len(got) != 2 || got[1] != state.NoteClosed {
+		t.Errorf("notes %q", got)
+	}
+}
+
+// A checkout can bring a question. It is nothing to the poller: no hook of ours announced it.
+func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
+	d := newDesk(t)
+	planted := d.record(func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%0", "/tmp/x" })
+	d.ask(nil)
+	p := d.poller()
+	p.round(t.Context())
+	for _, s := range p.index {
+		if s.Path == planted.Path {
+			t.Error("it is served")
+		}
+	}
+	if d.load(planted).MessageSent {
+		t.Error("it was posted")
+	}
+	named := d.poller(filepath.Dir(planted.Path))
+	named.round(t.Context())
+	if len(named.index) != 2 {
+		t.Errorf("of a folder that a person named, %d questions are served", len(named.index))
+	}
+}
+
+// A question of another environment is neither posted nor judged, but its replies are stored.
+func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
+	d := newDesk(t)
+	mine := d.ask(d.posted)
+	d.vars["GCHAT_ALLOWED_USERS"] += ",users/3"
+	theirs := d.ask(d.posted)
+	unposted := d.ask(nil)
+	d.vars["GCHAT_ALLOWED_USERS"] = space.Human
+	mine = d.change(mine, func(q *state.Question) {})
+	if err := state.Forget(d.env, mine.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := state.AnnounceQuestion(d.env, mine); err != nil {
+		t.Fatal(err)
+	}
+	m := d.thread(theirs)
+	p := d.poller()
+	p.round(t.Context())
+	for chat, v := range p.views() {
+		if err := p.readerOf(chat).listOnce(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.round(t.Context())
+	is := d.load(theirs)
+	if is.Reply(m.Name) == nil || is.Reply(m.Name).Verdict != state.Unread {
+		t.Errorf("replies %+v", is.Replies)
+	}
+	if d.load(unposted).MessageSent {
+		t.Error("another environment's question was posted")
+	}
+}
+
+// thread gives a question a thread in the space, with a reply of the page's person, and returns that.
+func (d *desk) thread(q *state.Question) *chatapi.Message {
+	d.t.Helper()
+	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a question")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, m.CreateTime)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.change(q, func(q *state.Question) { q.ThreadName, q.MessageName, q.PostedAt = m.Thread.Name, m.Name, &at })
+	return d.reply(m.Thread.Name, "", "2")
+}
+
+func TestOnePollerAnEnvironment(t *testing.T) {
+	d := newDesk(t)
+	end := d.run(Options{})
+	d.await(d.ask(nil), "posted", func(q *state.Question) bool { return q.MessageSent })
+	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test")}); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("a second one: %v", err)
+	}
+	stop := d.run(Options{Daemon: true}) // the detached one yields
+	for state.DaemonPID(state.UserState(d.env)) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	d.await(d.ask(nil), "posted by the daemon", func(q *state.Question) bool { return q.MessageSent })
+	if err := end(); err != nil {
+		t.Errorf("the one that yielded: %v", err)
+	}
+	runs := (*DaemonRuns)(nil)
+	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); !errors.As(err, &runs) || runs.PID != os.Getpid() {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if state.DaemonPID(state.UserState(d.env)) != os.Getpid() {
+		t.Error("no pid file")
+	}
+	if err := stop(); err != nil || state.PollerRuns(d.env) {
+		t.Errorf("after its end: %v", err)
+	}
+	if state.DaemonPID(state.UserState(d.env)) != 0 {
+		t.Error("the pid file stays")
+	}
+}
+
+// With nothing open, no request is made, and the space is listed once a cycle for all that is.
+func TestOneListForAllQuestions(t *testing.T) {
+	d := newDesk(t)
+	d.vars["GCHAT_POLLER_INTERVAL"] = "100ms"
+	var qs []*state.Question
+	for range 5 {
+		qs = append(qs, d.ask(d.posted))
+	}
+	d.run(Options{})
+	m := d.thread(qs[4])
+	before := d.lists.Load()
+	d.await(qs[4], "read", func(q *state.Question) bool { return q.Reply(m.Name) != nil })
+	if n := d.lists.Load() - before; n > 4 {
+		t.Errorf("%d lists", n)
+	}
+	for _, q := range qs {
+		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
+			t.Fatal(err)
+		}
+		d.await(q, "told", func(q *state.Question) bool { return len(q.Owes) == 0 })
+	}
+	quiet := d.lists.Load()
+	next := d.ask(nil) // a later step of the loop
+	d.await(next, "posted", func(q *state.Question) bool { return q.MessageSent })
+	if n := d.lists.Load() - quiet; n > 2 {
+		t.Errorf("%d lists with nothing open", n)
+	}
+}
+
+func TestOnceDoesOneRound(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	m := d.thread(q)
+	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err != nil {
+		t.Fatal(err)
+	}
+	if is := d.load(q); is.Reply(m.Name) == nil || is.Status != state.Answered {
+		t.Errorf("%s, %+v", is.Status, is.Replies)
+	}
+	d.fail.Store(http.StatusForbidden)
+	d.ask(d.posted)
+	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Once: true}); err == nil {
+		t.Error("what keeps it from reading is not returned")
+	}
+}
+
+func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
+	d := newDesk(t)
+	p := d.poller()
+	p.safely("test", func() { panic("a bug") })
+	p.beside("test", func() { panic("another") })
+	p.working.Wait()
+	if len(d.lines("a bug in gchat-hooks")) != 2 {
+		t.Error("the log does not say so")
+	}
+}

@@ -1,0 +1,237 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// questionKey is the key of the message that holds a question's text.
+func questionKey(q *state.Question) string { return "question-" + q.QuestionID }
+
+// putQuestion puts the message that holds a question's text, once.
+func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
+	if q.MessageSent {
+		return nil
+	}
+	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
+		ID: messageID("question", q.QuestionID), Key: questionKey(q), Kind: state.MessageQuestion, Question: q.Path,
+		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(), ThreadKey: q.ThreadKey, Urgent: true,
+		CreatedAt: p.now().UTC(),
+	}, state.MaxAge)
+	return err
+}
+
+// questionMessage is the message that holds a question's text; nil when there is none: it was not put yet, was sent some time
+// ago, or was dropped.
+func (p *Poller) questionMessage(q *state.Question) (*state.Message, error) {
+	return state.OutboxIn(p.user()).ByKey(questionKey(q))
+}
+
+// putNote puts a note that a question's thread is owed. done says that the question owes it no more: it is in the outbox, or
+// there is no thread that it could be told in. Until the question's own message is sent or dropped, it is not done.
+func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (done bool, err error) {
+	if !q.MessageSent {
+		m, err := p.questionMessage(q)
+		if err != nil || m == nil {
+			return err == nil && q.Closed(), err
+		}
+		return m.SetAside != "", nil
+	}
+	text := gchat.NoteText(q, owed)
+	if text == "" {
+		return true, nil
+	}
+	about := owed.About
+	if about == state.NoteClosed {
+		about += " " + string(q.Status) // one that timed out can be answered later
+	}
+	id := messageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
+	_, _, err = state.OutboxIn(p.user()).Put(p.Env, &state.Message{
+		ID: id, Key: id, Kind: state.MessageNote, Question: q.Path, Note: &owed, Parts: []string{text},
+		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(),
+		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.now().UTC(),
+	}, state.MaxAge)
+	return err == nil, err
+}
+
+// putNobody tells the thread of a session's reports, once for a person's message, that no process waits for a reply there.
+func (p *Poller) putNobody(one *state.Session, messageName string) error {
+	id := messageID("nobody", messageName)
+	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
+		ID: id, Key: id, Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
+		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
+		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
+	}, state.MaxAge)
+	return err
+}
+
+// putReport puts a report of a session, as the rules of its project have it.
+func (p *Poller) putReport(one *state.Session, r state.Report, key string) error {
+	m := &state.Message{
+		ID: messageID("report", key), Key: key, Kind: state.MessageReport, Report: &r, ProjectDir: one.ProjectDir,
+		Trusted: one.Trusted, SessionID: one.ID, ThreadKey: "session-" + one.ID, Urgent: r.Type.Urgent(), CreatedAt: p.now().UTC(),
+	}
+	if !p.config(one.ProjectDir, one.Trusted).Schedule(m, "", p.now()) {
+		return nil
+	}
+	_, _, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
+	return err
+}
+
+// putSummary puts the summary that a session's thread is owed. An end after the last summary brings another one only when
+// there were more turns.
+func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
+	owed, turns := one.OwesSummary, one.ToldTurns
+	if owed.IsZero() {
+		return nil
+	}
+	if p.Summary != nil {
+		r, n, err := p.Summary(ctx, one)
+		switch {
+		case err != nil:
+			p.Log.Error().Err(err).Str("session", one.Name).Msg("session not summed up")
+		case r.Text != "" && (one.ToldSummary.IsZero() || n > one.ToldTurns):
+			if err := p.putReport(one, r, "summary-"+one.ID+"-"+owed.UTC().Format(time.RFC3339Nano)); err != nil {
+				return err
+			}
+			turns = n
+		}
+	}
+	_, err := state.SessionsIn(p.user()).Change(one.ID, func(one *state.Session) error {
+		one.ToldSummary, one.ToldTurns = owed, turns
+		if one.OwesSummary.Equal(owed) {
+			one.OwesSummary = time.Time{}
+		}
+		return nil
+	})
+	return err
+}
+
+// word gives a message its texts before it is sent for the first time: later ones would be another message. end, where it is
+// set, says why the message is not sent now.
+func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (worded *state.Message, end *step) {
+	if !m.TriedAt.IsZero() || m.PartsSent > 0 {
+		return m, nil
+	}
+	one := *m
+	if one.ID == "" {
+		one.ID = messageID(string(m.Kind), m.Key, m.Path)
+	}
+	switch {
+	case m.Kind == state.MessageQuestion:
+		if end := s.wordQuestion(ctx, &one, way); end != nil {
+			return nil, end
+		}
+	case m.Digest:
+		s.wordDigest(&one)
+	case m.Report != nil:
+		one.Parts = gchat.ReportTexts(*m.Report)
+	}
+	if len(one.Parts) == 0 {
+		return nil, s.drop(m)
+	}
+	return &one, nil
+}
+
+// drop removes a message that was never tried, and has nothing to say any more.
+func (s *sender) drop(m *state.Message) *step {
+	if err := s.box.Drop(s.Env, m); err != nil {
+		out := s.written(m, err)
+		return &out
+	}
+	return &step{}
+}
+
+// wordQuestion words a question, unless it is over, or a reply to it could not be used.
+func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) *step {
+	q, err := state.LoadQuestion(m.Question)
+	var corrupt *state.Corrupt
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt):
+		return s.drop(m)
+	case err != nil:
+		out := s.written(m, err)
+		return &out
+	case q.Status != state.Pending:
+		return s.drop(m)
+	}
+	m.ID, m.ThreadKey = messageID("question", q.QuestionID), q.ThreadKey
+	if q.Mode == state.Deny {
+		if err := s.Replyable(ctx, m.ProjectDir, m.Trusted); err != nil {
+			out := s.setAside(m, s.Log.Clean(err.Error()))
+			return &out
+		}
+	}
+	if way.err == nil {
+		q = s.reword(ctx, way.cfg, q)
+	}
+	m.Parts = []string{gchat.QuestionText(q)}
+	return nil
+}
+
+// reword has a model reword the question's text, where the configuration wants that. Whatever fails leaves it to Claude's own
+// words.
+func (p *Poller) reword(ctx context.Context, cfg *state.Config, q *state.Question) *state.Question {
+	if cfg.Format != "haiku" || q.Wording != nil || q.FormatTried {
+		return q
+	}
+	p.Log.Hide(cfg.AnthropicKey)
+	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
+	if err != nil {
+		p.Log.Warn().Str("question", q.QuestionID).Str("error", p.Log.Clean(err.Error())).
+			Msg("not worded by the model: Claude's own words are used")
+	}
+	if w.InputTokens+w.OutputTokens > 0 { // a wording of no use costs, too
+		p.Log.Info().Str("question", q.QuestionID).Str("model", w.Model).Int64("input_tokens", w.InputTokens).
+			Int64("output_tokens", w.OutputTokens).Float64("usd", w.USD()).Msg("a model was asked for a wording")
+	}
+	after, uerr := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		q.FormatUSD += w.USD()
+		q.Wording, q.FormatTried = w.Texts, err != nil // it is not paid for again with the next try to post
+		return nil
+	})
+	if uerr != nil {
+		p.Log.Error().Err(uerr).Str("question", q.QuestionID).Msg("wording not written down")
+		return q
+	}
+	return after
+}
+
+// longestDigest bounds the texts that go in one digest, in bytes.
+const longestDigest = 8 * gchat.MaxText
+
+// wordDigest makes one message of all that were held back until now, of the same project and to the same place.
+func (s *sender) wordDigest(m *state.Message) {
+	texts, size := []string{wholeText(m)}, len(wholeText(m))
+	m.With = nil
+	waiting, _ := s.box.Waiting()
+	for _, other := range waiting {
+		alike := other.Digest && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
+		untried := other.TriedAt.IsZero() && len(other.With) == 0 && other.PartsSent == 0
+		if !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
+			continue
+		}
+		text := wholeText(other)
+		if size += len(text); size > longestDigest {
+			break
+		}
+		texts = append(texts, text)
+		m.With = append(m.With, strings.TrimSuffix(filepath.Base(other.Path), ".json"))
+	}
+	m.Parts = gchat.Digest(texts, len(texts))
+}
+
+// wholeText is a report's text, however long it is.
+func wholeText(m *state.Message) string {
+	if m.Report == nil {
+		return strings.Join(m.Parts, "\n\n") // of an earlier version
+	}
+	return gchat.ReportWhole(*m.Report)
+}

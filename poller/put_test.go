@@ -1,0 +1,270 @@
+package poller
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+func (o *office) load(q *state.Question) *state.Question {
+	o.t.Helper()
+	q, err := state.LoadQuestion(q.Path)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return q
+}
+
+func TestQuestionGetsItsReceipt(t *testing.T) {
+	o := newOffice(t)
+	q := o.question()
+	if err := o.putQuestion(q, &state.Open{}); err != nil { // twice is once
+		t.Fatal(err)
+	}
+	o.newSender().pass(t.Context())
+	all := o.space.Messages()
+	if len(all) != 1 || !strings.Contains(all[0].Text, "Which?") {
+		t.Fatalf("in the space: %q", o.texts())
+	}
+	q = o.load(q)
+	if !q.MessageSent || q.MessageName != all[0].Name || q.ThreadName != all[0].Thread.Name || q.Space != "spaces/local" ||
+		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
+		t.Errorf("the question knows %+v", q)
+	}
+	if m, err := o.questionMessage(q); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
+		t.Errorf("its message knows %+v, %v", m, err)
+	}
+}
+
+func TestQuestionSaysWhyItIsNotPosted(t *testing.T) {
+	o := newOffice(t)
+	o.answers(refuse(403, "PERMISSION_DENIED", "no"))
+	q := o.question()
+	s := o.newSender()
+	s.pass(t.Context())
+	if q = o.load(q); !strings.Contains(q.PostError, "403") {
+		t.Errorf("post error %q", q.PostError)
+	}
+	o.answers(nil)
+	o.later(time.Minute)
+	s.pass(t.Context())
+	if q = o.load(q); q.PostError != "" || !q.MessageSent {
+		t.Errorf("post error %q, sent %v", q.PostError, q.MessageSent)
+	}
+}
+
+func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(string, http.ResponseWriter, func()) bool
+		posts int
+	}{
+		"never tried":          {refuse(429, "RESOURCE_EXHAUSTED", "slow"), 0},
+		"it may be there":      {refuse(503, "UNAVAILABLE", "sorry"), 1},
+		"it is, and cut after": {cut, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			q := o.question()
+			o.answers(c.fault)
+			s := o.newSender()
+			s.pass(t.Context())
+			if ended, err := state.CloseQuestion(q.Path, state.Cancelled, "signal", nil); !ended || err != nil {
+				t.Fatal(ended, err)
+			}
+			owed := o.load(q).Owes[0]
+			if done, err := o.putNote(o.load(q), &state.Open{}, owed); done || err != nil {
+				t.Errorf("the note is struck off before its question's message is settled: %v, %v", done, err)
+			}
+			o.answers(nil)
+			o.later(time.Minute)
+			s.pass(t.Context())
+			if done, err := o.putNote(o.load(q), &state.Open{}, owed); !done || err != nil {
+				t.Errorf("the note is not struck off: %v, %v", done, err)
+			}
+			s.pass(t.Context())
+			all := o.space.Messages()
+			if len(all) != 2*c.posts {
+				t.Fatalf("in the space: %q", o.texts())
+			}
+			if c.posts > 0 && (!strings.HasPrefix(all[1].Text, "[Cancelled] shop") || all[1].Thread.Name != all[0].Thread.Name) {
+				t.Errorf("the thread is told %q", all[1].Text)
+			}
+		})
+	}
+}
+
+func TestNoteIsToldOnce(t *testing.T) {
+	o := newOffice(t)
+	q := o.question()
+	s := o.newSender()
+	s.pass(t.Context())
+	q = o.load(q)
+	for _, owed := range []state.Owed{{About: state.NoteUnwaited}, {About: state.NoteUnwaited}, {About: "unknown"}} {
+		if done, err := o.putNote(q, &state.Open{}, owed); !done || err != nil {
+			t.Errorf("%+v: %v, %v", owed, done, err)
+		}
+	}
+	s.pass(t.Context())
+	if all := o.texts(); len(all) != 2 || !strings.HasPrefix(all[1], "[Not read] No hook") {
+		t.Errorf("in the space: %q", all)
+	}
+}
+
+// TestDenyQuestionThatNoReplyCouldAnswer goes to the terminal at once.
+func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*office)
+		why    string
+	}{
+		"a reply can be used": {func(*office) {}, ""},
+		"nobody may answer":   {func(o *office) { o.env["GCHAT_ALLOWED_USERS"] = "" }, "nobody is on allowed_users"},
+		"no webhook":          {func(o *office) { delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook"},
+		"no credentials": {func(o *office) {
+			o.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+		}, "no credentials"},
+		"the space is unreadable": {func(o *office) {
+			chat := o.gateway(context.Background(), "", false).hook.Chat()
+			_, _ = state.SpacesIn(o.user()).Change(chat, func(s *state.Space) { s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"} })
+		}, "403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			c.change(o)
+			o.environment = state.Environment(o.Env)
+			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
+			o.newSender().pass(t.Context())
+			m, err := o.questionMessage(q)
+			if err != nil || m == nil || !m.Final() || (m.SetAside != "") != (c.why != "") || !strings.Contains(m.SetAside, c.why) {
+				t.Errorf("its message: %+v, %v", m, err)
+			}
+			if sent := o.load(q).MessageSent; sent != (c.why == "") || len(o.posts) != b2i(sent) {
+				t.Errorf("sent %v, posts %q", sent, o.posts)
+			}
+		})
+	}
+}
+
+func TestWordingIsPaidForOnce(t *testing.T) {
+	for name, c := range map[string]struct{ answer, in string }{
+		"worded":         {`[\"Which one shall it be?\"]`, "Which one shall it be?"},
+		"of no use":      {`sorry`, "Which?"},
+		"too many texts": {`[\"a\",\"b\"]`, "Which?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				_, _ = w.Write([]byte(`{"type":"message","model":"m","content":[{"type":"text","text":"` + c.answer +
+					`"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":200}}`))
+			}))
+			defer model.Close()
+			o := newOffice(t)
+			o.env["GCHAT_FORMAT"], o.env["ANTHROPIC_API_KEY"], o.env["ANTHROPIC_BASE_URL"] = "haiku", "k", model.URL
+			o.environment = state.Environment(o.Env)
+			o.answers(refuse(429, "RESOURCE_EXHAUSTED", "slow"))
+			q := o.question()
+			s := o.newSender()
+			s.pass(t.Context())
+			o.answers(nil)
+			o.later(time.Minute)
+			s.pass(t.Context())
+			if all := o.texts(); len(all) != 1 || !strings.Contains(all[0], c.in) {
+				t.Errorf("in the space: %q", all)
+			}
+			if q = o.load(q); asked != 1 || q.FormatUSD != 0.002 {
+				t.Errorf("asked %d times for %v USD", asked, q.FormatUSD)
+			}
+		})
+	}
+}
+
+func TestNobodyIsToldOncePerMessage(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	o.report("a", "x")
+	s.pass(t.Context())
+	one, err := state.SessionsIn(o.user()).Of("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := o.putNobody(one, "spaces/local/messages/1"); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(t.Context())
+	}
+	all := o.space.Messages()
+	if len(all) != 2 || all[1].Thread.Name != all[0].Thread.Name || !strings.HasPrefix(all[1].Text, "[Not read] nobody is waiting") {
+		t.Errorf("in the space: %q", o.texts())
+	}
+}
+
+func TestSummaryIsToldOnce(t *testing.T) {
+	o := newOffice(t)
+	turns := 3
+	o.Summary = func(_ context.Context, one *state.Session) (state.Report, int, error) {
+		return state.Report{Type: state.Plain, Text: "summary of " + one.Name}, turns, nil
+	}
+	sessions := state.SessionsIn(o.user())
+	owe := func() {
+		t.Helper()
+		o.later(time.Minute)
+		if _, err := sessions.Change("a", func(one *state.Session) error {
+			one.Name, one.OwesSummary = "shop", o.time()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		one, _ := sessions.Of("a")
+		for range 2 { // also after a kill between the report and the session's record
+			if err := o.putSummary(t.Context(), one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.newSender().pass(t.Context())
+		if one, _ = sessions.Of("a"); !one.OwesSummary.IsZero() || one.ToldTurns != turns {
+			t.Errorf("the session still owes: %+v", one)
+		}
+	}
+	owe()
+	owe() // it ended after it stopped, with no more turns
+	o.want("summary of shop")
+	turns = 4
+	owe()
+	o.want("summary of shop", "summary of shop")
+}
+
+func TestReportRulesHold(t *testing.T) {
+	o := newOffice(t)
+	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	rules := `{"reports":{"session_end":"off","task_done":"digest"}}`
+	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := &state.Session{ID: "a"}
+	for i, r := range []state.Report{
+		{Type: state.SessionEnded, Text: "off"},
+		{Type: state.ProgressUpdate, Kind: "task_done", Text: "later"},
+		{Type: state.Plain, Text: "now"},
+	} {
+		if err := o.putReport(one, r, string(rune('a'+i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := o.newSender()
+	s.pass(t.Context())
+	o.want("now")
+	o.later(time.Hour)
+	s.pass(t.Context())
+	o.want("now", "[Digest] 1 message\n\n[Progress]\n\nlater")
+}

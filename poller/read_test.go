@@ -1,0 +1,408 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestCycleIsQuickForTwoMinutes(t *testing.T) {
+	for _, c := range []struct{ since, interval, want time.Duration }{
+		{0, 3 * time.Second, time.Second},
+		{119 * time.Second, 3 * time.Second, time.Second},
+		{2 * time.Minute, 3 * time.Second, 3 * time.Second},
+		{20 * time.Hour, 10 * time.Second, 10 * time.Second},
+		{0, 100 * time.Millisecond, 100 * time.Millisecond},
+	} {
+		if got := cycle(c.since, c.interval); got != c.want {
+			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
+		}
+	}
+}
+
+func TestTroubleBacksOff(t *testing.T) {
+	var tr trouble
+	overloaded := &gchat.APIError{HTTP: http.StatusServiceUnavailable}
+	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+		if got := tr.after(overloaded); got != want {
+			t.Errorf("failure %d: %v, want %v", i+1, got, want)
+		}
+	}
+	if got := tr.after(&gchat.APIError{HTTP: 429, RetryAfter: 7 * time.Second}); got != 7*time.Second {
+		t.Errorf("with Retry-After: %v", got)
+	}
+	if got := tr.after(nil); got != 0 || tr != (trouble{}) {
+		t.Errorf("after a success: %v, %+v", got, tr)
+	}
+	if got := tr.after(errors.New("connection refused")); got != 0 {
+		t.Errorf("the network is down: %v; the usual cycle is enough", got)
+	}
+	for i := 1; i <= authTries; i++ {
+		if tr.degraded() {
+			t.Errorf("degraded after %d failures", i-1)
+		}
+		if got := tr.after(&gchat.APIError{HTTP: 403}); got != time.Minute {
+			t.Errorf("auth failure %d: %v", i, got)
+		}
+	}
+	if !tr.degraded() {
+		t.Error("not degraded after five")
+	}
+}
+
+func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
+	posted := noon.Add(-time.Hour)
+	old := &state.Question{QuestionID: "old", Status: state.Pending, AskedAt: noon.Add(-2 * time.Hour), PostedAt: &posted}
+	unknown := &state.Question{QuestionID: "unknown", Status: state.Pending, AskedAt: noon.Add(-time.Hour)}
+	closed := &state.Question{QuestionID: "closed", Status: state.Resolved, AskedAt: noon.Add(-20 * time.Hour)}
+	covered := map[string]bool{"old": true}
+	for name, c := range map[string]struct {
+		mark state.Space
+		qs   []*state.Question
+		want time.Time
+	}{
+		"all read":                  {state.Space{Watermark: noon, Covered: covered}, []*state.Question{old, closed}, noon.Add(-overlap)},
+		"one not read":              {state.Space{Watermark: noon}, []*state.Question{old, closed}, posted.Add(-overlap)},
+		"posted at an unknown time": {state.Space{Watermark: noon}, []*state.Question{unknown}, unknown.AskedAt.Add(-clockSlack)},
+		"nothing read yet":          {state.Space{}, []*state.Question{old}, posted.Add(-overlap)},
+		"a watermark further back":  {state.Space{Watermark: noon.Add(-9 * time.Hour)}, []*state.Question{old}, noon.Add(-9*time.Hour - overlap)},
+		"a watermark of last week":  {state.Space{Watermark: noon.Add(-200 * time.Hour)}, []*state.Question{old}, noon.Add(-state.MaxAge - clockSlack)},
+	} {
+		if got := since(&c.mark, view{records: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
+			t.Errorf("%s: since %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// reading is a poller that lists the desk's space when the test says so.
+type reading struct {
+	*desk
+	p *Poller
+	r *reader
+}
+
+func newReading(d *desk, q *state.Question) *reading {
+	x := &reading{desk: d, p: d.poller()}
+	x.r = x.p.readerOf(q.Chat)
+	return x
+}
+
+// read lists the space once, and judges.
+func (x *reading) read() error {
+	x.t.Helper()
+	x.p.round(x.t.Context())
+	v := x.p.views()[x.r.chat]
+	err := x.r.listOnce(x.t.Context(), v)
+	x.p.round(x.t.Context())
+	return err
+}
+
+func (x *reading) mustRead() {
+	x.t.Helper()
+	if err := x.read(); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// A message from the future must not end reading, and one that is listed late is read.
+func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	x := newReading(d, q)
+	first := d.thread(q)
+	d.skew.Store(int64(73 * 365 * 24 * time.Hour))
+	d.reply(first.Thread.Name, "users/9", "from 2099")
+	d.skew.Store(0)
+	x.mustRead()
+	if is := d.load(q); len(is.Replies) != 2 || is.Status != state.Answered {
+		t.Fatalf("%s, %+v", is.Status, is.Replies)
+	}
+	mark := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Watermark
+	if mark.After(time.Now().Add(10*time.Second)) || mark.IsZero() {
+		t.Fatalf("the watermark is %v", mark)
+	}
+	next := d.ask(d.posted)
+	late := d.thread(next)
+	x.mustRead()
+	if is := d.load(next); is.Reply(late.Name) == nil {
+		t.Error("what came after a message from the future is not read")
+	}
+}
+
+// Each message is handed over once, also while the overlap shows it again and again.
+func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
+	d := newDesk(t)
+	d.ask(d.posted) // keeps the space open
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	x := newReading(d, q)
+	m := d.thread(q)
+	x.mustRead()
+	d.reply(m.Thread.Name, "", "and again")
+	for range 3 {
+		x.mustRead()
+	}
+	is := d.load(q)
+	if len(is.Replies) != 2 || is.Replies[1].Verdict != state.Late {
+		t.Errorf("%+v", is.Replies)
+	}
+	if got := strings.Join(d.notes(q), " "); got != state.NoteLater+" "+state.NoteLate {
+		t.Errorf("notes %q", got)
+	}
+}
+
+// A list that breaks off does not move the watermark, and what a full disk kept from being written down is read again.
+func TestWhatCouldNotBeWrittenDownIsReadAgain(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	x := newReading(d, q)
+	m := d.thread(q)
+	lock, err := state.TryLock(strings.Replace(strings.TrimSuffix(q.Path, ".json"), "pending-questions/", "pending-questions/.locks/", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.p.scan()
+	if err := x.r.listOnce(t.Context(), x.p.views()[q.Chat]); err == nil {
+		t.Error("no error")
+	}
+	if at := state.SpacesIn(state.UserState(d.env)).Of(q.Chat).Watermark; !at.IsZero() {
+		t.Errorf("the watermark moved to %v", at)
+	}
+	lock.Unlock()
+	x.mustRead()
+	if is := d.load(q); is.Reply(m.Name) == nil {
+		t.Error("the reply is lost")
+	}
+}
+
+// Another program put two questions into one thread: a reply answers the older one, and the next the other.
+func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
+	d := newDesk(t)
+	older, newer := d.ask(d.posted), d.ask(d.posted)
+	x := newReading(d, older)
+	first := d.thread(older)
+	d.change(newer, func(q *state.Question) { q.ThreadName, q.AskedAt = first.Thread.Name, q.AskedAt.Add(time.Second) })
+	x.mustRead()
+	x.mustRead()
+	if d.load(older).Answers["Which?"] != "Two" || d.load(newer).Status != state.Pending {
+		t.Fatalf("older %v, newer %v", d.load(older).Answers, d.load(newer).Answers)
+	}
+	d.reply(first.Thread.Name, "", "1")
+	x.mustRead()
+	if d.load(newer).Answers["Which?"] != "One" || len(d.load(older).Replies) != 1 {
+		t.Errorf("newer %v, older has %d replies", d.load(newer).Answers, len(d.load(older).Replies))
+	}
+}
+
+// A reply that was not judged yet counts as it stands in the space by then.
+func TestReplyIsReadAsItWasRevised(t *testing.T) {
+	for name, c := range map[string]struct {
+		judged  bool
+		now     gchat.Message
+		text    string
+		verdict state.Verdict
+	}{
+		"edited":           {false, gchat.Message{Text: "2"}, "2", state.Unread},
+		"deleted":          {false, gchat.Message{Deleted: true}, "1", state.Ignored},
+		"as it was":        {false, gchat.Message{Text: "1"}, "1", state.Unread},
+		"edited too late":  {true, gchat.Message{Text: "2"}, "1", state.Used},
+		"deleted too late": {true, gchat.Message{Deleted: true}, "1", state.Used},
+		"another sender's": {false, gchat.Message{Text: "2", Sender: "users/2"}, "1", state.Unread},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &state.Question{}
+			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
+			store(q, m)
+			if c.judged {
+				q.Replies[0].Verdict = state.Used
+			}
+			m.Text, m.Deleted = c.now.Text, c.now.Deleted
+			if c.now.Sender != "" {
+				m.Sender = c.now.Sender
+			}
+			store(q, m)
+			if r := q.Replies; len(r) != 1 || r[0].Text != c.text || r[0].Verdict != c.verdict {
+				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
+			}
+		})
+	}
+}
+
+func TestAThreadOfHoursIsBound(t *testing.T) {
+	q := &state.Question{}
+	for n := range mostNames + 100 {
+		if store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}) {
+			q.Replies[len(q.Replies)-1].Verdict = state.Late
+		}
+	}
+	words := 0
+	for _, r := range q.Replies {
+		if r.Text != "" {
+			words++
+		}
+	}
+	if len(q.Replies) > mostNames || words > mostReplies {
+		t.Errorf("%d names, %d with words", len(q.Replies), words)
+	}
+}
+
+// A process that waits in a thread gets the first reply after the last message of ours there, and each reply is one's.
+func TestAThreadIsWaitedIn(t *testing.T) {
+	d := newDesk(t)
+	app := &chatapi.User{Name: "users/app", Type: "BOT"}
+	d.skew.Store(int64(-time.Hour)) // it was said before the wait begins
+	said, err := d.space.Say(app, "", "look at this")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := said.Thread.Name
+	d.reply(thread, "", "of the message before")
+	if _, err := d.space.Say(app, thread, "and at this"); err != nil {
+		t.Fatal(err)
+	}
+	d.reply(thread, "users/9", "not allowed")
+	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
+	d.skew.Store(0)
+	wait := func() *state.Question {
+		q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
+		if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	one := wait()
+	x := newReading(d, d.record(d.posted))
+	x.mustRead()
+	x.mustRead()
+	is := d.load(one)
+	if is.Status != state.Answered || is.AnsweredMessage != first.Name || !strings.HasPrefix(strings.TrimSpace(*is.Response), "yes, please") {
+		t.Fatalf("%s by %s, replies %+v", is.Status, is.AnsweredMessage, is.Replies)
+	}
+	two := wait()
+	x.mustRead()
+	if is := d.load(two); is.Status != state.Pending {
+		t.Fatalf("the second wait got %v", *is.Response)
+	}
+	second := d.reply(thread, "", "and this")
+	x.mustRead()
+	if is := d.load(two); is.AnsweredMessage != second.Name {
+		t.Errorf("the second wait has %+v", is.Replies)
+	}
+	if len(d.notes(one)) > 0 || len(d.load(one).Owes) > 0 {
+		t.Error("the thread of a wait is given notes")
+	}
+}
+
+// An allowed person who writes into a thread of reports is told once that no process waits there.
+func TestAReplyToAReportIsAnswered(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+		s.Name, s.ThreadName, s.Chat, s.Env = "shop", m.Thread.Name, q.Chat, state.Environment(d.env)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	x := newReading(d, q)
+	d.reply(m.Thread.Name, "users/9", "hello?")
+	mine := d.reply(m.Thread.Name, "", "why?")
+	other, err := d.space.Say(nil, "", "a thread of other people")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.mustRead()
+	x.mustRead()
+	all, _ := state.OutboxIn(state.UserState(d.env)).All()
+	var keys []string
+	for _, one := range all {
+		keys = append(keys, one.Key)
+	}
+	if len(keys) != 1 || keys[0] != messageID("nobody", mine.Name) {
+		t.Errorf("%d echoes: %q (not to %s)", len(keys), keys, other.Name)
+	}
+}
+
+// An outage is logged when it begins, when it changes and when it ends, not with every cycle; status shows it meanwhile.
+func TestAnOutageIsSaidOnce(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	x := newReading(d, q)
+	spaces := state.SpacesIn(state.UserState(d.env))
+	d.fail.Store(http.StatusServiceUnavailable)
+	for range 10 {
+		if err := x.read(); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if is := spaces.Of(q.Chat).Trouble; is == nil || is.Degraded {
+		t.Errorf("status shows %+v", is)
+	}
+	if len(d.notes(q)) != 0 {
+		t.Errorf("of what passes by itself the thread is told %q", d.notes(q))
+	}
+	d.fail.Store(0)
+	for range 3 {
+		x.mustRead()
+	}
+	if spaces.Of(q.Chat).Trouble != nil {
+		t.Error("status still shows trouble")
+	}
+	if got := d.lines("replies "); len(got) != 2 || !strings.Contains(got[0], "cannot be read") || !strings.Contains(got[1], "are read again") {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+// Five refusals are no accident: it is said in the log, in status and, once, in the threads that wait.
+func TestFiveRefusalsAreDegraded(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	x := newReading(d, q)
+	x.p.round(t.Context())
+	v := x.p.views()[q.Chat]
+	x.r.mark = state.SpacesIn(state.UserState(d.env)).Of(q.Chat)
+	refused := &gchat.APIError{HTTP: http.StatusForbidden, Message: "no scope"}
+	for n := 1; n <= 8; n++ {
+		x.r.trouble.after(refused)
+		x.r.tell(refused, v)
+		x.p.round(t.Context())
+		if is := x.r.mark.Trouble; is == nil || is.Degraded != (n >= 5) || (len(d.notes(q)) == 1) != (n >= 5) {
+			t.Errorf("after %d refusals: %+v, said %q", n, is, d.notes(q))
+		}
+	}
+	if !d.load(q).ToldUnread || d.notes(q)[0] != state.NoteUnread {
+		t.Errorf("said %q", d.notes(q))
+	}
+}
+
+func TestOneReaderASpace(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.run(Options{})
+	d.await(d.ask(nil), "the loop goes on", func(q *state.Question) bool { return q.MessageSent })
+	if n := d.lists.Load(); n != 0 {
+		t.Errorf("%d lists beside another process's", n)
+	}
+	m := d.thread(q)
+	lock.Unlock()
+	d.await(q, "read after it", func(q *state.Question) bool { return q.Reply(m.Name) != nil })
+}
+
+var _ = space.Name

@@ -1,0 +1,573 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+const (
+	// lanesAtOnce is how many lanes are sent at the same time; agentsAtOnce bounds the agents that have a turn besides.
+	lanesAtOnce, agentsAtOnce = 8, 4
+	// burst is how many messages may leave at once before the pace is held. Questions may go a little beyond it, so that
+	// none waits behind a flood of reports.
+	burst         = 10
+	questionBurst = burst + 3
+	// authPause is how often one message tries a webhook that a person has to mend.
+	authPause = time.Minute
+	// mostBackoff bounds the pause after failures in a row.
+	mostBackoff = 5 * time.Minute
+	// diskPause is when to come again after something could not be written down.
+	diskPause = 2 * time.Second
+	// linger is how long a send that was begun may go on when the poller is told to end: mostly the answer is a moment away.
+	linger = 2 * time.Second
+	// tooOld is how long a message waits for its space before it is set aside.
+	tooOld = 7 * 24 * time.Hour
+)
+
+// transport takes messages to where they go.
+type transport interface {
+	// deliver takes the part of a message that goes next.
+	deliver(context.Context, *state.Message) (receipt, error)
+	// find looks whether an earlier try of that part arrived.
+	find(context.Context, *state.Message) (receipt, bool)
+}
+
+// receipt is what a transport knows of a message that it delivered.
+type receipt struct {
+	Name, ThreadName string    // where Chat said them
+	At               time.Time // the server's clock
+	Answer           string    // of an agent
+}
+
+// sender delivers what is in the outbox: in order within a lane, several lanes at the same time. It is the only place that
+// decides what a failure means.
+type sender struct {
+	*Poller
+	box    state.Outbox
+	spaces state.Spaces
+	ended  chan struct{} // closed when it sends no more
+
+	kicked chan struct{}
+	mu     sync.Mutex
+	rests  bool
+	next   time.Time // when something is due, while it rests; zero for nothing
+
+	// What follows is for run and pass only.
+	cache state.Cache[state.Message]
+	lanes map[string][]*state.Message // the oldest first
+	locks map[string]*state.Lock      // of the messages that processes wait for, by path
+	later map[string]step             // messages that wait for a reason that is not on disk, by path
+	waits map[string]time.Time        // when a space takes the next message, by project
+}
+
+// startSender has the outbox sent until ctx ends.
+func (p *Poller) startSender(ctx context.Context) *sender {
+	s := p.newSender()
+	go func() {
+		defer close(s.ended)
+		s.run(ctx)
+	}()
+	return s
+}
+
+func (p *Poller) newSender() *sender {
+	return &sender{
+		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), ended: make(chan struct{}),
+		kicked: make(chan struct{}, 1), lanes: map[string][]*state.Message{}, locks: map[string]*state.Lock{},
+		later: map[string]step{}, waits: map[string]time.Time{},
+	}
+}
+
+// kick has the sender read the outbox again: something was put into it.
+func (s *sender) kick() {
+	s.mu.Lock()
+	s.rests = false
+	s.mu.Unlock()
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// idle says that nothing is being sent and nothing is due; next is when something will be, zero for nothing.
+func (s *sender) idle() (idle bool, next time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rests, s.next
+}
+
+func (s *sender) run(ctx context.Context) {
+	defer func() {
+		for path := range s.locks {
+			s.unlock(path)
+		}
+	}()
+	for ctx.Err() == nil {
+		next := s.pass(ctx)
+		s.mu.Lock()
+		s.rests, s.next = len(s.kicked) == 0, next
+		s.mu.Unlock()
+		s.pause(ctx, next, nil)
+		s.mu.Lock()
+		s.rests = false
+		s.mu.Unlock()
+	}
+}
+
+// pause waits until then, a kick, or the end of a lane, which it returns.
+func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome) (one outcome, ok bool) {
+	wait := time.Hour
+	if !until.IsZero() {
+		wait = min(max(until.Sub(s.now()), time.Millisecond), time.Minute) // timers stand still while a laptop sleeps
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	ended := ctx.Done()
+	if done != nil {
+		ended = nil // what was begun comes to its end
+	}
+	select {
+	case <-ended:
+	case <-timer.C:
+	case <-s.kicked:
+		s.load()
+	case one = <-done:
+		return one, true
+	}
+	return one, false
+}
+
+// step is what became of a try to send a lane's message.
+type step struct {
+	m     *state.Message // as it stands now; nil when it is gone
+	until time.Time      // when to try it again; zero for at once
+	held  bool           // until then those behind it may go
+	space bool           // until then nothing of its project goes
+	eased bool           // its space was in trouble, and is not any more
+}
+
+// outcome is a step with its lane and the message that it was about.
+type outcome struct {
+	step
+	lane string
+	was  *state.Message
+}
+
+// pass sends until nothing is due, and returns when something will be; zero for nothing.
+func (s *sender) pass(ctx context.Context) (next time.Time) {
+	s.load()
+	done, busy := make(chan outcome), map[string]bool{}
+	agents := 0
+	for {
+		for ctx.Err() == nil {
+			var m *state.Message
+			if m, next = s.first(busy, len(busy)-agents < lanesAtOnce, agents < agentsAtOnce); m == nil {
+				break
+			}
+			busy[m.Lane()] = true
+			if m.Wake != nil {
+				agents++
+			}
+			go func() { done <- outcome{s.try(ctx, m), m.Lane(), m} }()
+		}
+		if len(busy) == 0 {
+			return next
+		}
+		one, ok := s.pause(ctx, next, done)
+		if !ok {
+			continue
+		}
+		delete(busy, one.lane)
+		if one.was.Wake != nil {
+			agents--
+		}
+		s.took(one)
+	}
+}
+
+// load reads the outbox, as far as it changed.
+func (s *sender) load() {
+	names, err := s.box.Names()
+	if err != nil {
+		s.Log.Error().Err(err).Msg("read outbox")
+		return
+	}
+	clear(s.lanes)
+	waiting := map[string]bool{}
+	for _, name := range names { // the oldest first
+		path := filepath.Join(s.box.Dir, name+".json")
+		m, err := s.cache.Load(path, false)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.Log.Error().Err(err).Msg("message not read")
+		}
+		if m == nil || m.Final() || s.dropOld(m) || m.Env != "" && m.Env != s.environment {
+			continue
+		}
+		waiting[path] = true
+		s.lock(m)
+		s.lanes[m.Lane()] = append(s.lanes[m.Lane()], m)
+	}
+	s.cache.Tidy()
+	for path := range s.locks {
+		if !waiting[path] {
+			s.unlock(path)
+		}
+	}
+	maps.DeleteFunc(s.later, func(path string, _ step) bool { return !waiting[path] })
+}
+
+// first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
+// one is due. Within a lane what is held back lets the others pass; what failed does not.
+func (s *sender) first(busy map[string]bool, toChat, toAgent bool) (best *state.Message, next time.Time) {
+	now := s.now()
+	for name, lane := range s.lanes {
+		if busy[name] || lane[0].Wake != nil && !toAgent || lane[0].Wake == nil && !toChat {
+			continue
+		}
+		for _, m := range lane {
+			until, held := s.due(m, now)
+			if until.IsZero() {
+				if best == nil || before(m, best) {
+					best = m
+				}
+				break
+			}
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+			if !held {
+				break
+			}
+		}
+	}
+	return best, next
+}
+
+func before(a, b *state.Message) bool {
+	if a.Urgent != b.Urgent {
+		return a.Urgent
+	}
+	return a.Path < b.Path
+}
+
+// due is when a message may be tried; zero for now. held says that those behind it may go meanwhile.
+func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held bool) {
+	if wait := m.NotBefore.Sub(now); wait > 0 && (m.Tries == 0 || wait <= time.Hour) { // a clock may have been set back
+		return m.NotBefore, m.Tries == 0
+	}
+	if later := s.later[m.Path]; now.Before(later.until) {
+		return later.until, later.held
+	}
+	if until := s.waits[project(m)]; now.Before(until) {
+		return until, false
+	}
+	return time.Time{}, false
+}
+
+// project is what messages have in common that go through one gateway. Questions have a pace of their own.
+func project(m *state.Message) string {
+	if m.Wake != nil {
+		return ""
+	}
+	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Kind == state.MessageQuestion)
+}
+
+// took notes how a step ended.
+func (s *sender) took(one outcome) {
+	path := one.was.Path
+	delete(s.later, path)
+	if one.m == nil || one.m.Final() {
+		s.unlock(path)
+	}
+	if one.eased {
+		clear(s.waits)
+	}
+	if one.space {
+		s.waits[project(one.was)] = one.until
+	} else if !one.until.IsZero() {
+		s.later[path] = one.step
+	}
+	if one.m != nil && len(one.m.With) > 0 {
+		s.load() // those that went with it are not to be tried
+	}
+	lane := s.lanes[one.lane]
+	i := slices.IndexFunc(lane, func(m *state.Message) bool { return m.Path == path })
+	if i < 0 {
+		return // the outbox was read meanwhile
+	}
+	if one.m != nil && !one.m.Final() {
+		lane[i] = one.m
+		return
+	}
+	if lane = slices.Delete(lane, i, i+1); len(lane) == 0 {
+		delete(s.lanes, one.lane)
+		return
+	}
+	s.lanes[one.lane] = lane
+}
+
+// lock takes the lock that processes block on which wait for a message. It is the reason for the poller's Open of a message to
+// be there at all; without one, none waits.
+func (s *sender) lock(m *state.Message) {
+	file := state.OpenFile(s.Env, m.Path)
+	if _, err := os.Lstat(file); err != nil || s.locks[m.Path] != nil {
+		return
+	}
+	if lock, err := state.TryLock(file); err == nil {
+		s.locks[m.Path] = lock
+	}
+}
+
+// unlock wakes the processes that wait for a message.
+func (s *sender) unlock(path string) {
+	if lock := s.locks[path]; lock != nil {
+		lock.Unlock()
+		delete(s.locks, path)
+	}
+}
+
+// dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
+func (s *sender) dropOld(m *state.Message) bool {
+	now := s.now()
+	if now.Sub(m.CreatedAt) <= tooOld || now.Sub(m.NotBefore) <= tooOld {
+		return false
+	}
+	why := cmp.Or(m.LastError, "no poller had a webhook for it")
+	return s.setAside(m, "it waited for seven days: "+why).m != nil
+}
+
+// try sends one message, all its parts, or says when it may be tried again.
+func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.Log.Error().Any("panic", r).Str("in", "send").Bytes("stack", debug.Stack()).
+				Msg("a bug in gchat-hooks; please report it")
+			out = step{m: m, until: s.now().Add(authPause)}
+		}
+	}()
+	if m.Wake != nil {
+		return s.send(ctx, m, openclaw{s.Env}, nil)
+	}
+	way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+	if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
+		return step{m: m, until: end, held: true} // it was put before the quiet hours, and could not be sent
+	}
+	worded, end := s.word(ctx, m, way)
+	switch {
+	case end != nil:
+		return *end
+	case way.err != nil:
+		return s.paused(m, way, way.err, true)
+	case m.Chat != "" && m.Chat != way.hook.Chat():
+		return step{m: m, until: s.now().Add(authPause)} // it belongs into another space than the webhook's
+	}
+	return s.send(ctx, worded, chat{way}, way)
+}
+
+// send delivers a message part by part. TriedAt is on disk before a part is: killed in between, the next poller looks whether
+// the part arrived.
+func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) (out step) {
+	eased := false
+	defer func() { out.eased = eased }()
+	for ctx.Err() == nil {
+		if way != nil {
+			if until := s.pace(m, way); !until.IsZero() {
+				return step{m: m, until: until, space: true}
+			}
+		}
+		first := m.TriedAt.IsZero()
+		if !first {
+			if r, ok := t.find(ctx, m); ok {
+				now, err := s.delivered(m, way, r)
+				if err != nil || now == nil || now.Final() {
+					return s.written(now, err)
+				}
+				m = now
+				continue
+			}
+		}
+		words := m
+		now, err := s.box.Change(m, func(m *state.Message) error {
+			if m.Final() {
+				return state.ErrUnchanged
+			}
+			m.ID, m.Parts, m.With, m.ThreadKey = words.ID, words.Parts, words.With, words.ThreadKey
+			if m.TriedAt.IsZero() {
+				m.TriedAt = s.now().UTC()
+			}
+			return nil
+		})
+		if err != nil || now == nil || now.Final() {
+			return s.written(now, err)
+		}
+		m = now
+		linger, cancel := lingering(ctx)
+		r, err := t.deliver(linger, m)
+		cancel()
+		if err != nil {
+			if ctx.Err() != nil {
+				return step{m: m} // cut by ourselves: it may have arrived
+			}
+			return s.notSent(m, way, err, first)
+		}
+		if way != nil {
+			eased = s.worked(way) || eased
+		}
+		now, err = s.delivered(m, way, r)
+		if err != nil || now == nil || now.Final() {
+			return s.written(now, err)
+		}
+		m = now
+	}
+	return step{m: m}
+}
+
+// written is the step that a write ended; err is the disk's.
+func (s *sender) written(m *state.Message, err error) step {
+	if err == nil {
+		return step{m: m}
+	}
+	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
+	return step{m: m, until: s.now().Add(diskPause)}
+}
+
+// lingering is ctx with a little time to end what was begun.
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	c, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
+	return c, func() { stop(); cancel() }
+}
+
+// pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one
+// message goes a minute.
+func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
+	now, id := s.now(), way.hook.ID()
+	most := burst
+	if m.Kind == state.MessageQuestion {
+		most = questionBurst
+	}
+	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+		pause, paused := space.Paused[id]
+		wait := space.LeftAlone(now)
+		if left := pause.NotBefore.Sub(now); paused && left <= authPause {
+			wait = max(wait, left)
+		}
+		if wait <= 0 {
+			wait = space.Take(now, time.Minute/time.Duration(way.cfg.WritesPerMinute), most)
+		}
+		if wait > 0 {
+			until = now.Add(wait)
+		} else if paused {
+			pause.NotBefore = now.Add(authPause).UTC()
+			space.Paused[id] = pause
+		}
+	})
+	if err != nil {
+		s.Log.Warn().Err(err).Msg("the space's pace is not kept")
+	}
+	return until
+}
+
+// worked ends what failures of a space began, and reports whether there were any.
+func (s *sender) worked(way *gateway) bool {
+	id := way.hook.ID()
+	space := s.spaces.Of(way.hook.Chat())
+	_, paused := space.Paused[id]
+	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
+		return false
+	}
+	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
+		delete(space.Paused, id)
+	})
+	if err != nil {
+		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
+	}
+	return true
+}
+
+// delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
+// between, the next poller finds the message again.
+func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Message, error) {
+	now := s.now().UTC()
+	if m.PartsSent+1 < len(m.Parts) {
+		return s.box.Change(m, func(m *state.Message) error {
+			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
+			m.Name = cmp.Or(m.Name, r.Name)
+			if m.ThreadKey == "" {
+				m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began
+			}
+			return nil
+		})
+	}
+	if err := s.tellRecord(m, way, r); err != nil {
+		return m, err
+	}
+	final := func(m *state.Message) error {
+		if m.Final() {
+			return state.ErrUnchanged
+		}
+		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
+		m.Name = cmp.Or(m.Name, r.Name)
+		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
+		return nil
+	}
+	if err := s.others(m, final); err != nil {
+		return m, err
+	}
+	return s.box.Change(m, final)
+}
+
+// others changes the messages that go with a digest.
+func (s *sender) others(m *state.Message, change func(*state.Message) error) error {
+	for _, name := range m.With {
+		other := &state.Message{}
+		other.Path = filepath.Join(s.box.Dir, name+".json")
+		if _, err := s.box.Change(other, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellRecord writes where a message is into the question, or the session, that it is of.
+func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
+	switch {
+	case way == nil:
+		return nil
+	case m.Kind == state.MessageQuestion:
+		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
+			q.MessageSent, q.MessageName, q.ThreadName = true, r.Name, r.ThreadName
+			q.Chat, q.Space, q.PostError = way.hook.Chat(), way.hook.Space, ""
+			if !r.At.IsZero() && q.PostedAt == nil {
+				at := r.At.UTC()
+				q.PostedAt = &at
+			}
+			return nil
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // its project was removed
+		}
+	case m.Kind == state.MessageReport && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "":
+		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
+			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
+				return state.ErrUnchanged
+			}
+			one.ThreadName, one.Chat = r.ThreadName, way.hook.Chat()
+			return nil
+		})
+	}
+	return err
+}

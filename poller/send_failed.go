@@ -1,0 +1,145 @@
+package poller
+
+import (
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
+func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool) step {
+	if way == nil {
+		return s.notTaken(m, cause)
+	}
+	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
+	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
+	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
+	now := s.now()
+	switch {
+	case gchat.AuthFailure(cause):
+		log.Msg("the webhook does not work; one message a minute tries it")
+		return s.paused(m, way, cause, first)
+	case gchat.Refused(cause):
+		log.Msg("message set aside: Chat will not take it")
+		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
+			". `gchat-hooks status` shows it.")
+		return s.setAside(m, why+"; "+hint)
+	case gchat.Answered(cause) && !gchat.TooMany(cause): // it stumbled over this one; the next one may go
+		log.Msg("message may not have arrived; it is tried again")
+		pause := max(gchat.RetryAfter(cause), s.backoff(way, m.Tries+1))
+		return s.failed(m, why, now.Add(pause), untried)
+	}
+	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
+	log.Msg("the space takes no messages at present; they wait")
+	until := now
+	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+		if space.LeftAlone(now) == 0 { // of several lanes that fail together, one counts
+			space.Failures++
+			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), s.backoff(way, space.Failures))).UTC()
+			space.Why = why
+		}
+		until = space.NotBefore
+	}); err != nil {
+		until = now.Add(diskPause)
+	}
+	out := s.failed(m, why, time.Time{}, untried)
+	out.until, out.space = until, true
+	return out
+}
+
+// backoff is the pause after the n-th failure in a row.
+func (s *sender) backoff(way *gateway, n int) time.Duration {
+	first := time.Minute / time.Duration(way.cfg.WritesPerMinute)
+	return min(first<<min(max(n-1, 0), 9), mostBackoff)
+}
+
+// paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
+// the session's terminal is told once.
+func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) step {
+	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
+	tell := m.LastError != why
+	until := s.now().Add(authPause).UTC()
+	if way.hook != nil {
+		s.ways.forget(way)
+		_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+			pause, known := space.Paused[way.hook.ID()]
+			if !known {
+				pause.Since = s.now().UTC()
+			}
+			tell = !pause.Told
+			pause.NotBefore, pause.Why, pause.Told = until, why+"; "+hint, pause.Told || m.SessionID != ""
+			if space.Paused == nil {
+				space.Paused = map[string]state.Pause{}
+			}
+			space.Paused[way.hook.ID()] = pause
+		})
+		if err != nil {
+			s.Log.Warn().Err(err).Msg("not written that the webhook does not work")
+		}
+	}
+	if tell {
+		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent to Google Chat until a person mends it")
+		s.tell(m.SessionID, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
+	}
+	out := s.failed(m, why, time.Time{}, first)
+	out.until, out.space = until, true
+	return out
+}
+
+// failed writes down that a message could not be sent. untried says that it surely did not arrive.
+func (s *sender) failed(m *state.Message, why string, notBefore time.Time, untried bool) step {
+	now, err := s.box.Change(m, func(m *state.Message) error {
+		if m.Final() {
+			return state.ErrUnchanged
+		}
+		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, notBefore.UTC()
+		if untried {
+			m.TriedAt = time.Time{}
+		}
+		return nil
+	})
+	s.tellQuestion(m, why)
+	return s.written(now, err)
+}
+
+// setAside ends a message that will not be delivered.
+func (s *sender) setAside(m *state.Message, why string) step {
+	end := func(m *state.Message) error {
+		if m.Final() {
+			return state.ErrUnchanged
+		}
+		m.SetAside, m.LastError, m.EndedAt = why, why, s.now().UTC()
+		return nil
+	}
+	if err := s.others(m, end); err != nil {
+		return s.written(m, err)
+	}
+	s.tellQuestion(m, why)
+	now, err := s.box.Change(m, end)
+	return s.written(now, err)
+}
+
+// tellQuestion writes into a question why it is not in its space, for `status`.
+func (s *sender) tellQuestion(m *state.Message, why string) {
+	if m.Kind != state.MessageQuestion {
+		return
+	}
+	_, err := state.UpdateQuestion(m.Question, func(q *state.Question) error {
+		if q.PostError == why || q.MessageSent {
+			return state.ErrUnchanged
+		}
+		q.PostError = why
+		return nil
+	})
+	if err != nil {
+		s.Log.Warn().Err(err).Msg("not written why a question is not posted")
+	}
+}
+
+// tell leaves a sentence for the person at the session's terminal.
+func (s *sender) tell(session, sentence string) {
+	if err := state.SessionsIn(s.user()).AddNotice(session, sentence); err != nil {
+		s.Log.Warn().Err(err).Msg("notice not written")
+	}
+}

@@ -1,0 +1,621 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// office is a poller with a clock that the test turns, and a space that answers as the test says.
+type office struct {
+	*Poller
+	t     *testing.T
+	space *space.Space
+	env   map[string]string
+
+	mu    sync.Mutex
+	clock time.Time
+	posts []string // texts that were asked to be posted
+	gets  int      // messages that were asked for by id
+	fault func(text string, w http.ResponseWriter, store func()) (handled bool)
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	s, err := space.Open(space.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &office{t: t, space: s, clock: time.Now()}
+	server := httptest.NewServer(o)
+	t.Cleanup(func() { server.Close(); s.Close() })
+	dir := t.TempDir()
+	o.env = map[string]string{
+		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS": "users/1",
+	}
+	o.Poller = &Poller{Options: Options{Env: func(name string) string { return o.env[name] }, Now: o.time}}
+	o.Log = state.NewLog(o.Env, "test")
+	o.environment = state.Environment(o.Env)
+	return o
+}
+
+func (o *office) time() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.clock
+}
+
+func (o *office) later(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clock = o.clock.Add(d)
+}
+
+func (o *office) answers(fault func(text string, w http.ResponseWriter, store func()) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fault = fault
+}
+
+func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		o.mu.Lock()
+		o.gets++
+		o.mu.Unlock()
+		o.space.Handler().ServeHTTP(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	var m struct{ Text string }
+	_ = json.Unmarshal(body, &m)
+	o.mu.Lock()
+	o.posts = append(o.posts, m.Text)
+	fault := o.fault
+	o.mu.Unlock()
+	real := func(w http.ResponseWriter) {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		o.space.Handler().ServeHTTP(w, r)
+	}
+	if fault == nil || !fault(m.Text, w, func() { real(httptest.NewRecorder()) }) {
+		real(w)
+	}
+}
+
+// refuse answers each post so.
+func refuse(code int, status, message string, header ...string) func(string, http.ResponseWriter, func()) bool {
+	return func(_ string, w http.ResponseWriter, _ func()) bool {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"error":{"code":%d,"status":%q,"message":%q}}`, code, status, message)
+		return true
+	}
+}
+
+// cut breaks the connection after the message is stored.
+func cut(_ string, _ http.ResponseWriter, store func()) bool {
+	store()
+	panic(http.ErrAbortHandler)
+}
+
+// report puts a plain report.
+func (o *office) report(session, text string, also ...func(*state.Message)) *state.Message {
+	o.t.Helper()
+	m := &state.Message{
+		ID: messageID("report", session, text), Kind: state.MessageReport, SessionID: session,
+		Report: &state.Report{Type: state.Plain, Text: text}, CreatedAt: o.time(),
+	}
+	if session != "" {
+		m.ThreadKey = "session-" + session
+	}
+	for _, f := range also {
+		f(m)
+	}
+	m, _, err := state.OutboxIn(o.user()).Put(o.Env, m, 0)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return m
+}
+
+func (o *office) question(also ...func(*state.Question)) *state.Question {
+	o.t.Helper()
+	q, err := state.QuestionsIn(filepath.Join(o.env["HOME"], "project")).Record("s", func([]*state.Question) *state.Question {
+		q := &state.Question{
+			QuestionID: "01234567-q", SessionID: "s", SessionName: "shop", AskedAt: o.time(), Status: state.Pending, Mode: state.Native,
+			ThreadKey: "ask-user-01234567",
+			Questions: []state.Prompt{{Question: "Which?", Options: []state.Option{{Label: "A"}, {Label: "B"}}, OptionCount: 2}},
+		}
+		for _, f := range also {
+			f(q)
+		}
+		return q
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := o.putQuestion(q, &state.Open{}); err != nil {
+		o.t.Fatal(err)
+	}
+	return q
+}
+
+func (o *office) reread(m *state.Message) *state.Message {
+	o.t.Helper()
+	now, err := state.OutboxIn(o.user()).ByKey(m.Key)
+	if err != nil || now == nil {
+		o.t.Fatalf("message %s: %v, %v", m.Key, now, err)
+	}
+	return now
+}
+
+func (o *office) texts() (texts []string) {
+	for _, m := range o.space.Messages() {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
+func (o *office) want(texts ...string) {
+	o.t.Helper()
+	if got := o.texts(); !slices.Equal(got, texts) {
+		o.t.Errorf("in the space: %q, want %q", got, texts)
+	}
+}
+
+// TestWhatAFailureMeans has Chat fail on the first message of three lanes, and then answer well.
+func TestWhatAFailureMeans(t *testing.T) {
+	hangUp := func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) }
+	for _, c := range []struct {
+		name   string
+		fault  func(string, http.ResponseWriter, func()) bool
+		others bool          // messages of other lanes go meanwhile
+		after  time.Duration // when the first goes
+		aside  bool
+		notice string
+		found  bool // it is asked for before it is sent again
+	}{
+		{"wrong token", refuse(403, "PERMISSION_DENIED", "no"), false, time.Minute, false, "nothing can be sent", false},
+		{"wrong key", refuse(400, "INVALID_ARGUMENT", "API key not valid"), false, time.Minute, false, "nothing can be sent", false},
+		{"refused", refuse(400, "INVALID_ARGUMENT", "no such field"), true, 0, true, "was refused", false},
+		{"space gone", refuse(404, "NOT_FOUND", "no"), true, 0, true, "was refused", false},
+		{"too many", refuse(429, "RESOURCE_EXHAUSTED", "slow"), false, time.Second, false, "", false},
+		{"too many, says when", refuse(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After", "77"), false, 77 * time.Second, false, "", false},
+		{"stumbles", refuse(503, "UNAVAILABLE", "sorry"), true, time.Second, false, "", true},
+		{"hangs up", hangUp, false, time.Second, false, "", true},
+		{"cut after storing", cut, false, time.Second, false, "", true},
+		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool { fmt.Fprint(w, "<html>"); return true }, false, time.Second, false, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOffice(t)
+			s := o.newSender()
+			first := o.report("a", "first")
+			o.answers(c.fault)
+			next := s.pass(t.Context())
+			if got := o.reread(first); (got.SetAside != "") != c.aside || got.LastError == "" {
+				t.Errorf("set aside: %q, last error: %q", got.SetAside, got.LastError)
+			}
+			if c.after > 0 && next.Sub(o.time()).Round(time.Second) != c.after {
+				t.Errorf("next in %v, want %v", next.Sub(o.time()), c.after)
+			}
+			text := state.SessionsIn(o.user()).TakeNotices("a")
+			if (c.notice == "") != (text == "") || !strings.Contains(text, c.notice) {
+				t.Errorf("notice %q, want %q", text, c.notice)
+			}
+			o.answers(nil)
+			second, other := o.report("a", "second"), o.report("b", "other")
+			s.pass(t.Context())
+			if sent := o.reread(other).Final(); sent != c.others {
+				t.Errorf("the other lane's message sent: %v", sent)
+			}
+			if sent := o.reread(second).Final(); sent != c.aside {
+				t.Errorf("the same lane's message sent: %v", sent)
+			}
+			o.gets = 0
+			o.later(c.after)
+			s.pass(t.Context())
+			if !o.reread(first).Final() || !o.reread(second).Final() || !o.reread(other).Final() {
+				t.Error("something still waits")
+			}
+			if n := o.gets; (n > 0) != c.found {
+				t.Errorf("asked for %d times", n)
+			}
+			seen := o.texts()
+			if slices.Contains(seen, "first") == c.aside || len(seen) != 3-b2i(c.aside) {
+				t.Errorf("in the space: %q", seen)
+			}
+			if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" {
+				t.Errorf("told again: %q", text)
+			}
+			if space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).hook.Chat()); space.Failures > 0 || len(space.Paused) > 0 {
+				t.Errorf("the space is still in trouble: %+v", space)
+			}
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestPausesGrow(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	m := o.report("a", "x")
+	o.answers(refuse(500, "INTERNAL", "no"))
+	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		if next := s.pass(t.Context()); next.Sub(o.time()).Round(time.Second) != time.Duration(want)*time.Second {
+			t.Errorf("after %d tries: %v, want %d s", o.reread(m).Tries, next.Sub(o.time()), want)
+		}
+		o.later(time.Duration(want) * time.Second)
+	}
+	if n := len(o.posts); n != 11 {
+		t.Errorf("%d tries, want 11", n)
+	}
+}
+
+func TestPausedWebhookIsTriedByOneMessageAMinute(t *testing.T) {
+	o := newOffice(t)
+	o.answers(refuse(403, "PERMISSION_DENIED", "no"))
+	for i := range 5 {
+		o.report(fmt.Sprint(i), "x")
+	}
+	o.newSender().pass(t.Context()) // all lanes are under way before the first answer
+	o.posts = nil
+	for minute := range 4 {
+		o.later(time.Minute)
+		s := o.newSender() // also a poller that is begun anew keeps to it
+		for range 3 {
+			s.pass(t.Context())
+			o.later(time.Second)
+		}
+		if n := len(o.posts); n != minute+1 {
+			t.Errorf("%d tries in %d minutes", n, minute+1)
+		}
+	}
+}
+
+func TestNoWebhookIsSaidOnce(t *testing.T) {
+	o := newOffice(t)
+	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
+	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
+	s := o.newSender()
+	m, env := o.report("a", "x", func(m *state.Message) { m.Env = "" }), o.environment
+	s.environment = m.Env
+	for i := range 3 {
+		s.pass(t.Context())
+		if text := state.SessionsIn(o.user()).TakeNotices("a"); strings.Contains(text, "no webhook") != (i == 0) {
+			t.Errorf("pass %d: %q", i, text)
+		}
+		o.later(2 * time.Minute)
+	}
+	o.env["GOOGLE_CHAT_WEBHOOK_URL"] = url
+	s.pass(t.Context())
+	o.want("x")
+	if env == m.Env {
+		t.Error("two environments are one")
+	}
+}
+
+func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
+	o := newOffice(t)
+	m := o.report("a", "x")
+	o.newSender().environment = "other"
+	s := o.newSender()
+	s.environment = "other"
+	s.pass(t.Context())
+	if o.want(); o.reread(m).Final() {
+		t.Error("it is final")
+	}
+	o.later(tooOld + time.Hour)
+	s.pass(t.Context())
+	if o.reread(m).SetAside == "" {
+		t.Error("after a week it still waits")
+	}
+}
+
+func TestFilesOfEarlierVersionsAreSent(t *testing.T) {
+	o := newOffice(t)
+	dir := filepath.Join(o.user(), "outbox")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := `{"message_id":"client-1","key":"client-1","kind":"task_done","chat":"","parts":["one","two"],"parts_sent":1,
+		"thread_key":"session-a","created_at":"` + o.time().UTC().Format(time.RFC3339Nano) + `"}`
+	if err := os.WriteFile(filepath.Join(dir, "0000000000000000001-client-1.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.newSender().pass(t.Context())
+	o.want("two")
+}
+
+func TestPace(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	for i := range 30 {
+		o.report(fmt.Sprint("s", i), "x")
+	}
+	urgent := o.report("u", "urgent", func(m *state.Message) { m.Urgent = true })
+	next := s.pass(t.Context())
+	if n := len(o.posts); n != burst || !o.reread(urgent).Final() {
+		t.Errorf("%d at once, want %d, and the urgent one among them", n, burst)
+	}
+	if wait := next.Sub(o.time()); wait <= 0 || wait > time.Second {
+		t.Errorf("the next in %v", wait)
+	}
+	q := o.question()
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent {
+		t.Error("a question waits behind a flood of reports")
+	}
+	o.posts = nil
+	for range 10 {
+		o.later(time.Second)
+		s.pass(t.Context())
+	}
+	if n := len(o.posts); n < 7 || n > 10 {
+		t.Errorf("%d in ten seconds at 60 a minute", n)
+	}
+}
+
+func TestQuietHoursHoldWhatWaits(t *testing.T) {
+	o := newOffice(t)
+	now := o.time()
+	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	quiet := fmt.Sprintf(`{"quiet_hours":{"from":%q,"to":%q}}`,
+		now.Add(-time.Hour).Format("15:04"), now.Add(time.Hour).Format("15:04"))
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(quiet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := o.newSender()
+	o.report("a", "can wait")
+	o.report("a", "urgent", func(m *state.Message) { m.Urgent = true })
+	next := s.pass(t.Context())
+	o.want("urgent")
+	if wait := next.Sub(now); wait < 50*time.Minute || wait > time.Hour {
+		t.Errorf("it goes in %v", wait)
+	}
+	o.later(time.Hour)
+	s.pass(t.Context())
+	o.want("urgent", "can wait")
+}
+
+func TestHeldBackLetsOthersPass(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	o.report("a", "held", func(m *state.Message) { m.NotBefore = o.time().Add(time.Hour) })
+	o.report("a", "now")
+	if next := s.pass(t.Context()); next.Sub(o.time()).Round(time.Second) != time.Hour {
+		t.Errorf("next in %v", next.Sub(o.time()))
+	}
+	o.want("now")
+}
+
+func TestDigestIsOneMessage(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	at := o.time().Add(time.Hour)
+	var held []*state.Message
+	for i := range 3 {
+		held = append(held, o.report(fmt.Sprint("s", i), fmt.Sprint("news ", i), func(m *state.Message) {
+			m.Digest, m.ThreadKey, m.NotBefore = true, "digest-2026-11-22", at
+		}))
+	}
+	o.later(time.Hour)
+	o.answers(refuse(429, "RESOURCE_EXHAUSTED", "slow"))
+	s.pass(t.Context()) // a digest that is put off is worded again
+	o.answers(cut)
+	o.later(time.Minute)
+	s.pass(t.Context())
+	o.answers(nil)
+	o.report("late", "late", func(m *state.Message) { m.Digest, m.ThreadKey = true, "digest-2026-11-22" })
+	o.later(time.Minute)
+	s.pass(t.Context())
+	o.want("[Digest] 3 messages\n\nnews 0\n\nnews 1\n\nnews 2", "[Digest] 1 message\n\nlate")
+	for _, m := range held {
+		if m = o.reread(m); m.Name != o.space.Messages()[0].Name {
+			t.Errorf("%s has the receipt %q", m.Key, m.Name)
+		}
+	}
+}
+
+func TestPartsAreOneThread(t *testing.T) {
+	o := newOffice(t)
+	long := strings.Repeat("word ", 10_000)
+	m := o.report("", long)
+	failed := false
+	o.answers(func(text string, w http.ResponseWriter, store func()) bool {
+		if !strings.HasPrefix(text, "(2/") || failed {
+			return false
+		}
+		failed = true
+		return cut(text, w, store)
+	})
+	s := o.newSender()
+	s.pass(t.Context())
+	o.later(time.Minute)
+	o.newSender().pass(t.Context()) // another process goes on
+	m = o.reread(m)
+	all := o.space.Messages()
+	if len(all) < 2 || len(all) != len(m.Parts) || m.Name != all[0].Name {
+		t.Fatalf("%d messages of %d parts, the first %s", len(all), len(m.Parts), m.Name)
+	}
+	for i, one := range all {
+		if one.Thread.Name != all[0].Thread.Name || !strings.HasPrefix(one.Text, fmt.Sprintf("(%d/%d)", i+1, len(all))) {
+			t.Errorf("part %d is in thread %s: %.20q", i, one.Thread.Name, one.Text)
+		}
+	}
+}
+
+// TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be tried.
+func TestKilledBeforeTheReceipt(t *testing.T) {
+	o := newOffice(t)
+	m := o.report("a", "x")
+	o.newSender().pass(t.Context())
+	sent := o.reread(m)
+	box := state.OutboxIn(o.user())
+	if _, err := box.Change(sent, func(m *state.Message) error {
+		m.SentAt, m.EndedAt, m.Name = time.Time{}, time.Time{}, ""
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o.posts = nil
+	o.newSender().pass(t.Context())
+	if got := o.reread(m); got.Name != sent.Name || len(o.posts) > 0 {
+		t.Errorf("receipt %q, want %q; posted again: %q", got.Name, sent.Name, o.posts)
+	}
+	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
+		t.Errorf("the session knows of %+v, %v", one, err)
+	}
+}
+
+// TestWaitingProcessWakes has a process wait for a receipt as commands do.
+func TestWaitingProcessWakes(t *testing.T) {
+	o := newOffice(t)
+	o.answers(refuse(503, "UNAVAILABLE", "sorry"))
+	m := o.report("a", "x")
+	if err := state.Announce(o.Env, state.Open{Kind: state.OpenMessage, Path: m.Path}); err != nil {
+		t.Fatal(err)
+	}
+	s := o.newSender()
+	s.pass(t.Context())
+	if !state.Held(state.OpenFile(o.Env, m.Path)) {
+		t.Error("a waiting process would not block")
+	}
+	got := make(chan *state.Message)
+	go func() {
+		m, _ := state.Await(t.Context(), o.Env, "", m.Path, (*state.Message).Final)
+		got <- m
+	}()
+	o.answers(nil)
+	o.later(time.Minute)
+	s.pass(t.Context())
+	if m := <-got; m == nil || m.Name == "" {
+		t.Errorf("it woke with %+v", m)
+	}
+}
+
+func TestSenderRests(t *testing.T) {
+	o := newOffice(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := o.startSender(ctx)
+	o.report("a", "x", func(m *state.Message) { m.NotBefore = o.time().Add(time.Hour) })
+	o.report("a", "y")
+	s.kick()
+	for idle := false; !idle; idle, _ = s.idle() {
+		time.Sleep(time.Millisecond)
+	}
+	o.want("y")
+	if _, next := s.idle(); next.Sub(o.time()).Round(time.Minute) != time.Hour {
+		t.Errorf("next in %v", next.Sub(o.time()))
+	}
+	cancel()
+	<-s.ended
+}
+
+// childDir names, to a copy of this test program, the folder whose outbox it is to send.
+const childDir = "GCHAT_TEST_SENDER"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(childDir)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	env := map[string]string{
+		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"), "GCHAT_WRITES_PER_MINUTE": "60000",
+	}
+	p := &Poller{Options: Options{Env: func(name string) string { return env[name] }}}
+	p.Log, p.environment = state.NewLog(p.Env, "test"), state.Environment(p.Env)
+	s := p.startSender(context.Background())
+	for idle, next := s.idle(); !idle || !next.IsZero(); idle, next = s.idle() {
+		time.Sleep(time.Millisecond)
+	}
+	os.Exit(0)
+}
+
+// TestNoneLostNoneTwice sends a thousand messages in fifty lanes while Chat answers 429 and 500, cuts the connection after
+// storing, hangs, and the poller is killed again and again.
+func TestNoneLostNoneTwice(t *testing.T) {
+	messages, lanes := 1000, 50
+	if testing.Short() {
+		messages = 150
+	}
+	o := newOffice(t)
+	o.answers(func(text string, w http.ResponseWriter, store func()) bool {
+		switch n := rand.IntN(100); {
+		case n < 3:
+			return refuse(429, "RESOURCE_EXHAUSTED", "slow")(text, w, store)
+		case n < 6:
+			return refuse(500, "INTERNAL", "no")(text, w, store)
+		case n < 9:
+			return cut(text, w, store)
+		case n < 10:
+			store()
+			time.Sleep(100 * time.Millisecond)
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+	o.env["GCHAT_ALLOWED_USERS"] = "" // as the child has it
+	for i := range messages {
+		o.report(fmt.Sprint("s", i%lanes), fmt.Sprint(i))
+	}
+	kills := 0
+	for begun := time.Now(); ; {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childDir+"="+o.env["HOME"], "GCHAT_TEST_WEBHOOK="+o.env["GOOGLE_CHAT_WEBHOOK_URL"])
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(100+rand.IntN(700))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		kill.Stop()
+		if err == nil {
+			break
+		}
+		if kills++; time.Since(begun) > 3*time.Minute {
+			t.Fatal("it goes on for ever")
+		}
+	}
+	t.Logf("%d kills, %d posts for %d messages", kills, len(o.posts), messages)
+	last, seen := map[string]int{}, map[string]bool{}
+	for _, m := range o.space.Messages() {
+		n, _ := strconv.Atoi(m.Text)
+		if seen[m.Text] {
+			t.Errorf("%d is there twice", n)
+		}
+		seen[m.Text] = true
+		if n < last[m.Thread.Name] {
+			t.Errorf("%d stands behind %d", n, last[m.Thread.Name])
+		}
+		last[m.Thread.Name] = n
+	}
+	if len(seen) != messages || len(last) != lanes {
+		t.Errorf("%d messages in %d threads, want %d in %d", len(seen), len(last), messages, lanes)
+	}
+}
