@@ -100,6 +100,10 @@ func Claude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
+// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now. It
+// is false where the pid is not known (0).
+func Ended(pid int, start string) bool { return pid > 1 && !Running(pid, start) }
+
 // Running says whether a process has not ended. start, where it is known ("" is not), tells it from a later process with the
 // same pid.
 func Running(pid int, start string) bool {

@@ -344,7 +344,7 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 			continue
 		}
 		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)
-		if called && !inject.Gone(other.ClaudePID, other.ClaudeStart) {
+		if called && !inject.Ended(other.ClaudePID, other.ClaudeStart) {
 			return "another session of that name asks, too: " +
 				"name the file after its claude_session_id, or use `gchat-hooks answer`"
 		}

@@ -179,7 +179,7 @@ func (p *Poller) claudeGone(q *state.Question) bool {
 	key := fmt.Sprint(q.ClaudePID, " ", q.ClaudeStart)
 	gone, known := p.gone[key]
 	if !known {
-		gone = inject.Gone(q.ClaudePID, q.ClaudeStart)
+		gone = inject.Ended(q.ClaudePID, q.ClaudeStart)
 		p.gone[key] = gone
 	}
 	return gone
