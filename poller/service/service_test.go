@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,7 +241,7 @@ func TestHealth(t *testing.T) {
 		"not a time":          {"yesterday", "", "", "WARN: Health file not found — daemon may not have run yet", 2},
 	} {
 		home := t.TempDir()
-		env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home, "GCHAT_POLLER_INTERVAL": c.interval}
+		env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home, "GCHAT_POLLER_INTERVAL": cmp.Or(c.interval, "10")}
 		env["GCHAT_STATE_DIR"] = filepath.Join(home, "p")
 		for dir, text := range map[string]string{"p": c.project, ".local/state/gchat-hooks": c.user} {
 			if text != "" {
