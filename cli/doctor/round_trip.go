@@ -198,7 +198,7 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			return t.failed(ctx, leg, wrong("gchat-hooks setup --allow "+leg.Refused[0]+", if that is you",
 				"only people replied who may not answer: %s", strings.Join(leg.Refused, ", ")))
 		case late:
-			return t.failed(ctx, leg, wrong("reply to the question in its own thread, or wait longer (--wait)",
+			return t.failed(ctx, leg, wrong("reply in the thread, or wait longer (--wait)",
 				"no person replied within %s", state.InWords(t.Wait)))
 		}
 		pause(ctx, min(time.Second, time.Until(until)))
@@ -277,7 +277,7 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 					s.Name, s.ThreadName, listed[i].ThreadName)
 			case listed[i].Human:
 				return wrong("no reply can be told from the program's own messages: look what answers in Google Chat's place",
-					"the check's own message %s is listed as a person's: it would be taken for a reply", s.Name)
+					"the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name)
 			}
 		}
 		if missing == 0 {
