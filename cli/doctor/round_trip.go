@@ -183,7 +183,11 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			cfg := state.LoadConfig(t.Env, t.ProjectDir) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				leg.Refused = append(leg.Refused, gchat.Line(m.Sender))
-				t.Tell(who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender))
+				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
+				t.Tell(told)
+				if len(leg.Refused) == 1 {
+					_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+				}
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
