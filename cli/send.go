@@ -143,7 +143,13 @@ func (s *send) run(ctx context.Context, args []string) error {
 			return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
 		}
 	}
+	if s.orNever { // no rule and no quiet hours hold it back
+		cfg.Reports, cfg.Quiet = nil, nil
+	}
 	out, err := state.PutReport(s.env, cfg, m, state.ReportOn)
+	if err == nil && s.orNever {
+		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
+	}
 	switch {
 	case errors.Is(err, state.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
@@ -152,10 +158,6 @@ func (s *send) run(ctx context.Context, args []string) error {
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
 		return s.say("not sent: the configuration has "+s.kind+" off", result{Off: true})
-	case !out.HeldUntil.IsZero() && s.orNever:
-		_ = state.OutboxIn(state.UserState(s.env)).Drop(s.env, out.Message)
-		return failed(errors.New("not delivered, and not kept: the configuration holds it back"),
-			"without --no-queue it waits until "+out.HeldUntil.Format("Mon 15:04"), exitNotDelivered)
 	case !out.HeldUntil.IsZero():
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: &out.HeldUntil})
@@ -165,6 +167,8 @@ func (s *send) run(ctx context.Context, args []string) error {
 	}
 	return s.deliver(ctx, log, out)
 }
+
+func (s *send) box() state.Outbox { return state.OutboxIn(state.UserState(s.env)) }
 
 // message reads the message and the flags. Its errors are the caller's mistakes.
 func (s *send) message(args []string) (*state.Message, error) {
@@ -260,7 +264,9 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) e
 		}
 		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 	case s.orNever:
-		_ = state.OutboxIn(state.UserState(s.env)).Drop(s.env, m)
+		if !out.Repeated {
+			_ = s.box().Drop(s.env, m)
+		}
 		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(log, m)),
 			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
 	case m.SetAside != "":

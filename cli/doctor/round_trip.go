@@ -183,7 +183,11 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			cfg := state.LoadConfig(t.Env, t.ProjectDir) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				leg.Refused = append(leg.Refused, gchat.Line(m.Sender))
-				t.Tell(who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender))
+				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
+				t.Tell(told)
+				if len(leg.Refused) == 1 {
+					_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+				}
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
@@ -198,7 +202,7 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			return t.failed(ctx, leg, wrong("gchat-hooks setup --allow "+leg.Refused[0]+", if that is you",
 				"only people replied who may not answer: %s", strings.Join(leg.Refused, ", ")))
 		case late:
-			return t.failed(ctx, leg, wrong("reply to the question in its own thread, or wait longer (--wait)",
+			return t.failed(ctx, leg, wrong("reply in the thread, or wait longer (--wait)",
 				"no person replied within %s", state.InWords(t.Wait)))
 		}
 		pause(ctx, min(time.Second, time.Until(until)))
@@ -277,7 +281,7 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 					s.Name, s.ThreadName, listed[i].ThreadName)
 			case listed[i].Human:
 				return wrong("no reply can be told from the program's own messages: look what answers in Google Chat's place",
-					"the check's own message %s is listed as a person's: it would be taken for a reply", s.Name)
+					"the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name)
 			}
 		}
 		if missing == 0 {
