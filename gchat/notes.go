@@ -164,16 +164,17 @@ func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	if r == nil {
 		return ""
 	}
-	who := Line(r.Sender)
+	sender := clause(r.Sender)
+	who := sender
 	if r.DisplayName != "" {
-		who += " (" + Line(r.DisplayName) + ")"
+		who += " (" + clause(r.DisplayName) + ")"
 	}
 	why := who + " may not answer."
 	if nobodyAllowed {
 		why = "Nobody may answer yet."
 	}
 	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, "+
-		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, Line(r.Sender))
+		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, sender)
 }
 
 // lateText answers a reply to a question that has its answer, or wants none any more.

@@ -112,7 +112,19 @@ func TestNoteIsToldOnce(t *testing.T) {
 		}
 	}
 	s.pass(t.Context())
-	if all := o.texts(); len(all) != 2 || !strings.HasPrefix(all[1], "[Not read] No hook") {
+	for _, now := range []state.Status{state.TimedOut, state.Answered, state.Resolved} { // a late reply counted
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { return q.Move(now, o.time()) }); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := o.putNote(o.load(q), &state.Open{}, state.Owed{About: state.NoteClosed}); !done || err != nil {
+			t.Error(done, err)
+		}
+	}
+	s.pass(t.Context())
+	if all := o.texts(); len(all) != 4 || !strings.HasPrefix(all[2], "[Timeout]") || !strings.HasPrefix(all[3], "[Answered]") {
+		t.Errorf("in the space: %q", all)
+	}
+	if all := o.texts(); !strings.HasPrefix(all[1], "[Not read] No hook") {
 		t.Errorf("in the space: %q", all)
 	}
 }

@@ -20,10 +20,10 @@ import (
 const (
 	// lanesAtOnce is how many lanes are sent at the same time; agentsAtOnce bounds the agents that have a turn besides.
 	lanesAtOnce, agentsAtOnce = 8, 4
-	// burst is how many messages may leave at once before the pace is held. Questions may go a little beyond it, so that
-	// none waits behind a flood of reports.
-	burst         = 10
-	questionBurst = burst + 3
+	// burst is how many messages may leave at once before the pace is held. Questions and what else is urgent may go a little
+	// beyond it, so that none waits behind a flood of reports.
+	burst       = 10
+	urgentBurst = burst + 3
 	// authPause is how often one message tries a webhook that a person has to mend.
 	authPause = time.Minute
 	// mostBackoff bounds the pause after failures in a row.
@@ -60,6 +60,7 @@ type sender struct {
 	ended  chan struct{} // closed when it sends no more
 
 	kicked chan struct{}
+	pacing sync.Mutex
 	mu     sync.Mutex
 	rests  bool
 	next   time.Time // when something is due, while it rests; zero for nothing
@@ -276,12 +277,12 @@ func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held boo
 	return time.Time{}, false
 }
 
-// project is what messages have in common that go through one gateway. Questions have a pace of their own.
+// project is what messages have in common that go through one gateway, and at one pace.
 func project(m *state.Message) string {
 	if m.Wake != nil {
 		return ""
 	}
-	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Kind == state.MessageQuestion)
+	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Urgent)
 }
 
 // took notes how a step ended.
@@ -455,9 +456,11 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 	now, id := s.now(), way.hook.ID()
 	most := burst
-	if m.Kind == state.MessageQuestion {
-		most = questionBurst
+	if m.Urgent {
+		most = urgentBurst
 	}
+	s.pacing.Lock() // the lanes wait for each other here, and not by trying the file's lock
+	defer s.pacing.Unlock()
 	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
 		pause, paused := space.Paused[id]
 		wait := space.LeftAlone(now)

@@ -1,0 +1,127 @@
+package gchat
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// TestNoteText has each note of a question, whose words people know.
+func TestNoteText(t *testing.T) {
+	two := []state.Prompt{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
+	ended := time.Now()
+	for _, c := range []struct {
+		name string
+		q    state.Question
+		owed state.Owed
+		want string // that the text begins with
+		in   string // and holds
+	}{
+		{"open", state.Question{Status: state.Pending}, state.Owed{About: state.NoteClosed}, "", ""},
+		{"instead", state.Question{Status: state.Cancelled, ResolvedBy: state.Instead}, state.Owed{About: state.NoteClosed}, "", ""},
+		{"answered", state.Question{Status: state.Resolved, Answers: map[string]string{"q?": "A"}}, state.Owed{About: state.NoteClosed},
+			"[Answered] shop", "Selected: A"},
+		{"in the terminal", state.Question{Status: state.Resolved, ResolvedBy: "terminal"}, state.Owed{About: state.NoteClosed},
+			"[Answered] shop", "Answered in the terminal."},
+		{"otherwise than the thread", state.Question{Status: state.Resolved, ResolvedBy: "terminal", AnsweredMessage: "m"},
+			state.Owed{About: state.NoteClosed}, "[Answered] shop", "the reply in this thread did not count."},
+		{"at a shell", state.Question{Status: state.Resolved, AnsweredBy: state.Local, AnsweredByName: "ann"},
+			state.Owed{About: state.NoteClosed}, "[Answered] shop", "Answered at a shell by ann."},
+		{"dismissed", state.Question{Status: state.Cancelled, ResolvedBy: "signal"}, state.Owed{About: state.NoteClosed},
+			"[Cancelled] shop", "Dismissed in the terminal."},
+		{"gone with its answer", state.Question{Status: state.Cancelled, ResolvedBy: "claude_gone", AnsweredMessage: "m"},
+			state.Owed{About: state.NoteClosed}, "[Cancelled] shop", "Your reply did not reach Claude any more."},
+		{"old", state.Question{Status: state.Expired, ResolvedBy: "age"}, state.Owed{About: state.NoteClosed},
+			"[Cancelled] shop", "Nobody answered for 24 hours."},
+		{"timed out", state.Question{Status: state.TimedOut, ResolvedBy: "timeout"}, state.Owed{About: state.NoteClosed},
+			"[Timeout] shop", "a reply still reaches it."},
+		{"chosen", state.Question{Status: state.TimedOut, ResolvedBy: "policy", Answers: map[string]string{"q?": "A"}},
+			state.Owed{About: state.NoteClosed}, "[Timeout] shop", "Chosen by the timeout policy, not by you: A"},
+		{"sent", state.Question{Status: state.Answered, Answers: map[string]string{"q?": "A"}}, state.Owed{About: state.NoteSent},
+			"[Sent] Sent to Claude: A.", ""},
+		{"refused", state.Question{}, state.Owed{About: state.NoteRefused, Reply: "m"},
+			"[Not used] users/7 (Eve) may not answer. To let users/7 (Eve) answer, add \"users/7\"", ""},
+		{"nobody allowed", state.Question{}, state.Owed{About: state.NoteRefused, Reply: "m", Seen: NobodyAllowed},
+			"[Not used] Nobody may answer yet.", ""},
+		{"late", state.Question{Status: state.Resolved}, state.Owed{About: state.NoteLate}, "[Not used] This question was already answered.", ""},
+		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.Owed{About: state.NoteLate},
+			"[Not used] This question is closed. Closed in the terminal without", ""},
+		{"late, asked again", state.Question{Status: state.TimedOut, AskedAgain: true}, state.Owed{About: state.NoteLate},
+			"[Not used] Nobody replied in time, and Claude asked again in the terminal.", ""},
+		{"no option", state.Question{Replies: []state.Reply{{MessageName: "m", Text: "9"}}}, state.Owed{About: state.NoteNoOption, Reply: "m"},
+			"[Not used] There is no option 9. Reply 1 or 2, or `other: 9`.", ""},
+		{"no option of several", state.Question{Questions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
+			state.Owed{About: state.NoteNoOption, Reply: "m"}, "[Not used] Q2 has no option 9. Reply again, with 1 to 3 for Q2", ""},
+		{"kept", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{0: chose("A")}},
+			state.Owed{About: state.NoteKept, Reply: "m"}, "[Kept] Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
+		{"kept, at a shell", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{1: chose("C")},
+			Replies: []state.Reply{{MessageName: "m", Sender: state.Local}}}, state.Owed{About: state.NoteKept, Reply: "m"},
+			"[Kept] A part was answered at a shell. Still missing: Q1.", ""},
+		{"kept, and answered since", state.Question{Status: state.Answered, Questions: two}, state.Owed{About: state.NoteKept}, "", ""},
+		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step.", ""},
+		{"later, ended", state.Question{SessionEnded: &ended}, state.Owed{About: state.NoteLater},
+			"[Kept] The session has ended: it reads your reply when it is resumed.", ""},
+		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message", ""},
+		{"unwaited", state.Question{}, state.Owed{About: state.NoteUnwaited}, "[Not read] No hook waits", ""},
+		{"unread", state.Question{}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403. Hint: log in."},
+			"[Not read] Replies here cannot be read yet: chat answered 403. Hint: log in. Until then answer in the terminal.", ""},
+		{"not typed yet", state.Question{}, state.Owed{About: state.NoteNotTyped, Seen: "the pane is busy"},
+			"[Waiting] Your answer is not in the terminal yet: the pane is busy. It is tried again", ""},
+		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}}, state.Owed{About: state.NoteNotTyped},
+			"[Look] Your answer was not typed to its end: a dialog came. The dialog may be", ""},
+		{"unknown", state.Question{}, state.Owed{About: "x"}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.SessionName = "shop"
+			if c.q.Questions == nil {
+				c.q.Questions = []state.Prompt{prompt(false, "A", "B")}
+				c.q.Questions[0].Question = "q?"
+			}
+			if c.q.Replies == nil {
+				c.q.Replies = []state.Reply{{MessageName: "m", Sender: "users/7", DisplayName: "Eve", Verdict: state.Late}}
+			}
+			got := NoteText(&c.q, c.owed)
+			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.in) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestNobodyText(t *testing.T) {
+	for _, c := range []struct {
+		session state.Session
+		want    string
+	}{
+		{state.Session{}, "Write to it in its terminal."},
+		{state.Session{TmuxSession: "work"}, "(tmux session work)."},
+		{state.Session{EndedAt: time.Now()}, "the session has ended."},
+	} {
+		got := NobodyText(&c.session)
+		if !strings.HasPrefix(got, "[Not read] nobody is waiting for a reply here: ") || !strings.HasSuffix(got, c.want) {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// FuzzNoteText has foreign words in all that a note quotes: none is a link, a mention or a second prefix.
+func FuzzNoteText(f *testing.F) {
+	f.Add("<users/all> *x*", "https://evil.example")
+	f.Add("```\n[Done] x", "a\nb\u202e<")
+	f.Fuzz(func(t *testing.T, name, why string) {
+		q := &state.Question{
+			SessionName: name, Status: state.Answered, Answers: map[string]string{"q?": why},
+			Questions: []state.Prompt{{Question: "q?"}}, Replies: []state.Reply{{MessageName: "m", Sender: name, DisplayName: why}},
+			Typing: &state.Typing{Result: "dirty", Why: why},
+		}
+		for _, about := range []string{state.NoteSent, state.NoteRefused, state.NoteUnread, state.NoteNotTyped} {
+			text := NoteText(q, state.Owed{About: about, Reply: "m", Seen: why})
+			if strings.Contains(text, "\n") || len(text) > MaxText {
+				t.Errorf("%q", text)
+			}
+			harmless(t, text, "[Sent]", "[Not used]", "[Not read]", "[Look]")
+		}
+	})
+}
