@@ -52,10 +52,6 @@ func typeable(text string) (string, bool) {
 
 // choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
 func (a *act) choose(labels []string) error {
-	const digits = 9 - 2 // "Type something" and "Chat about this" have numbers too
-	if len(a.prompt.Options) > digits {
-		return fmt.Errorf("%d options are more than the dialog can have", len(a.prompt.Options))
-	}
 	if len(labels) > 1 && !a.prompt.MultiSelect {
 		return fmt.Errorf("%q takes one choice, not %d", shorten(a.prompt.Question, 60), len(labels))
 	}

@@ -301,23 +301,13 @@ type Snapshot struct {
 	Lines   []string // the same without styles, the empty rest of the screen left out
 }
 
-// TakeSnapshot takes a pane's session, its screen and its last lines with one call of tmux. pane is an id (%N); "" is the
-// active pane of the session that tmux ($TMUX: "socket,pid,session") names. Errors are ErrNoServer, ErrNoPane,
-// ErrNoSession and a tmux that does not answer.
+// TakeSnapshot takes a pane's session, its screen and its last lines with one call of the tmux that $TMUX names. Errors are
+// ErrNoServer, ErrNoPane and a tmux that does not answer.
 func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, error) {
-	target := pane
-	if _, own, _ := strings.Cut(tmux, ","); target == "" {
-		_, session, _ := strings.Cut(own, ",")
-		if _, err := strconv.Atoi(session); err != nil {
-			return Snapshot{}, fmt.Errorf("capture session %q: %w", session, ErrNoSession)
-		}
-		target = "$" + session + ":"
-	} else if !paneID().MatchString(pane) {
-		return Snapshot{}, fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
-	}
+	server := ServerOf(tmux)
 	const format = "#{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
-	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
-		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
+	out, err := server.callPane(ctx, pane, "display-message", "-p", format, ";",
+		"capture-pane", "-p", "-e", "-t", pane, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 	}
@@ -328,7 +318,7 @@ func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, 
 	}
 	s := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
 	if words[1] == "1" {
-		names, err := ServerOf(tmux).sessionsShowing(ctx, s.Pane)
+		names, err := server.sessionsShowing(ctx, s.Pane)
 		if err != nil {
 			return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 		}
