@@ -59,7 +59,7 @@ func checkServer(ctx context.Context, env state.Getenv) []state.Finding {
 	if t := env("TMUX"); t != "" {
 		server = ServerOf(t)
 	}
-	sessions, err := server.Sessions(ctx)
+	panes, err := server.Panes(ctx)
 	switch {
 	case errors.Is(err, ErrNoServer):
 		return state.Skipped("no tmux server runs")
@@ -70,5 +70,5 @@ func checkServer(ctx context.Context, env state.Getenv) []state.Finding {
 			Mend:  "tmux ls; a server that was stopped goes on with kill -CONT",
 		}}
 	}
-	return state.Fine(fmt.Sprintf("the tmux server answers; sessions: %d", len(sessions)))
+	return state.Fine(fmt.Sprintf("the tmux server answers; panes: %d", len(panes)))
 }

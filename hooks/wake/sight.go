@@ -41,7 +41,7 @@ func (f *fire) look(ctx context.Context, lines int) (sight, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
-	seen, err := inject.TakeSnapshot(ctx, f.Env("TMUX"), f.Env("TMUX_PANE"), lines)
+	seen, err := inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), lines)
 	user := state.UserState(f.Env)
 	if err != nil {
 		if name := state.WakePane(user, f.place()); name != "" {
