@@ -297,7 +297,7 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 	default:
 		cause = closed("the question was answered or left in the terminal")
 		stray, cleared := a.clearStray(ctx)
-		nothing = nothing && a.page.text+a.page.notes == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
+		nothing = nothing && a.page.text == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
 	}
 	if nothing {
 		return a.ended(Unchanged, cause)
