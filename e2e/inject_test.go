@@ -124,9 +124,7 @@ func TestInjected(t *testing.T) {
 		{name: "four questions", choices: []inject.Choice{pick(database, 1), choice(features, state.Answer{Labels: []string{"Auth"}, Text: "more"}), choice(editor, own("emacs\nreally")), choice(extras, labels("CI"))},
 			told: []string{`"Which DB?"="Postgres"`, `"="Auth, more"`, "\"Which editor?\"=\"emacs\nreally\"", `"Which extras?"="CI"`}},
 		{name: "preview", choices: []inject.Choice{pick(layouts, 2)}, told: []string{`"="Top bar"`}},
-		{name: "preview with remark", choices: []inject.Choice{choice(layouts, state.Answer{Labels: []string{"Top bar"}, Notes: "thin\nplease"})}, told: []string{"Top bar", "notes: thin\nplease"}},
-		{name: "preview free text", choices: []inject.Choice{choice(layouts, own("none of them"))}, told: []string{"notes: none of them"}},
-		{name: "preview of two", choices: []inject.Choice{choice(layouts, own("none of them")), pick(database, 1)}, told: []string{"notes: none of them", `"Which DB?"="Postgres"`}},
+		{name: "preview of two", choices: []inject.Choice{pick(layouts, 2), pick(database, 1)}, told: []string{`"="Top bar"`, `"Which DB?"="Postgres"`}},
 	}
 	eachClaude(t, both, func(t *testing.T, cl claude) {
 		var s *session

@@ -113,10 +113,11 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 		return a.ended(Unchanged, err)
 	}
 	if t.DryRun {
+		would := Outcome{Result: Unchanged, Removed: removed}
 		for _, act := range acts {
-			a.pressed = append(a.pressed, act.words())
+			would.Steps = append(would.Steps, act.words())
 		}
-		return a.ended(Unchanged, nil)
+		return would
 	}
 	err = a.fillPages(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingTime)
@@ -137,9 +138,6 @@ func (t Typist) answering(at Target) *answering {
 // ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
 	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed}
-	if a.DryRun {
-		out.Keys = 0
-	}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
 		err = closed("its tmux pane is closed")
 	}
@@ -299,7 +297,7 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 	default:
 		cause = closed("the question was answered or left in the terminal")
 		stray, cleared := a.clearStray(ctx)
-		nothing = nothing && a.page.text+a.page.notes == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
+		nothing = nothing && a.page.text == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
 	}
 	if nothing {
 		return a.ended(Unchanged, cause)

@@ -62,17 +62,19 @@ func TestPageDiffers(t *testing.T) {
 
 func TestReviewDiffers(t *testing.T) {
 	acts := []act{{prompt: one, numbers: []int{1}}, {prompt: some, numbers: []int{1, 2}, text: "dark\nmode"}}
-	good := []Reviewed{{"Which one?", "Alpha"}, {"Which ones?", "Auth, Billing, dark mode"}}
+	const first, second = "● Which one? → Alpha", "● Which ones? → Auth, Billing, dark mode"
 	for name, c := range map[string]struct {
 		screen Screen
 		why    string
 	}{
-		"as meant":           {Screen{Kind: Review, Answers: good}, ""},
-		"its end":            {Screen{Kind: Review, Answers: good[1:], Cut: true}, ""},
-		"one is not there":   {Screen{Kind: Review, Answers: good[:1]}, "does not list"},
-		"said to be missing": {Screen{Kind: Review, Answers: good, Missing: true}, "does not list"},
-		"another answer":     {Screen{Kind: Review, Answers: []Reviewed{good[0], {"Which ones?", "Auth, dark mode"}}}, "shows"},
-		"another question":   {Screen{Kind: Review, Answers: []Reviewed{{"Which?", "Alpha"}, good[1]}}, "shows"},
+		"as meant":           {Screen{Kind: Review, Answers: first + " " + second}, ""},
+		"its end":            {Screen{Kind: Review, Answers: "→ Alpha " + second, Cut: true}, ""},
+		"one is not there":   {Screen{Kind: Review, Answers: first}, "shows"},
+		"said to be missing": {Screen{Kind: Review, Answers: "⚠ You have not answered all questions " + first + " " + second}, "shows"},
+		"another answer":     {Screen{Kind: Review, Answers: first + " ● Which ones? → Auth, dark mode"}, "shows"},
+		"another question":   {Screen{Kind: Review, Answers: "● Which? → Alpha " + second}, "shows"},
+		"another end":        {Screen{Kind: Review, Answers: "dark modes", Cut: true}, "shows"},
+		"nothing":            {Screen{Kind: Review, Cut: true}, "shows"},
 		"no review":          {Screen{Kind: Prompt}, "not open"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,23 +9,24 @@ import (
 )
 
 var (
-	one  = state.Prompt{Question: "Which one?", Options: []state.Option{{Label: "Alpha"}, {Label: "Beta"}, {Label: "Beta"}}}
-	some = state.Prompt{Question: "Which ones?", Options: []state.Option{{Label: "Auth"}, {Label: "Billing"}}, MultiSelect: true}
+	one   = state.Prompt{Question: "Which one?", Options: []state.Option{{Label: "Alpha"}, {Label: "Beta"}, {Label: "Beta"}}}
+	some  = state.Prompt{Question: "Which ones?", Options: []state.Option{{Label: "Auth"}, {Label: "Billing"}}, MultiSelect: true}
+	drawn = state.Prompt{Question: "Which layout?", Options: []state.Option{{Label: "Side", Preview: "|"}, {Label: "Top", Preview: "="}}}
 )
 
 func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		prompt  state.Prompt
 		answer  state.Answer
-		preview bool
 		want    act // without the prompt
 		refused string
 	}{
 		"a choice":                  {prompt: one, answer: state.Answer{Labels: []string{"Beta"}}, want: act{numbers: []int{2}}},
 		"own words":                 {prompt: one, answer: state.Answer{Text: " no\x1b[2J \n"}, want: act{text: "no"}},
 		"a choice with a remark":    {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, want: act{text: "Beta – but"}},
-		"… beside a preview":        {prompt: one, answer: state.Answer{Labels: []string{"Beta"}, Notes: "but"}, preview: true, want: act{numbers: []int{2}, notes: "but"}},
-		"own words with previews":   {prompt: one, answer: state.Answer{Text: "no"}, preview: true, want: act{notes: "no"}},
+		"a remark beside previews":  {prompt: drawn, answer: state.Answer{Labels: []string{"Side"}, Notes: "but"}, refused: "in the terminal"},
+		"own words with previews":   {prompt: drawn, answer: state.Answer{Text: "no"}, refused: "in the terminal"},
+		"a choice among previews":   {prompt: drawn, answer: state.Answer{Labels: []string{"Top"}}, want: act{numbers: []int{2}}},
 		"all of it":                 {prompt: one, answer: state.Answer{Labels: []string{"Alpha"}, Text: "no", Notes: "but"}, want: act{text: "Alpha, no – but"}},
 		"ticks in the list's order": {prompt: some, answer: state.Answer{Labels: []string{"Billing", "Auth", "Auth"}}, want: act{numbers: []int{1, 2}}},
 		"ticks and own words":       {prompt: some, answer: state.Answer{Labels: []string{"Auth"}, Text: "x", Notes: "y"}, want: act{numbers: []int{1}, text: "x – y"}},
@@ -45,7 +46,7 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := acts[0].drawn(c.preview)
+			got := acts[0]
 			c.want.prompt = c.prompt
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%+v, want %+v", got, c.want)

@@ -43,7 +43,7 @@ func TestLastTypedIsAPersonsDoing(t *testing.T) {
 		t.Errorf("our own keys count: %v, was %v", at, base)
 	}
 	until(t, "a person's key counts", func() bool {
-		if err := desk.Key(t.Context(), person.ID, KeyNotes); err != nil {
+		if err := desk.Key(t.Context(), person.ID, KeyDigit(1)); err != nil {
 			t.Fatal(err)
 		}
 		return last(p).After(base)

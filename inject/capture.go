@@ -85,13 +85,9 @@ func (l line) index(column int) int {
 // from is the line's text beginning at a column.
 func (l line) from(column int) line { return newLine(l.cells[l.index(column):]) }
 
-// before is the line's text up to a column.
+// before is the line's text up to a column, with a wide character that lies across it.
 func (l line) before(column int) line {
-	end := l.index(column)
-	if end > 0 && newLine(l.cells[:end]).width() > column { // the column is the right half of a wide character
-		end--
-	}
-	return newLine(l.cells[:end])
+	return newLine(l.cells[:l.index(column)])
 }
 
 // at is the character at a column; "" behind the end, and in the right half of a wide one.

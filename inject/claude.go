@@ -26,14 +26,9 @@ type Asker struct {
 	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
 }
 
-// Sibling is another session that runs in the same project.
-type Sibling struct {
-	Name        string // as Identify named it
-	TmuxSession string
-}
-
-// Identify finds out who asks from a hook's environment. siblings are the other sessions that run in its project.
-func Identify(ctx context.Context, env state.Getenv, sessionID string, siblings []Sibling) Asker {
+// Identify finds out who asks from a hook's environment. siblings are the other sessions that run in its
+// project; of them Name and TmuxSession are used.
+func Identify(ctx context.Context, env state.Getenv, sessionID string, siblings []Asker) Asker {
 	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
 	a.TmuxSession, a.TmuxWindow = TmuxNames(ctx, env)
 	a.Name = a.name(env, sessionID, siblings)
@@ -63,7 +58,7 @@ func TmuxNames(ctx context.Context, env state.Getenv) (session, window string) {
 // name is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
 // several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
 // beginning of Claude Code's id where a sibling has that name too, or outside tmux.
-func (a Asker) name(env state.Getenv, sessionID string, siblings []Sibling) string {
+func (a Asker) name(env state.Getenv, sessionID string, siblings []Asker) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}
@@ -73,18 +68,15 @@ func (a Asker) name(env state.Getenv, sessionID string, siblings []Sibling) stri
 	}
 	short := sessionID[:min(8, len(sessionID))]
 	place := a.TmuxWindow
-	if _, err := strconv.Atoi(a.TmuxSession); err != nil && a.TmuxSession != "" && !shared(a.TmuxSession, siblings) {
+	tells := slices.ContainsFunc(siblings, func(s Asker) bool { return s.TmuxSession != a.TmuxSession })
+	if _, err := strconv.Atoi(a.TmuxSession); err != nil && tells && a.TmuxSession != "" {
 		place = a.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, short)
-	if slices.ContainsFunc(siblings, func(s Sibling) bool { return s.Name == name }) {
+	if slices.ContainsFunc(siblings, func(s Asker) bool { return s.Name == name }) {
 		name += " " + short
 	}
 	return name
-}
-
-func shared(tmuxSession string, siblings []Sibling) bool {
-	return !slices.ContainsFunc(siblings, func(s Sibling) bool { return s.TmuxSession != tmuxSession })
 }
 
 // Claude is the process of the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be

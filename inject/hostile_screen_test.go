@@ -121,7 +121,7 @@ func TestHostileScreens(t *testing.T) {
 		"a permission above a shell":     {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},
 		"a review above a shell":         {screenOf([]string{"Review your answers", "", " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel", "$ "}), Unknown, "shell"},
 		"a review without its title":     {screenOf([]string{ruleLine, " ● Q?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, ""},
-		"a review with two arrows":       {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Unknown, "half drawn"},
+		"a review with two arrows":       {screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Q?", "   → A", "   → B", "", "❯ 1. Submit answers", "  2. Cancel"}), Review, ""},
 		"the rows of a review only":      {"❯ 1. Submit answers\n  2. Cancel", Unknown, ""},
 		"an escape sequence cut short":   {"\x1b[38;5", Unknown, "empty"},
 		"a hyperlink without an end":     {"\x1b]8;;http://x", Unknown, ""},

@@ -23,7 +23,6 @@ const (
 	KeyEnter  Key = "Enter"
 	KeyEscape Key = "Escape"
 	KeyTab    Key = "Tab"
-	KeyNotes  Key = "n"   // on an option with a preview: add notes
 	KeyClear  Key = "C-u" // from the cursor to the beginning of the line
 )
 
@@ -36,7 +35,7 @@ func KeyDigit(n int) Key {
 }
 
 func (k Key) known() bool {
-	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyNotes, KeyClear}
+	named := []Key{KeyUp, KeyDown, KeyEnter, KeyEscape, KeyTab, KeyClear}
 	return slices.Contains(named, k) || len(k) == 1 && k[0] >= '1' && k[0] <= '9'
 }
 

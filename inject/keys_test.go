@@ -65,7 +65,7 @@ func TestKeys(t *testing.T) {
 		want string
 	}{
 		{KeyUp, "\x1b[A"}, {KeyDown, "\x1b[B"}, {KeyEnter, "\r"}, {KeyTab, "\t"},
-		{KeyNotes, "n"}, {KeyClear, "\x15"}, {KeyDigit(1), "1"}, {KeyDigit(9), "9"}, {KeyEscape, "\x1b"},
+		{KeyClear, "\x15"}, {KeyDigit(1), "1"}, {KeyDigit(9), "9"}, {KeyEscape, "\x1b"},
 	}
 	var want strings.Builder
 	for _, k := range keys {
@@ -85,7 +85,7 @@ func TestKeys(t *testing.T) {
 // A pane that keeps its keys gets none, and nothing is left over for later.
 func TestPanesThatTakeNoKeys(t *testing.T) {
 	give := map[string]func(world, Pane) error{
-		"key":   func(w world, p Pane) error { return w.Key(w.t.Context(), p.ID, KeyNotes) },
+		"key":   func(w world, p Pane) error { return w.Key(w.t.Context(), p.ID, KeyDigit(1)) },
 		"paste": func(w world, p Pane) error { return w.Paste(w.t.Context(), p.ID, "text") },
 	}
 	states := []struct {

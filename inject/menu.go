@@ -101,11 +101,11 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 }
 
 func (d *driver) snapshot(ctx context.Context) error {
-	text, err := d.server.History(ctx, d.pane, snapshotLines)
+	shot, err := d.server.Snapshot(ctx, d.pane, snapshotLines)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(d.Out, text)
+	_, err = io.WriteString(d.Out, strings.Join(shot.Lines, "\n")+"\n")
 	return err
 }
 

@@ -39,7 +39,7 @@ func TestOddDialogs(t *testing.T) {
 		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a review whose question has a bullet": {
 			screenOf([]string{ruleLine, "←  ☒ Q  ✔ Submit  →", "", "Review your answers", "", " ● Which?", " ● Really?", "   → A", "", "❯ 1. Submit answers", "  2. Cancel"}),
-			"review\ntabs     ☒ Q ✔ Submit\n❯ 1. option Submit answers\n  2. option Cancel\nanswer   \"Which? ● Really?\" → \"A\"\n"},
+			"review\ntabs     ☒ Q ✔ Submit\n❯ 1. option Submit answers\n  2. option Cancel\nanswers  \"● Which? ● Really? → A\"\n"},
 		"an empty box while Claude works, told by its hint only": {
 			screenOf([]string{ruleLine, "❯ ", ruleLine, "  esc to interrupt"}),
 			"prompt busy\n"},

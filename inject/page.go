@@ -38,7 +38,11 @@ func plan(choices []Choice) (acts []act, removed bool, err error) {
 		if len(a.numbers) == 0 && a.text == "" {
 			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
 		}
-		acts = append(acts, a)
+		preview := slices.ContainsFunc(c.Prompt.Options, func(o state.Option) bool { return o.Preview != "" })
+		if preview && !c.Prompt.MultiSelect && a.text+a.notes != "" {
+			return nil, removed, errors.New("own words and remarks cannot be typed beside previews: answer in the terminal")
+		}
+		acts = append(acts, a.typed())
 	}
 	return acts, removed, nil
 }
@@ -52,10 +56,6 @@ func typeable(text string) (string, bool) {
 
 // choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
 func (a *act) choose(labels []string) error {
-	const digits = 9 - 2 // "Type something" and "Chat about this" have numbers too
-	if len(a.prompt.Options) > digits {
-		return fmt.Errorf("%d options are more than the dialog can have", len(a.prompt.Options))
-	}
 	if len(labels) > 1 && !a.prompt.MultiSelect {
 		return fmt.Errorf("%q takes one choice, not %d", shorten(a.prompt.Question, 60), len(labels))
 	}
@@ -72,16 +72,13 @@ func (a *act) choose(labels []string) error {
 	return nil
 }
 
-// drawn is the act on the page as it is drawn. A remark has a place only beside options with previews; a single choice
-// with previews has none for own words but its field for notes; and where own words are typed, a choice and a remark go
-// with them, so that nothing of what the person said is lost.
-func (a act) drawn(preview bool) act {
+// typed is the act as it is typed: a remark has no place of its own, and a single choice none beside own words; so they go
+// with the words, and nothing of what the person said is lost.
+func (a act) typed() act {
 	switch {
 	case a.prompt.MultiSelect:
 		a.text, a.notes = dashed(a.text, a.notes), ""
-	case preview && a.text != "":
-		a.notes, a.text, a.numbers = a.words(), "", nil
-	case !preview && (a.text != "" || a.notes != ""):
+	case a.text+a.notes != "":
 		a.text, a.notes, a.numbers = a.words(), "", nil
 	}
 	return a
@@ -117,8 +114,6 @@ type page struct {
 	cursor int // the number of the row it stands on; 0 is any row but the field for own words
 	ticks  map[int]bool
 	text   string // in the field for own words
-	noting bool   // the keys go to the field for notes
-	notes  string
 }
 
 // ticked is the page with one more tick, or one less.
@@ -130,10 +125,6 @@ func (g page) ticked(number int, on bool) page {
 
 // written is the page with more text in the field that has the keys.
 func (g page) written(more string) page {
-	if g.noting {
-		g.notes += more
-		return g
-	}
 	g.text += more
 	if g.act.prompt.MultiSelect { // typing ticks the row
 		return g.ticked(g.act.field(), true)
@@ -166,7 +157,7 @@ func (g page) changed(s Screen) string {
 			return "another of its questions was changed in the terminal"
 		}
 	}
-	if s.Preview && (s.Noting != g.noting || !Same(notesText(s), g.notes)) {
+	if s.Noting || notesText(s) != "" {
 		return "its notes were changed in the terminal"
 	}
 	for _, r := range s.Rows {
@@ -240,16 +231,13 @@ func reviewDiffers(s Screen, acts []act) string {
 	if s.Kind != Review {
 		return notTheDialog(s)
 	}
-	if s.Missing || len(s.Answers) > len(acts) || !s.Cut && len(s.Answers) < len(acts) {
-		return "the review page does not list the answers that were given"
+	var meant strings.Builder
+	for _, a := range acts {
+		fmt.Fprintf(&meant, "●%s→%s", squeeze(a.prompt.Question), squeeze(a.reviewed()))
 	}
-	skipped := len(acts) - len(s.Answers)
-	for i, r := range s.Answers {
-		a := acts[skipped+i]
-		notesAlone := len(a.numbers) == 0 && a.text == ""
-		if !Same(r.Question, a.prompt.Question) || !notesAlone && !Same(r.Answer, a.reviewed()) {
-			return fmt.Sprintf("the review page shows %q for %q", shorten(r.Answer, 60), shorten(r.Question, 60))
-		}
+	shown := squeeze(s.Answers)
+	if shown != meant.String() && !(s.Cut && Ends(shown, meant.String())) {
+		return fmt.Sprintf("the review page shows other answers: %q", shorten(s.Answers, 200))
 	}
 	return ""
 }
@@ -263,8 +251,6 @@ func (a *answering) fillPages(ctx context.Context) error {
 				return err
 			}
 		}
-		a.page.act = a.acts[i].drawn(a.screen.Preview)
-		a.acts[i] = a.page.act
 		if err := a.fill(ctx); err != nil {
 			return err
 		}
@@ -322,18 +308,6 @@ func (a *answering) keystrokes() (all []keystroke) {
 			all = append(all, a.change(keyStep(KeyDigit(n)), func(g page) page { return g.ticked(n, !g.ticks[n]) }))
 		}
 		return append(all, a.leave(KeyTab))
-	case act.notes != "":
-		// On the chosen option, n opens the field for notes. Enter in it submits the notes alone; Escape leaves it, and then
-		// Enter chooses the option with them (2.1.197, 2.1.329).
-		noting := func(on bool) func(page) page { return func(g page) page { g.noting = on; return g } }
-		if len(act.numbers) > 0 {
-			all = append(all, a.goTo(act.numbers[0]))
-		}
-		all = append(all, a.change(keyStep(KeyNotes), noting(true)), a.write(act.notes))
-		if len(act.numbers) > 0 {
-			all = append(all, a.change(keyStep(KeyEscape), noting(false)))
-		}
-		return append(all, a.leave(KeyEnter))
 	case act.text != "": // what is typed replaces the label of the field
 		return append(all, a.goTo(field), a.write(act.text), a.leave(KeyEnter))
 	case a.screen.Preview: // there a digit only moves the cursor (2.1.197, 2.1.329)

@@ -42,8 +42,8 @@ func TestPanesAsTmuxHasThem(t *testing.T) {
 		if _, err := w.Capture(t.Context(), id); !errors.Is(err, ErrNoPane) {
 			t.Errorf("capture pane %q: %v", id, err)
 		}
-		if _, err := w.History(t.Context(), id, 10); !errors.Is(err, ErrNoPane) {
-			t.Errorf("history of pane %q: %v", id, err)
+		if _, err := w.Snapshot(t.Context(), id, 10); !errors.Is(err, ErrNoPane) {
+			t.Errorf("snapshot of pane %q: %v", id, err)
 		}
 	}
 }
@@ -72,11 +72,8 @@ func TestTmuxFromABareEnvironment(t *testing.T) {
 	for name, value := range map[string]string{"LANG": "C", "LC_ALL": "C", "TERM": "", "HOME": "/nonexistent", "TMUX": filepath.Join(w.dir, "none") + ",1,0", "TMUX_PANE": "%99"} {
 		t.Setenv(name, value)
 	}
-	if got, err := w.Sessions(t.Context()); err != nil || !slices.Contains(got, "épic") {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := w.History(t.Context(), p.ID, 10); err != nil || !strings.Contains(got, "ready 日本") {
-		t.Errorf("%q, %v", got, err)
+	if got, err := w.Snapshot(t.Context(), p.ID, 10); err != nil || got.Session != "épic" || !slices.Contains(got.Lines, "ready 日本") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -123,10 +120,9 @@ func TestServersThatAreNotThere(t *testing.T) {
 		s := Server{Socket: socket}
 		_, panes := s.Panes(t.Context())
 		_, pane := s.Pane(t.Context(), p.ID)
-		_, sessions := s.Sessions(t.Context())
 		_, capture := s.Capture(t.Context(), p.ID)
 		_, typed := s.LastTyped(t.Context(), p)
-		for what, err := range map[string]error{"panes": panes, "pane": pane, "sessions": sessions, "capture": capture, "typed": typed,
+		for what, err := range map[string]error{"panes": panes, "pane": pane, "capture": capture, "typed": typed,
 			"key": s.Key(t.Context(), p.ID, KeyEnter), "paste": s.Paste(t.Context(), p.ID, "x")} {
 			if !errors.Is(err, ErrNoServer) {
 				t.Errorf("%s: %s: %v", filepath.Base(socket), what, err)
@@ -181,10 +177,10 @@ func TestCaptureIsTheLiveScreen(t *testing.T) {
 	}
 	w.tmux("copy-mode", "-q", "-t", p.ID)
 
-	for lines, begin := range map[int]string{3: "99\n100\nred", 101: "1\n2\n", 1000: "1\n2\n"} {
-		got, err := w.History(t.Context(), p.ID, lines)
-		if err != nil || !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, "red 日本 👩‍💻\n") || strings.Count(got, "\n") > lines {
-			t.Errorf("%d lines: %v: %q", lines, err, got)
+	for lines, first := range map[int]string{3: "99", 101: "1", 1000: "1"} {
+		got, err := w.Snapshot(t.Context(), p.ID, lines)
+		if err != nil || got.Lines[0] != first || got.Lines[len(got.Lines)-1] != "red 日本 👩‍💻" || len(got.Lines) > lines {
+			t.Errorf("%d lines: %v: %q", lines, err, got.Lines)
 		}
 	}
 }

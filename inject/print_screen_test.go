@@ -42,8 +42,8 @@ func printScreen(s Screen) string {
 	for _, r := range s.Rows {
 		fmt.Fprintln(&b, strings.TrimRight(printRow(s, r), " "))
 	}
-	for _, a := range s.Answers {
-		fmt.Fprintf(&b, "answer   %q → %q\n", a.Question, a.Answer)
+	if s.Answers != "" {
+		fmt.Fprintf(&b, "answers  %q\n", s.Answers)
 	}
 	return b.String()
 }
@@ -53,7 +53,7 @@ func flags(s Screen) string {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"noting", s.Noting}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}, {"missing", s.Missing}} {
+	}{{"busy", s.Busy}, {"multi", s.Multi}, {"preview", s.Preview}, {"noting", s.Noting}, {"cut", s.Cut}, {"above", s.Above}, {"below", s.Below}} {
 		if f.set {
 			text += " " + f.name
 		}

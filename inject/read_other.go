@@ -23,64 +23,30 @@ func readReview(lines []line) (Screen, bool) {
 	page := lines[:n-3]
 	top := underRule(page)
 	body, titled := s.reviewBody(page[top:])
-	s.Cut = !titled
-	if s.cursors() != 1 || top > 0 && !titled || !s.readAnswers(body) {
+	s.Answers, s.Cut = joined(body), !titled
+	if s.cursors() != 1 || top > 0 && !titled {
 		return unknown(oddDialog), true
 	}
 	return s, true
 }
 
-// reviewBody is the page without its tabs and its title; all of it where those are not on the screen.
+// reviewBody is the page's answers, " ● question" and "   → answer", without its tabs, its title and its last line. 2.1.329
+// draws a bar before a question of several lines.
 func (s *Screen) reviewBody(page []line) (body []line, titled bool) {
-	for i, l := range page {
-		if l.text == "Review your answers" {
-			return page[i+1:], true
-		}
-		if !l.blank() && !s.readTitle(l) {
-			break
-		}
-	}
-	return page, false
-}
-
-// readAnswers reads " ● question" and "   → answer". 2.1.329 draws a bar before a question of several lines. The lines of
-// an answer cannot be told from an arrow in it by their place, so an answer is known by its colour, and without colours
-// only one arrow may follow a question. An entry whose beginning is not on the screen is left out.
-func (s *Screen) readAnswers(lines []line) bool {
-	var question, answer []line
-	var green ink
-	flush := func() {
-		if question != nil {
-			s.Answers = append(s.Answers, Reviewed{joined(question), joined(answer)})
-		}
-		question, answer = nil, nil
-	}
-	for _, l := range lines {
-		text := l
-		if l.at(1) == "│" {
-			text = l.from(2)
-		}
-		arrow := l.indent() == 3 && l.at(3) == "→"
-		switch t := strings.TrimSpace(text.text); {
-		case t == "Ready to submit your answers?" && l.at(0) == "R":
-		case strings.HasPrefix(t, "⚠") && question == nil:
-			s.Missing = true
-		case text.indent() == 1 && text.at(1) == "●" && (answer != nil || question == nil):
-			flush()
-			question = []line{text.from(3)}
-		case question == nil:
-		case arrow && answer == nil:
-			answer, green = []line{l.from(5)}, l.cells[3].ink
-		case arrow && l.cells[3].ink == green && green.colour == "":
-			return false
-		case answer != nil:
-			answer = append(answer, l)
+	for _, l := range page {
+		switch {
+		case l.text == "Ready to submit your answers?":
+			return body, titled
+		case body == nil && l.text == "Review your answers":
+			titled = true
+		case body == nil && (l.blank() || s.readTitle(l)):
+		case l.at(1) == "│":
+			body = append(body, l.from(2))
 		default:
-			question = append(question, text)
+			body = append(body, l)
 		}
 	}
-	flush()
-	return true
+	return body, titled
 }
 
 // The lines below the input box: the mode, hints and notices of Claude Code, or the person's own status line, of which

@@ -138,7 +138,7 @@ func (s *Screen) readPreview(d dialog) bool {
 	for _, l := range d.above[top:] {
 		s.Noting = s.Noting || l.typing
 		before := l.before(column)
-		if l.at(column) != "" && before.width() == column && l.at(column-1) != " " {
+		if before.width() > column || l.at(column) != "" && before.width() == column {
 			return false // the box is not straight
 		}
 		left, right = append(left, before), append(right, l.from(column))
@@ -212,8 +212,7 @@ func (s *Screen) readList(d dialog, other int) bool {
 	if !ok || isSubmit && !s.Multi && len(rows) == 0 {
 		return false
 	}
-	ticked := func(r rowLines) bool { return r.tick != "" }
-	if !s.Multi && len(rows) > 0 && !slices.ContainsFunc(rows, func(r rowLines) bool { return !ticked(r) }) {
+	if !s.Multi && len(rows) > 0 && !slices.ContainsFunc(rows, func(r rowLines) bool { return r.tick == "" }) {
 		return false // a multi-select without its Submit
 	}
 	if !s.addRows(rows, other) {

@@ -39,8 +39,7 @@ type Screen struct {
 	Above    bool   // rows are hidden above the first
 	Below    bool   // rows are hidden below the last
 
-	Answers []Reviewed // Review: what would be submitted
-	Missing bool       // Review: it warns that not all questions are answered
+	Answers string // Review: what would be submitted, "● question → answer" for each
 }
 
 func (s Screen) dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
@@ -100,12 +99,6 @@ type Row struct {
 	Cursor      bool   // ❯ stands here
 	Text        string // OtherRow: what was typed into it, which is drawn in place of its label
 	Cut         bool   // the label ends in "…"
-}
-
-// Reviewed is one line of the review page.
-type Reviewed struct {
-	Question string
-	Answer   string
 }
 
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.

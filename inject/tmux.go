@@ -199,15 +199,6 @@ func parsePane(line string) (Pane, error) {
 	}, nil
 }
 
-// Sessions are the names of the server's sessions.
-func (s Server) Sessions(ctx context.Context) ([]string, error) {
-	out, err := s.call(ctx, nil, "list-sessions", "-F", "#{session_name}")
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' }), nil
-}
-
 // SessionsCalled is, of all these sessions, the one with exactly this name, else those whose name begins with it. tmux itself
 // would also take a name for a pattern, an index or "the last one".
 func SessionsCalled(all []string, name string) (begin []string) {
@@ -281,17 +272,6 @@ func (s Server) Capture(ctx context.Context, pane string) (string, error) {
 	return out, nil
 }
 
-// History is the last lines of the pane without colours, what has scrolled off its top included and the empty rest of
-// the screen left out.
-func (s Server) History(ctx context.Context, pane string, lines int) (string, error) {
-	out, err := s.callPane(ctx, pane, "capture-pane", "-p", "-S", strconv.Itoa(-lines))
-	if err != nil {
-		return "", fmt.Errorf("capture pane: %w", err)
-	}
-	all := slices.Collect(strings.Lines(strings.TrimRight(out, " \n") + "\n"))
-	return strings.Join(all[max(0, len(all)-lines):], ""), nil
-}
-
 // Snapshot is what a pane showed at one moment.
 type Snapshot struct {
 	Pane    string   // its id
@@ -301,23 +281,11 @@ type Snapshot struct {
 	Lines   []string // the same without styles, the empty rest of the screen left out
 }
 
-// TakeSnapshot takes a pane's session, its screen and its last lines with one call of tmux. pane is an id (%N); "" is the
-// active pane of the session that tmux ($TMUX: "socket,pid,session") names. Errors are ErrNoServer, ErrNoPane,
-// ErrNoSession and a tmux that does not answer.
-func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, error) {
-	target := pane
-	if _, own, _ := strings.Cut(tmux, ","); target == "" {
-		_, session, _ := strings.Cut(own, ",")
-		if _, err := strconv.Atoi(session); err != nil {
-			return Snapshot{}, fmt.Errorf("capture session %q: %w", session, ErrNoSession)
-		}
-		target = "$" + session + ":"
-	} else if !paneID().MatchString(pane) {
-		return Snapshot{}, fmt.Errorf("capture pane %q: %w", pane, ErrNoPane)
-	}
+// Snapshot takes a pane's session, its screen and its last lines with one call of tmux.
+func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot, error) {
 	const format = "#{pane_id} #{||:#{session_grouped},#{window_linked}} #{session_name}"
-	out, err := ServerOf(tmux).call(ctx, nil, "display-message", "-p", "-t", target, format, ";",
-		"capture-pane", "-p", "-e", "-t", target, "-S", strconv.Itoa(-lines))
+	out, err := s.callPane(ctx, pane, "display-message", "-p", format, ";",
+		"capture-pane", "-p", "-e", "-t", pane, "-S", strconv.Itoa(-lines))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 	}
@@ -326,19 +294,19 @@ func TakeSnapshot(ctx context.Context, tmux, pane string, lines int) (Snapshot, 
 	if len(words) < 3 || words[0] == "" {
 		return Snapshot{}, fmt.Errorf("capture pane: %w", ErrNoPane)
 	}
-	s := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
+	shot := Snapshot{Pane: words[0], Session: words[2], Screen: capture}
 	if words[1] == "1" {
-		names, err := ServerOf(tmux).sessionsShowing(ctx, s.Pane)
+		names, err := s.sessionsShowing(ctx, pane)
 		if err != nil {
 			return Snapshot{}, fmt.Errorf("capture pane: %w", err)
 		}
-		s.Others = slices.DeleteFunc(names, func(name string) bool { return name == s.Session })
+		shot.Others = slices.DeleteFunc(names, func(name string) bool { return name == shot.Session })
 	}
 	for _, l := range readCapture(capture) {
-		s.Lines = append(s.Lines, l.text)
+		shot.Lines = append(shot.Lines, l.text)
 	}
-	s.Lines = s.Lines[max(0, len(s.Lines)-lines):]
-	return s, nil
+	shot.Lines = shot.Lines[max(0, len(shot.Lines)-lines):]
+	return shot, nil
 }
 
 // Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which a person chooses something, are

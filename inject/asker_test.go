@@ -1,0 +1,84 @@
+package inject
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+func TestSessionNames(t *testing.T) {
+	const id = "3f2a91bc-0000-4000-8000-000000000000"
+	other := []Asker{{Name: "shop", TmuxSession: "main"}}
+	for name, c := range map[string]struct {
+		asker    Asker
+		script   string // $CLAUDE_SESSION_ID
+		siblings []Asker
+		want     string
+	}{
+		"alone in its project":         {asker: Asker{TmuxSession: "main", TmuxWindow: "api"}, want: "shop"},
+		"a launch script's":            {script: "orch-epic4", siblings: other, want: "orch-epic4"},
+		"the same tmux session":        {asker: Asker{TmuxSession: "main", TmuxWindow: "api"}, siblings: other, want: "shop · api"},
+		"a tmux session of its own":    {asker: Asker{TmuxSession: "orch", TmuxWindow: "api"}, siblings: other, want: "shop · orch"},
+		"a tmux session with a number": {asker: Asker{TmuxSession: "7", TmuxWindow: "api"}, siblings: other, want: "shop · api"},
+		"outside tmux":                 {siblings: other, want: "shop · 3f2a91bc"},
+		"the name of a sibling": {asker: Asker{TmuxSession: "main", TmuxWindow: "api"},
+			siblings: []Asker{{Name: "shop · api", TmuxSession: "main"}}, want: "shop · api 3f2a91bc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
+			if got := c.asker.name(func(name string) string { return env[name] }, id, c.siblings); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestIdentifyAsksTheRealTmux(t *testing.T) {
+	w, first := newWorld(t, "exec sleep 600")
+	second := w.session("orch épic", "exec sleep 600")
+	w.tmux("rename-window", "-t", second.ID, "api: v2")
+	env := map[string]string{"TMUX": w.Socket + ",1,0", "CLAUDE_PROJECT_DIR": "/home/dev/shop"}
+	getenv := func(name string) string { return env[name] }
+	env["TMUX_PANE"] = second.ID
+	a := Identify(t.Context(), getenv, "some-id", []Asker{{Name: "shop", TmuxSession: "orch épic"}})
+	if a.Name != "shop · api: v2" || a.TmuxSession != "orch épic" || a.TmuxWindow != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
+		t.Errorf("%+v", a)
+	}
+	env["TMUX_PANE"] = first.ID
+	if session, _ := TmuxNames(t.Context(), getenv); session != "main" {
+		t.Errorf("the first pane's session is %q", session)
+	}
+	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
+		env["TMUX_PANE"] = pane
+		if session, window := TmuxNames(t.Context(), getenv); session != "" || window != "" {
+			t.Errorf("pane %q: %q, %q", pane, session, window)
+		}
+	}
+	w.tmux("has-session", "-t", "=main")
+	env["TMUX"] = w.Socket + "x,1,0"
+	if session, _ := TmuxNames(t.Context(), getenv); session != "" {
+		t.Errorf("no server: %q", session)
+	}
+}
+
+func TestRunningKnowsALaterProcess(t *testing.T) {
+	me := os.Getpid()
+	start := StartOf(me)
+	if !Running(me, start) || !Running(me, "") {
+		t.Error("this process is running")
+	}
+	if Running(me, start+"1") {
+		t.Error("another process with this pid is taken for it")
+	}
+	if Running(0, "") || Running(-1, "") {
+		t.Error("no process is running")
+	}
+}
+
+func TestClaudeByItsVariable(t *testing.T) {
+	me := os.Getpid()
+	env := func(string) string { return strconv.Itoa(me) }
+	if pid, start := Claude(env); pid != me || start != StartOf(me) {
+		t.Errorf("pid %d, start %q", pid, start)
+	}
+}
