@@ -54,6 +54,9 @@ func waiterFile(env Getenv, path string) string {
 
 // Announce writes the Open of a record under this environment. One that is there already stays.
 func Announce(env Getenv, o Open) error {
+	if exists(OpenFile(env, o.Path)) {
+		return nil
+	}
 	o.Env, o.At = Environment(env), time.Now().UTC()
 	if o.ProjectDir != "" {
 		o.Trusted = projectCounts(env, o.ProjectDir)
