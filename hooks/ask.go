@@ -39,6 +39,12 @@ func (h *Hook) mode(e *Event) state.Mode {
 	return h.asked.rules.AskMode
 }
 
+func (h *Hook) logProblems(cfg *state.Config) {
+	for _, err := range cfg.Problems {
+		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
+	}
+}
+
 // askedFor is this session as rules see it: they name it by $CLAUDE_SESSION_ID, else by its tmux session. Where there is no
 // rule, nothing is found out for them.
 func (h *Hook) askedFor(cfg *state.Config, e *Event) state.Asked {

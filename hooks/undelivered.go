@@ -130,6 +130,23 @@ func (h *Hook) markers(e *Event) (all []*state.Question) {
 	return all
 }
 
+// mostPassedOver bounds how many damaged markers one hook logs: they stay where they are, and each event meets them again.
+const mostPassedOver = 5
+
+// passedOver logs each marker once that is none.
+func (h *Hook) passedOver(bad []error) {
+	for _, err := range bad {
+		if h.passed[err.Error()] || len(h.passed) >= mostPassedOver {
+			continue
+		}
+		if h.passed == nil {
+			h.passed = map[string]bool{}
+		}
+		h.passed[err.Error()] = true
+		h.log.Warn().Err(err).Msg("marker passed over")
+	}
+}
+
 const (
 	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
 	transcriptLag = 3 * time.Second
