@@ -2,15 +2,12 @@ package hooks
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
-// FuzzNotice is for whatever notification comes: it is read without a panic, and its message begins with our header and
-// nobody else's.
+// FuzzNotice is for whatever notification comes: it is read and worded without a panic.
 func FuzzNotice(f *testing.F) {
 	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
 		for _, b := range payloads(f, pattern) {
@@ -34,15 +31,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n.transcript = "" // whatever file it names
-		about, text := (&Hook{}).noticeText(n, to)
-		for _, part := range (gchat.Report{Type: to.typ, Prefix: to.prefix, Session: "name", About: about, Text: text}).Texts() {
-			if !strings.HasPrefix(part, to.prefix+" name") {
-				t.Errorf("header of %q", part)
-			}
-			if strings.Contains(part, "<users/") {
-				t.Errorf("a mention: %q", part)
-			}
-		}
+		(&Hook{}).noticeText(n, to)
 	})
 }
 
