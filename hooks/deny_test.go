@@ -134,9 +134,11 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 		"it cannot be posted": {poller: func(w *world, q *state.Question) {
 			w.change(q, func(q *state.Question) { q.PostError = "nobody may answer" })
 		}},
-		"it takes too long":      {},
-		"no rewake hook":         {before: settings(`{"hooks":"gchat-ask-user-forward"}`)},
-		"no state for the index": {before: func(w *world) { writeFile(w, filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "open"), "") }},
+		"it takes too long": {},
+		"no rewake hook":    {before: settings(`{"hooks":"gchat-ask-user-forward"}`)},
+		"no state for the index": {before: func(w *world) {
+			writeFile(w, filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "open"), "")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -287,7 +289,8 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 		"chosen by the policy": {also: func(q *state.Question) {
 			partial(q)
 			q.ResolvedBy, q.Answers = "policy", map[string]string{"Drop table users?": "No", "Which zone?": "a"}
-		}, says: []string{`The timeout policy chose, not the user: "Which zone?"="a".`, `The user did answer: "Drop table users?"="No"`}},
+		}, says: []string{
+			`The timeout policy chose, not the user: "Which zone?"="a".`, `The user did answer: "Drop table users?"="No"`}},
 		"a reply that could not be judged": {also: func(q *state.Question) {
 			q.Replies = []state.Reply{{MessageName: "m", Sender: ann.Name, Text: "No"}}
 		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},

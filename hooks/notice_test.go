@@ -14,8 +14,9 @@ func FuzzNotice(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":"2026-02-21T10:45:00Z"}}`))
-	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"error","title":{},"body":["<users/all>"]}}`))
+	const notification = `{"session_id":"s","hook_event_name":"Notification","notification":`
+	f.Add([]byte(notification + `{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":7}}`))
+	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
 	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b, "")

@@ -15,13 +15,16 @@ func TestBadStdin(t *testing.T) {
 	w := newDesk(t)
 	deep := strings.Repeat(`{"tool_input":`, 100000) + "1" + strings.Repeat("}", 100000)
 	ask := string(recorded(t, "single-04-PermissionRequest"))
+	const ours = `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion",`
 	for name, in := range map[string]string{
-		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello", "null": "null", "number": "7", "list": "[]", "truncated": ask[:len(ask)/2],
-		"deep": deep, "huge": `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
-		"no session":         `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
-		"no questions":       `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":{"questions":[]}}`,
-		"questions are text": `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":{"questions":"?"}}`,
-		"wrong types":        `{"hook_event_name":7,"session_id":[]}`, "another tool": `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
+		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello", "null": "null", "number": "7", "list": "[]",
+		"truncated": ask[:len(ask)/2], "deep": deep,
+		"huge":                 ours + `"session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
+		"no session":           ours + `"tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
+		"no questions":         ours + `"session_id":"s","tool_input":{"questions":[]}}`,
+		"questions are text":   ours + `"session_id":"s","tool_input":{"questions":"?"}}`,
+		"wrong types":          `{"hook_event_name":7,"session_id":[]}`,
+		"another tool":         `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
 		for _, hook := range []string{forward, answered} {
@@ -173,7 +176,8 @@ func TestNoHookOpensASocket(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w := newDesk(t)
-			w.env["GCHAT_ASK_MODE"], w.env["GOOGLE_CHAT_WEBHOOK_URL"] = mode, "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+			w.env["GCHAT_ASK_MODE"] = mode
+			w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
 			trace := filepath.Join(w.dir, "trace")
 			var hooks []*process
 			for i := 0; i < len(events); i += 2 {
@@ -183,7 +187,10 @@ func TestNoHookOpensASocket(t *testing.T) {
 				}
 			}
 			for _, q := range w.questions() {
-				_, _ = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Status, q.MessageSent = state.Cancelled, true; return nil })
+				_, _ = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+					q.Status, q.MessageSent = state.Cancelled, true
+					return nil
+				})
 			}
 			for _, p := range hooks {
 				<-p.done
