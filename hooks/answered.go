@@ -154,7 +154,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue
 		}
-		if by == "stop" && q.AgentID != "" && q.AgentID != e.agentID() && !q.Printed && e.ToolName != askTool {
+		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
 			continue // a subagent in the background asks on when the session's own turn ends
 		}
 		to := state.Cancelled
@@ -165,11 +165,10 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	}
 }
 
-// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text to a label, or a
-// list of labels.
+// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
 	var response struct {
-		Answers     map[string]any        `json:"answers"`
+		Answers     map[string]words      `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
 		Response    string                `json:"response"` // one text for all of them
 	}
@@ -178,7 +177,7 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 	}
 	answers, notes = map[string]string{}, map[string]string{}
 	for text, v := range response.Answers {
-		answers[text] = value(v)
+		answers[text] = string(v)
 	}
 	for _, p := range prompts {
 		if answers[p.Question] == "" && response.Response != "" {
@@ -191,19 +190,4 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 		}
 	}
 	return answers, notes, nil
-}
-
-// value is one answer as text.
-func value(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case []any:
-		parts := make([]string, len(v))
-		for i, p := range v {
-			parts[i] = fmt.Sprint(p)
-		}
-		return strings.Join(parts, ", ")
-	}
-	return fmt.Sprint(v)
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -221,7 +219,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
-		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: e.agentID(),
+		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
 	}, nil
 }
 
@@ -235,11 +233,8 @@ func (h *Hook) record(folder func(projectState string) state.Questions, e *Event
 		if err == nil {
 			return q, h.announce(q, dir)
 		}
-		errs = append(errs, err)
-		unwritable := errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrExist) || errors.Is(err, syscall.EROFS) ||
-			errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !unwritable {
-			break
+		if errs = append(errs, err); errors.Is(err, state.ErrLocked) {
+			break // the project can be written, only not now
 		}
 	}
 	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))

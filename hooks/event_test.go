@@ -69,10 +69,10 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 		}
 	}
 	e := &Event{ToolResponse: json.RawMessage(
-		`{"answers":{"` + features + `":["Auth","Export"]},"annotations":{"` + features + `":{"notes":"soon"}}}`)}
+		`{"answers":{"` + features + `":"Auth, Export"},"annotations":{"` + features + `":{"notes":"soon"}}}`)}
 	answers, notes, err := answersOf(e, []state.Prompt{{Question: features}})
 	if err != nil || answers[features] != "Auth, Export" || notes[features] != "soon" {
-		t.Errorf("a list: %v, %v, %v", answers, notes, err)
+		t.Errorf("with a remark: %v, %v, %v", answers, notes, err)
 	}
 }
 

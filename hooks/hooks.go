@@ -37,9 +37,9 @@ type Hook struct {
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log    *state.Log
-	code   int             // exit code
-	passed map[string]bool // what was logged of markers that are none
-	asked  struct {        // found out once
+	code   int      // exit code
+	passed bool     // it was logged that there are markers that are none
+	asked  struct { // found out once
 		cfg     *state.Config
 		rules   state.SessionRules
 		by      *inject.Asker
@@ -98,14 +98,17 @@ func (h *Hook) Run() (code int) {
 			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
 			return
 		}
-		ctx := context.Background()
+		ctx, job := context.Background(), h.Job
 		if h.mayWait(e) {
 			var stop func()
 			ctx, stop = untilTold()
 			defer stop()
 			close(waiting)
 		}
-		if err := h.do(ctx, e); err != nil {
+		if job == nil {
+			job = func(ctx context.Context, h *Hook, e *Event) error { return jobs[h.Name](h, ctx, e) }
+		}
+		if err := job(ctx, h, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
 				Msg("hook failed; the session goes on without it")
 		}
@@ -121,13 +124,6 @@ func (h *Hook) Run() (code int) {
 		return 0
 	}
 	return h.code
-}
-
-func (h *Hook) do(ctx context.Context, e *Event) error {
-	if h.Job != nil {
-		return h.Job(ctx, h, e)
-	}
-	return jobs[h.Name](h, ctx, e)
 }
 
 // Log is the hook's log; nil before Run.
@@ -187,15 +183,11 @@ func (h *Hook) session(e *Event) *state.Session {
 	a, project, now := h.asker(e), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
 	name := inject.SessionName(h.Env, project, e.SessionID, *a, namesTaken(sessions, e.SessionID, project))
 	fill := func(s *state.Session) error {
-		var in struct {
-			Transcript words `json:"transcript_path"`
-		}
-		_ = e.Read(&in)
 		s.Name, s.ProjectDir, s.CWD, s.LastSeen = name, project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
-		s.TranscriptPath = cmp.Or(string(in.Transcript), s.TranscriptPath)
+		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}

@@ -89,7 +89,10 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks 
 				return nil
 			})
 		}
-		if err = errors.Join(err, state.AnnounceQuestion(h.Env, q)); err != nil {
+		if err == nil {
+			err = state.AnnounceQuestion(h.Env, q)
+		}
+		if err != nil {
 			h.log.Error().Err(err).Msg("marker not taken over")
 			continue
 		}

@@ -130,20 +130,11 @@ func (h *Hook) markers(e *Event) (all []*state.Question) {
 	return all
 }
 
-// mostPassedOver bounds how many damaged markers one hook logs: they stay where they are, and each event meets them again.
-const mostPassedOver = 5
-
-// passedOver logs each marker once that is none.
+// passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.
 func (h *Hook) passedOver(bad []error) {
-	for _, err := range bad {
-		if h.passed[err.Error()] || len(h.passed) >= mostPassedOver {
-			continue
-		}
-		if h.passed == nil {
-			h.passed = map[string]bool{}
-		}
-		h.passed[err.Error()] = true
-		h.log.Warn().Err(err).Msg("marker passed over")
+	if len(bad) > 0 && !h.passed {
+		h.passed = true
+		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("markers passed over")
 	}
 }
 
@@ -157,10 +148,6 @@ const (
 // neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
 // writing that down and its end, or another hook blocked the prompt that carried it. The transcript tells. It is told once more.
 func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (lost []telling) {
-	var news struct {
-		Transcript words `json:"transcript_path"`
-	}
-	_ = e.Read(&news)
 	for _, q := range markers {
 		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() {
 			continue
@@ -174,7 +161,7 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			}
 			sleep(ctx, transcriptLag-since) // in the background
 		}
-		there, known := toldIn(string(news.Transcript), q)
+		there, known := toldIn(string(e.Transcript), q)
 		if !there && !known {
 			continue
 		}
