@@ -160,6 +160,9 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 			if q := w.question(); q.Mode != state.Native || q.Status != state.Pending {
 				t.Errorf("%s, %s", q.Mode, q.Status)
 			}
+			if told := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered"); told != (name == "no rewake hook") {
+				t.Errorf("log: %s", w.log())
+			}
 			if got := w.start(rewake, recorded(t, "single-03-PreToolUse")).woken(); got != "" {
 				t.Errorf("woken with %q", got)
 			}
@@ -173,15 +176,26 @@ func TestNeverDeniedIntoTheVoid(t *testing.T) {
 	})
 }
 
+// A dialog has nothing to do with an equal question that was denied long ago.
+func TestDialogBesideAnOldMarker(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	old := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
+	w.change(old, func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Hour) })
+	w.start(forward, recorded(t, "single-04-PermissionRequest"))
+	w.until("the dialog's question", func() bool { return len(w.questions()) == 2 })
+	if q := w.of("t1"); q.Status != state.Pending || q.Mode != state.Deny {
+		t.Errorf("the old one is %s, %s", q.Status, q.Mode)
+	}
+}
+
 // The hook was killed before it could deny, or between writing the question down for the terminal and removing its marker: the
-// question goes on beside the dialog. An equal one that was denied long ago is none of the dialog's business.
+// question goes on beside the dialog.
 func TestDialogDespiteDeny(t *testing.T) {
 	for _, twin := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written down for the terminal: %v", twin), func(t *testing.T) {
 			t.Parallel()
 			w := denyingDesk(t)
-			old := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
-			w.change(old, func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Hour) })
 			q := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
 			if twin {
 				if _, err := state.QuestionsIn(w.projectState()).Record(q.SessionID, func([]*state.Question) *state.Question {
@@ -195,7 +209,7 @@ func TestDialogDespiteDeny(t *testing.T) {
 			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
 			w.until("the question of the dialog alone", func() bool {
 				q := w.of("t2")
-				return len(w.questions()) == 2 && q.Mode == state.Native && state.HasWaiter(w.getenv, q.Path)
+				return len(w.questions()) == 1 && q.Mode == state.Native && state.HasWaiter(w.getenv, q.Path)
 			})
 			if q := w.of("t2"); !q.MessageSent || q.Denied {
 				t.Errorf("the dialog's question: sent %v, denied %v", q.MessageSent, q.Denied)
@@ -203,9 +217,6 @@ func TestDialogDespiteDeny(t *testing.T) {
 			w.replied(w.of("t2"), "Canary")
 			if got := w.answers(p.end())[single]; got != "Canary" {
 				t.Errorf("answered %q", got)
-			}
-			if q := w.of("t1"); q.Status != state.Pending || q.Mode != state.Deny {
-				t.Errorf("the other question is %s, %s", q.Status, q.Mode)
 			}
 		})
 	}
@@ -334,18 +345,24 @@ func TestTimeoutWakesTheSession(t *testing.T) {
 	}
 }
 
-// Nobody waited when the time was up: the next Stop tells, once.
+// No process waited when the time was up: the next Stop tells, and once more where the transcript does not hold it.
 func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	w := denyingDesk(t)
 	q := w.denies(asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"))
 	w.timedOut(q, func(q *state.Question) { q.AskedAgain = true })
-	stop := event(t, "Stop", "s-1")
-	if got := w.start(rewake, stop).woken(); !strings.HasPrefix(got, "GCHAT_TIMEOUT: ") {
-		t.Errorf("woken with %q", got)
-	}
-	if got := w.start(rewake, stop).woken(); got != "" {
-		t.Errorf("woken again with %q", got)
+	transcript := filepath.Join(w.dir, "transcript.jsonl")
+	writeFile(t, transcript, `{"type":"user"}`)
+	stop := event(t, "Stop", "s-1", "transcript_path", transcript)
+	for i, want := range []string{"GCHAT_TIMEOUT: ", "GCHAT_TIMEOUT: ", ""} {
+		got := w.start(rewake, stop).woken()
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("Stop %d: woken with %q", i+1, got)
+		}
+		w.change(w.question(), func(q *state.Question) {
+			then := q.DeliveredAt.Add(-time.Minute)
+			q.DeliveredAt = &then
+		})
 	}
 }
 

@@ -134,7 +134,7 @@ func (h *Hook) markers(e *Event) (all []*state.Question) {
 func (h *Hook) passedOver(bad []error) {
 	if len(bad) > 0 && !h.passed {
 		h.passed = true
-		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("markers passed over")
+		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("marker passed over")
 	}
 }
 
