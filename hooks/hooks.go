@@ -209,9 +209,9 @@ func (h *Hook) session(e *Event) *state.Session {
 // isStill says whether a session runs where its record says.
 func (h *Hook) isStill(s *state.Session) bool {
 	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
-	name := h.Env("CLAUDE_SESSION_ID")
+	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
 	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
-		s.ClaudePID == h.claudePID() && !inject.Gone(s.ClaudePID, s.ClaudeStart) &&
+		(pid == 0 || pid == s.ClaudePID) && !inject.Gone(s.ClaudePID, s.ClaudeStart) &&
 		s.ProjectDir == absolute(state.ProjectDir(h.Env)) && s.Env == state.Environment(h.Env) &&
 		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept
 }

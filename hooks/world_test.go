@@ -60,11 +60,8 @@ func TestMain(m *testing.M) {
 // patience bounds every wait of a test; it is reached only when something is wrong.
 const patience = 30 * time.Second
 
-// Ann is allowed to answer, Bob is not.
-var (
-	ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
-	bob = &chat.User{Name: "users/bob", DisplayName: "Bob", Type: "HUMAN"}
-)
+// ann is allowed to answer.
+var ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
 
 // world is one person's machine. Its hooks are processes. With a chat, they are the real program's, and start pollers, which use
 // an embedded space; without one they start none, and the test does in the records what a poller would do.
@@ -106,12 +103,12 @@ func (tr *trace) set(f func(http.ResponseWriter, *http.Request) bool) {
 	tr.faulty = f
 }
 
-func newWorld(t testing.TB, o ...space.Options) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	if err := buildProgram(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := space.Open(append(o, space.Options{})[0])
+	s, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
