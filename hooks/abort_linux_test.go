@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"gchat-hooks/state"
 )
 
 // Go ends a process with 2 at the first two signals, which Claude Code takes for "block".
@@ -17,25 +15,24 @@ func TestAbortedHookEndsWithZero(t *testing.T) {
 		"SIGQUIT": syscall.SIGQUIT, "SIGABRT": syscall.SIGABRT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
 	} {
 		t.Run(name+" to a waiting hook", func(t *testing.T) {
-			w := newWorld(t)
+			w := newDesk(t)
 			w.run(forward, recorded(t, "single-03-PreToolUse"))
 			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.awaitMessage("[AskUserQuestion]")
-			w.until("the hook to wait", func() bool { return state.HasWaiter(w.question()) })
+			w.untilWaited(w.question())
 			_ = p.Process.Signal(sig)
 			if out := p.end(); out != "" {
 				t.Errorf("printed %s", out)
 			}
 		})
 		t.Run(name+" to a hook that reads its event", func(t *testing.T) {
-			w := newWorld(t)
+			w := newDesk(t)
 			in, out, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer out.Close()
-			p := &process{Cmd: exec.Command(program, "hook", "gchat-stop-gate"), w: w, done: make(chan struct{})}
-			p.Env, p.Stdin, p.Stdout, p.Stderr = w.environ(), in, &p.out, &p.err
+			p := &process{Cmd: exec.Command(os.Args[0]), w: w, done: make(chan struct{})}
+			p.Env, p.Stdin, p.Stdout, p.Stderr = append(w.environ(), asHook+"=gchat-stop-gate"), in, &p.out, &p.err
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -1,14 +1,15 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
@@ -25,14 +26,6 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
-	if e.HookEventName == "Stop" {
-		for _, q := range h.markers(e) {
-			if err := h.poller.NobodyWaits(q); err != nil {
-				h.log.Error().Err(err).Msg("thread not told that nobody waits")
-			}
-		}
-		defer h.leave()
-	}
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
 		if err != nil {
@@ -47,9 +40,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 			}
 			continue
 		}
-		if err := h.closeAll(e, qs); err != nil {
-			return err
-		}
+		h.closeAll(e, qs)
 	}
 	return nil
 }
@@ -91,24 +82,52 @@ func (h *Hook) setToolUse(q *state.Question, id string) {
 	}
 }
 
-// confirm closes a question that Claude has the answer to, and tells its thread which it was.
+// confirm closes a question that Claude has the answer to. What PostToolUse saw is what Claude was told: where the question
+// was closed before with something else, its thread is told once more.
 func (h *Hook) confirm(e *Event, q *state.Question) error {
 	answers, notes, err := answersOf(e, q.Questions)
 	if err != nil { // closed all the same: Claude went on
 		h.log.Error().Err(err).Msg("the answer was not understood")
 	}
-	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		if q.AnsweredMessage == "" || answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers) {
+	differs := func(q *state.Question) bool {
+		return answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers)
+	}
+	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
+		if q.AnsweredMessage == "" || differs(q) {
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes // the terminal was faster
 		}
 	})
+	if err == nil && !ended {
+		ended, err = correct(q.Path, differs, answers, notes)
+	}
 	if ended {
-		h.leave()
+		h.startPoller()
 	}
 	return err
 }
 
-// typed says whether these answers are the question's as the daemon types them: a dialog has one field for a choice, own
+// corrected stands for the message that a note answers, in the note that corrects what a thread was told of a question's end.
+const corrected = "corrected"
+
+// correct says of a question that was closed before what Claude was told in truth. The poller may have put the note of its
+// end: the thread is owed another one.
+func correct(path string, differs func(*state.Question) bool, answers, notes map[string]string) (changed bool, err error) {
+	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
+		if changed = q.Closed() && differs(q); !changed {
+			return state.ErrUnchanged
+		}
+		now := time.Now().UTC()
+		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
+		q.Answers, q.Notes = answers, notes
+		if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
+			q.Owe(state.NoteClosed, corrected)
+		}
+		return nil
+	})
+	return changed && err == nil, err
+}
+
+// typed says whether these answers are the question's as the poller types them: a dialog has one field for a choice, own
 // words and a remark, and white space may change on the way.
 func typed(q *state.Question, answers map[string]string) bool {
 	if q.Typing == nil {
@@ -125,11 +144,8 @@ func typed(q *state.Question, answers map[string]string) bool {
 }
 
 // closeAll ends the session's open questions after an event that leaves no dialog standing.
-func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
-	by := map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName]
-	if by == "" {
-		by = "stop"
-	}
+func (h *Hook) closeAll(e *Event, qs []*state.Question) {
+	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
 	hash := e.inputHash()
 	for _, q := range qs {
 		if !q.Status.Open() || q.Mode == state.Deny || h.inOtherTerminal(q) {
@@ -138,29 +154,21 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) error {
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {
 			continue
 		}
-		if by == "stop" && q.AgentID != "" && q.AgentID != e.agentID() && !q.Printed && e.ToolName != askTool {
+		if by == "stop" && q.AgentID != "" && q.AgentID != string(e.AgentID) && !q.Printed && e.ToolName != askTool {
 			continue // a subagent in the background asks on when the session's own turn ends
 		}
 		to := state.Cancelled
 		if q.Status == state.Answered && q.Printed {
 			to = state.Resolved // Claude Code took the answer and went on; PostToolUse is not registered
 		}
-		ended, err := h.poller.Close(q.Path, to, by, nil)
-		if err != nil {
-			return err
-		}
-		if ended {
-			h.leave()
-		}
+		h.close(q.Path, to, by)
 	}
-	return nil
 }
 
-// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text, and from
-// the list beside the questions that the first design describes (selectedOption, selectedOptions, customText).
+// answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
 	var response struct {
-		Answers     json.RawMessage       `json:"answers"`
+		Answers     map[string]words      `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
 		Response    string                `json:"response"` // one text for all of them
 	}
@@ -168,27 +176,8 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 		return nil, nil, fmt.Errorf("tool response: %w", err)
 	}
 	answers, notes = map[string]string{}, map[string]string{}
-	var byText map[string]any
-	var inOrder []struct {
-		SelectedOption  string   `json:"selectedOption"`
-		SelectedOptions []string `json:"selectedOptions"`
-		CustomText      string   `json:"customText"`
-	}
-	switch {
-	case json.Unmarshal(response.Answers, &byText) == nil:
-		for text, v := range byText {
-			answers[text] = value(v)
-		}
-	case json.Unmarshal(response.Answers, &inOrder) == nil:
-		for i, a := range inOrder {
-			if i < len(prompts) {
-				labels := a.SelectedOptions
-				if a.SelectedOption != "" {
-					labels = []string{a.SelectedOption}
-				}
-				answers[prompts[i].Question] = state.Answer{Labels: labels, Text: a.CustomText}.Value()
-			}
-		}
+	for text, v := range response.Answers {
+		answers[text] = string(v)
 	}
 	for _, p := range prompts {
 		if answers[p.Question] == "" && response.Response != "" {
@@ -197,25 +186,8 @@ func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]stri
 	}
 	for text, a := range response.Annotations {
 		if a.Notes != "" {
-			notes[text] = gchat.CleanReply(a.Notes)
+			notes[text] = a.Notes
 		}
 	}
 	return answers, notes, nil
-}
-
-// value reads one answer: text, or a list of labels as some versions had it.
-func value(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case []any:
-		parts := make([]string, len(v))
-		for i, p := range v {
-			parts[i] = fmt.Sprint(p)
-		}
-		return strings.Join(parts, ", ")
-	case nil:
-		return ""
-	}
-	return fmt.Sprint(v)
 }

@@ -2,377 +2,355 @@ package hooks_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
+// What hooks do to records, with the test in the poller's place.
+
 const single = "Which deployment approach should we use?"
+
+// told is a PostToolUse of the recorded call, with this answer.
+func told(t testing.TB, answer string, kv ...any) []byte {
+	response := map[string]any{"answers": map[string]string{single: answer}}
+	return recorded(t, "single-05-PostToolUse", append([]any{"tool_response", response}, kv...)...)
+}
 
 func TestReplyBecomesTheAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
 	if out := w.run(forward, recorded(t, "single-03-PreToolUse")); out != "" {
 		t.Errorf("PreToolUse printed %q", out)
 	}
-	if q := w.question(); q.Status != state.Pending || q.ToolUseID == "" || q.ThreadKey != "ask-user-"+q.QuestionID[:8] || q.SessionName != "orch-epic4" {
+	q := w.question()
+	if q.Status != state.Pending || q.ToolUseID == "" || q.ThreadKey != "ask-user-"+q.QuestionID[:8] ||
+		q.SessionName != "orch-epic4" {
 		t.Errorf("recorded %s %q %q %q", q.Status, q.ToolUseID, q.ThreadKey, q.SessionName)
 	}
+	if o, err := state.ReadOpen(state.OpenFile(w.getenv, q.Path)); err != nil || o.Env != state.Environment(w.getenv) || !o.Trusted {
+		t.Errorf("the poller is told %+v, %v", o, err)
+	}
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.say(ann, thread, "2")
+	w.untilWaited(q)
+	w.replied(q, "Rolling deployment")
 	out := p.end()
 	if got := w.answers(out); !maps.Equal(got, map[string]string{single: "Rolling deployment"}) {
 		t.Errorf("answers %v", got)
 	}
+	if !wholeInput(t, out, recorded(t, "single-04-PermissionRequest")) {
+		t.Errorf("the input did not come back whole: %s", out)
+	}
+	if q = w.question(); q.Status != state.Answered || !q.Printed || q.PrintedAt == nil {
+		t.Errorf("after the print: %s, %v at %v", q.Status, q.Printed, q.PrintedAt)
+	}
+	if out := w.run(answered, told(t, "Rolling deployment")); out != "" {
+		t.Errorf("PostToolUse printed %q", out)
+	}
+	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" {
+		t.Errorf("at the end: %s by %q", q.Status, q.ResolvedBy)
+	}
+	w.owes(q, closed)
+}
+
+// wholeInput says whether a decision carries the event's questions as they came.
+func wholeInput(t *testing.T, out string, event []byte) bool {
+	t.Helper()
 	var d decision
 	var in, sent struct {
 		Questions json.RawMessage `json:"questions"`
 	}
-	_ = json.Unmarshal([]byte(out), &d)
-	_ = json.Unmarshal(d.Output.Decision.Input, &in)
-	var event struct {
+	var e struct {
 		ToolInput json.RawMessage `json:"tool_input"`
 	}
-	_ = json.Unmarshal(recorded(t, "single-04-PermissionRequest"), &event)
-	_ = json.Unmarshal(event.ToolInput, &sent)
-	if string(in.Questions) != string(sent.Questions) {
-		t.Errorf("the input did not come back whole: %s", d.Output.Decision.Input)
-	}
-	q := w.question()
-	if q.Status != state.Answered || *q.Response != "2" || *q.ResponseType != "single_select" || q.AnsweredBy != ann.Name || q.ThreadName != thread {
-		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
-	}
-	after := recorded(t, "single-05-PostToolUse", "tool_response", map[string]any{"answers": map[string]string{single: "Rolling deployment"}})
-	if out := w.run(answered, after); out != "" {
-		t.Errorf("PostToolUse printed %q", out)
-	}
-	want := "[Answered] orch-epic4\n\nQuestion: " + single + "\nSelected: Rolling deployment"
-	if got := w.awaitMessage("[Answered]"); got != want {
-		t.Errorf("the thread says %q, want %q", got, want)
-	}
-	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.ResolvedAt == nil {
-		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
-	}
-}
-
-func TestSeveralQuestionsAreAnsweredAllOrNone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.start(forward, recorded(t, "two-questions-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.say(ann, thread, "Q2: 1, 3")
-	if got := w.awaitMessage("[Kept]"); !strings.Contains(got, "Q1") || strings.Contains(got, "Q2") {
-		t.Errorf("the thread says %q", got)
-	}
-	w.say(ann, thread, `use $HOME/duck "db"`+"\n日本語")
-	got := w.answers(p.end())
-	want := map[string]string{"Which DB?": "use $HOME/duck \"db\"\n日本語", "Which features?": "Auth, Search"}
-	if !maps.Equal(got, want) {
-		t.Errorf("answers %v, want %v", got, want)
-	}
+	err := errors.Join(json.Unmarshal([]byte(out), &d), json.Unmarshal(d.Output.Decision.Input, &in),
+		json.Unmarshal(event, &e), json.Unmarshal(e.ToolInput, &sent))
+	return err == nil && string(in.Questions) == string(sent.Questions)
 }
 
 func TestRemarkAndPreviewTravelAsAnnotations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	event := recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{"questions": []any{map[string]any{
-		"question": "Which layout?", "header": "Layout", "multiSelect": false, "from_the_future": 1,
-		"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"}, map[string]any{"label": "Top bar", "preview": "---"}},
-	}}, "metadata": map[string]any{"source": "x"}})
-	p := w.start(forward, event)
-	w.say(ann, w.thread(1), "2 - but keep the footer")
-	var d decision
-	if err := json.Unmarshal([]byte(p.end()), &d); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`, `"answers":{"Which layout?":"Top bar"}`, `"metadata":{"source":"x"}`, `"from_the_future":1`} {
-		if !strings.Contains(string(d.Output.Decision.Input), want) {
-			t.Errorf("%s is not in %s", want, d.Output.Decision.Input)
-		}
-	}
-}
-
-func TestWhoMayAnswer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	old := w.say(ann, "", "1")
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.say(bot, thread, "1")
-	w.say(ann, old.Thread.Name, "1")
-	w.say(bob, thread, "1")
-	if got := w.awaitMessage("[Not used]"); !strings.Contains(got, "Bob") || !strings.Contains(got, "users/bob") || !strings.Contains(got, "GCHAT_ALLOWED_USERS") {
-		t.Errorf("refusal: %q", got)
-	}
-	w.say(bob, thread, "1")
-	w.say(ann, thread, "3")
-	if got := w.answers(p.end())[single]; got != "Canary" {
-		t.Errorf("answered %q; only Ann may", got)
-	}
-	if got := w.messages("[Not used]"); len(got) != 1 || got[0].Thread.Name != thread {
-		t.Errorf("%d refusals, want one in the thread", len(got))
-	}
-	verdicts := map[state.Verdict]int{}
-	for _, r := range w.question().Replies {
-		verdicts[r.Verdict]++
-	}
-	if verdicts[state.Refused] != 2 || verdicts[state.Used] != 1 || len(w.question().Replies) != 3 {
-		t.Errorf("verdicts %v", verdicts)
-	}
-}
-
-func TestNobodyAllowed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	delete(w.env, "GCHAT_ALLOWED_USERS")
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.say(ann, thread, "1")
-	if got := w.awaitMessage("[Not used]"); !strings.Contains(got, "Nobody") || !strings.Contains(got, "users/ann") {
-		t.Errorf("refusal: %q", got)
-	}
-	// The person sets what the thread says, and replies again: the waiting hook reads the configuration afresh.
-	writeFile(t, filepath.Join(w.env["HOME"], ".config", "gchat-hooks", "config.json"), `{"allowed_users":["users/ann"]}`)
-	w.say(ann, thread, "2")
-	if got := w.answers(p.end())[single]; got != "Rolling deployment" {
-		t.Errorf("answered %q", got)
-	}
-}
-
-func TestSecondReplyGetsOneNote(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	other := w.start(forward, recorded(t, "two-calls-05-PermissionRequest")) // keeps the inbox alive
-	w.thread(2)
-	thread := ""
-	for _, m := range w.messages("[AskUserQuestion]") {
-		if strings.Contains(m.Text, single) {
-			thread = m.Thread.Name
-		}
-	}
-	w.say(ann, thread, "1")
-	w.say(ann, thread, "2")
-	w.say(ann, thread, "3")
-	if got := w.answers(p.end())[single]; got != "Blue-green deployment" {
-		t.Errorf("answered %q; the first reply counts", got)
-	}
-	if got := w.awaitMessage("[Not used]"); !strings.Contains(got, "already answered") {
-		t.Errorf("note %q", got)
-	}
-	w.until("both late replies judged", func() bool {
-		n := 0
-		for _, q := range w.questions() {
-			for _, r := range q.Replies {
-				if r.Verdict == state.Late {
-					n++
-				}
-			}
-		}
-		return n == 2
+	w := newDesk(t)
+	p := w.start(forward, recorded(t, "single-04-PermissionRequest", "tool_input", map[string]any{
+		"questions": []any{map[string]any{
+			"question": "Which layout?", "header": "Layout", "multiSelect": false, "from_the_future": 1,
+			"options": []any{map[string]any{"label": "Side bar", "preview": "|=|"}, map[string]any{"label": "Top bar", "preview": "---"}},
+		}}, "metadata": map[string]any{"source": "x"}}))
+	w.until("the question", func() bool { return len(w.questions()) == 1 })
+	w.change(w.question(), func(q *state.Question) {
+		q.Status, q.Answers = state.Answered, map[string]string{"Which layout?": "Top bar"}
+		q.Notes = map[string]string{"Which layout?": "but keep the footer"}
 	})
-	if n := len(w.messages("[Not used]")); n != 1 {
-		t.Errorf("%d notes, want 1", n)
+	out := p.end()
+	for _, want := range []string{
+		`"annotations":{"Which layout?":{"preview":"---","notes":"but keep the footer"}}`, `"answers":{"Which layout?":"Top bar"}`,
+		`"metadata":{"source":"x"}`, `"from_the_future":1`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s is not in %s", want, out)
+		}
 	}
-	terminate(other)
-	other.end()
 }
 
 func TestTerminalFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	w.run(forward, recorded(t, "single-03-PreToolUse"))
 	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
+	w.untilWaited(w.question())
 	w.run(answered, recorded(t, "single-05-PostToolUse"))
 	if out := p.end(); out != "" {
 		t.Errorf("the waiting hook printed %q", out)
 	}
-	got := w.awaitMessage("[Answered]")
-	if !strings.Contains(got, `Custom response: "ship|it"`) || !strings.Contains(got, "terminal") {
-		t.Errorf("the thread says %q", got)
+	q := w.question()
+	if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[single] != "ship|it" {
+		t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
 	}
-	if q := w.question(); q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.ThreadName != thread {
-		t.Errorf("record: %s by %q %q in %q", q.Status, q.ResolvedBy, q.AnsweredBy, q.ThreadName)
-	}
+	w.owes(q, closed)
 }
 
-func TestSeedsAnswerListIsUnderstood(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.run(forward, recorded(t, "multi-03-PreToolUse"))
-	p := w.start(forward, recorded(t, "multi-04-PermissionRequest"))
-	w.thread(1)
-	w.run(answered, recorded(t, "multi-05-PostToolUse", "tool_response", map[string]any{"answers": []any{
-		map[string]any{"selectedOption": nil, "selectedOptions": []string{"Auth", "Export"}, "customText": nil}}}))
-	p.end()
-	if got := w.awaitMessage("[Answered]"); !strings.Contains(got, "Selected: Auth, Export") {
-		t.Errorf("the thread says %q", got)
+// What PostToolUse saw is what the thread is told in the end, whatever was believed before, and it is told once.
+func TestPostToolUseHasTheLastWord(t *testing.T) {
+	correction := state.Owed{About: state.NoteClosed, Reply: "corrected"}
+	for name, c := range map[string]struct {
+		before func(w *world, q *state.Question)
+		owes   []state.Owed
+	}{
+		"printed": {func(w *world, q *state.Question) {
+			w.change(q, func(q *state.Question) { q.Printed, q.ToldSent = true, true })
+		}, []state.Owed{closed}},
+		"closed, and told so": {func(w *world, q *state.Question) {
+			w.change(q, func(q *state.Question) { q.Printed = true })
+			w.run(answered, recorded(t, "single-07-Stop"))
+			w.change(q, func(q *state.Question) { q.Owes = nil })
+		}, []state.Owed{correction}},
+		"closed, and not told yet": {func(w *world, q *state.Question) {
+			w.change(q, func(q *state.Question) { q.Printed = true })
+			w.run(answered, recorded(t, "single-07-Stop"))
+		}, []state.Owed{closed}},
+		"dismissed, and told so": {func(w *world, q *state.Question) {
+			w.run(answered, recorded(t, "single-02-UserPromptSubmit"))
+			w.change(q, func(q *state.Question) { q.Owes = nil })
+		}, []state.Owed{correction}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			w.run(forward, recorded(t, "single-03-PreToolUse"))
+			q := w.question()
+			w.posted(q)
+			w.replied(q, "Canary")
+			c.before(w, q)
+			for range 2 {
+				w.run(answered, told(t, "Rolling deployment"))
+			}
+			q = w.question()
+			if q.Status != state.Resolved || q.ResolvedBy != "terminal" || q.Answers[single] != "Rolling deployment" {
+				t.Errorf("%s by %q: %v", q.Status, q.ResolvedBy, q.Answers)
+			}
+			w.owes(q, c.owes...)
+		})
 	}
 }
 
 func TestWhatEndsAQuestionOtherwise(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  func(w *world, p *process)
-		says string
-	}{
-		"Esc":          {func(w *world, p *process) { terminate(p) }, "Dismissed in the terminal"},
-		"Stop":         {func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-07-Stop")) }, "without choosing"},
-		"a new prompt": {func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-02-UserPromptSubmit")) }, "new prompt"},
-		"the session end": {func(w *world, p *process) {
-			w.run(answered, recorded(w.TB, "killed-04-SessionEnd", "session_id", "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"))
-		}, "session ended"},
+	session := "b1e91434-d410-4fbe-b382-0fbc1f1c23d3"
+	for by, end := range map[string]func(w *world, p *process){
+		"signal": func(w *world, p *process) { terminate(p) },
+		"stop":   func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-07-Stop")) },
+		"prompt": func(w *world, p *process) { w.run(answered, recorded(w.TB, "single-02-UserPromptSubmit")) },
+		"session_end": func(w *world, p *process) {
+			w.run(answered, recorded(w.TB, "killed-04-SessionEnd", "session_id", session))
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newDesk(t)
 			w.run(forward, recorded(t, "single-03-PreToolUse"))
 			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.thread(1)
-			c.end(w, p)
+			w.untilWaited(w.question())
+			end(w, p)
 			if out := p.end(); out != "" {
 				t.Errorf("printed %q", out)
 			}
-			if got := w.awaitMessage("[Cancelled]"); !strings.Contains(got, c.says) {
-				t.Errorf("the thread says %q", got)
+			if q := w.question(); q.Status != state.Cancelled || q.ResolvedBy != by {
+				t.Errorf("%s by %q", q.Status, q.ResolvedBy)
 			}
-			if q := w.question(); q.Status != state.Cancelled {
-				t.Errorf("status %s", q.Status)
+			w.owes(w.question(), closed)
+		})
+	}
+}
+
+// Events of another session, of another terminal that the session is resumed in, and of a subagent's session leave the dialog
+// open that they are not about.
+func TestOthersEventsEndNothing(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
+	one.run(forward, recorded(t, "single-03-PreToolUse", "agent_id", "a1"))
+	for name, event := range map[string]func(){
+		"another session's Stop":      func() { one.run(answered, recorded(t, "single-07-Stop", "session_id", "another")) },
+		"another call's PostToolUse":  func() { one.run(answered, recorded(t, "two-calls-08-PostToolUse")) },
+		"the other terminal's Stop":   func() { two.run(answered, recorded(t, "single-07-Stop", "agent_id", "a1")) },
+		"the other terminal's prompt": func() { two.run(answered, recorded(t, "single-02-UserPromptSubmit")) },
+		"the session's own Stop":      func() { one.run(answered, recorded(t, "single-07-Stop")) },
+	} {
+		if event(); w.question().Status != state.Pending {
+			t.Fatalf("%s made it %s by %q", name, w.question().Status, w.question().ResolvedBy)
+		}
+	}
+}
+
+// livingPID is that of a process in the place of Claude Code, which lives as long as the test.
+func livingPID(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return fmt.Sprint(cmd.Process.Pid)
+}
+
+// A session is resumed after its Claude Code was killed, or in a second terminal, and asks in the same words: the hook beside
+// the dialog that is on the screen takes that dialog's question.
+func TestEqualQuestionOfAnotherClaude(t *testing.T) {
+	for _, first := range []string{"lives", "is gone"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
+			one.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			if first == "is gone" {
+				w.change(w.question(), func(q *state.Question) { q.ClaudeStart = "of another process" })
+			}
+			two.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
+			p := two.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.untilWaited(w.of("toolu_b"))
+			w.replied(w.of("toolu_b"), "Canary")
+			if got := w.answers(p.end())[single]; got != "Canary" {
+				t.Errorf("answered %q", got)
+			}
+			if q := w.of("toolu_a"); q.Status != state.Pending {
+				t.Errorf("the first one is %s", q.Status)
 			}
 		})
 	}
 }
 
-func TestOtherSessionsEventsEndNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.run(answered, recorded(t, "single-07-Stop", "session_id", "another"))
-	w.run(answered, recorded(t, "two-calls-08-PostToolUse"))
-	w.say(ann, thread, "canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
-}
-
 func TestSameEventTwiceActsOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	pre, request := recorded(t, "single-03-PreToolUse"), recorded(t, "single-04-PermissionRequest")
 	a, b := w.start(forward, pre), w.start(forward, pre)
 	a.end()
 	b.end()
 	a, b = w.start(forward, request), w.start(forward, request)
-	w.say(ann, w.thread(1), "2")
-	outs := []string{a.end(), b.end()}
-	if (outs[0] == "") == (outs[1] == "") {
+	w.until("one of them to leave it to the other", func() bool { return a.ended() != b.ended() })
+	w.replied(w.question(), "Canary")
+	if outs := []string{a.end(), b.end()}; (outs[0] == "") == (outs[1] == "") {
 		t.Errorf("printed %q; one of them answers", outs)
 	}
-	if out := w.run(forward, request); out != "" && len(w.questions()) == 1 {
-		// The same answer again is harmless; a new question would not be.
-		_ = w.answers(out)
-	}
 	for range 2 {
-		w.run(answered, recorded(t, "single-05-PostToolUse"))
+		w.run(answered, told(t, "Canary"))
 	}
-	w.awaitMessage("[Answered]")
-	w.endFlusher()
-	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
-		t.Errorf("posted %d times", n)
+	if out := w.run(forward, request); out != "" {
+		t.Errorf("a third request printed %q", out)
 	}
-	if n := len(w.messages("[Answered]")); n != 1 {
-		t.Errorf("confirmed %d times", n)
-	}
-	w.question()
+	w.owes(w.question(), closed)
 }
 
-func TestOnlyPreToolUseStillPosts(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	w.thread(1)
-	w.run(answered, recorded(t, "single-05-PostToolUse"))
-	w.awaitMessage("[Answered]")
-}
-
-func TestTwoQuestionsAtOnceStayApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.run(forward, recorded(t, "two-calls-03-PreToolUse"))
-	w.run(forward, recorded(t, "two-calls-04-PreToolUse"))
-	second, first := w.start(forward, recorded(t, "two-calls-05-PermissionRequest")), w.start(forward, recorded(t, "two-calls-06-PermissionRequest"))
-	w.thread(2)
-	for _, m := range w.messages("[AskUserQuestion]") {
-		if strings.Contains(m.Text, "First call?") {
-			w.say(ann, m.Thread.Name, "2")
-		} else {
-			w.say(ann, m.Thread.Name, "1")
-		}
-	}
-	if got := w.answers(first.end())["First call?"]; got != "a2" {
-		t.Errorf("first: %q", got)
-	}
-	if got := w.answers(second.end())["Second call?"]; got != "b1" {
-		t.Errorf("second: %q", got)
+// Two equal questions are open, one is answered and confirmed. A PermissionRequest does not say whose it is, so the
+// answered hook may have taken the other's record: PostToolUse puts that right, and the other hook waits on.
+func TestEqualQuestionsEndEachForItself(t *testing.T) {
+	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
+		t.Run("first dialog "+ids[0], func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
+			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
+			older, newer := w.of("toolu_a"), w.of("toolu_b")
+			first := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.untilWaited(older)
+			second := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			w.untilWaited(newer)
+			for i, c := range []struct {
+				hook   *process
+				q      *state.Question
+				answer string
+			}{{first, older, "Blue-green deployment"}, {second, newer, "Canary"}} {
+				w.replied(c.q, c.answer)
+				if got := w.answers(c.hook.end())[single]; got != c.answer {
+					t.Errorf("hook %d answered %q", i+1, got)
+				}
+				w.run(answered, told(t, c.answer, "tool_use_id", ids[i]))
+				if q := w.of(ids[i]); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.Answers[single] != c.answer {
+					t.Errorf("%s is %s by %q with %v", ids[i], q.Status, q.ResolvedBy, q.Answers)
+				}
+			}
+		})
 	}
 }
 
-func TestTwoEqualQuestionsAtOnceStayApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
-	w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
-	a, b := w.start(forward, recorded(t, "single-04-PermissionRequest")), w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.thread(2)
-	for i, m := range w.messages("[AskUserQuestion]") {
-		w.say(ann, m.Thread.Name, []string{"1", "2"}[i])
-	}
-	got := map[string]bool{w.answers(a.end())[single]: true, w.answers(b.end())[single]: true}
-	if !got["Blue-green deployment"] || !got["Rolling deployment"] {
-		t.Errorf("answers %v", got)
-	}
-}
-
+// The same question again is a new one, with PreToolUse registered and without.
 func TestAskedAgainIsANewQuestion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for i, id := range []string{"toolu_a", "toolu_b"} {
-		w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", id))
-		p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-		w.say(ann, w.thread(i+1), []string{"1", "2"}[i])
-		if got := w.answers(p.end())[single]; got != []string{"Blue-green deployment", "Rolling deployment"}[i] {
-			t.Errorf("time %d: %q", i+1, got)
-		}
-		w.run(answered, recorded(t, "single-05-PostToolUse", "tool_use_id", id))
+	for _, registered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("PreToolUse registered: %v", registered), func(t *testing.T) {
+			t.Parallel()
+			w := newDesk(t)
+			for i, id := range []string{"toolu_a", "toolu_b"} {
+				if registered {
+					w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", id))
+				}
+				p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+				w.until("the question", func() bool { return len(w.questions()) == i+1 })
+				q := w.questions()[0]
+				w.untilWaited(q)
+				w.replied(q, "Canary")
+				if got := w.answers(p.end())[single]; got != "Canary" {
+					t.Errorf("time %d: %q", i+1, got)
+				}
+				w.run(answered, told(t, "Canary", "tool_use_id", id))
+			}
+		})
 	}
 }
 
 func TestModes(t *testing.T) {
 	t.Run("off", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
+		w := newDesk(t)
 		w.env["GCHAT_ASK_MODE"] = "off"
-		w.run(forward, recorded(t, "single-03-PreToolUse"))
-		if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" || len(w.questions()) > 0 {
-			t.Errorf("printed %q, %d questions", out, len(w.questions()))
+		for _, event := range []string{"single-03-PreToolUse", "single-04-PermissionRequest"} {
+			if out := w.run(forward, recorded(t, event)); out != "" || len(w.questions()) > 0 {
+				t.Errorf("%s printed %q, %d questions", event, out, len(w.questions()))
+			}
+		}
+		if _, err := os.Stat(w.env["XDG_STATE_HOME"]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a hook with nothing to do wrote state: %v", err)
 		}
 	})
 	t.Run("hold", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
+		w := newDesk(t)
 		w.env["GCHAT_ASK_MODE"] = "hold"
 		p := w.start(forward, recorded(t, "single-03-PreToolUse"))
-		w.say(ann, w.thread(1), "3")
+		w.until("the question", func() bool { return len(w.questions()) == 1 })
+		w.untilWaited(w.question())
+		w.replied(w.question(), "Canary")
 		out := p.end()
 		if !strings.Contains(out, `"permissionDecision":"allow"`) || !strings.Contains(out, `"answers":{"`+single+`":"Canary"}`) {
 			t.Errorf("printed %s", out)
@@ -382,112 +360,68 @@ func TestModes(t *testing.T) {
 			t.Errorf("PermissionRequest after hold: %q", got)
 		}
 	})
-}
-
-func TestReplyByHand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.env["CLAUDE_SESSION_ID"] = "orch-epic4"
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.thread(1)
-	writeFile(t, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "user-input-queue", "orch-epic4.txt"), "2\n")
-	if got := w.answers(p.end())[single]; got != "Rolling deployment" {
-		t.Errorf("answered %q", got)
-	}
-}
-
-func TestOneListForAllQuestions(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.env["GCHAT_POLLER_INTERVAL"] = "1"
-	var ps []*process
-	for i := range 20 {
-		other := w.with("CLAUDE_PROJECT_DIR", filepath.Join(w.dir, "projects", string(rune('a'+i))))
-		writeFile(t, filepath.Join(other.env["CLAUDE_PROJECT_DIR"], "README"), "")
-		for n := range 9 { // of sessions whose hooks wait too, so to say
-			_, err := state.QuestionsIn(filepath.Join(other.env["CLAUDE_PROJECT_DIR"], ".claude", "state")).Record(fmt.Sprint("s", n), func([]*state.Question) *state.Question {
-				return &state.Question{
-					QuestionID: fmt.Sprint(i, "-", n), SessionID: fmt.Sprint("s", n), AskedAt: time.Now(), Status: state.Pending, MessageSent: true,
-					Chat: strings.TrimPrefix(w.url, "http://") + "/" + space.Name, Space: space.Name, ThreadName: fmt.Sprintf("%s/threads/%d-%d", space.Name, i, n), Questions: []state.Prompt{{Question: "Q?"}},
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+	t.Run("inject", func(t *testing.T) {
+		t.Parallel()
+		w := newDesk(t)
+		w.env["GCHAT_ASK_MODE"], w.env["TMUX_PANE"], w.env["TMUX"] = "inject", "%7", filepath.Join(w.dir, "no-server")+",1,0"
+		w.run(forward, recorded(t, "single-03-PreToolUse"))
+		if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
+			t.Errorf("printed %q beside the typist", out)
 		}
-		ps = append(ps, other.start(forward, recorded(t, "single-04-PermissionRequest")))
-	}
-	w.thread(20)
-	_, before := w.trace.counts()
-	began := time.Now()
-	w.until("five cycles", func() bool { _, n := w.trace.counts(); return n >= before+5 })
-	// One process alone lists once a second; twenty that each listed, or one that listed for each of the 200 questions
-	// in 20 projects, would be done with five in a quarter of one.
-	if took := time.Since(began); took < 3*time.Second {
-		t.Errorf("five lists in %v: more than one process lists", took)
-	}
-	for _, m := range w.messages("[AskUserQuestion]") {
-		w.say(ann, m.Thread.Name, "1")
-	}
-	for _, p := range ps {
-		if got := w.answers(p.end())[single]; got != "Blue-green deployment" {
-			t.Errorf("answered %q", got)
+		o, err := state.ReadOpen(state.OpenFile(w.getenv, w.question().Path))
+		if err != nil || o.TmuxPane != "%7" || o.TmuxSocket != filepath.Join(w.dir, "no-server") {
+			t.Errorf("the poller is told of pane %q, %v", o.TmuxPane, err)
 		}
-	}
-	_, after := w.trace.counts()
-	w.run(answered, recorded(t, "single-07-Stop"))
-	time.Sleep(1500 * time.Millisecond) // nothing is open: nothing may be asked
-	if _, n := w.trace.counts(); n != after {
-		t.Errorf("%d lists with no open question", n-after)
-	}
-}
-
-func TestNextWaiterLeads(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.start(forward, recorded(t, "two-calls-05-PermissionRequest"))
-	w.thread(1)
-	w.until("the first to lead", func() bool { _, n := w.trace.counts(); return n > 0 })
-	b := w.start(forward, recorded(t, "two-calls-06-PermissionRequest"))
-	thread := w.thread(2)
-	_ = a.Process.Kill()
-	<-a.done
-	w.say(ann, thread, "1")
-	if got := w.answers(b.end())["First call?"]; got != "a1" {
-		t.Errorf("answered %q", got)
-	}
-}
-
-func TestLostAnswerOfASendPostsOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	handler, cut := w.chat.Handler(), 0
-	w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPost || cut >= 2 {
-			return false
-		}
-		cut++
-		handler.ServeHTTP(&nowhere{}, r) // the message arrives, its answer does not
-		panic(http.ErrAbortHandler)
 	})
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	thread := w.thread(1)
-	w.until("the send to be known", func() bool { qs := w.questions(); return len(qs) == 1 && qs[0].ThreadName == thread })
-	w.say(ann, thread, "1")
-	p.end()
-	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
-		t.Errorf("posted %d times", n)
+}
+
+// A session's record is begun with its first question and stays as it is until the session runs elsewhere; two sessions of a
+// project that run do not share a name.
+func TestSessionIsKnownByOneName(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	one, two := w.with("CLAUDE_PID", livingPID(t)), w.with("CLAUDE_PID", livingPID(t))
+	sessions := state.SessionsIn(state.UserState(w.getenv))
+	ask := func(w *world, session, call string) *state.Session {
+		w.run(forward, recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call))
+		s, err := sessions.Of(session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := ask(one, "s-1", "t1")
+	again := ask(one, "s-1", "t2")
+	project := w.env["CLAUDE_PROJECT_DIR"]
+	if !again.LastSeen.Equal(first.LastSeen) || again.ProjectDir != project || !again.Trusted || again.Env == "" {
+		t.Errorf("written again: %+v", again)
+	}
+	if second := ask(two, "s-2", "t3"); second.Name == first.Name || w.of("t3").SessionName != second.Name {
+		t.Errorf("two sessions are called %q", second.Name)
+	}
+	if resumed := ask(two, "s-1", "t4"); resumed.ClaudePID == first.ClaudePID || !resumed.StartedAt.Equal(first.StartedAt) {
+		t.Errorf("resumed in another process: %+v", resumed)
+	}
+	if ended, err := sessions.Change("s-1", func(s *state.Session) error {
+		s.LastSeen = s.LastSeen.Add(-25 * time.Hour)
+		return nil
+	}); err != nil || !ask(two, "s-1", "t5").LastSeen.After(ended.LastSeen) {
+		t.Errorf("a session that goes on for a day is not seen: %v", err)
 	}
 }
 
-// nowhere takes an answer that nobody gets.
-type nowhere struct{ h http.Header }
-
-func (n *nowhere) Header() http.Header {
-	if n.h == nil {
-		n.h = http.Header{}
+// What is ours in a project does not get into a commit by itself, and a .gitignore that a person wrote stays.
+func TestStateFolderIsKeptOutOfGit(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	path := filepath.Join(w.projectState(), ".gitignore")
+	for i, want := range []string{"*\n", "!kept\n"} {
+		if i == 1 {
+			writeFile(t, path, want)
+		}
+		w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", fmt.Sprint("t", i)))
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf(".gitignore: %q, %v", b, err)
+		}
 	}
-	return n.h
 }
-func (*nowhere) Write(b []byte) (int, error) { return len(b), nil }
-func (*nowhere) WriteHeader(int)             {}

@@ -1,9 +1,12 @@
 package hooks
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,8 +14,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -26,24 +27,32 @@ const (
 )
 
 // deny puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply
-// is delivered later. Where it cannot be put there, the question goes to the terminal as in native mode: a question is
-// never denied into the void.
+// is delivered later. Where it cannot be put there, or no hook would deliver the reply, the question goes to the terminal as in
+// native mode: a question is never denied into the void.
 func (h *Hook) deny(ctx context.Context, e *Event) error {
 	again, err := h.askAgain(e)
 	if err != nil {
 		h.log.Error().Err(err).Msg("markers")
 	}
+	if !again && h.lacksRewake() {
+		h.log.Warn().Str("hint", "gchat-hooks install registers it").
+			Msg("no gchat-ask-user-rewake hook is registered, which would wake the session: the question is asked in the terminal")
+		again = true
+	}
 	if again {
-		_, _, err := h.recordCall(e, state.Native)
-		h.wake()
+		_, err := h.recordCall(e, state.Native)
+		h.startPoller()
 		return err
 	}
 	q, err := h.recordMarker(e)
-	if err != nil || q == nil {
+	if q == nil {
 		return err
 	}
-	if err = h.postInTime(ctx, q); err != nil {
-		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).Str("hint", gchat.Hint(err)).
+	if err == nil {
+		err = h.inThread(ctx, q)
+	}
+	if err != nil {
+		h.log.Error().Str("error", h.log.Clean(err.Error())).Str("question", q.QuestionID).
 			Msg("question not put into the space: it is asked in the terminal")
 		return h.askInTerminal(e, q)
 	}
@@ -53,7 +62,26 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	return h.Print(toolDeny(h.denial(q)))
 }
 
-// recordMarker writes the question down; nil when another process has this very call.
+// lacksRewake says whether our hooks are registered in Claude Code's settings, and the one that delivers replies in deny mode
+// is not. A plugin or a script that runs us without them is trusted to know.
+func (h *Hook) lacksRewake() bool {
+	person := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
+	project := filepath.Join(state.ProjectDir(h.Env), ".claude")
+	registered := false
+	for _, file := range []string{
+		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"), filepath.Join(project, "settings.local.json"),
+	} {
+		b, _ := os.ReadFile(file)
+		if bytes.Contains(b, []byte("gchat-ask-user-rewake")) {
+			return false
+		}
+		registered = registered || bytes.Contains(b, []byte("gchat-ask-user-forward"))
+	}
+	return registered
+}
+
+// recordMarker writes the question down; nil when another process has this very call. A question that is returned beside an
+// error was written, and the poller does not know of it.
 func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	fresh, err := h.question(e, state.Deny)
 	if err != nil {
@@ -70,59 +98,34 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 		}
 		return fresh
 	})
-	if err != nil || known {
+	if known || q == nil {
 		return nil, err
 	}
-	for _, dir := range h.stateDirs() { // it may have gone to the terminal already
-		have, _, _ := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if ofCall(have, e) != nil {
-			h.drop(q)
-			return nil, nil
-		}
-	}
-	return q, nil
+	return q, err
 }
 
-// ofCall is the question of this very call; nil when it is not among them.
-func ofCall(qs []*state.Question, e *Event) *state.Question {
-	for _, q := range qs {
-		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
-			return q
-		}
-	}
-	return nil
-}
-
-// postInTime puts a marker into its space, within the time that a session can be kept waiting.
-func (h *Hook) postInTime(ctx context.Context, q *state.Question) error {
+// inThread waits until the poller put a marker into its thread, as long as a session can be kept waiting.
+func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 	bound := denyBound
 	if h.asked.cfg.Format != "" {
 		bound = denyWordedBound
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	done := make(chan error, 1) // a send that was begun may take longer to end: it ends without a reader
-	go func() {
-		defer h.catch()
-		err := h.poller.Replyable(ctx, h.asked.cfg)
-		if err == nil {
-			_, err = h.poller.PostSoon(ctx, q.Path)
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return err
-		}
-	case <-ctx.Done():
-		return fmt.Errorf("post question: Google Chat did not answer within %s", bound)
+	now, err := state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool {
+		return q.MessageSent || q.PostError != "" || q.Closed()
+	})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("post question: it was not in its thread within %s", bound)
+	case err != nil:
+		return fmt.Errorf("post question: %w", err)
+	case now.MessageSent:
+		return nil
+	case now.PostError != "":
+		return fmt.Errorf("post question: %s", now.PostError)
 	}
-	now, err := state.LoadQuestion(q.Path)
-	if err == nil && !now.MessageSent {
-		err = errors.New("post question: it was closed meanwhile")
-	}
-	return err
+	return errors.New("post question: it was closed meanwhile")
 }
 
 // denial is what Claude reads in place of an answer.
@@ -131,7 +134,7 @@ func (h *Hook) denial(q *state.Question) string {
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
 		"run `%s` in the background, which prints it.",
-		q.ThreadKey, q.QuestionID, poller.Spoken(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
+		q.ThreadKey, q.QuestionID, state.InWords(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
 }
 
 // waitCommand is how Claude waits for the reply itself.
@@ -158,38 +161,28 @@ func (h *Hook) askAgain(e *Event) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var best *state.Question
-	likeness := func(q *state.Question) (most int) {
-		for _, was := range q.Questions {
-			for _, is := range prompts {
-				switch {
-				case was.Question == is.Question:
-					most = 2
-				case slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label }):
-					most = max(most, 1)
-				}
-			}
-		}
-		return most
+	alike := func(was state.Prompt) bool {
+		return slices.ContainsFunc(prompts, func(is state.Prompt) bool {
+			return was.Question == is.Question ||
+				slices.EqualFunc(was.Options, is.Options, func(a, b state.Option) bool { return a.Label == b.Label })
+		})
 	}
-	closest := 0
 	for _, q := range h.markers(e) {
-		mayGo := q.Status == state.TimedOut && q.TimeoutPolicy == state.AskTerminal && !q.AskedAgain
-		if like := likeness(q); mayGo && like > closest {
-			best, closest = q, like
+		if q.TimeoutPolicy != state.AskTerminal || !slices.ContainsFunc(q.Questions, alike) {
+			continue
+		}
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
+				return state.ErrUnchanged
+			}
+			q.AskedAgain = true
+			return nil
+		})
+		if again || err != nil {
+			return again, err
 		}
 	}
-	if best == nil {
-		return false, nil
-	}
-	_, err = state.UpdateQuestion(best.Path, func(q *state.Question) error {
-		if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
-			return state.ErrUnchanged
-		}
-		q.AskedAgain = true
-		return nil
-	})
-	return again, err
+	return false, nil
 }
 
 // askInTerminal hands a marker's question over to native mode: Claude Code draws its dialog, and the PermissionRequest hook
@@ -200,25 +193,27 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	}
 	_, err := h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, known := range have {
-			if known.QuestionID == q.QuestionID {
-				return known
+			if known.QuestionID == q.QuestionID || q.ToolUseID != "" && known.ToolUseID == q.ToolUseID {
+				return known // a hook that was killed, or a second install's, wrote it down
 			}
 		}
-		return poller.Instead(q)
+		there := *q
+		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
+		return &there
 	})
 	if err != nil {
 		return err
 	}
 	h.drop(q)
-	h.wake()
+	h.startPoller()
 	return nil
 }
 
 // drop ends and removes a marker whose question goes on in the terminal.
 func (h *Hook) drop(q *state.Question) {
-	err := h.poller.CloseInstead(q.Path)
+	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
 	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
-		err = state.Questions{Dir: filepath.Dir(q.Path)}.Remove(gone)
+		err = state.RemoveQuestion(h.Env, gone)
 	}
 	if err != nil {
 		h.log.Error().Err(err).Msg("marker not removed")
@@ -228,30 +223,11 @@ func (h *Hook) drop(q *state.Question) {
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the
 // hook was killed, or ran out of its time.
 func (h *Hook) reclaim(e *Event) error {
-	hash, found := e.inputHash(), false
-	there := map[string]bool{} // by id
-	for _, dir := range h.stateDirs() {
-		have, _, err := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if err != nil {
-			return err
-		}
-		for _, q := range have {
-			if q.Status.Open() && q.InputHash == hash {
-				there[q.QuestionID], found = true, true
-			}
-		}
-	}
+	hash := e.inputHash()
 	for _, q := range h.markers(e) {
-		if q.Status.Open() && there[q.QuestionID] { // the hook was killed before it could remove it
-			h.drop(q)
-			continue
-		}
-		if found || !q.Status.Open() || q.InputHash != hash || q.Denied && time.Since(q.AskedAt).Abs() > undenied {
-			continue
-		}
-		found = true
-		if err := h.askInTerminal(e, q); err != nil {
-			return err
+		mayBe := !q.Denied || time.Since(q.AskedAt).Abs() < undenied
+		if q.Status.Open() && q.InputHash == hash && mayBe {
+			return h.askInTerminal(e, q)
 		}
 	}
 	return nil

@@ -3,26 +3,21 @@ package hooks_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
 
-const rewake = "gchat-ask-user-rewake"
+const rewake, sessionHook = "gchat-ask-user-rewake", "gchat-session-event"
 
-// denying is a machine whose sessions are in deny mode.
-func denying(t testing.TB) *world {
-	w := newWorld(t)
+// denyingDesk is a machine whose sessions are in deny mode, without a poller.
+func denyingDesk(t testing.TB) *world {
+	w := newDesk(t)
 	w.env["GCHAT_ASK_MODE"] = "deny"
 	return w
 }
@@ -36,6 +31,12 @@ func asks(t testing.TB, session, call, question string, labels ...string) []byte
 	return recorded(t, "single-03-PreToolUse", "session_id", session, "tool_use_id", call, "tool_input", map[string]any{
 		"questions": []any{map[string]any{"question": question, "header": "Pick", "options": options, "multiSelect": false}},
 	})
+}
+
+// event is an event of a session that is about no tool.
+func event(t testing.TB, name, session string, kv ...any) []byte {
+	members := []any{"hook_event_name", name, "session_id", session, "tool_name", ""}
+	return recorded(t, "single-05-PostToolUse", append(members, kv...)...)
 }
 
 // woken waits for the end of a rewake hook, and returns what it wakes its session with; "" when it ended quietly.
@@ -70,228 +71,210 @@ func (w *world) denial(out string) (id string) {
 	return id
 }
 
-// foreign is what another program reads from the markers of a session.
-func (w *world) foreign(session string) (found []string) {
+// whileAsked runs a call's hook, and does to its question what the poller does meanwhile.
+func (w *world) whileAsked(ask []byte, poller func(*state.Question)) (out string) {
 	w.Helper()
-	files, _ := filepath.Glob(filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", "*.json"))
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		var m map[string]any
-		if err != nil || json.Unmarshal(b, &m) != nil {
-			w.Errorf("%s: %v: %s", f, err, b)
-			continue
-		}
-		if m["session_id"] == session {
-			found = append(found, fmt.Sprintf("%v | %v | %v", m["status"], m["response"], m["questions"].([]any)[0].(map[string]any)["question"]))
-		}
-	}
-	return found
+	before := len(w.questions())
+	p := w.start(forward, ask)
+	w.until("the question", func() bool { return len(w.questions()) > before })
+	poller(w.questions()[0])
+	return p.end()
 }
 
-func (w *world) reads(session string, want ...string) {
+// denies has a call denied, and returns its question.
+func (w *world) denies(ask []byte) *state.Question {
 	w.Helper()
-	if got := w.foreign(session); fmt.Sprint(got) != fmt.Sprint(want) {
-		w.Errorf("a reader of the markers finds %q, want %q", got, want)
+	id := w.denial(w.whileAsked(ask, w.posted))
+	q, err := state.LoadQuestion(filepath.Join(state.MarkersIn(w.projectState()).Dir, id+".json"))
+	if err != nil || !q.Denied || q.ThreadKey != id || q.TimesOutAt == nil {
+		w.Fatalf("marker of a denied call: %+v, %v", q, err)
+	}
+	return q
+}
+
+// timedOut is the poller's step when a question's time is up.
+func (w *world) timedOut(q *state.Question, also func(*state.Question)) {
+	w.Helper()
+	if ended, err := state.CloseQuestion(q.Path, state.TimedOut, "timeout", also); err != nil || !ended {
+		w.Fatal(ended, err)
 	}
 }
 
-// Readers of other programs find what they look for at every stage.
-func TestMarkersAreReadByOtherPrograms(t *testing.T) {
+// Of two installs one wakes the session, whichever hook of the call starts first.
+func TestReplyWakesTheSession(t *testing.T) {
 	t.Parallel()
-	w := denying(t)
-	event := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	id := w.denial(w.run(forward, event))
-	if _, err := os.Stat(filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state", "gchat-forwarded-ask", id+".json")); err != nil || !strings.HasPrefix(id, "ask-s-1-") {
-		t.Errorf("marker of %q: %v", id, err)
+	w := denyingDesk(t)
+	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	first, second := w.start(rewake, ask), w.start(rewake, ask)
+	q := w.denies(ask)
+	w.untilWaited(q)
+	w.until("the other one to leave", func() bool { return first.ended() != second.ended() })
+	w.replied(q, "Postgres")
+	want := `GCHAT_RESPONSE: The user has answered your question from Google Chat: "Which DB?"="Postgres". ` +
+		"You can now continue with this answer in mind. (answered question " + q.QuestionID + ")\n"
+	if got := first.woken() + second.woken(); got != want {
+		t.Errorf("woken with %q, want %q", got, want)
 	}
-	w.reads("s-1", "pending | <nil> | Which DB?")
-	if q := w.question(); q.ThreadKey != id || q.ThreadName == "" {
-		t.Errorf("thread %q, %q", q.ThreadKey, q.ThreadName)
+	if q = w.question(); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.DeliveredAt == nil {
+		t.Errorf("%s by %q, delivered %v", q.Status, q.ResolvedBy, q.DeliveredAt)
 	}
-	w.say(ann, w.thread(1), "2")
-	if got := w.start(rewake, event).woken(); !strings.Contains(got, `"Which DB?"="Postgres"`) {
-		t.Errorf("woken with %q", got)
-	}
-	w.reads("s-1", "resolved | 2 | Which DB?")
-	w.env["GCHAT_REPLY_TIMEOUT"] = "0.2"
-	late := asks(t, "s-2", "t2", "Which zone?", "a", "b")
-	w.denial(w.run(forward, late))
-	w.start(rewake, late).woken()
-	w.reads("s-2", "timeout | <nil> | Which zone?")
-	// A reply that came too late still counts, as nothing else was chosen, and is read along with another question's.
-	w.say(ann, w.thread(2), "1")
-	w.env["GCHAT_REPLY_TIMEOUT"] = "30m"
-	other := asks(t, "s-3", "t3", "Which rack?", "x", "y")
-	w.denial(w.run(forward, other))
-	p := w.start(rewake, other)
-	w.awaitMessage("[Kept]")
-	w.reads("s-2", "timeout | <nil> | Which zone?") // judged by its own session only
-	if out := w.run(answered, recorded(t, "single-05-PostToolUse", "hook_event_name", "UserPromptSubmit", "session_id", "s-2")); !strings.Contains(out, `"additionalContext":"GCHAT_RESPONSE: `) || !strings.Contains(out, `Which zone?\"=\"a\"`) {
-		t.Errorf("the next prompt brings %q", out)
-	}
-	w.reads("s-2", "resolved | 1 | Which zone?")
-	w.say(ann, w.thread(3), "y")
-	if got := p.woken(); !strings.Contains(got, `"Which rack?"="y"`) {
-		t.Errorf("woken with %q", got)
-	}
+	w.owes(q, closed)
 }
 
-func TestWhicheverHookOfADeniedCallStartsFirst(t *testing.T) {
-	t.Parallel()
-	w := denying(t)
-	event := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	first, second := w.start(rewake, event), w.start(rewake, event)
-	w.denial(w.run(forward, event))
-	w.say(bob, w.thread(1), "1")
-	w.awaitMessage("[Not used]")
-	w.say(ann, w.thread(1), "2")
-	// Of two installs one wakes the session, the other one ends quietly.
-	if got := []string{first.woken(), second.woken()}; (got[0] == "") == (got[1] == "") || !strings.Contains(got[0]+got[1], `="Postgres"`) {
-		t.Errorf("woken with %q", got)
-	}
-	w.awaitMessage("[Answered]")
-}
-
+// A question is never denied into the void: where it does not get into its thread, or no hook would wake the session, it is
+// asked in the terminal.
 func TestNeverDeniedIntoTheVoid(t *testing.T) {
-	event := func(t *testing.T) []byte { return recorded(t, "single-03-PreToolUse") }
-	inTerminal := func(t *testing.T, w *world) {
-		t.Helper()
-		if out := w.run(forward, event(t)); out != "" {
-			t.Fatalf("printed %q", out)
-		}
-		if q := w.question(); q.Mode != state.Native || q.Status != state.Pending {
-			t.Errorf("%s, %s", q.Mode, q.Status)
-		}
-		if got := w.start(rewake, event(t)).woken(); got != "" {
-			t.Errorf("woken with %q", got)
-		}
+	settings := func(hooks string) func(*world) {
+		return func(w *world) { writeFile(w, filepath.Join(w.env["HOME"], ".claude", "settings.json"), hooks) }
 	}
-	t.Run("nobody may answer", func(t *testing.T) {
-		t.Parallel()
-		w := denying(t)
-		w.env["GCHAT_ALLOWED_USERS"] = ""
-		inTerminal(t, w)
-	})
-	t.Run("no webhook", func(t *testing.T) {
-		t.Parallel()
-		w := denying(t)
-		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = ""
-		inTerminal(t, w)
-		w.endOfFlusherNow() // it would wait for a configuration
-	})
-	for name, fault := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"Chat refuses": func(rw http.ResponseWriter, r *http.Request) bool { rw.WriteHeader(403); return true },
-		"Chat is busy": func(rw http.ResponseWriter, r *http.Request) bool { rw.WriteHeader(503); return true },
-		"Chat answers nonsense": func(rw http.ResponseWriter, r *http.Request) bool {
-			fmt.Fprint(rw, "<html>")
-			return true
-		},
+	for name, c := range map[string]struct {
+		before func(*world)
+		poller func(*world, *state.Question)
+	}{
+		"it cannot be posted": {poller: func(w *world, q *state.Question) {
+			w.change(q, func(q *state.Question) { q.PostError = "nobody may answer" })
+		}},
+		"it takes too long": {},
+		"no rewake hook":    {before: settings(`{"hooks":"gchat-ask-user-forward"}`)},
+		"no state for the index": {before: func(w *world) {
+			writeFile(w, filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "open"), "")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := denying(t)
-			w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool { return r.Method == http.MethodPost && fault(rw, r) })
-			inTerminal(t, w)
-			w.trace.set(nil)
+			w := denyingDesk(t)
+			if c.before != nil {
+				c.before(w)
+			}
+			out := w.whileAsked(recorded(t, "single-03-PreToolUse"), func(q *state.Question) {
+				if c.poller != nil {
+					c.poller(w, q)
+				}
+			})
+			if out != "" {
+				t.Fatalf("printed %q", out)
+			}
+			if name == "no state for the index" {
+				return // both records may stand: PermissionRequest puts that right
+			}
+			if q := w.question(); q.Mode != state.Native || q.Status != state.Pending {
+				t.Errorf("%s, %s", q.Mode, q.Status)
+			}
+			if told := strings.Contains(w.log(), "no gchat-ask-user-rewake hook is registered"); told != (name == "no rewake hook") {
+				t.Errorf("log: %s", w.log())
+			}
+			if got := w.start(rewake, recorded(t, "single-03-PreToolUse")).woken(); got != "" {
+				t.Errorf("woken with %q", got)
+			}
+		})
+	}
+	t.Run("a rewake hook is registered", func(t *testing.T) {
+		t.Parallel()
+		w := denyingDesk(t)
+		settings(`{"hooks":"gchat-ask-user-forward gchat-ask-user-rewake"}`)(w)
+		w.denies(recorded(t, "single-03-PreToolUse"))
+	})
+}
+
+// A dialog has nothing to do with an equal question that was denied long ago.
+func TestDialogBesideAnOldMarker(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	old := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t1"))
+	w.change(old, func(q *state.Question) { q.AskedAt = q.AskedAt.Add(-time.Hour) })
+	w.start(forward, recorded(t, "single-04-PermissionRequest"))
+	w.until("the dialog's question", func() bool { return len(w.questions()) == 2 })
+	if q := w.of("t1"); q.Status != state.Pending || q.Mode != state.Deny {
+		t.Errorf("the old one is %s, %s", q.Status, q.Mode)
+	}
+}
+
+// The hook was killed before it could deny, or between writing the question down for the terminal and removing its marker: the
+// question goes on beside the dialog.
+func TestDialogDespiteDeny(t *testing.T) {
+	for _, twin := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written down for the terminal: %v", twin), func(t *testing.T) {
+			t.Parallel()
+			w := denyingDesk(t)
+			q := w.denies(recorded(t, "single-03-PreToolUse", "tool_use_id", "t2"))
+			if twin {
+				if _, err := state.QuestionsIn(w.projectState()).Record(q.SessionID, func([]*state.Question) *state.Question {
+					there := *q
+					there.Mode, there.Path, there.Denied = state.Native, "", false
+					return &there
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.say(ann, w.thread(1), "canary")
+			w.until("the question of the dialog alone", func() bool {
+				q := w.of("t2")
+				return len(w.questions()) == 1 && q.Mode == state.Native && state.HasWaiter(w.getenv, q.Path)
+			})
+			if q := w.of("t2"); !q.MessageSent || q.Denied {
+				t.Errorf("the dialog's question: sent %v, denied %v", q.MessageSent, q.Denied)
+			}
+			w.replied(w.of("t2"), "Canary")
 			if got := w.answers(p.end())[single]; got != "Canary" {
 				t.Errorf("answered %q", got)
 			}
 		})
 	}
-	// What was stored before Chat fell silent is not posted a second time.
-	t.Run("Chat stores and hangs", func(t *testing.T) {
-		t.Parallel()
-		w := denying(t)
-		open := make(chan struct{})
-		var once sync.Once
-		handler := w.chat.Handler()
-		w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.Method != http.MethodPost {
-				return false
-			}
-			hang := false
-			once.Do(func() { hang = true })
-			if hang {
-				handler.ServeHTTP(&nowhere{}, r)
-				<-open
-			}
-			return hang
-		})
-		defer close(open)
-		inTerminal(t, w)
-		p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-		w.say(ann, w.thread(1), "canary")
-		if got := w.answers(p.end())[single]; got != "Canary" {
-			t.Errorf("answered %q", got)
-		}
-		if n := len(w.messages("[AskUserQuestion]")); n != 1 {
-			t.Errorf("asked %d times", n)
-		}
-	})
 }
 
-// The hook was killed before it could deny: the dialog is on the screen, and the question goes on there.
-func TestDialogDespiteDeny(t *testing.T) {
-	t.Parallel()
-	w := denying(t)
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.say(ann, w.thread(1), "canary")
-	if got := w.answers(p.end())[single]; got != "Canary" {
-		t.Errorf("answered %q", got)
-	}
-	if q := w.question(); q.Mode != state.Native || len(w.messages("[AskUserQuestion]")) != 1 {
-		t.Errorf("%s, asked %d times", q.Mode, len(w.messages("[AskUserQuestion]")))
-	}
-}
-
+// The session's end ends its waiters; the reply comes with the next session start, once.
 func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	t.Parallel()
-	w := denying(t)
-	event := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	w.denial(w.run(forward, event))
-	p := w.start(rewake, event)
-	w.until("the waiter", func() bool { return state.HasWaiter(w.question()) })
-	w.run(answered, recorded(t, "single-05-PostToolUse", "hook_event_name", "SessionEnd", "session_id", "s-1"))
+	w := denyingDesk(t)
+	w.env["CLAUDE_SESSION_ID"] = "system3-1"
+	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.denies(ask)
+	p := w.start(rewake, ask)
+	w.untilWaited(q)
+	w.run(answered, event(t, "SessionEnd", "s-1"))
 	if got := p.woken(); got != "" {
 		t.Errorf("an ended session was woken with %q", got)
 	}
-	w.say(ann, w.thread(1), "1")
-	// Another session of the machine reads for it.
-	other := asks(t, "s-2", "t2", "Which rack?", "x", "y")
-	w.denial(w.run(forward, other))
-	q := w.start(rewake, other)
-	w.awaitMessage("[Kept] The session has ended")
-	terminate(q)
-	start := recorded(t, "single-05-PostToolUse", "hook_event_name", "SessionStart", "source", "resume", "session_id", "s-1")
-	if out := w.run(sessionHook, start); !strings.Contains(out, `"hookEventName":"SessionStart"`) || !strings.Contains(out, `Which DB?\"=\"SQLite\"`) {
+	w.replied(q, "SQLite")
+	w.env["CLAUDE_SESSION_ID"] = "system3-2" // it is resumed under another name
+	if out := w.run(sessionHook, event(t, "SessionStart", "s-2", "source", "resume")); out != "" {
+		t.Errorf("another session is told %q", out)
+	}
+	start := event(t, "SessionStart", "s-1", "source", "resume")
+	out := w.run(sessionHook, start)
+	if !strings.Contains(out, `"hookEventName":"SessionStart"`) || !strings.Contains(out, `Which DB?\"=\"SQLite\"`) {
 		t.Errorf("resumed with %q", out)
 	}
 	if out := w.run(sessionHook, start); out != "" {
 		t.Errorf("resumed again with %q", out)
 	}
-	w.awaitMessage("[Answered]")
+	w.owes(w.question(), closed)
 }
 
 // A Stop brings what a killed waiter left, and does nothing when there is nothing.
 func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	t.Parallel()
-	w := denying(t)
-	stop := recorded(t, "single-05-PostToolUse", "hook_event_name", "Stop", "session_id", "s-1")
+	w := denyingDesk(t)
+	stop := event(t, "Stop", "s-1")
 	if got := w.start(rewake, stop).woken(); got != "" {
 		t.Errorf("woken with %q", got)
 	}
-	event := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
-	w.denial(w.run(forward, event))
-	p := w.start(rewake, event)
-	w.until("the waiter", func() bool { return state.HasWaiter(w.question()) })
+	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.denies(ask)
+	p := w.start(rewake, ask)
+	w.untilWaited(q)
 	_ = p.Process.Kill()
 	<-p.done
+	other := w.denies(asks(t, "s-1", "t2", "Which zone?", "a", "b"))
 	p = w.start(rewake, stop)
-	w.say(ann, w.thread(1), "1")
-	if got := p.woken(); !strings.Contains(got, `="SQLite"`) {
+	w.untilWaited(q)
+	w.untilWaited(other)
+	w.replied(other, "b")
+	if got := p.woken(); !strings.Contains(got, `="b"`) {
+		t.Errorf("woken with %q", got)
+	}
+	w.replied(q, "SQLite")
+	if got := w.start(rewake, stop).woken(); !strings.Contains(got, `="SQLite"`) {
 		t.Errorf("woken with %q", got)
 	}
 	if got := w.start(rewake, stop).woken(); got != "" {
@@ -299,111 +282,181 @@ func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	}
 }
 
-// Two sessions ask two questions each, at once; the replies come in any order, as numbers, labels or words.
-func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
-	t.Parallel()
-	runs := 12
-	if n, err := strconv.Atoi(os.Getenv("GCHAT_CROSS_RUNS")); err == nil {
-		runs = n
+// The session is woken with what the poller made of the timeout, once, and with a reply that comes later.
+func TestTimeoutWakesTheSession(t *testing.T) {
+	both := []any{
+		map[string]any{"question": "Drop table users?", "header": "Drop", "options": []any{}, "multiSelect": false},
+		map[string]any{"question": "Which zone?", "header": "Zone", "options": []any{}, "multiSelect": false},
 	}
-	const day = 24 // runs in one space
-	for first := 0; first < runs; first += day {
-		t.Run(strconv.Itoa(first), func(t *testing.T) {
-			w := denying(t)
-			w.env["GCHAT_WRITES_PER_MINUTE"] = "60000" // beyond the usual 60, questions would go to the terminal
-			var wg sync.WaitGroup
-			sem := make(chan struct{}, 4)
-			for run := first; run < min(first+day, runs); run++ {
-				wg.Add(1)
-				sem <- struct{}{}
-				go func() {
-					defer func() { <-sem; wg.Done() }()
-					crosswise(w, run)
-				}()
+	partial := func(q *state.Question) { q.Partial = map[int]state.Answer{0: {Labels: []string{"No"}}} }
+	for name, c := range map[string]struct {
+		also   func(*state.Question)
+		before func(w *world, q *state.Question)
+		says   []string
+	}{
+		"left open": {also: partial, says: []string{
+			"GCHAT_TIMEOUT: No response in 30 minutes. Go on without an answer", "a later reply still comes to you",
+			`The user did answer: "Drop table users?"="No"`, `The question was: "Which zone?"`}},
+		"chosen by the policy": {also: func(q *state.Question) {
+			partial(q)
+			q.ResolvedBy, q.Answers = "policy", map[string]string{"Drop table users?": "No", "Which zone?": "a"}
+		}, says: []string{
+			`The timeout policy chose, not the user: "Which zone?"="a".`, `The user did answer: "Drop table users?"="No"`}},
+		"a reply that could not be judged": {also: func(q *state.Question) {
+			q.Replies = []state.Reply{{MessageName: "m", Sender: ann.Name, Text: "No"}}
+		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},
+		"a space that cannot be read": {before: func(w *world, q *state.Question) {
+			w.change(q, func(q *state.Question) { q.Chat = "chat.googleapis.com/spaces/A" })
+			_, err := state.SpacesIn(state.UserState(w.getenv)).Change("chat.googleapis.com/spaces/A", func(s *state.Space) {
+				s.Trouble = &state.ReadTrouble{Why: "403"}
+			})
+			if err != nil {
+				w.Fatal(err)
 			}
-			wg.Wait()
+		}, says: []string{"Google Chat cannot be read at present: the user may have replied."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := denyingDesk(t)
+			ask := recorded(t, "single-03-PreToolUse", "session_id", "s-1", "tool_input", map[string]any{"questions": both})
+			q := w.denies(ask)
+			if c.before != nil {
+				c.before(w, q)
+			}
+			p := w.start(rewake, ask)
+			w.untilWaited(q)
+			w.timedOut(q, c.also)
+			got := p.woken()
+			for _, part := range c.says {
+				if !strings.Contains(got, part) {
+					t.Errorf("woken with %q, which does not hold %q", got, part)
+				}
+			}
+			if q = w.question(); !q.Late(time.Now()) {
+				return
+			}
+			p = w.start(rewake, event(t, "Stop", "s-1"))
+			w.untilWaited(q)
+			w.replied(q, "Yes")
+			if got := p.woken(); !strings.Contains(got, `="Yes"`) {
+				t.Errorf("woken late with %q", got)
+			}
 		})
 	}
 }
 
-func crosswise(w *world, run int) {
-	type call struct {
-		p        *process
-		question string
-		want     string
-	}
-	labels := []string{"alpha", "beta", "gamma"}
-	var calls []*call
-	for session := range 2 {
-		for n := range 2 {
-			id := fmt.Sprintf("s-%d-%d", run, session)
-			c := &call{question: fmt.Sprintf("Which of run %d, session %d, call %d?", run, session, n)}
-			event := asks(w, id, fmt.Sprintf("t-%d", n), c.question, labels...)
-			if rand.N(2) == 0 {
-				c.p = w.start(rewake, event)
-			}
-			w.denial(w.run(forward, event))
-			if c.p == nil {
-				c.p = w.start(rewake, event)
-			}
-			calls = append(calls, c)
+// No process waited when the time was up: the next Stop tells, and once more where the transcript does not hold it.
+func TestTimeoutWithoutAWaiterIsTold(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	q := w.denies(asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"))
+	w.timedOut(q, func(q *state.Question) { q.AskedAgain = true })
+	transcript := filepath.Join(w.dir, "transcript.jsonl")
+	writeFile(t, transcript, `{"type":"user"}`)
+	stop := event(t, "Stop", "s-1", "transcript_path", transcript)
+	for i, want := range []string{"GCHAT_TIMEOUT: ", "GCHAT_TIMEOUT: ", ""} {
+		got := w.start(rewake, stop).woken()
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("Stop %d: woken with %q", i+1, got)
 		}
+		w.change(w.question(), func(q *state.Question) {
+			then := q.DeliveredAt.Add(-time.Minute)
+			q.DeliveredAt = &then
+		})
 	}
-	for _, i := range rand.Perm(len(calls)) {
-		c := calls[i]
-		choice := rand.N(len(labels))
-		c.want = labels[choice]
-		reply := []string{strconv.Itoa(choice + 1), labels[choice], "own words " + strconv.Itoa(rand.N(1000000))}[rand.N(3)]
-		if strings.HasPrefix(reply, "own") {
-			c.want = reply
-		}
-		for _, m := range w.messages("[AskUserQuestion]") {
-			if strings.Contains(m.Text, c.question) {
-				if _, err := w.chat.Say(space.Person(), m.Thread.Name, "not mine to answer"); err != nil {
-					w.Error(err)
-				}
-				if _, err := w.chat.Say(ann, m.Thread.Name, reply); err != nil {
-					w.Error(err)
-				}
-			}
-		}
+}
+
+// The token to ask in the terminal is the question's.
+func TestAskTerminalIsMeantForTheQuestion(t *testing.T) {
+	t.Parallel()
+	w := denyingDesk(t)
+	w.env["GCHAT_TIMEOUT_POLICY"] = "ask-terminal"
+	for i, text := range []string{"Which DB?", "Which zone?"} {
+		w.timedOut(w.denies(asks(t, "s-1", fmt.Sprint("t", i), text, "A", fmt.Sprint("B", i))), nil)
 	}
-	// A process may bring the session's other reply along: it came at the same moment.
-	var told [2]string
-	for i, c := range calls {
-		told[i/2] += c.p.woken()
+	if out := w.run(forward, asks(t, "s-1", "u0", "Which DB, then?", "A", "B0")); out != "" {
+		t.Errorf("printed %q", out)
 	}
-	for i, c := range calls {
-		for s, text := range told {
-			pair := fmt.Sprintf("%q=%q", c.question, c.want)
-			if n := strings.Count(text, pair); s == i/2 && n != 1 || s != i/2 && strings.Contains(text, c.question) {
-				w.Errorf("run %d: session %d was told %d times of %s: %s", run, s, n, pair, text)
-			}
+	for call, want := range map[string]bool{"t0": true, "t1": false} {
+		if q := w.of(call); q.AskedAgain != want {
+			t.Errorf("%s: asked again %v", q.Questions[0].Question, q.AskedAgain)
 		}
 	}
 }
 
-// Where no hook waits, the thread says so, and hears when a script does.
-func TestThreadHearsThatNothingReadsIt(t *testing.T) {
-	t.Parallel()
-	w := denying(t)
-	id := w.denial(w.run(forward, asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")))
-	stop := recorded(t, "single-05-PostToolUse", "hook_event_name", "Stop", "session_id", "s-1")
-	w.until("the note", func() bool {
-		w.run(answered, stop)
-		return len(w.messages("[Not read]")) > 0
-	})
-	w.run(answered, stop)
-	cmd := exec.Command(program, "gchat-wait", "--question-id", id, "--interval", "0.1")
-	cmd.Env, cmd.Dir = w.environ(), w.dir
-	go func() {
-		w.until("the waiter", func() bool { return len(w.messages("Replies to this question are read now.")) > 0 })
-		w.say(ann, w.thread(1), "1")
-	}()
-	if out, err := cmd.Output(); err != nil || string(out) != "GCHAT_RESPONSE: 1\n" {
-		t.Errorf("printed %q, %v", out, err)
+// A reply is handed over as the context of a prompt, which another hook may block: then Claude has neither. The transcript
+// tells, also of a wake-up whose process was killed before its end.
+func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
+	turn := `{"type":"assistant","version":"2.1.197","timestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `"}`
+	for name, c := range map[string]struct {
+		after string // what the transcript holds after it was handed over; %s is that
+		want  int
+	}{
+		"blocked":           {`{"type":"system"}`, 2},
+		"let through":       {`{"type":"attachment","version":"2.1.197","content":%s}`, 1},
+		"in another's turn": {turn, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := denyingDesk(t)
+			w.replied(w.denies(asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")), "Postgres")
+			transcript := filepath.Join(w.dir, "transcript.jsonl")
+			writeFile(t, transcript, `{"type":"user"}`)
+			count := 0
+			for range 3 {
+				out := w.run(answered, event(t, "UserPromptSubmit", "s-1", "transcript_path", transcript))
+				if strings.Contains(out, `=\"Postgres\"`) {
+					count++
+					writeFile(t, transcript, strings.Replace(c.after, "%s", strings.TrimSpace(out), 1))
+				}
+				w.change(w.question(), func(q *state.Question) { // the transcript is as far by then
+					then, was := q.DeliveredAt.Add(-time.Minute), q.ResolvedAt.Add(-time.Minute)
+					q.DeliveredAt, q.ResolvedAt = &then, &was
+				})
+			}
+			if count != c.want {
+				t.Errorf("told %d times, want %d", count, c.want)
+			}
+		})
 	}
-	if n := len(w.messages("[Not read]")); n != 1 {
-		t.Errorf("said %d times", n)
+}
+
+// What could not be done is told to the person at the terminal, once.
+func TestNoticesAreShownOnce(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	if err := state.SessionsIn(state.UserState(w.getenv)).AddNotice("s-1", "A question could not be posted."); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"systemMessage":"A question could not be posted."}` + "\n", ""} {
+		if out := w.run(answered, event(t, "Stop", "s-1")); out != want {
+			t.Errorf("printed %q, want %q", out, want)
+		}
+	}
+}
+
+// Whatever fails on the way to the denial, the question is denied and known to be, or in the terminal.
+func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("needs strace: apt-get install strace")
+	}
+	for nth := 1; nth <= 12; nth++ {
+		t.Run(fmt.Sprint(nth), func(t *testing.T) {
+			t.Parallel()
+			w := denyingDesk(t)
+			p := w.start(forward, asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres"), "strace", "-f", "-qq", "-b", "execve",
+				"-o", os.DevNull, "-e", "trace=flock", "-e", fmt.Sprintf("inject=flock:error=EIO:when=%d", nth))
+			w.until("the question or the end", func() bool { return len(w.questions()) > 0 || p.ended() })
+			if qs := w.questions(); len(qs) > 0 {
+				_, _ = state.UpdateQuestion(qs[0].Path, func(q *state.Question) error { q.MessageSent = true; return nil })
+			}
+			<-p.done
+			if strings.Contains(w.log(), `"panic"`) {
+				t.Error("it panicked")
+			}
+			if denied := strings.Contains(p.out.String(), `"deny"`); denied != (len(w.questions()) > 0 && w.questions()[0].Denied) {
+				t.Errorf("printed %q", &p.out)
+			}
+		})
 	}
 }

@@ -25,6 +25,8 @@ type Event struct {
 	SessionID     string          `json:"session_id"`
 	CWD           string          `json:"cwd"`
 	PromptID      words           `json:"prompt_id"`
+	AgentID       words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	Transcript    words           `json:"transcript_path"`
 	ToolName      string          `json:"tool_name"`
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`
@@ -40,15 +42,6 @@ func (e *Event) Read(v any) error {
 		return fmt.Errorf("hook event: %w", err)
 	}
 	return nil
-}
-
-// agentID is the subagent whose event this is; "" for the session's own.
-func (e *Event) agentID() string {
-	var in struct {
-		AgentID words `json:"agent_id"`
-	}
-	_ = e.Read(&in)
-	return string(in.AgentID)
 }
 
 // decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.

@@ -4,9 +4,9 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"gchat-hooks/inject"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -30,7 +29,7 @@ type Hook struct {
 	Stdout io.Writer // the protocol: nothing but a decision goes there
 	Stderr io.Writer // only what wakes a session goes there
 	Env    state.Getenv
-	Self   string // this program's path, for the detached flusher
+	Self   string // this program's path, for the poller that a hook may have to start; "" starts none
 
 	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
 	Job   func(context.Context, *Hook, *Event) error
@@ -38,16 +37,14 @@ type Hook struct {
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log    *state.Log
-	poller *poller.Poller
-	code   int             // exit code
-	passed map[string]bool // what was logged of markers that are none
-	asked  struct {        // found out once
-		cfg   *state.Config
-		rules state.SessionRules
-		chat  string // "" when the webhook has to be asked for
-		space string
-		by    *inject.Asker
-		pid   int // of Claude Code; 0 when that cannot be told
+	code   int      // exit code
+	passed bool     // it was logged that there are markers that are none
+	asked  struct { // found out once
+		cfg     *state.Config
+		rules   state.SessionRules
+		by      *inject.Asker
+		session *state.Session
+		pid     int // of Claude Code; 0 when that cannot be told
 	}
 }
 
@@ -73,10 +70,8 @@ func JobName(name string) string {
 // Known says whether name is a hook's.
 func Known(name string) bool { return jobs[name] != nil }
 
-const (
-	readBound  = 5 * time.Second  // for the event to arrive on stdin
-	quickBound = 10 * time.Second // for a hook that does not wait; reached only when a disk or a lock hangs
-)
+// quickBound is for a hook that does not wait. It is reached only when its event does not arrive, or a disk or a lock hangs.
+const quickBound = 10 * time.Second
 
 // exitWake is the exit code with which a hook in the background wakes its session.
 const exitWake = 2
@@ -89,7 +84,6 @@ func (h *Hook) Run() (code int) {
 	// Go prints its stacks and exits 2 at the first two, and 2 means "block". A hook that does not wait ends at the others too.
 	signal.Notify(aborted, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	h.log = state.NewLog(h.Env, h.Name)
-	h.poller = &poller.Poller{Env: h.Env, Log: h.log}
 	done, waiting := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -104,16 +98,19 @@ func (h *Hook) Run() (code int) {
 			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
 			return
 		}
-		ctx := context.Background()
+		ctx, job := context.Background(), h.Job
 		if h.mayWait(e) {
 			var stop func()
 			ctx, stop = untilTold()
 			defer stop()
 			close(waiting)
 		}
-		if err := h.do(ctx, e); err != nil {
+		if job == nil {
+			job = func(ctx context.Context, h *Hook, e *Event) error { return jobs[h.Name](h, ctx, e) }
+		}
+		if err := job(ctx, h, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
-				Str("hint", hint(err)).Msg("hook failed; the session goes on without it")
+				Msg("hook failed; the session goes on without it")
 		}
 	}()
 	select {
@@ -123,33 +120,14 @@ func (h *Hook) Run() (code int) {
 	case <-aborted:
 		return 0
 	case <-time.After(quickBound):
-		h.log.Error().Msg("hook gave up: the disk or a lock does not answer")
+		h.log.Error().Msg("hook gave up: its event did not arrive, or the disk or a lock does not answer")
 		return 0
 	}
 	return h.code
 }
 
-func (h *Hook) do(ctx context.Context, e *Event) error {
-	if h.Job != nil {
-		return h.Job(ctx, h, e)
-	}
-	return jobs[h.Name](h, ctx, e)
-}
-
 // Log is the hook's log; nil before Run.
 func (h *Hook) Log() *state.Log { return h.log }
-
-func hint(err error) string {
-	switch {
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
-		return "the state folder cannot be written: check its owner, or set GCHAT_STATE_DIR"
-	case errors.Is(err, syscall.ENOSPC):
-		return "the disk is full"
-	case errors.Is(err, state.ErrLocked):
-		return "another gchat-hooks process is stopped while it holds a lock"
-	}
-	return ""
-}
 
 // catch keeps a panic from ending the process with exit code 2, which Claude Code takes for "block".
 func (h *Hook) catch() {
@@ -158,36 +136,110 @@ func (h *Hook) catch() {
 	}
 }
 
-// read takes the event from stdin, and no more: a pipe that is never closed must not hold the session.
-func (h *Hook) read() ([]byte, error) {
-	type result struct {
-		b   []byte
-		err error
+// read takes the event from stdin, and no more: a pipe may never be closed.
+func (h *Hook) read() (b json.RawMessage, err error) {
+	in := &io.LimitedReader{R: h.Stdin, N: maxEvent}
+	if err = json.NewDecoder(in).Decode(&b); err != nil && in.N == 0 {
+		err = fmt.Errorf("more than %d bytes", maxEvent)
 	}
-	got := make(chan result, 1)
-	go func() {
-		in := &io.LimitedReader{R: h.Stdin, N: maxEvent}
-		var b json.RawMessage
-		err := json.NewDecoder(in).Decode(&b)
-		if in.N == 0 && err != nil {
-			err = fmt.Errorf("more than %d bytes", maxEvent)
-		}
-		got <- result{b, err}
-	}()
-	select {
-	case r := <-got:
-		return r.b, r.err
-	case <-time.After(readBound):
-		return nil, fmt.Errorf("no whole event on stdin within %s", readBound)
-	}
+	return b, err
 }
 
-// wake has what is in the outbox, and questions that no hook posts, sent by a process of its own.
-func (h *Hook) wake() {
+// startPoller makes sure that a poller sends, reads and judges what this hook wrote.
+func (h *Hook) startPoller() {
 	if h.Self == "" {
 		return
 	}
-	if err := poller.StartFlusher(h.Env, h.Self); err != nil {
-		h.log.Error().Err(err).Msg("flusher not started; the next hook tries again")
+	if err := state.StartPoller(h.Env, h.Self); err != nil {
+		h.log.Error().Err(err).Msg("poller not started; the next hook tries again")
 	}
+}
+
+// asker is where this session runs; found out once, since tmux is a process to ask.
+func (h *Hook) asker(*Event) *inject.Asker {
+	if h.asked.by == nil {
+		a := inject.Identify(context.Background(), h.Env)
+		h.asked.by = &a
+	}
+	return h.asked.by
+}
+
+// sessionKept is how long a session's record stays as it is while nothing changes; it is swept a month after its LastSeen.
+const sessionKept = 24 * time.Hour
+
+// session is the record of the session that this event comes from. It is begun with the first event that needs it, and
+// brought up to date where the session runs in another process or pane by now; else it costs one read, and no tmux. Where the
+// disk fails, the session is as this process sees it.
+func (h *Hook) session(e *Event) *state.Session {
+	if h.asked.session != nil {
+		return h.asked.session
+	}
+	sessions := state.SessionsIn(state.UserState(h.Env))
+	one, err := sessions.Of(e.SessionID)
+	if err == nil && h.isStill(one) {
+		h.asked.session = one
+		return one
+	}
+	a, project, now := h.asker(e), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+	fill := func(s *state.Session) error {
+		s.Name, s.ProjectDir, s.CWD, s.LastSeen = name, project, cmp.Or(e.CWD, s.CWD), now
+		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
+		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
+		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
+		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
+		if s.StartedAt.IsZero() {
+			s.StartedAt = now
+		}
+		return nil
+	}
+	one = &state.Session{ID: e.SessionID}
+	_ = fill(one)
+	if h.asked.session = one; e.SessionID == "" {
+		return one
+	}
+	if kept, err := sessions.Change(e.SessionID, fill); err != nil {
+		h.log.Error().Err(err).Msg("session not written down")
+	} else {
+		h.asked.session = kept
+	}
+	return h.asked.session
+}
+
+// isStill says whether a session runs where its record says.
+func (h *Hook) isStill(s *state.Session) bool {
+	socket, _, _ := strings.Cut(h.Env("TMUX"), ",")
+	name, pid := h.Env("CLAUDE_SESSION_ID"), h.claudePID() // 0 says nothing against it
+	return s.TmuxPane == h.Env("TMUX_PANE") && s.TmuxSocket == socket &&
+		(pid == 0 || pid == s.ClaudePID) && !inject.Ended(s.ClaudePID, s.ClaudeStart) &&
+		s.ProjectDir == absolute(state.ProjectDir(h.Env)) && s.Env == state.Environment(h.Env) &&
+		(name == "" || name == s.Name) && time.Since(s.LastSeen).Abs() < sessionKept
+}
+
+// claudePID is the Claude Code that runs this hook; 0 when it cannot be told.
+func (h *Hook) claudePID() int {
+	if h.asked.pid == 0 {
+		h.asked.pid, _ = inject.Claude(h.Env)
+	}
+	return h.asked.pid
+}
+
+// trusted says whether a project's files count: see state.Announce.
+func (h *Hook) trusted(project string) bool {
+	if h.Env("CLAUDE_PROJECT_DIR") != "" {
+		return true
+	}
+	yes, _ := state.Trusted(h.Env, project)
+	return yes
+}
+
+// siblings are the other sessions that run in a project.
+func siblings(sessions state.Sessions, id, project string) (others []inject.Asker) {
+	all, _ := sessions.All()
+	for _, s := range all {
+		if s.ID != id && s.ProjectDir == project && s.Running() && s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart) {
+			others = append(others, inject.Asker{Name: s.Name, TmuxSession: s.TmuxSession})
+		}
+	}
+	return others
 }

@@ -2,23 +2,21 @@ package hooks
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
 
-// FuzzNotice is for whatever notification comes: it is read without a panic, and its message begins with our header and
-// nobody else's.
+// FuzzNotice is for whatever notification comes: it is read and worded without a panic.
 func FuzzNotice(f *testing.F) {
 	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
 		for _, b := range payloads(f, pattern) {
 			f.Add(b)
 		}
 	}
-	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":"2026-02-21T10:45:00Z"}}`))
-	f.Add([]byte(`{"session_id":"s","hook_event_name":"Notification","notification":{"type":"error","title":{},"body":["<users/all>"]}}`))
+	const notification = `{"session_id":"s","hook_event_name":"Notification","notification":`
+	f.Add([]byte(notification + `{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":7}}`))
+	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
 	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b, "")
@@ -34,15 +32,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n.transcript = "" // whatever file it names
-		about, text := (&Hook{}).noticeText(n, to)
-		for _, part := range (gchat.Report{Type: to.typ, Prefix: to.prefix, Session: "name", About: about, Text: text}).Texts() {
-			if !strings.HasPrefix(part, to.prefix+" name") {
-				t.Errorf("header of %q", part)
-			}
-			if strings.Contains(part, "<users/") {
-				t.Errorf("a mention: %q", part)
-			}
-		}
+		(&Hook{}).noticeText(n, to)
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -20,12 +18,12 @@ const (
 func ReplyLine(typed string) string { return replyPrefix + oneLine(typed) }
 
 // oneLine is a text with its white space, line breaks too, as single spaces.
-func oneLine(s string) string { return strings.Join(strings.Fields(gchat.CleanReply(s)), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
 // choice. q may be nil.
 func TimeoutLine(waited time.Duration, q *state.Question) string {
-	line := timeoutPrefix + "No response in " + poller.Spoken(waited)
+	line := timeoutPrefix + "No response in " + state.InWords(waited)
 	if did := outcome(q); did != "" {
 		line += ". " + oneLine(did)
 	}
@@ -70,7 +68,7 @@ func timeoutText(q *state.Question, unread bool) string {
 	if q.TimesOutAt != nil {
 		waited = q.TimesOutAt.Sub(q.AskedAt)
 	}
-	text := timeoutPrefix + "No response in " + poller.Spoken(waited) + "."
+	text := timeoutPrefix + "No response in " + state.InWords(waited) + "."
 	if unread {
 		text += " Google Chat cannot be read at present: the user may have replied."
 	}

@@ -5,57 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gchat-hooks/inject"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
-const (
-	// ownBound is how long a rewake hook looks for the marker of its own call: the other hook puts it into the space first.
-	ownBound = 8 * time.Second
-	// adoptEvery is how often it looks for markers of its session that have lost their waiter.
-	adoptEvery = 5 * time.Second
-)
+// ownBound is how long a rewake hook looks for the marker of its own call, which the other hook of that call writes.
+const ownBound = 8 * time.Second
 
 // rewake is gchat-ask-user-rewake. Claude Code runs it in the background ("asyncRewake"): it waits for the replies to the
 // session's questions in deny mode, and ends with exit code 2 and a reply on stderr, which wakes the session. On PreToolUse
 // it waits for its own call's question, on Stop for those without a waiter, since their waiter was killed, the session
 // was resumed, or another reply had to be delivered first.
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
-	own := ""
+	var markers []*state.Question
 	switch {
 	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Deny:
-		if own = h.ownMarker(ctx, e); own == "" {
-			return nil
+		if q := h.ownMarker(ctx, e); q != nil {
+			markers = append(markers, q)
 		}
 	case e.HookEventName == "Stop":
-		if texts, done := h.neverArrived(ctx, e, h.markers(e)); len(texts) > 0 {
-			done(h.wakeWith(texts))
+		// Without a denial there is a dialog, or another hook is about to deny.
+		markers = slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
+		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
+			if h.wakeWith(lost) {
+				h.told(lost)
+			}
 			return nil
 		}
-	default:
-		return nil
 	}
-	w := &waiters{Hook: h, event: e, replies: make(chan *waiter, 1)}
-	w.pid, w.start = inject.Claude(h.Env)
-	defer w.end()
-	w.adopt(ctx, own, true)
-	tick := time.NewTicker(adoptEvery)
-	defer tick.Stop()
-	for len(w.waiting) > 0 { // else it ends quietly: answered otherwise, or another process waits
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if w.pid > 0 && poller.Gone(&state.Question{ClaudePID: w.pid, ClaudeStart: w.start}) {
-				return nil // there is no session to wake
+	paths, locks := h.take(e, markers)
+	if len(paths) > 0 {
+		h.waitFor(ctx, e, paths)
+		h.startPoller() // the thread is told, and that no process waits for the other questions
+	}
+	for _, lock := range locks {
+		lock.Unlock()
+	}
+	return nil
+}
+
+// ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
+// another way.
+func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
+	hash := e.inputHash()
+	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
+		for _, q := range h.markers(e) {
+			byID := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID
+			byInput := q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == "")
+			if byID || byInput {
+				return q
 			}
-			w.adopt(ctx, own, false)
-		case one := <-w.replies:
-			if w.deliver(one) {
+		}
+		for _, dir := range h.stateDirs() { // asked in the terminal after all
+			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && ofCall(qs, e) != nil {
 				return nil
 			}
 		}
@@ -63,205 +67,119 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// ownMarker waits until the call's marker is in the space, whichever of the two hooks starts first, and returns its path;
-// "" when its question went another way.
-func (h *Hook) ownMarker(ctx context.Context, e *Event) (path string) {
-	hash := e.inputHash()
-	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-		gone := false
-		for _, q := range h.markers(e) {
-			byID := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID
-			byInput := q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == "")
-			if path == "" && (byID || byInput) {
-				if gone = !q.Status.Open() && q.Status != state.TimedOut; q.Denied {
-					path = q.Path
+// take makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
+// this Claude Code's from now on, whichever asked: the session may have been resumed.
+func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks []*state.Lock) {
+	for _, q := range markers {
+		if q.Closed() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
+			continue
+		}
+		lock, err := state.LockWaiter(h.Env, q.Path)
+		if errors.Is(err, state.ErrLocked) {
+			continue // another process waits
+		}
+		if err == nil {
+			locks = append(locks, lock)
+			s := h.session(e)
+			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				if q.SessionEnded == nil && q.ClaudePID == s.ClaudePID && q.ClaudeStart == s.ClaudeStart {
+					return state.ErrUnchanged
 				}
-			}
+				q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, s.ClaudePID, s.ClaudeStart
+				return nil
+			})
 		}
-		if path != "" || gone {
-			return path
+		if err == nil {
+			err = state.AnnounceQuestion(h.Env, q)
 		}
-		for _, dir := range h.stateDirs() { // asked in the terminal after all
-			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && ofCall(qs, e) != nil {
-				return ""
-			}
-		}
-	}
-	return path
-}
-
-// waiters are what one process waits for.
-type waiters struct {
-	*Hook
-	event   *Event
-	pid     int // of Claude Code
-	start   string
-	waiting []*waiter
-	replies chan *waiter
-}
-
-// waiter waits for one question.
-type waiter struct {
-	path string
-	err  error // once done is closed
-	lock *state.Lock
-	stop context.CancelFunc
-	done chan struct{}
-}
-
-// adopt begins to wait for every question of the session that has no waiter. At first that a session had ended says
-// nothing, since this hook runs in it; later it has ended again.
-func (w *waiters) adopt(ctx context.Context, own string, first bool) {
-	for _, q := range w.markers(w.event) {
-		waited := slices.ContainsFunc(w.waiting, func(one *waiter) bool { return one.path == q.Path })
-		if waited || !q.Denied || !q.Status.Open() && !q.Late(time.Now()) || !first && q.SessionEnded != nil {
-			continue
-		}
-		if own != "" && q.Path != own && time.Since(q.AskedAt).Abs() < ownBound {
-			continue // its own hook is just starting
-		}
-		if q.SessionEnded == nil && w.inOtherTerminal(q) {
-			continue
-		}
-		lock, err := state.LockWaiter(q)
 		if err != nil {
-			if !errors.Is(err, state.ErrLocked) {
-				w.log.Error().Err(err).Msg("lock marker")
+			h.log.Error().Err(err).Msg("marker not taken over")
+			continue
+		}
+		paths = append(paths, q.Path)
+	}
+	return paths, locks
+}
+
+// waitFor waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
+// It ends quietly when they were answered otherwise or when the session is over.
+func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
+	s := h.session(e)
+	over := func(q *state.Question) bool { return q.SessionEnded != nil || inject.Ended(s.ClaudePID, s.ClaudeStart) }
+	final := make(chan string, len(paths))
+	for _, path := range paths {
+		go func() {
+			defer h.catch()
+			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
+				return over(q) || q.Denied && q.Status == state.Answered || untold(q) || q.Closed() && !q.Late(time.Now())
+			})
+			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
+				h.log.Error().Err(err).Msg("not waited for any longer")
 			}
-			continue
-		}
-		if q, err = w.claim(q); err != nil || !q.Status.Open() && !q.Answerable() {
-			lock.Unlock()
-			continue
-		}
-		if q.Path != own {
-			w.log.Info().Str("question", q.QuestionID).Msg("waiting for a reply that nobody waited for")
-		}
-		w.begin(ctx, q, lock)
+			final <- path
+		}()
 	}
-}
-
-// claim says that the question is this Claude Code's, which lives, whichever asked it.
-func (w *waiters) claim(q *state.Question) (*state.Question, error) {
-	return state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.SessionEnded == nil && q.ClaudePID == w.pid && q.ClaudeStart == w.start {
-			return state.ErrUnchanged
-		}
-		q.SessionEnded, q.ClaudePID, q.ClaudeStart = nil, w.pid, w.start // 0 where it cannot be told
-		return nil
-	})
-}
-
-func (w *waiters) begin(ctx context.Context, q *state.Question, lock *state.Lock) {
-	ctx, stop := context.WithCancel(ctx)
-	state.SignWaiter(q, w.Name)
-	one := &waiter{path: q.Path, lock: lock, stop: stop, done: make(chan struct{})}
-	w.waiting = append(w.waiting, one)
-	until := q.AskedAt.Add(state.DefaultReplyTimeout)
-	switch {
-	case q.Status == state.TimedOut:
-		until = q.AskedAt.Add(state.MaxAge)
-	case q.TimesOutAt != nil:
-		until = *q.TimesOutAt
-	}
-	go func() {
-		defer close(one.done)
-		defer w.catch()
-		_, one.err = w.poller.Await(ctx, q, poller.Waiting{Until: until, Held: true, Over: func(q *state.Question) bool {
-			return q.SessionEnded != nil || poller.Gone(q)
-		}})
+	for range len(paths) {
 		select {
-		case w.replies <- one:
 		case <-ctx.Done():
+			return
+		case <-final:
 		}
-	}()
-}
-
-// end stops waiting: what is left is another process's.
-func (w *waiters) end() {
-	for _, one := range w.waiting {
-		one.stop()
-	}
-	for _, one := range w.waiting {
-		<-one.done
-		one.lock.Unlock()
-	}
-	w.waiting = nil
-	w.leave()
-}
-
-// deliver wakes the session with what became of a question. It reports whether there is something to wake it with.
-func (w *waiters) deliver(first *waiter) bool {
-	text, record := w.toldOf(first)
-	w.waiting = slices.DeleteFunc(w.waiting, func(one *waiter) bool { return one == first })
-	defer func() {
-		first.stop()
-		first.lock.Unlock()
-	}()
-	if text == "" {
-		return false // closed otherwise, or its session has ended
-	}
-	told := []tale{{text, record}}
-	for _, one := range w.waiting { // what came at the same moment goes along: this process ends now
-		one.stop()
-		<-one.done
-		if text, record := w.toldOf(one); text != "" {
-			told = append(told, tale{text, record})
+		if h.deliver(paths, over) {
+			return
 		}
 	}
-	// Written down before it is said, or a disk that is full would have the session woken again and again. Killed in between,
-	// the transcript does not hold it, and the next event says it again.
-	var texts []string
-	for _, t := range told {
-		if err := t.record(); err != nil {
-			w.log.Error().Err(err).Msg("session not woken: that cannot be written down")
+}
+
+// untold says that a question timed out, and its session was not told of that.
+func untold(q *state.Question) bool {
+	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
+}
+
+// deliver wakes the session with what became of these questions. It reports whether there is something to wake it with.
+//
+// That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
+// between, the transcript does not hold it, and the next event says it again.
+func (h *Hook) deliver(paths []string, over func(*state.Question) bool) (found bool) {
+	var all []telling
+	for _, path := range paths {
+		q, err := state.LoadQuestion(path)
+		switch {
+		case err != nil || over(q) || !q.Denied:
+			continue
+		case q.Status == state.Answered:
+			err = resolve(q, delivered)
+			all = append(all, telling{text: replyText(q)})
+		case untold(q):
+			err = timeoutTold(path)
+			all = append(all, telling{text: timeoutText(q, h.unread(q))})
+		default:
 			continue
 		}
-		texts = append(texts, t.text)
+		if found = true; err != nil {
+			h.log.Error().Err(err).Msg("session not woken: that cannot be written down")
+			all = all[:len(all)-1]
+		}
 	}
-	if len(texts) > 0 {
-		w.wakeWith(texts)
+	if len(all) > 0 {
+		h.wakeWith(all)
 	}
-	return true
+	return found
 }
 
-// tale is what a session is told, and what is written down of that.
-type tale struct {
-	text   string
-	record func() error
+// unread says that a question without a reply may have one: its space cannot be read, or the list of those who may answer.
+func (h *Hook) unread(q *state.Question) bool {
+	return q.Unread() || q.ResolvedBy != "policy" && state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil
 }
 
 // wakeWith has this process wake its session with these texts, as soon as it ends.
-func (h *Hook) wakeWith(texts []string) bool {
-	if _, err := fmt.Fprintln(h.Stderr, strings.Join(texts, "\n\n")); err != nil {
+func (h *Hook) wakeWith(all []telling) bool {
+	if _, err := fmt.Fprintln(h.Stderr, textOf(all)); err != nil {
 		h.log.Error().Err(err).Msg("session not woken")
 		return false
 	}
 	h.code = exitWake
 	return true
-}
-
-// toldOf is what a session is told of a question, and what is written down after that; "" for nothing.
-func (w *waiters) toldOf(one *waiter) (text string, record func() error) {
-	q, err := state.LoadQuestion(one.path)
-	if err != nil {
-		return "", nil
-	}
-	unread := errors.Is(one.err, poller.ErrUnread)
-	switch {
-	case q.SessionEnded != nil || poller.Gone(q):
-	case q.Status == state.Answered:
-		return replyText(q), func() error { return w.resolve(q, delivered) }
-	case q.Status == state.Pending && (unread || errors.Is(one.err, poller.ErrNoReply)):
-		return timeoutText(w.poller.TimedOut(q, unread), unread), func() error {
-			ended, err := w.poller.TimeOut(q.Path, unread, delivered)
-			if err == nil && !ended {
-				err = errors.New("a reply came just now")
-			}
-			return err
-		}
-	}
-	return "", nil
 }
 
 // delivered notes when a session was to be woken: whether it was, the transcript tells later.
@@ -270,9 +188,21 @@ func delivered(q *state.Question) {
 	q.DeliveredAt, q.DeliverySeen = &now, false
 }
 
+// timeoutTold notes that the session is woken with a question's timeout.
+func timeoutTold(path string) error {
+	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
+		if !untold(q) {
+			return errors.New("a reply came just now")
+		}
+		delivered(q)
+		return nil
+	})
+	return err
+}
+
 // resolve closes a question whose answer Claude has.
-func (h *Hook) resolve(q *state.Question, also func(*state.Question)) error {
-	ended, err := h.poller.Close(q.Path, state.Resolved, "chat", also)
+func resolve(q *state.Question, also func(*state.Question)) error {
+	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", also)
 	if err == nil && !ended {
 		err = errors.New("it was closed just now")
 	}

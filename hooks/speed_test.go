@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"gchat-hooks/state"
 )
 
 // once runs a program with an event and returns how long the whole process took.
@@ -39,7 +37,7 @@ func report(b *testing.B, name string, ds []time.Duration) {
 
 // BenchmarkNothingToDo is a hook that finds nothing to do: a Stop without an open question.
 func BenchmarkNothingToDo(b *testing.B) {
-	w := benchWorld(b)
+	w := newWorld(b)
 	event := recorded(b, "single-07-Stop")
 	var ds []time.Duration
 	for b.Loop() {
@@ -50,7 +48,7 @@ func BenchmarkNothingToDo(b *testing.B) {
 
 // BenchmarkPreToolUse is the hook that Claude Code waits for before it draws the dialog, while Chat hangs.
 func BenchmarkPreToolUse(b *testing.B) {
-	w := benchWorld(b)
+	w := newWorld(b)
 	release := make(chan struct{})
 	b.Cleanup(func() { close(release) })
 	w.trace.set(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
@@ -61,7 +59,7 @@ func BenchmarkPreToolUse(b *testing.B) {
 		b.StartTimer()
 		ds = append(ds, once(b, w.environ(), event, program, "hook", forward))
 		b.StopTimer()
-		w.stopFlushers()
+		w.endPollers()
 		b.StartTimer()
 	}
 	report(b, "process", ds)
@@ -69,113 +67,23 @@ func BenchmarkPreToolUse(b *testing.B) {
 
 // fresh is the event of a session of its own, in the same project.
 func fresh(b *testing.B, i int) (event []byte) {
-	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+strconv.Itoa(i), "tool_use_id", "toolu_"+strconv.Itoa(i))
+	n := strconv.Itoa(i)
+	return recorded(b, "single-03-PreToolUse", "session_id", "session-"+n, "tool_use_id", "toolu_"+n)
 }
 
-// stopFlushers ends the flushers that the benchmark's own hooks started, so that each hook has to start one.
-func (w *world) stopFlushers() {
-	for _, pid := range flushers(w.env["XDG_STATE_HOME"]) {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-		}
-	}
-}
-
-// BenchmarkQuestionOnServer is from the start of the waiting hook to its request being there: our part of the way.
-func BenchmarkQuestionOnServer(b *testing.B) {
-	w := benchWorld(b)
-	arrived := make(chan time.Time, 1)
-	w.trace.set(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPost {
-			select {
-			case arrived <- time.Now():
-			default:
-			}
-		}
-		return false
-	})
-	var ds []time.Duration
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		event := recorded(b, "single-04-PermissionRequest", "session_id", "session-"+strconv.Itoa(i))
-		cmd := exec.Command(program, "hook", forward)
-		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(event)
-		b.StartTimer()
-		began := time.Now()
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		ds = append(ds, (<-arrived).Sub(began))
-		b.StopTimer()
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		b.StartTimer()
-	}
-	report(b, "start-to-request", ds)
-}
-
-// BenchmarkReplyToDecision is from the end of the list answer that holds the reply to the end of the hook.
-func BenchmarkReplyToDecision(b *testing.B) {
-	w := benchWorld(b)
-	handler := w.chat.Handler()
-	var listed time.Time
-	w.trace.set(func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet {
-			handler.ServeHTTP(rw, r)
-			listed = time.Now()
-			return true
-		}
-		return false
-	})
-	var ds []time.Duration
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		event := recorded(b, "single-04-PermissionRequest", "session_id", "session-"+strconv.Itoa(i))
-		cmd := exec.Command(program, "hook", forward)
-		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(event)
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		for len(w.messages("[AskUserQuestion]")) <= i {
-			time.Sleep(time.Millisecond)
-		}
-		_, _ = w.chat.Say(ann, w.messages("[AskUserQuestion]")[i].Thread.Name, "2")
-		b.StartTimer()
-		if err := cmd.Wait(); err != nil {
-			b.Fatal(err)
-		}
-		ds = append(ds, time.Since(listed))
-	}
-	report(b, "list-to-exit", ds)
-}
-
-// BenchmarkWaitingHook is what a hook costs while it waits and leads the inbox: resident memory, and processor time over
-// ten seconds, just after asking (a list a second) and when nobody answered for a quarter of an hour (one in ten).
+// BenchmarkWaitingHook is what a hook costs while it waits: resident memory, and processor time over ten seconds.
 func BenchmarkWaitingHook(b *testing.B) {
-	w := benchWorld(b)
-	w.env["GCHAT_POLLER_INTERVAL"] = "10"
+	w := newWorld(b)
 	for b.Loop() {
 		cmd := exec.Command(program, "hook", forward)
 		cmd.Env, cmd.Stdin = w.environ(), bytes.NewReader(recorded(b, "single-04-PermissionRequest"))
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}
-		for _, n := w.trace.counts(); n < 3; _, n = w.trace.counts() {
-			time.Sleep(50 * time.Millisecond)
-		}
-		percent := func() float64 {
-			before := onCPU(cmd.Process.Pid)
-			time.Sleep(10 * time.Second)
-			return float64(onCPU(cmd.Process.Pid)-before) / float64(10*time.Second) * 100
-		}
-		b.ReportMetric(percent(), "cpu-percent-asked-now")
-		if _, err := state.UpdateQuestion(w.question().Path, func(q *state.Question) error {
-			q.AskedAt = q.AskedAt.Add(-15 * time.Minute)
-			return nil
-		}); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(percent(), "cpu-percent-waiting")
+		w.thread(1)
+		before := onCPU(cmd.Process.Pid)
+		time.Sleep(10 * time.Second)
+		b.ReportMetric(float64(onCPU(cmd.Process.Pid)-before)/float64(10*time.Second)*100, "cpu-percent")
 		b.ReportMetric(rss(cmd.Process.Pid)/1024, "MB-resident")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -213,12 +121,12 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 			b.Skip("needs ", tool)
 		}
 	}
-	w := benchWorld(b)
+	w := newWorld(b)
 	var ours, py, sh []time.Duration
 	for i := 0; b.Loop(); i++ {
 		env, event := w.environ(), fresh(b, i)
 		ours = append(ours, once(b, env, event, program, "hook", forward))
-		w.stopFlushers()
+		w.endPollers()
 		py = append(py, once(b, env, event, strings.TrimSpace(string(python)), "../e2e/bench/hook.py"))
 		sh = append(sh, once(b, env, event, "bash", "../e2e/bench/hook.sh"))
 	}
@@ -228,12 +136,4 @@ func BenchmarkBesidePythonAndBash(b *testing.B) {
 	b.ReportMetric(ms(median(py))/ms(median(ours)), "python/ours")
 	b.ReportMetric(ms(median(sh))/ms(median(ours)), "bash/ours")
 	b.ReportMetric(0, "ns/op")
-}
-
-// benchWorld is a world without the end of a test's checks.
-func benchWorld(b *testing.B) *world {
-	b.Helper()
-	w := newWorld(b)
-	b.Cleanup(w.stopFlushers)
-	return w
 }

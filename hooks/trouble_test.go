@@ -1,8 +1,6 @@
 package hooks_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,16 +12,19 @@ import (
 
 func TestBadStdin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	deep := strings.Repeat(`{"tool_input":`, 100000) + "1" + strings.Repeat("}", 100000)
 	ask := string(recorded(t, "single-04-PermissionRequest"))
+	const ours = `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion",`
 	for name, in := range map[string]string{
-		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello", "null": "null", "number": "7", "list": "[]", "truncated": ask[:len(ask)/2],
-		"deep": deep, "huge": `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
-		"no session":         `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
-		"no questions":       `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":{"questions":[]}}`,
-		"questions are text": `{"hook_event_name":"PermissionRequest","tool_name":"AskUserQuestion","session_id":"s","tool_input":{"questions":"?"}}`,
-		"wrong types":        `{"hook_event_name":7,"session_id":[]}`, "another tool": `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
+		"nothing": "", "blank": " \n", "garbage": "\x00\x01\xff\xfe{{{", "text": "hello", "null": "null", "number": "7", "list": "[]",
+		"truncated": ask[:len(ask)/2], "deep": deep,
+		"huge":                 ours + `"session_id":"s","tool_input":"` + strings.Repeat("x", 10<<20) + `"}`,
+		"no session":           ours + `"tool_input":{"questions":[{"question":"Q?","options":[]}]}}`,
+		"no questions":         ours + `"session_id":"s","tool_input":{"questions":[]}}`,
+		"questions are text":   ours + `"session_id":"s","tool_input":{"questions":"?"}}`,
+		"wrong types":          `{"hook_event_name":7,"session_id":[]}`,
+		"another tool":         `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
 		for _, hook := range []string{forward, answered} {
@@ -43,7 +44,7 @@ func TestBadStdin(t *testing.T) {
 // The event counts when it is there, also where the pipe that it came through stays open.
 func TestEventOnAnOpenPipe(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	r, event, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +54,8 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	if _, err := event.Write(recorded(t, "single-03-PreToolUse")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "hook", forward)
-	cmd.Env, cmd.Dir, cmd.Stdin = w.environ(), w.env["CLAUDE_PROJECT_DIR"], r
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), asHook+"="+forward), w.env["CLAUDE_PROJECT_DIR"], r
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -63,82 +64,92 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	}
 }
 
-func TestHookOfAnotherVersionIsIgnored(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if out := w.run("gchat-hook-of-tomorrow", recorded(t, "single-07-Stop")); out != "" {
-		t.Errorf("printed %q", out)
-	}
-}
-
-func TestBadConfigurationLeavesTheDialogToThePerson(t *testing.T) {
-	for name, c := range map[string]struct {
-		set func(w *world)
-		log string // what the log names
-	}{
-		"no webhook":        {func(w *world) { delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL") }, "no webhook URL"},
-		"webhook is no URL": {func(w *world) { w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "see 1password" }, "not a Chat webhook URL"},
-		"webhook in the clear": {func(w *world) {
-			w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "http://chat.example/v1/spaces/A/messages?key=k&token=topsecret"
-		}, "not a Chat webhook URL"},
-		"broken project file": {func(w *world) {
-			delete(w.env, "GOOGLE_CHAT_WEBHOOK_URL")
-			writeFile(w.TB, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"), `{"webhook_url":`)
-		}, "gchat-hooks.json"},
+// A project that cannot be written, or whose disk is full, has its questions in the person's own state.
+func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
+	for name, block := range map[string]func(w *world){
+		"a file where a folder should be": func(w *world) { writeFile(w, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "") },
+		"a full disk": func(w *world) {
+			dir := w.smallDisk()
+			if err := os.MkdirAll(filepath.Join(dir, "pending-questions", ".locks"), 0o700); err != nil {
+				w.Fatal(err)
+			}
+			fill(w, dir)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			good := w.env["GOOGLE_CHAT_WEBHOOK_URL"]
-			c.set(w)
+			w := newDesk(t)
+			block(w)
 			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
-				t.Errorf("printed %q", out)
+			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+			qs, bad := state.QuestionsIn(state.SpareState(w.getenv)).All()
+			if len(qs) != 1 || len(bad) > 0 {
+				t.Fatalf("%d questions in the person's own state, %v", len(qs), bad)
 			}
-			if log := w.log(); !strings.Contains(log, c.log) || !strings.Contains(log, `"hint"`) || strings.Contains(log, "topsecret") {
-				t.Errorf("log: %s", log)
+			w.untilWaited(qs[0])
+			w.replied(qs[0], "Canary")
+			if got := w.answers(p.end())[single]; got != "Canary" {
+				t.Errorf("answered %q", got)
 			}
-			if q := w.question(); q.Status != state.Pending || q.PostError == "" {
-				t.Errorf("on disk: %s, %q", q.Status, q.PostError)
-			}
-			// The session's next hook tells the person, once.
-			var told struct {
-				SystemMessage string `json:"systemMessage"`
-			}
-			out := w.run(answered, recorded(t, "timing-09-Notification"))
-			if out != "" {
-				t.Errorf("an unknown event printed %q", out)
-			}
-			// Mended, and any hook of the machine runs: the question goes out.
-			mended := w.with("GOOGLE_CHAT_WEBHOOK_URL", good)
-			_ = os.Remove(filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "gchat-hooks.json"))
-			w.endOfFlusherNow()
-			mended.run(forward, recorded(t, "two-calls-03-PreToolUse"))
-			mended.thread(2)
-			if err := json.Unmarshal([]byte(w.run(answered, recorded(t, "single-02-UserPromptSubmit"))), &told); err != nil || !strings.Contains(told.SystemMessage, "could not be posted") {
-				t.Errorf("the person was told %q, %v", told.SystemMessage, err)
-			}
+			w.run(answered, told(t, "Canary"))
+			w.owes(qs[0], closed)
 		})
 	}
 }
 
-func TestUnwritableStateGoesToThePersonsOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	writeFile(t, filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude"), "a file where a folder should be")
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	w.say(ann, w.thread(1), "2")
-	if got := w.answers(p.end())[single]; got != "Rolling deployment" {
-		t.Errorf("answered %q", got)
+// smallDisk puts a file system of a few blocks where the project's state is, and returns its folder.
+func (w *world) smallDisk() string {
+	w.Helper()
+	dir := w.projectState()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.Fatal(err)
 	}
-	w.run(answered, recorded(t, "single-05-PostToolUse"))
-	w.awaitMessage("[Answered]")
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
+			w.Fatalf("a small disk cannot be mounted, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
+		}
+		w.Skipf("needs to mount a small disk: %v: %s", err, out)
+	}
+	w.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			w.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+// fill writes until the disk is full.
+func fill(t testing.TB, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for b := make([]byte, 4096); err == nil; _, err = f.Write(b) {
+	}
+}
+
+// A disk that is full does not have the session woken again and again.
+func TestFullDiskWakesNobodyForEver(t *testing.T) {
+	w := denyingDesk(t)
+	dir := w.smallDisk()
+	ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+	q := w.denies(ask)
+	p := w.start(rewake, ask)
+	w.untilWaited(q)
+	w.timedOut(q, nil)
+	fill(w, dir)
+	p.woken()
+	for range 2 {
+		if got := w.start(rewake, event(t, "Stop", "s-1")).woken(); got != "" {
+			t.Errorf("woken with %q", got)
+		}
+	}
 }
 
 func TestNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newDesk(t)
 	blocked := filepath.Join(w.dir, "blocked")
 	writeFile(t, blocked, "")
 	w.env["GCHAT_STATE_DIR"], w.env["XDG_STATE_HOME"] = filepath.Join(blocked, "a"), filepath.Join(blocked, "b")
@@ -150,118 +161,43 @@ func TestNothingCanBeWritten(t *testing.T) {
 	if log := w.log(); !strings.Contains(log, "the session goes on without it") {
 		t.Errorf("log: %s", log)
 	}
-	w.env["XDG_STATE_HOME"] = filepath.Join(w.dir, "user")
 }
 
-func TestChatInTroubleGetsTheQuestionWhenItIsBack(t *testing.T) {
-	answer := func(code int, body string) func(http.ResponseWriter, *http.Request) bool {
-		return func(rw http.ResponseWriter, r *http.Request) bool {
-			if code == http.StatusTooManyRequests {
-				rw.Header().Set("Retry-After", "1")
-			}
-			rw.WriteHeader(code)
-			_, _ = rw.Write([]byte(body))
-			return true
-		}
+// No hook opens a socket, short or waiting: it is as fast when Chat hangs as when Chat is idle.
+func TestNoHookOpensASocket(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("needs strace: apt-get install strace")
 	}
-	envelope := func(status, message string) string {
-		return `{"error":{"code":1,"message":"` + message + `","status":"` + status + `"}}`
-	}
-	for name, c := range map[string]struct {
-		fault func(http.ResponseWriter, *http.Request) bool
-		log   string
-	}{
-		"400":      {answer(400, envelope("INVALID_ARGUMENT", "API key not valid.")), "copy it again"},
-		"401":      {answer(401, envelope("UNAUTHENTICATED", "no")), "log in again"},
-		"403":      {answer(403, envelope("PERMISSION_DENIED", "no token")), "token"},
-		"404":      {answer(404, envelope("NOT_FOUND", "gone")), "deleted"},
-		"429":      {answer(429, envelope("RESOURCE_EXHAUSTED", "quota")), "quota"},
-		"500":      {answer(500, "<html>oops</html>"), "trouble"},
-		"nonsense": {answer(200, "<html>log in to the hotel's network</html>"), "not one of Google Chat's"},
-		"redirect": {func(rw http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(rw, r, "http://127.0.0.1:1/elsewhere?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
-			return true
-		}, "307"},
-		"cut connection": {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "could not be reached"},
+	for mode, events := range map[string][]string{
+		"native": {forward, "single-03-PreToolUse", forward, "single-04-PermissionRequest", answered, "single-05-PostToolUse"},
+		"hold":   {forward, "single-03-PreToolUse", answered, "single-05-PostToolUse"},
+		"deny":   {rewake, "single-03-PreToolUse", forward, "single-03-PreToolUse", answered, "single-07-Stop"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.trace.set(c.fault)
-			w.run(forward, recorded(t, "single-03-PreToolUse"))
-			p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.until("the log to name the cause", func() bool { return strings.Contains(w.log(), c.log) })
-			w.until("the cause on disk", func() bool { q := w.question(); return q.Status == state.Pending && q.PostError != "" })
-			w.trace.set(nil)
-			w.say(ann, w.thread(1), "2")
-			if got := w.answers(p.end())[single]; got != "Rolling deployment" {
-				t.Errorf("answered %q", got)
+			w := newDesk(t)
+			w.env["GCHAT_ASK_MODE"] = mode
+			w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+			trace := filepath.Join(w.dir, "trace")
+			var hooks []*process
+			for i := 0; i < len(events); i += 2 {
+				p := w.start(events[i], recorded(t, events[i+1]), "strace", "-f", "-qq", "-A", "-o", trace, "-e", "trace=socket")
+				if hooks = append(hooks, p); i == 0 || events[i] == forward {
+					w.until("its question or its end", func() bool { return len(w.questions()) > 0 || p.ended() || events[i] == rewake })
+				}
 			}
-			w.until("one message", func() bool { return len(w.messages("[AskUserQuestion]")) == 1 })
-			w.noSecrets()
+			for _, q := range w.questions() {
+				_, _ = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+					q.Status, q.MessageSent = state.Cancelled, true
+					return nil
+				})
+			}
+			for _, p := range hooks {
+				<-p.done
+			}
+			if b, err := os.ReadFile(trace); err != nil || strings.Contains(string(b), "AF_INET") {
+				t.Errorf("%v: %s", err, b)
+			}
 		})
 	}
-}
-
-func TestSilentChatHoldsNobody(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	release := make(chan struct{})
-	reached := make(chan struct{}, 100)
-	w.trace.set(func(_ http.ResponseWriter, r *http.Request) bool {
-		reached <- struct{}{}
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-		return true
-	})
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-	<-reached
-	w.run(answered, recorded(t, "single-05-PostToolUse")) // answered in the terminal meanwhile
-	if out := p.end(); out != "" {
-		t.Errorf("printed %q", out)
-	}
-	if q := w.question(); q.Status != state.Resolved {
-		t.Errorf("status %s", q.Status)
-	}
-	// Whether the message arrived is not known: when Chat is back the thread is told, whoever is alive.
-	w.trace.set(nil)
-	close(release)
-	w.awaitMessage("[Answered]")
-	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
-		t.Errorf("posted %d times", n)
-	}
-}
-
-// noSecrets looks for the webhook's key and token where people and other programs look.
-func (w *world) noSecrets() {
-	w.Helper()
-	_, query, _ := strings.Cut(w.env["GOOGLE_CHAT_WEBHOOK_URL"], "?")
-	var secrets []string
-	for _, kv := range strings.Split(query, "&") {
-		_, v, _ := strings.Cut(kv, "=")
-		secrets = append(secrets, v)
-	}
-	_ = filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return nil
-		}
-		b, _ := os.ReadFile(path)
-		for _, s := range secrets {
-			if strings.Contains(string(b), s) {
-				w.Errorf("%s holds a secret of the webhook", path)
-			}
-		}
-		return nil
-	})
-}
-
-// endOfFlusherNow lets a flusher that runs with the old environment end: on a person's machine it would, by its own
-// time-out, and the next hook starts one with the mended environment.
-func (w *world) endOfFlusherNow() {
-	w.Helper()
-	w.stopFlushers()
-	w.endFlusher()
 }

@@ -24,7 +24,8 @@ func TestTyped(t *testing.T) {
 		"nothing":                   {"Two", "", "", false},
 		"own words with the choice": {"Auth, dark mode", "", "Auth, dark mode", true},
 	} {
-		q := &state.Question{Typing: &state.Typing{}, Questions: []state.Prompt{{Question: which}}, Answers: map[string]string{which: c.meant}}
+		q := &state.Question{Typing: &state.Typing{}, Questions: []state.Prompt{{Question: which}}}
+		q.Answers = map[string]string{which: c.meant}
 		if c.remark != "" {
 			q.Notes = map[string]string{which: c.remark}
 		}

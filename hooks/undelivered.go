@@ -3,68 +3,75 @@ package hooks
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
-// session had ended: judged here, by the session's own environment. Done must be called: with true once Claude has them.
-func (h *Hook) undelivered(e *Event) (text string, done func(handedOver bool)) {
-	var qs []*state.Question
-	var locks []*state.Lock
-	all := h.markers(e)
-	texts, again := h.neverArrived(context.Background(), e, all)
-	for _, q := range all {
-		if !q.Denied || q.Status != state.Answered && !(q.Answerable() && q.Unread()) {
-			continue
-		}
-		lock, err := state.LockWaiter(q)
-		if err != nil {
-			continue // another process is about to deliver it
-		}
-		locks = append(locks, lock)
-		if q, err = h.poller.Judge(q.Path); err != nil {
-			h.log.Error().Err(err).Msg("replies not judged")
-		} else if q.Status == state.Answered {
-			qs, texts = append(qs, q), append(texts, replyText(q))
-		}
+// telling is what Claude is told of a question in deny mode, and what is written down of that.
+type telling struct {
+	text   string
+	record func() error
+}
+
+// textOf is what these say, in one text.
+func textOf(all []telling) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		texts[i] = t.text
 	}
-	return strings.Join(texts, "\n\n"), func(handedOver bool) {
-		again(handedOver)
-		for _, q := range qs {
-			if !handedOver {
-				break
-			}
-			also := delivered // another hook may block the prompt, and its context with it: the next event looks
-			if e.HookEventName == "SessionStart" {
-				also = nil // nothing blocks that
-			}
-			if err := h.resolve(q, also); err != nil {
-				h.log.Error().Err(err).Msg("delivered, and not written down")
-			}
-		}
-		for _, l := range locks {
-			l.Unlock()
-		}
-		if len(locks) > 0 {
-			h.leave()
+	return strings.Join(texts, "\n\n")
+}
+
+// told writes down what Claude was told.
+func (h *Hook) told(all []telling) {
+	for _, t := range all {
+		if err := t.record(); err != nil {
+			h.log.Error().Err(err).Msg("told, and not written down")
 		}
 	}
 }
 
-// sessionEnded writes down that the session of open markers has ended: its waiters end, and who replies is told when the
-// reply will be read.
+// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
+// session had ended. The locks show other processes that this one does.
+func (h *Hook) undelivered(e *Event) (all []telling, locks []*state.Lock) {
+	markers := h.markers(e)
+	all = h.neverArrived(context.Background(), e, markers)
+	also := delivered // another hook may block the prompt, and its context with it: the next event looks
+	if e.HookEventName == "SessionStart" {
+		also = func(q *state.Question) { q.DeliveredAt = nil } // nothing blocks that
+	}
+	for _, q := range markers {
+		if !q.Denied || q.Status != state.Answered {
+			continue
+		}
+		lock, err := state.LockWaiter(h.Env, q.Path)
+		if err != nil {
+			continue // another process is about to deliver it
+		}
+		locks = append(locks, lock)
+		if q, err = state.LoadQuestion(q.Path); err == nil && q.Status == state.Answered {
+			all = append(all, telling{replyText(q), func() error { return resolve(q, also) }})
+		}
+	}
+	if slices.ContainsFunc(markers, func(q *state.Question) bool { return q.Status.Open() }) {
+		h.startPoller() // after the machine was off, nothing else would read what the person replied
+	}
+	return all, locks
+}
+
+// sessionEnded writes down that the session of open markers has ended: its waiters end, and a person who replies is told when
+// the reply will be read.
 func (h *Hook) sessionEnded(e *Event) {
 	for _, q := range h.markers(e) {
-		if !q.Status.Open() && !q.Answerable() || q.SessionEnded != nil || h.inOtherTerminal(q) {
+		if h.inOtherTerminal(q) {
 			continue
 		}
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if !q.Status.Open() && !q.Answerable() {
+			if q.Closed() && !q.Answerable() || q.SessionEnded != nil {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()
@@ -84,24 +91,30 @@ func (h *Hook) notify(e *Event) {
 		return
 	}
 	out := map[string]any{}
-	if text := state.TakeNotices(state.UserState(h.Env), e.SessionID); text != "" {
+	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
 		out["systemMessage"] = text
 	}
-	done := func(bool) {}
+	var tellings []telling
 	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
-		var text string
-		if text, done = h.undelivered(e); text != "" {
-			out["hookSpecificOutput"] = map[string]any{"hookEventName": e.HookEventName, "additionalContext": text}
-		}
+		var locks []*state.Lock
+		tellings, locks = h.undelivered(e)
+		defer func() {
+			for _, lock := range locks {
+				lock.Unlock()
+			}
+		}()
 	}
-	var err error
-	if len(out) > 0 {
-		err = h.Print(out)
+	if len(tellings) > 0 {
+		out["hookSpecificOutput"] = map[string]any{"hookEventName": e.HookEventName, "additionalContext": textOf(tellings)}
 	}
-	done(err == nil)
-	if err != nil {
-		h.log.Error().Err(errors.Join(errors.New("notice not shown"), err)).Msg("notify")
+	if len(out) == 0 {
+		return
 	}
+	if err := h.Print(out); err != nil {
+		h.log.Error().Err(err).Msg("notice not shown")
+		return
+	}
+	h.told(tellings)
 }
 
 // markers are the session's questions in deny mode, the newest first.
@@ -117,6 +130,14 @@ func (h *Hook) markers(e *Event) (all []*state.Question) {
 	return all
 }
 
+// passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.
+func (h *Hook) passedOver(bad []error) {
+	if len(bad) > 0 && !h.passed {
+		h.passed = true
+		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("marker passed over")
+	}
+}
+
 const (
 	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
 	transcriptLag = 3 * time.Second
@@ -125,49 +146,40 @@ const (
 )
 
 // neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
-// writing that down and its end, or another hook blocked the prompt that carried it. The transcript tells. The caller must
-// call done, with true once the texts are on their way again; they are not looked for once more.
-func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (texts []string, done func(bool)) {
-	var lost []*state.Question
-	var news struct {
-		Transcript words `json:"transcript_path"`
-	}
-	_ = e.Read(&news)
+// writing that down and its end, or another hook blocked the prompt that carried it. The transcript tells. It is told once more.
+func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (lost []telling) {
 	for _, q := range markers {
-		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() || time.Since(*q.DeliveredAt) < 0 {
+		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() {
 			continue
 		}
-		if q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second {
+		if q.Status != state.TimedOut && (q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second) {
 			continue // it was woken with the timeout, and the late reply went another way
 		}
-		if since := time.Since(*q.DeliveredAt); since < transcriptLag {
+		if since := time.Since(*q.DeliveredAt).Abs(); since < transcriptLag {
 			if e.HookEventName != "Stop" {
 				continue // the next event tells
 			}
-			if sleep(ctx, transcriptLag-since); ctx.Err() != nil { // in the background
-				break
-			}
+			sleep(ctx, transcriptLag-since) // in the background
 		}
-		switch there, known := h.toldIn(string(news.Transcript), q); {
-		case there:
-			if err := seen(q); err != nil {
-				h.log.Error().Err(err).Msg("told, and not written down")
-			}
-		case known:
-			h.log.Warn().Str("question", q.QuestionID).Msg("the session was not told of this; it is told again")
-			lost, texts = append(lost, q), append(texts, textOf(q))
+		there, known := toldIn(string(e.Transcript), q)
+		if !there && !known {
+			continue
 		}
+		seen := telling{replyText(q), func() error {
+			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.DeliverySeen = true; return nil })
+			return err
+		}}
+		if there {
+			h.told([]telling{seen})
+			continue
+		}
+		if q.Status == state.TimedOut {
+			seen.text = timeoutText(q, false)
+		}
+		h.log.Warn().Str("question", q.QuestionID).Msg("the session was not told of this; it is told again")
+		lost = append(lost, seen)
 	}
-	return texts, func(delivered bool) {
-		for _, q := range lost {
-			if !delivered {
-				return
-			}
-			if err := seen(q); err != nil {
-				h.log.Error().Err(err).Msg("told again, and not written down")
-			}
-		}
-	}
+	return lost
 }
 
 // sleep waits for d or the end of ctx.
@@ -178,14 +190,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// seen writes down that a session was told of a question.
-func seen(q *state.Question) error {
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.DeliverySeen = true; return nil })
-	return err
-}
-
 // toldIn says whether a transcript holds what its session was woken with; known is false where that cannot be told.
-func (h *Hook) toldIn(path string, q *state.Question) (there, known bool) {
+func toldIn(path string, q *state.Question) (there, known bool) {
 	f, size, err := openTranscript(path)
 	if err != nil {
 		return false, false
@@ -198,12 +204,4 @@ func (h *Hook) toldIn(path string, q *state.Question) (there, known bool) {
 	}
 	there = bytes.Contains(b, []byte(endOf(q)))
 	return there, there || from == 0
-}
-
-// textOf is what a session is woken with, of a question that is over.
-func textOf(q *state.Question) string {
-	if q.Status == state.TimedOut {
-		return timeoutText(q, false)
-	}
-	return replyText(q)
 }

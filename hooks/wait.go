@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
+	"time"
 
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -18,22 +19,24 @@ func untilTold() (context.Context, context.CancelFunc) {
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
 }
 
-// wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question.
+// wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
+// Claude Code would kill it: the question then stays open in the terminal.
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
-	defer h.leave()
 	path := q.Path
-	state.SignWaiter(q, h.Name)
 	// At once, not when everything has ended: Claude Code may follow up with SIGKILL.
 	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
-	q, err := h.poller.Wait(ctx, q)
+	waiting, cancel := context.WithTimeout(ctx, state.HookTimeout-30*time.Second)
+	defer cancel()
+	debug.FreeOSMemory() // a waiting hook should be small
+	q, err := state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
 	if !told() { // from here on the answer is on its way, and a signal changes nothing
 		h.dismiss(path)
 		return nil
 	}
-	if errors.Is(err, poller.ErrGaveUp) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, state.ErrUnserved):
 		return nil
-	}
-	if err != nil || q.Status != state.Answered {
+	case err != nil || q.Status != state.Answered:
 		return err // closed otherwise: the dialog had its answer
 	}
 	input, err := answeredInput(e.ToolInput, q)
@@ -43,23 +46,18 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	if err := h.Print(allow(input)); err != nil {
 		return err
 	}
-	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Printed = true; return nil })
+	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
+		now := time.Now().UTC()
+		q.Printed, q.PrintedAt = true, &now
+		return nil
+	})
 	return err
 }
 
 // dismiss closes a question that its person dismissed.
 func (h *Hook) dismiss(path string) {
 	defer h.catch()
-	if _, err := h.poller.Close(path, state.Cancelled, "signal", nil); err != nil {
-		h.log.Error().Err(err).Msg("question not closed")
-	}
-}
-
-// leave hands what this hook put into the outbox to a process that stays.
-func (h *Hook) leave() {
-	if h.poller.Left() {
-		h.wake()
-	}
+	h.close(path, state.Cancelled, "signal")
 }
 
 // annotation is what Claude Code's dialog notes beside an answer; it passes both on to Claude.

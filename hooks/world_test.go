@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,25 +20,38 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
 
-// program is the real gchat-hooks: what is claimed of hooks is shown on processes.
+// program is the real gchat-hooks, once buildProgram has built it.
 var program string
 
+var buildProgram = sync.OnceValue(func() error {
+	program = filepath.Join(programDir, "gchat-hooks")
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", program, "gchat-hooks") // as the README says
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)
+	}
+	return nil
+})
+
+var programDir string
+
+// asHook is set where this test's program is to be a hook, as the real one is, but without a poller.
+const asHook = "GCHAT_TEST_AS_HOOK"
+
 func TestMain(m *testing.M) {
+	if name := os.Getenv(asHook); name != "" {
+		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv}
+		os.Exit(h.Run())
+	}
 	dir, err := os.MkdirTemp("", "gchat-hooks-test-")
 	if err != nil {
 		panic(err)
 	}
-	program = filepath.Join(dir, "gchat-hooks")
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", program, "gchat-hooks") // as the README says
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build gchat-hooks:", err)
-		os.Exit(1)
-	}
+	programDir = dir
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -46,28 +60,40 @@ func TestMain(m *testing.M) {
 // patience bounds every wait of a test; it is reached only when something is wrong.
 const patience = 30 * time.Second
 
-// Ann is allowed to answer, Bob is not.
-var (
-	ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
-	bob = &chat.User{Name: "users/bob", DisplayName: "Bob", Type: "HUMAN"}
-	bot = &chat.User{Name: "users/robot", DisplayName: "Robot", Type: "BOT"}
-)
+// ann is allowed to answer.
+var ann = &chat.User{Name: "users/ann", DisplayName: "Ann", Type: "HUMAN"}
 
-// world is one person's machine with an embedded space as its Chat.
+// world is one person's machine. Its hooks are processes. With a chat, they are the real program's, and start pollers, which use
+// an embedded space; without one they start none, and the test does in the records what a poller would do.
 type world struct {
 	testing.TB
 	dir   string
 	env   map[string]string
 	chat  *space.Space
-	url   string
 	trace trace
 }
+
+// newDesk is a world without a poller.
+func newDesk(t testing.TB) *world {
+	t.Helper()
+	w := &world{TB: t, dir: t.TempDir()}
+	w.env = map[string]string{
+		"HOME": filepath.Join(w.dir, "home"), "PATH": os.Getenv("PATH"), "CLAUDE_PROJECT_DIR": filepath.Join(w.dir, "shop"),
+		"XDG_STATE_HOME": filepath.Join(w.dir, "user"),
+	}
+	for _, dir := range []string{w.env["HOME"], w.env["CLAUDE_PROJECT_DIR"]} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *world) getenv(name string) string { return w.env[name] }
 
 // trace sees every request to Chat and may answer in its place.
 type trace struct {
 	mu     sync.Mutex
-	posts  int
-	lists  []time.Time
 	faulty func(w http.ResponseWriter, r *http.Request) (handled bool)
 }
 
@@ -77,35 +103,20 @@ func (tr *trace) set(f func(http.ResponseWriter, *http.Request) bool) {
 	tr.faulty = f
 }
 
-func (tr *trace) counts() (posts, lists int) {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	return tr.posts, len(tr.lists)
-}
-
-func newWorld(t testing.TB, o ...space.Options) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := space.Open(append(o, space.Options{})[0])
+	if err := buildProgram(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, chat: s}
-	if w.dir, err = os.MkdirTemp("", "gchat-hooks-world-"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// A flusher that was just started may still write here once.
-		w.until("the folder to go", func() bool { return os.RemoveAll(w.dir) == nil })
-	})
+	w := newDesk(t)
+	w.chat = s
 	handler := s.Handler()
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.trace.mu.Lock()
-		switch {
-		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/messages"):
-			w.trace.posts++
-		case strings.HasSuffix(r.URL.Path, "/messages"):
-			w.trace.lists = append(w.trace.lists, time.Now())
-		}
 		faulty := w.trace.faulty
 		w.trace.mu.Unlock()
 		if faulty == nil || !faulty(rw, r) {
@@ -113,38 +124,32 @@ func newWorld(t testing.TB, o ...space.Options) *world {
 		}
 	}))
 	t.Cleanup(func() {
+		w.endPollers()
 		srv.CloseClientConnections()
 		srv.Close()
 		s.Close()
-	})
-	w.url = srv.URL
-	w.env = map[string]string{
-		"HOME": filepath.Join(w.dir, "home"), "PATH": os.Getenv("PATH"), "CLAUDE_PROJECT_DIR": filepath.Join(w.dir, "shop"),
-		"XDG_STATE_HOME": filepath.Join(w.dir, "user"), "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(srv.URL),
-		"GCHAT_API_ENDPOINT": s.APIEndpoint(srv.URL), "GCHAT_ALLOWED_USERS": ann.Name, "GCHAT_POLLER_INTERVAL": "0.1",
-	}
-	for _, dir := range []string{w.env["HOME"], w.env["CLAUDE_PROJECT_DIR"]} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		w.endFlusher()
 		if t.Failed() {
-			b, _ := os.ReadFile(w.logPath())
-			t.Logf("log:\n%s", b)
+			t.Logf("log:\n%s", w.log())
 			for _, m := range s.Messages() {
 				t.Logf("space: %s %s: %q", m.Thread.Name, m.Sender.Name, m.Text)
 			}
 		}
 	})
+	w.env["GOOGLE_CHAT_WEBHOOK_URL"], w.env["GCHAT_API_ENDPOINT"] = s.WebhookURL(srv.URL), s.APIEndpoint(srv.URL)
+	w.env["GCHAT_ALLOWED_USERS"], w.env["GCHAT_POLLER_INTERVAL"] = ann.Name, "0.1"
 	return w
 }
 
-// endFlusher waits for the detached flusher to end: it works in the test's folders.
-func (w *world) endFlusher() {
-	w.until("the flushers to end", func() bool {
-		locks, _ := filepath.Glob(filepath.Join(w.env["XDG_STATE_HOME"], "gchat-hooks", "flusher-*.lock"))
+// endPollers kills the detached pollers of this machine: they would stay for a while.
+func (w *world) endPollers() {
+	w.Helper()
+	w.until("the pollers to end", func() bool {
+		for _, p := range state.Pollers(w.getenv) {
+			if p.Lives && p.PID > 1 {
+				_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+		}
+		locks, _ := filepath.Glob(filepath.Join(state.UserState(w.getenv), "pollers", "*.lock"))
 		return !slices.ContainsFunc(locks, state.Held)
 	})
 }
@@ -160,10 +165,7 @@ func (w *world) log() string {
 
 // with is the same machine for another session: other variables, the same disk and the same Chat.
 func (w *world) with(kv ...string) *world {
-	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, url: w.url, env: map[string]string{}}
-	for k, v := range w.env {
-		other.env[k] = v
-	}
+	other := &world{TB: w.TB, dir: w.dir, chat: w.chat, env: maps.Clone(w.env)}
 	for i := 0; i < len(kv); i += 2 {
 		other.env[kv[i]] = kv[i+1]
 	}
@@ -188,10 +190,13 @@ type process struct {
 // start runs a hook with an event, as Claude Code does.
 func (w *world) start(name string, event []byte, wrap ...string) *process {
 	w.Helper()
-	argv := append(append([]string{}, wrap...), program, "hook", name)
+	argv, env := append(slices.Clone(wrap), program, "hook", name), w.environ()
+	if w.chat == nil {
+		argv, env = append(slices.Clone(wrap), os.Args[0]), append(env, asHook+"="+name)
+	}
 	p := &process{Cmd: exec.Command(argv[0], argv[1:]...), w: w, done: make(chan struct{})}
-	p.Env, p.Dir, p.Stdin, p.Stdout, p.Stderr = w.environ(), w.env["CLAUDE_PROJECT_DIR"], bytes.NewReader(event), &p.out, &p.err
-	// A detached flusher must not hold the test; it has none of our descriptors, and this shows it.
+	p.Env, p.Dir, p.Stdin, p.Stdout, p.Stderr = env, w.env["CLAUDE_PROJECT_DIR"], bytes.NewReader(event), &p.out, &p.err
+	// A detached poller must not hold the test; it has none of our descriptors, and this shows it.
 	p.WaitDelay = patience
 	if err := p.Start(); err != nil {
 		w.Fatal(err)
@@ -222,6 +227,16 @@ func (p *process) end() string {
 		p.w.Errorf("%v wrote to stderr: %s", p.Args, &p.err)
 	}
 	return p.out.String()
+}
+
+// ended says whether the hook has ended.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (w *world) run(name string, event []byte) string {
@@ -299,13 +314,21 @@ func (w *world) awaitMessage(beginning string) string {
 	return w.messages(beginning)[0].Text
 }
 
-func (w *world) questions() []*state.Question {
+func (w *world) projectState() string {
+	return filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")
+}
+
+// questions are those on disk, in every mode, the newest first.
+func (w *world) questions() (qs []*state.Question) {
 	w.Helper()
-	var scan state.Scan
-	qs, bad := scan.Questions([]string{filepath.Join(w.env["CLAUDE_PROJECT_DIR"], ".claude", "state")})
-	if len(bad) > 0 {
-		w.Fatal(bad)
+	for _, in := range []state.Questions{state.QuestionsIn(w.projectState()), state.MarkersIn(w.projectState())} {
+		all, bad := in.All()
+		if len(bad) > 0 {
+			w.Fatal(bad)
+		}
+		qs = append(qs, all...)
 	}
+	state.SortNewestFirst(qs)
 	return qs
 }
 
@@ -317,6 +340,67 @@ func (w *world) question() *state.Question {
 	}
 	return qs[0]
 }
+
+// of is the question of a call.
+func (w *world) of(toolUse string) *state.Question {
+	w.Helper()
+	for _, q := range w.questions() {
+		if q.ToolUseID == toolUse {
+			return q
+		}
+	}
+	w.Fatalf("no question of %s on disk", toolUse)
+	return nil
+}
+
+// change changes a question, as the poller does.
+func (w *world) change(q *state.Question, change func(*state.Question)) {
+	w.Helper()
+	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { change(q); return nil }); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// posted is the poller's step when a question is in its thread.
+func (w *world) posted(q *state.Question) {
+	w.Helper()
+	w.change(q, func(q *state.Question) {
+		q.MessageSent, q.ThreadName, q.MessageName = true, "spaces/x/threads/"+q.ThreadKey, "spaces/x/messages/"+q.ThreadKey
+	})
+}
+
+// replied is the poller's step when a person's reply became the answer to the first of a question's prompts.
+func (w *world) replied(q *state.Question, answer string) {
+	w.Helper()
+	w.change(q, func(q *state.Question) {
+		if err := q.Move(state.Answered, time.Now()); err != nil {
+			w.Error(err)
+		}
+		q.Answers = map[string]string{q.Questions[0].Question: answer}
+		q.Response, q.AnsweredMessage, q.AnsweredBy = &answer, "spaces/x/messages/reply", ann.Name
+	})
+}
+
+// untilWaited waits until a process waits for a question.
+func (w *world) untilWaited(q *state.Question) {
+	w.Helper()
+	w.until("the waiter", func() bool { return state.HasWaiter(w.getenv, q.Path) })
+}
+
+// owes are the notes that a question's thread is still to be given.
+func (w *world) owes(q *state.Question, want ...state.Owed) {
+	w.Helper()
+	q, err := state.LoadQuestion(q.Path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if !slices.Equal(q.Owes, want) {
+		w.Errorf("owed are %+v, want %+v", q.Owes, want)
+	}
+}
+
+// closed is the note of a question's end.
+var closed = state.Owed{About: state.NoteClosed}
 
 // decision is what a PermissionRequest hook printed.
 type decision struct {

@@ -26,12 +26,10 @@ type Asker struct {
 	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
 }
 
-// Identify finds out who asks from a hook's environment. siblings are the other sessions that run in its
-// project; of them Name and TmuxSession are used.
-func Identify(ctx context.Context, env state.Getenv, sessionID string, siblings []Asker) Asker {
+// Identify finds out who asks from a hook's environment, but for the Name.
+func Identify(ctx context.Context, env state.Getenv) Asker {
 	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
 	a.TmuxSession, a.TmuxWindow = TmuxNames(ctx, env)
-	a.Name = a.name(env, sessionID, siblings)
 	a.ClaudePID, a.ClaudeStart = Claude(env)
 	return a
 }
@@ -55,10 +53,12 @@ func TmuxNames(ctx context.Context, env state.Getenv) (session, window string) {
 	return session, strings.TrimSpace(window)
 }
 
-// name is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
+// NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
 // several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
 // beginning of Claude Code's id where a sibling has that name too, or outside tmux.
-func (a Asker) name(env state.Getenv, sessionID string, siblings []Asker) string {
+//
+// siblings are the other sessions that run in the project; of them Name and TmuxSession are used.
+func (a Asker) NameOf(env state.Getenv, sessionID string, siblings []Asker) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}

@@ -54,6 +54,9 @@ func waiterFile(env Getenv, path string) string {
 
 // Announce writes the Open of a record under this environment. One that is there already stays.
 func Announce(env Getenv, o Open) error {
+	if exists(OpenFile(env, o.Path)) {
+		return nil
+	}
 	o.Env, o.At = Environment(env), time.Now().UTC()
 	if o.ProjectDir != "" {
 		o.Trusted = projectCounts(env, o.ProjectDir)
@@ -65,7 +68,12 @@ func Announce(env Getenv, o Open) error {
 	if err := mkdir(openDir(env)); err != nil {
 		return err
 	}
-	if err := createFile(OpenFile(env, o.Path), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	tmp, err := newTemp(openDir(env), b, false) // not synced: a machine without power has no session that waits
+	if err == nil {
+		defer os.Remove(tmp)
+		err = os.Link(tmp, OpenFile(env, o.Path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil

@@ -1,0 +1,242 @@
+package hooks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+)
+
+// Stories from Claude Code's event to the phone and back, with the real program, its poller and an embedded space.
+
+func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   string
+		waits  string // the event whose hook waits
+		answer func(w *world, thread string)
+		says   string // in the thread, at the end
+	}{
+		"native":     {"native", "single-04-PermissionRequest", reply("2"), "Selected: Rolling deployment"},
+		"hold":       {"hold", "single-03-PreToolUse", reply("rolling"), "Selected: Rolling deployment"},
+		"at a shell": {"native", "single-04-PermissionRequest", atShell("2"), "Answered at a shell by carl."},
+		"in the dialog": {"native", "single-04-PermissionRequest", func(w *world, _ string) {
+			w.run(answered, told(w, "Rolling deployment"))
+		}, "terminal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.env["GCHAT_ASK_MODE"], w.env["CLAUDE_SESSION_ID"] = c.mode, "orch-epic4"
+			if c.waits != "single-03-PreToolUse" {
+				w.run(forward, recorded(t, "single-03-PreToolUse"))
+			}
+			p := w.start(forward, recorded(t, c.waits))
+			c.answer(w, w.thread(1))
+			out := p.end()
+			if want := name != "in the dialog"; want != strings.Contains(out, `"answers":{"`+single+`":"Rolling deployment"}`) {
+				t.Errorf("printed %q", out)
+			}
+			w.run(answered, told(t, "Rolling deployment"))
+			if got := w.awaitMessage("[Answered]"); !strings.Contains(got, c.says) {
+				t.Errorf("the thread says %q", got)
+			}
+			if name := w.messages("[Answered]")[0].Thread.Name; name != w.thread(1) {
+				t.Errorf("it is said in %s", name)
+			}
+			if asked, closed := len(w.messages("[AskUserQuestion]")), len(w.messages("[Answered]")); asked != 1 || closed != 1 {
+				t.Errorf("asked %d times, closed %d times", asked, closed)
+			}
+		})
+	}
+}
+
+func reply(text string) func(*world, string) {
+	return func(w *world, thread string) { w.say(ann, thread, text) }
+}
+
+func atShell(text string) func(*world, string) {
+	return func(w *world, _ string) {
+		cmd := exec.Command(program, "answer", "orch-epic4", text)
+		cmd.Env, cmd.Dir = append(w.environ(), "USER=carl"), w.env["CLAUDE_PROJECT_DIR"]
+		if out, err := cmd.CombinedOutput(); err != nil {
+			w.Errorf("answer: %v: %s", err, out)
+		}
+	}
+}
+
+// Two sessions ask two questions each in deny mode, at once; the replies come in any order, as numbers, labels or words.
+func TestCrosswiseRepliesReachWhoAsked(t *testing.T) {
+	t.Parallel()
+	runs := 12
+	if n, err := strconv.Atoi(os.Getenv("GCHAT_CROSS_RUNS")); err == nil {
+		runs = n
+	}
+	w := newWorld(t)
+	w.env["GCHAT_ASK_MODE"] = "deny"
+	w.env["GCHAT_WRITES_PER_MINUTE"] = "60000" // beyond the usual 60, questions would go to the terminal
+	var wg sync.WaitGroup
+	sem := make(chan struct{}, 4)
+	for run := range runs {
+		sem <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-sem }()
+			crosswise(w, run)
+		})
+	}
+	wg.Wait()
+}
+
+func crosswise(w *world, run int) {
+	type call struct {
+		p              *process
+		question, want string
+	}
+	labels := []string{"alpha", "beta", "gamma"}
+	var calls []*call
+	for session := range 2 {
+		for n := range 2 {
+			c := &call{question: fmt.Sprintf("Which of run %d, session %d, call %d?", run, session, n)}
+			ask := asks(w, fmt.Sprintf("s-%d-%d", run, session), fmt.Sprintf("t-%d", n), c.question, labels...)
+			c.p = w.start(rewake, ask)
+			w.denial(w.run(forward, ask))
+			calls = append(calls, c)
+		}
+	}
+	for _, i := range rand.Perm(len(calls)) {
+		c, choice := calls[i], rand.N(len(labels))
+		said := []string{strconv.Itoa(choice + 1), labels[choice], "own words " + strconv.Itoa(rand.N(1000000))}[rand.N(3)]
+		if c.want = labels[choice]; strings.HasPrefix(said, "own") {
+			c.want = said
+		}
+		for _, m := range w.messages("[AskUserQuestion]") {
+			if strings.Contains(m.Text, c.question) {
+				w.say(space.Person(), m.Thread.Name, "not mine to answer")
+				w.say(ann, m.Thread.Name, said)
+			}
+		}
+	}
+	// A process may bring the session's other reply along: it came at the same moment.
+	var told [2]string
+	for i, c := range calls {
+		told[i/2] += c.p.woken()
+	}
+	for i, c := range calls {
+		for s, text := range told {
+			pair := fmt.Sprintf("%q=%q", c.question, c.want)
+			if n := strings.Count(text, pair); s == i/2 && n != 1 || s != i/2 && strings.Contains(text, c.question) {
+				w.Errorf("run %d: session %d was told %d times of %s: %s", run, s, n, pair, text)
+			}
+		}
+	}
+}
+
+// Chat stores the question of a denied call and does not answer in time: it is asked in the terminal, and the reply in that same
+// thread counts.
+func TestDeniedTooLateGoesOnInItsThread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env["GCHAT_ASK_MODE"] = "deny"
+	open := make(chan struct{})
+	var once sync.Once
+	w.trace.set(storesAndHangs(w, open, &once))
+	if out := w.run(forward, recorded(t, "single-03-PreToolUse")); out != "" {
+		t.Fatalf("printed %q", out)
+	}
+	close(open)
+	p := w.start(forward, recorded(t, "single-04-PermissionRequest"))
+	w.say(ann, w.thread(1), "canary")
+	if got := w.answers(p.end())[single]; got != "Canary" {
+		t.Errorf("answered %q", got)
+	}
+	if n := len(w.messages("[AskUserQuestion]")); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// A stop gate and a poll script in Python find a question of deny mode, the poll script answers it, and its session is
+// woken with that.
+func TestReadersInPython(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not there: that stop gates and poll scripts in Python can read our files is not shown")
+	}
+	for name, c := range map[string]struct{ called, gate, file string }{
+		"named by a launch script":      {"system3-1763726400", "system3-1763726400", "ask-system3-1763726400-"},
+		"a name that is no file's name": {"orch/epic 4", "orch/epic 4", "ask-orch_epic_4_"},
+		"not named":                     {"", "s-1", "ask-s-1-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.env["GCHAT_ASK_MODE"], w.env["CLAUDE_SESSION_ID"] = "deny", c.called
+			gate := w.with("CLAUDE_SESSION_ID", c.gate)
+			ask := asks(t, "s-1", "t1", "Which DB?", "SQLite", "Postgres")
+			id := w.denial(w.run(forward, ask))
+			if !strings.HasPrefix(id, c.file) || id[len(id)-9] != '-' {
+				t.Errorf("the question and its thread are called %s", id)
+			}
+			gate.gateSees(gateSees{Asked: 1, Waiting: 1})
+			w.with("CLAUDE_SESSION_ID", "another").gateSees(gateSees{})
+			p := w.start(rewake, ask)
+			w.untilWaited(w.question())
+			var looked []struct {
+				ID     string    `json:"question_id"`
+				Thread string    `json:"thread_name"`
+				Since  time.Time `json:"forwarded_at"`
+			}
+			w.python("poll_replies.py", &looked, "2")
+			posted, err := time.Parse(time.RFC3339, w.messages("[AskUserQuestion]")[0].CreateTime)
+			if err != nil || len(looked) != 1 || looked[0].ID != id || looked[0].Thread != w.thread(1) ||
+				looked[0].Since.After(posted) || posted.Sub(looked[0].Since) > time.Second {
+				t.Errorf("a poll script looks at %v, the message is of %s, %v", looked, posted, err)
+			}
+			if got := p.woken(); !strings.Contains(got, `"Which DB?"="Postgres"`) {
+				t.Errorf("woken with %q", got)
+			}
+			gate.gateSees(gateSees{Asked: 1, Answer: "2"})
+			q := w.question()
+			if q.ClaudeSessionID != "s-1" || q.SessionID != c.gate || q.AnsweredBy != state.Local || q.AnsweredByName != "Ann" {
+				t.Errorf("session %q of Claude's %q, by %s %s", q.SessionID, q.ClaudeSessionID, q.AnsweredBy, q.AnsweredByName)
+			}
+			w.awaitMessage("[Answered]")
+		})
+	}
+}
+
+// python runs one of testdata/readers over the project's state, as a program in the session's environment.
+func (w *world) python(script string, into any, args ...string) {
+	w.Helper()
+	cmd := exec.Command("python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)
+	cmd.Env = append(w.environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		w.Fatalf("%s: %v", script, err)
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		w.Fatalf("%s printed %q: %v", script, out, err)
+	}
+}
+
+// gateSees is what a stop gate in Python makes of the session's markers.
+type gateSees struct {
+	Asked, Waiting int
+	Answer         string
+}
+
+func (w *world) gateSees(want gateSees) {
+	w.Helper()
+	var got gateSees
+	if w.python("stop_gate.py", &got); got != want {
+		w.Errorf("a stop gate sees %+v, want %+v", got, want)
+	}
+}
