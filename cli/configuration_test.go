@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
 )
 
@@ -95,20 +94,6 @@ Where a cell is empty, there is no such variable, no such member, or no default.
 	}
 	b.WriteString(strings.Join(lines, ",\n") + "\n}\n```\n")
 	return b.String()
-}
-
-// TestRegistryPage holds the table of the registry's settings in docs/openclaw.md to the one that they are read by.
-func TestRegistryPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/openclaw.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range wake.Settings() {
-		row := fmt.Sprintf("| %s | %s | %s | %s |\n", code(s.Member), code(strings.Trim(s.Default, `"`)), s.Takes, s.Meaning)
-		if !strings.Contains(string(page), row) {
-			t.Errorf("docs/openclaw.md has no row\n%s", row)
-		}
-	}
 }
 
 func code(s string) string {

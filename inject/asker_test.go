@@ -26,7 +26,7 @@ func TestSessionNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
-			if got := c.asker.name(func(name string) string { return env[name] }, id, c.siblings); got != c.want {
+			if got := c.asker.NameOf(func(name string) string { return env[name] }, id, c.siblings); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
@@ -40,8 +40,9 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 	env := map[string]string{"TMUX": w.Socket + ",1,0", "CLAUDE_PROJECT_DIR": "/home/dev/shop"}
 	getenv := func(name string) string { return env[name] }
 	env["TMUX_PANE"] = second.ID
-	a := Identify(t.Context(), getenv, "some-id", []Asker{{Name: "shop", TmuxSession: "orch épic"}})
-	if a.Name != "shop · api: v2" || a.TmuxSession != "orch épic" || a.TmuxWindow != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
+	a := Identify(t.Context(), getenv)
+	name := a.NameOf(getenv, "some-id", []Asker{{Name: "shop", TmuxSession: "orch épic"}})
+	if name != "shop · api: v2" || a.TmuxSession != "orch épic" || a.TmuxWindow != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
 		t.Errorf("%+v", a)
 	}
 	env["TMUX_PANE"] = first.ID

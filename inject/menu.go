@@ -154,7 +154,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 // locateSupervised finds the pane on the server that its agent was told of: an agent runs the lines of its message outside of
 // tmux, where nothing names a server that is not the default one.
 func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
-	for _, socket := range state.SessionsIn(d.UserState).Sockets(d.session) {
+	for _, socket := range state.SessionsIn(d.UserState).TmuxSockets(d.session) {
 		if pane, err := d.locate(ctx, Server{Socket: socket}); err == nil {
 			d.server.Socket, *found = socket, pane
 			return true

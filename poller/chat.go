@@ -176,5 +176,5 @@ func partID(m *state.Message) string {
 	if m.PartsSent == 0 {
 		return m.ID
 	}
-	return messageID(m.ID, "part", m.Parts[m.PartsSent], fmt.Sprint(m.PartsSent))
+	return state.MessageID(m.ID, "part", m.Parts[m.PartsSent], fmt.Sprint(m.PartsSent))
 }

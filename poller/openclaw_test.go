@@ -34,7 +34,7 @@ func (o *office) told(name string) string {
 func (o *office) wake(program, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	m := &state.Message{
-		ID: messageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
+		ID: state.MessageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
 		Wake: &state.Wake{
 			Program: program, Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
 			Path: "/usr/bin:/bin:relative",

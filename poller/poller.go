@@ -5,8 +5,6 @@ package poller
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +39,7 @@ type Options struct {
 	Until func() bool
 
 	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
-	Summary func(context.Context, *state.Session) (state.Report, int, error)
+	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
 
 	Now func() time.Time // nil: time.Now
 }
@@ -491,15 +489,4 @@ func (p *Poller) config(projectDir string, trusted bool) *state.Config {
 	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
 	p.Log.Hide(c.WebhookURL)
 	return c
-}
-
-// messageID derives the id that Chat keeps one message of, from what the message is about: at most 63 characters of
-// a-z, 0-9 and "-", beginning "client-".
-func messageID(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
 }

@@ -21,7 +21,7 @@ func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 		return nil
 	}
 	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
-		ID: messageID("question", q.QuestionID), Key: questionKey(q), Kind: state.MessageQuestion, Question: q.Path,
+		ID: state.MessageID("question", q.QuestionID), Key: questionKey(q), Kind: state.MessageQuestion, Question: q.Path,
 		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(), ThreadKey: q.ThreadKey, Urgent: true,
 		CreatedAt: p.now().UTC(),
 	}, state.MaxAge)
@@ -52,7 +52,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	if about == state.NoteClosed {
 		about += " " + string(q.Status) // one that timed out can be answered later
 	}
-	id := messageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
+	id := state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 	_, _, err = state.OutboxIn(p.user()).Put(p.Env, &state.Message{
 		ID: id, Key: id, Kind: state.MessageNote, Question: q.Path, Note: &owed, Parts: []string{text},
 		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(),
@@ -63,25 +63,12 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 
 // putNobody tells the thread of a session's reports, once for a person's message, that no process waits for a reply there.
 func (p *Poller) putNobody(one *state.Session, messageName string) error {
-	id := messageID("nobody", messageName)
+	id := state.MessageID("nobody", messageName)
 	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
 		ID: id, Key: id, Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
 		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
 		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
 	}, state.MaxAge)
-	return err
-}
-
-// putReport puts a report of a session, as the rules of its project have it.
-func (p *Poller) putReport(one *state.Session, r state.Report, key string) error {
-	m := &state.Message{
-		ID: messageID("report", key), Key: key, Kind: state.MessageReport, Report: &r, ProjectDir: one.ProjectDir,
-		Trusted: one.Trusted, SessionID: one.ID, ThreadKey: "session-" + one.ID, Urgent: r.Type.Urgent(), CreatedAt: p.now().UTC(),
-	}
-	if !p.config(one.ProjectDir, one.Trusted).Schedule(m, "", p.now()) {
-		return nil
-	}
-	_, _, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
 	return err
 }
 
@@ -93,12 +80,17 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 		return nil
 	}
 	if p.Summary != nil {
-		r, n, err := p.Summary(ctx, one)
-		switch {
-		case err != nil:
-			p.Log.Error().Err(err).Str("session", one.Name).Msg("session not summed up")
-		case r.Text != "" && (one.ToldSummary.IsZero() || n > one.ToldTurns):
-			if err := p.putReport(one, r, "summary-"+one.ID+"-"+owed.UTC().Format(time.RFC3339Nano)); err != nil {
+		r, n, err := p.Summary(ctx, p.Env, one)
+		if err != nil {
+			return err
+		}
+		if one.ToldSummary.IsZero() || n > one.ToldTurns {
+			m := &state.Message{
+				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.now().UTC(),
+				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
+			}
+			cfg := p.config(one.ProjectDir, one.Trusted)
+			if _, err := state.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, state.ErrNoWebhook) {
 				return err
 			}
 			turns = n
@@ -122,7 +114,7 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (word
 	}
 	one := *m
 	if one.ID == "" {
-		one.ID = messageID(string(m.Kind), m.Key, m.Path)
+		one.ID = state.MessageID(string(m.Kind), m.Key, m.Path)
 	}
 	switch {
 	case m.Kind == state.MessageQuestion:
@@ -162,7 +154,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	case q.Status != state.Pending:
 		return s.drop(m)
 	}
-	m.ID, m.ThreadKey = messageID("question", q.QuestionID), q.ThreadKey
+	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode == state.Deny {
 		if err := s.Replyable(ctx, m.ProjectDir, m.Trusted); err != nil {
 			out := s.setAside(m, s.Log.Clean(err.Error()))

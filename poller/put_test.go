@@ -221,7 +221,7 @@ func TestNobodyIsToldOncePerMessage(t *testing.T) {
 func TestSummaryIsToldOnce(t *testing.T) {
 	o := newOffice(t)
 	turns := 3
-	o.Summary = func(_ context.Context, one *state.Session) (state.Report, int, error) {
+	o.Summary = func(_ context.Context, _ state.Getenv, one *state.Session) (state.Report, int, error) {
 		return state.Report{Type: state.Plain, Text: "summary of " + one.Name}, turns, nil
 	}
 	sessions := state.SessionsIn(o.user())

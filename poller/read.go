@@ -30,10 +30,10 @@ const (
 	// that is chatted in for hours must not fill the disk.
 	mostReplies, mostNames = 200, 5000
 
-	firstBackup = 30 * time.Second
-	mostBackup  = 5 * time.Minute
-	refusedPause   = time.Minute
-	authTries   = 5 // then degraded, and said so
+	firstBackup  = 30 * time.Second
+	mostBackup   = 5 * time.Minute
+	refusedPause = time.Minute
+	authTries    = 5 // then degraded, and said so
 )
 
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.

@@ -331,7 +331,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 	for _, one := range all {
 		keys = append(keys, one.Key)
 	}
-	if len(keys) != 1 || keys[0] != messageID("nobody", mine.Name) {
+	if len(keys) != 1 || keys[0] != state.MessageID("nobody", mine.Name) {
 		t.Errorf("%d echoes: %q (not to %s)", len(keys), keys, other.Name)
 	}
 }

@@ -125,7 +125,7 @@ func cut(_ string, _ http.ResponseWriter, store func()) bool {
 func (o *office) report(session, text string, also ...func(*state.Message)) *state.Message {
 	o.t.Helper()
 	m := &state.Message{
-		ID: messageID("report", session, text), Kind: state.MessageReport, SessionID: session,
+		ID: state.MessageID("report", session, text), Kind: state.MessageReport, SessionID: session,
 		Report: &state.Report{Type: state.Plain, Text: text}, CreatedAt: o.time(),
 	}
 	if session != "" {

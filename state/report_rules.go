@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,32 +27,6 @@ func (c *Config) ReportRule(kinds ...string) ReportRule {
 		}
 	}
 	return ""
-}
-
-// Schedule applies what the person set for reports to one that is about to be put: its rule, else otherwise, else on. It
-// returns false for a report that is off. One that is held back goes then, in one message with all others that are.
-func (c *Config) Schedule(m *Message, otherwise ReportRule, now time.Time) bool {
-	rule := cmp.Or(c.ReportRule(m.Report.Kind, string(m.Report.Type)), otherwise, ReportOn)
-	if rule == ReportOff {
-		return false
-	}
-	at := now
-	if rule == ReportDigest {
-		at = now.Truncate(DigestEvery).Add(DigestEvery)
-	}
-	if !m.Urgent {
-		if end, quiet := c.Quiet.Until(at); quiet {
-			at = end
-		}
-	}
-	if !at.After(now) {
-		return true
-	}
-	m.NotBefore = at.UTC()
-	if m.ThreadName == "" && (m.ThreadKey == "" || m.ThreadKey == "session-"+m.SessionID) {
-		m.Digest, m.ThreadKey = true, "digest-"+at.Format(time.DateOnly)
-	}
-	return true
 }
 
 // NotificationRoute is what becomes of one of Claude Code's notification types. In the file it is "on", "off", or

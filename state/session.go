@@ -164,15 +164,3 @@ func (s Sessions) Sweep(now time.Time) {
 	}
 	s.SweepTemporary(now)
 }
-
-// Sockets are the tmux servers that a session of this tmux name was seen on, the last one first.
-func (s Sessions) Sockets(tmuxSession string) (sockets []string) {
-	all, _ := s.All()
-	slices.SortStableFunc(all, func(a, b *Session) int { return b.LastSeen.Compare(a.LastSeen) })
-	for _, one := range all {
-		if one.TmuxSession == tmuxSession && one.TmuxSocket != "" && !slices.Contains(sockets, one.TmuxSocket) {
-			sockets = append(sockets, one.TmuxSocket)
-		}
-	}
-	return sockets
-}

@@ -3,6 +3,7 @@ package wake
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,25 +61,25 @@ func TestBidirectional(t *testing.T) {
 }
 
 // deliver is the poller: it waits for a message whose hook waits, and gives it the agent's answer.
-func (w *world) deliver(answer string) *state.Message {
+func (w *world) deliver(answer string) (m *state.Message) {
 	box := state.OutboxIn(w.user())
-	for {
-		time.Sleep(time.Millisecond)
+	w.until("a hook waits for its message", func() bool {
 		all, _ := box.Waiting()
-		for _, m := range all {
-			if _, err := state.ReadOpen(state.OpenFile(w.getenv, m.Path)); err != nil {
-				continue
-			}
-			m, err := box.Change(m, func(m *state.Message) error {
-				m.SentAt, m.Answer = time.Now(), answer
-				return nil
-			})
-			if err != nil {
-				w.Error(err)
-			}
-			return m
+		i := slices.IndexFunc(all, func(m *state.Message) bool {
+			_, err := state.ReadOpen(state.OpenFile(w.getenv, m.Path))
+			return err == nil
+		})
+		if i >= 0 {
+			m = all[i]
 		}
-	}
+		return i >= 0
+	})
+	m, err := box.Change(m, func(m *state.Message) error {
+		m.SentAt, m.Answer = time.Now(), answer
+		return nil
+	})
+	w.must(err)
+	return m
 }
 
 // An agent that takes too long: the session stops, and the poller goes on with the message.

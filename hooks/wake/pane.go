@@ -35,7 +35,7 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	p.asked = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
-	p.Snapshot, err = inject.TakeSnapshot(ctx, f.Env("TMUX"), f.Env("TMUX_PANE"), f.reg.mostLines())
+	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines())
 	p.answered = time.Now()
 	if err != nil && f.last != "" {
 		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -441,6 +442,15 @@ func TestSettingsPage(t *testing.T) {
 		}
 		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
 			t.Errorf("%s: nonsense is not refused: %q", name, problems)
+		}
+	}
+	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(string(page), -1) {
+		set, ok := members([]byte(example[1]))
+		for name := range set {
+			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })
+		}
+		if !ok {
+			t.Errorf("the page shows %s", example[1])
 		}
 	}
 	if len(rows) != 8 || len(unknown) > 0 {

@@ -1,0 +1,132 @@
+package wake_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkBesideBash runs our Stop hook and the bash hook in turn, as Claude Code sees them: over when the process is gone and
+// its output closed. Claude's words are in the event and in the transcript, since the bash hook knows only the latter.
+func BenchmarkBesideBash(b *testing.B) {
+	for _, program := range []string{"tmux", "bash", "jq", "tail", "grep", "diff", "flock"} {
+		if _, err := exec.LookPath(program); err != nil {
+			b.Skip("needs ", program)
+		}
+	}
+	d := newDesk(b)
+	var ours, bash []time.Duration
+	for i := 0; b.Loop(); i++ {
+		event := d.stop(fmt.Sprintf("Step %d is done.", i))
+		ours = append(ours, d.exit(event, d.path("gchat-hooks"), "stop-hook"))
+		bash = append(bash, d.exit(event, "bash", "../../e2e/bench/stop-hook.sh"))
+	}
+	b.ReportMetric(ms(ours), "ms(median)")
+	b.ReportMetric(ms(bash), "bash-ms(median)")
+	b.ReportMetric(ms(ours)/ms(bash), "ours/bash")
+	b.ReportMetric(0, "ns/op")
+}
+
+// ms is the median in milliseconds.
+func ms(all []time.Duration) float64 {
+	slices.Sort(all)
+	return float64(all[len(all)/2]) / float64(time.Millisecond)
+}
+
+// desk is a machine with an agent's tmux session, its registry, and an openclaw that does nothing.
+type desk struct {
+	*testing.B
+	dir string
+	env []string // a hook's
+}
+
+func newDesk(b *testing.B) *desk {
+	dir, err := os.MkdirTemp("", "wb-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &desk{B: b, dir: dir}
+	b.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", d.path("s"), "kill-server").Run()
+		d.endAll()
+		_ = os.RemoveAll(dir)
+	})
+	for _, sub := range []string{"home", "bin"} {
+		if err := os.Mkdir(d.path(sub), 0o700); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d.write("bin/openclaw", "#!/bin/sh\n")
+	d.write("registry.json", `{"hook_settings": {}, "agents": [
+		{"agent_id": "warden", "enabled": true, "tmux_session_name": "warden-main", "openclaw_session_id": "1111", "hook_settings": {}}]}`)
+	d.env = append(os.Environ(), "PATH="+d.path("bin")+":"+os.Getenv("PATH"), "HOME="+d.path("home"), "XDG_STATE_HOME="+d.path("home"),
+		"GCHAT_WAKE_REGISTRY="+d.path("registry.json"), "TMUX="+d.path("s")+",1,0", "TMUX_PANE=%0", "WAKE_BENCH="+dir)
+	d.do("go", "build", "-tags", "urfave_cli_no_docs", "-o", d.path("gchat-hooks"), "gchat-hooks")
+	d.do("tmux", "-S", d.path("s"), "-f", os.DevNull, "new-session", "-d", "-s", "warden-main", "-x", "100", "-y", "50", "sleep", "6000")
+	return d
+}
+
+func (d *desk) path(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *desk) write(name, text string) {
+	if err := os.WriteFile(d.path(name), []byte(text), 0o700); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *desk) do(argv ...string) {
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		d.Fatalf("%q: %v: %s", argv, err, out)
+	}
+}
+
+// stop is the event that ends a turn with these words.
+func (d *desk) stop(words string) []byte {
+	event, err := os.ReadFile(filepath.Join("testdata", "2.1.329", "single-07-Stop.json"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(event, &m); err != nil {
+		d.Fatal(err)
+	}
+	m["transcript_path"], m["cwd"], m["last_assistant_message"] = d.path("t.jsonl"), d.path("home"), words
+	line, _ := json.Marshal(words)
+	d.write("t.jsonl", `{"type":"assistant","uuid":"u","message":{"id":"m","role":"assistant","content":[{"type":"text","text":`+string(line)+"}]}}\n")
+	event, _ = json.Marshal(m)
+	return event
+}
+
+// exit is how long a hook takes.
+func (d *desk) exit(event []byte, argv ...string) time.Duration {
+	var out bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.env, bytes.NewReader(event), &out, &out
+	began := time.Now()
+	err := cmd.Run()
+	took := time.Since(began)
+	if err != nil || out.Len() > 0 {
+		d.Fatalf("%q: %v: %s", argv, err, out.Bytes())
+	}
+	return took
+}
+
+// endAll ends the poller, and whatever else has a hook's environment.
+func (d *desk) endAll() {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		env, _ := os.ReadFile(file)
+		var pid int
+		if _, err := fmt.Sscanf(file, "/proc/%d/environ", &pid); err == nil && strings.Contains(string(env), "WAKE_BENCH="+d.dir+"\x00") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
