@@ -648,7 +648,9 @@ func TestNoneLostNoneTwice(t *testing.T) {
 			kills++
 		}
 	}
+	o.mu.Lock() // of a poller that was killed a request may still be under way
 	t.Logf("%d kills, %d posts for %d messages", kills, len(o.posts), messages)
+	o.mu.Unlock()
 	last, seen := map[string]int{}, map[string]bool{}
 	for _, m := range o.space.Messages() {
 		n, _ := strconv.Atoi(m.Text)
