@@ -143,7 +143,9 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 		}, "no credentials"},
 		"the space is unreadable": {func(o *office) {
 			chat := o.gateway(context.Background(), "", false).hook.Chat()
-			_, _ = state.SpacesIn(o.user()).Change(chat, func(s *state.Space) { s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"} })
+			_, _ = state.SpacesIn(o.user()).Change(chat, func(s *state.Space) {
+				s.Trouble = &state.ReadTrouble{Refused: true, Why: "403"}
+			})
 		}, "403"},
 	} {
 		t.Run(name, func(t *testing.T) {

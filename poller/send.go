@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// lanesAtOnce is how many lanes are sent at the same time; agentsAtOnce bounds the agents that have a turn besides.
-	lanesAtOnce, agentsAtOnce = 8, 4
+	// lanesAtOnce is how many lanes are sent to Chat at the same time. Each agent has a lane of its own besides.
+	lanesAtOnce = 8
 	// burst is how many messages may leave at once before the pace is held. Questions and what else is urgent may go a little
 	// beyond it, so that none waits behind a flood of reports.
 	burst       = 10
@@ -59,7 +59,7 @@ type sender struct {
 	spaces state.Spaces
 	ended  chan struct{} // closed when it sends no more
 
-	kicked chan struct{}
+	news   chan struct{} // the outbox changed
 	pacing sync.Mutex
 	mu     sync.Mutex
 	rests  bool
@@ -86,18 +86,18 @@ func (p *Poller) startSender(ctx context.Context) *sender {
 func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), ended: make(chan struct{}),
-		kicked: make(chan struct{}, 1), lanes: map[string][]*state.Message{}, locks: map[string]*state.Lock{},
+		news: make(chan struct{}, 1), lanes: map[string][]*state.Message{}, locks: map[string]*state.Lock{},
 		later: map[string]step{}, waits: map[string]time.Time{},
 	}
 }
 
-// kick has the sender read the outbox again: something was put into it.
-func (s *sender) kick() {
+// changed has the sender read the outbox again: something was put into it.
+func (s *sender) changed() {
 	s.mu.Lock()
 	s.rests = false
 	s.mu.Unlock()
 	select {
-	case s.kicked <- struct{}{}:
+	case s.news <- struct{}{}:
 	default:
 	}
 }
@@ -118,7 +118,7 @@ func (s *sender) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next := s.pass(ctx)
 		s.mu.Lock()
-		s.rests, s.next = len(s.kicked) == 0, next
+		s.rests, s.next = len(s.news) == 0, next
 		s.mu.Unlock()
 		s.pause(ctx, next, nil)
 		s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// pause waits until then, a kick, or the end of a lane, which it returns.
+// pause waits until then, for news, or for the end of a lane, which it returns.
 func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome) (one outcome, ok bool) {
 	wait := time.Hour
 	if !until.IsZero() {
@@ -142,7 +142,7 @@ func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome
 	select {
 	case <-ended:
 	case <-timer.C:
-	case <-s.kicked:
+	case <-s.news:
 		s.load()
 	case one = <-done:
 		return one, true
@@ -170,16 +170,16 @@ type outcome struct {
 func (s *sender) pass(ctx context.Context) (next time.Time) {
 	s.load()
 	done, busy := make(chan outcome), map[string]bool{}
-	agents := 0
+	toChat := 0 // lanes
 	for {
 		for ctx.Err() == nil {
 			var m *state.Message
-			if m, next = s.first(busy, len(busy)-agents < lanesAtOnce, agents < agentsAtOnce); m == nil {
+			if m, next = s.first(busy, toChat < lanesAtOnce); m == nil {
 				break
 			}
 			busy[m.Lane()] = true
-			if m.Wake != nil {
-				agents++
+			if m.Wake == nil {
+				toChat++
 			}
 			go func() { done <- outcome{s.try(ctx, m), m.Lane(), m} }()
 		}
@@ -191,8 +191,8 @@ func (s *sender) pass(ctx context.Context) (next time.Time) {
 			continue
 		}
 		delete(busy, one.lane)
-		if one.was.Wake != nil {
-			agents--
+		if one.was.Wake == nil {
+			toChat--
 		}
 		s.took(one)
 	}
@@ -231,10 +231,10 @@ func (s *sender) load() {
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
 // one is due. Within a lane what is held back lets the others pass; what failed does not.
-func (s *sender) first(busy map[string]bool, toChat, toAgent bool) (best *state.Message, next time.Time) {
+func (s *sender) first(busy map[string]bool, toChat bool) (best *state.Message, next time.Time) {
 	now := s.now()
 	for name, lane := range s.lanes {
-		if busy[name] || lane[0].Wake != nil && !toAgent || lane[0].Wake == nil && !toChat {
+		if busy[name] || lane[0].Wake == nil && !toChat {
 			continue
 		}
 		for _, m := range lane {
@@ -319,8 +319,7 @@ func (s *sender) took(one outcome) {
 	s.lanes[one.lane] = lane
 }
 
-// lock takes the lock that processes block on which wait for a message. It is the reason for the poller's Open of a message to
-// be there at all; without one, none waits.
+// lock takes the lock that processes block on which wait for a message. Without an Open of the message, none waits.
 func (s *sender) lock(m *state.Message) {
 	file := state.OpenFile(s.Env, m.Path)
 	if _, err := os.Lstat(file); err != nil || s.locks[m.Path] != nil {
@@ -499,78 +498,4 @@ func (s *sender) worked(way *gateway) bool {
 		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
 	}
 	return true
-}
-
-// delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
-// between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Message, error) {
-	now := s.now().UTC()
-	if m.PartsSent+1 < len(m.Parts) {
-		return s.box.Change(m, func(m *state.Message) error {
-			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
-			m.Name = cmp.Or(m.Name, r.Name)
-			if m.ThreadKey == "" {
-				m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began
-			}
-			return nil
-		})
-	}
-	if err := s.tellRecord(m, way, r); err != nil {
-		return m, err
-	}
-	final := func(m *state.Message) error {
-		if m.Final() {
-			return state.ErrUnchanged
-		}
-		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
-		m.Name = cmp.Or(m.Name, r.Name)
-		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
-		return nil
-	}
-	if err := s.others(m, final); err != nil {
-		return m, err
-	}
-	return s.box.Change(m, final)
-}
-
-// others changes the messages that go with a digest.
-func (s *sender) others(m *state.Message, change func(*state.Message) error) error {
-	for _, name := range m.With {
-		other := &state.Message{}
-		other.Path = filepath.Join(s.box.Dir, name+".json")
-		if _, err := s.box.Change(other, change); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tellRecord writes where a message is into the question, or the session, that it is of.
-func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
-	switch {
-	case way == nil:
-		return nil
-	case m.Kind == state.MessageQuestion:
-		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			q.MessageSent, q.MessageName, q.ThreadName = true, r.Name, r.ThreadName
-			q.Chat, q.Space, q.PostError = way.hook.Chat(), way.hook.Space, ""
-			if !r.At.IsZero() && q.PostedAt == nil {
-				at := r.At.UTC()
-				q.PostedAt = &at
-			}
-			return nil
-		})
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // its project was removed
-		}
-	case m.Kind == state.MessageReport && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "":
-		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
-			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
-				return state.ErrUnchanged
-			}
-			one.ThreadName, one.Chat = r.ThreadName, way.hook.Chat()
-			return nil
-		})
-	}
-	return err
 }

@@ -203,11 +203,13 @@ func TestWhatAFailureMeans(t *testing.T) {
 		{"refused", refuse(400, "INVALID_ARGUMENT", "no such field"), true, 0, true, "was refused", false},
 		{"space gone", refuse(404, "NOT_FOUND", "no"), true, 0, true, "was refused", false},
 		{"too many", refuse(429, "RESOURCE_EXHAUSTED", "slow"), false, time.Second, false, "", false},
-		{"too many, says when", refuse(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After", "77"), false, 77 * time.Second, false, "", false},
+		{"too many, says when", refuse(429, "RESOURCE_EXHAUSTED", "slow", "Retry-After", "77"),
+			false, 77 * time.Second, false, "", false},
 		{"stumbles", refuse(503, "UNAVAILABLE", "sorry"), true, time.Second, false, "", true},
 		{"hangs up", hangUp, false, time.Second, false, "", true},
 		{"cut after storing", cut, false, time.Second, false, "", true},
-		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool { fmt.Fprint(w, "<html>"); return true }, false, time.Second, false, "", true},
+		{"a hotel's network", func(_ string, w http.ResponseWriter, _ func()) bool { fmt.Fprint(w, "<html>"); return true },
+			false, time.Second, false, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOffice(t)
@@ -250,7 +252,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" {
 				t.Errorf("told again: %q", text)
 			}
-			if space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).hook.Chat()); space.Failures > 0 || len(space.Paused) > 0 {
+			space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).hook.Chat())
+			if space.Failures > 0 || len(space.Paused) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
 			}
 		})
@@ -306,7 +309,7 @@ func TestSameIDIsSentAgain(t *testing.T) {
 	o.answers(cut)
 	s := o.newSender()
 	s.pass(t.Context())
-	o.answers(nil)
+	o.answers(refuse(409, "ALREADY_EXISTS", "it is there"))
 	o.later(time.Minute)
 	s.pass(t.Context())
 	o.want("x")
@@ -569,7 +572,7 @@ func TestSenderRests(t *testing.T) {
 	s := o.startSender(ctx)
 	o.report("a", "x", func(m *state.Message) { m.NotBefore = o.time().Add(time.Hour) })
 	o.report("a", "y")
-	s.kick()
+	s.changed()
 	for idle := false; !idle; idle, _ = s.idle() {
 		time.Sleep(time.Millisecond)
 	}
@@ -590,7 +593,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	env := map[string]string{
-		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"), "GCHAT_WRITES_PER_MINUTE": "60000",
+		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": os.Getenv("GCHAT_TEST_WEBHOOK"),
+		"GCHAT_WRITES_PER_MINUTE": "60000",
 	}
 	p := &Poller{Options: Options{Env: func(name string) string { return env[name] }}}
 	p.Log, p.environment = state.NewLog(p.Env, "test"), state.Environment(p.Env)
@@ -644,7 +648,9 @@ func TestNoneLostNoneTwice(t *testing.T) {
 			kills++
 		}
 	}
+	o.mu.Lock() // of a poller that was killed a request may still be under way
 	t.Logf("%d kills, %d posts for %d messages", kills, len(o.posts), messages)
+	o.mu.Unlock()
 	last, seen := map[string]int{}, map[string]bool{}
 	for _, m := range o.space.Messages() {
 		n, _ := strconv.Atoi(m.Text)

@@ -1,11 +1,89 @@
 package poller
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
+
+// delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
+// between, the next poller finds the message again.
+func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Message, error) {
+	now := s.now().UTC()
+	if m.PartsSent+1 < len(m.Parts) {
+		return s.box.Change(m, func(m *state.Message) error {
+			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
+			m.Name = cmp.Or(m.Name, r.Name)
+			if m.ThreadKey == "" {
+				m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began
+			}
+			return nil
+		})
+	}
+	if err := s.tellRecord(m, way, r); err != nil {
+		return m, err
+	}
+	final := func(m *state.Message) error {
+		if m.Final() {
+			return state.ErrUnchanged
+		}
+		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
+		m.Name = cmp.Or(m.Name, r.Name)
+		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
+		return nil
+	}
+	if err := s.others(m, final); err != nil {
+		return m, err
+	}
+	return s.box.Change(m, final)
+}
+
+// others changes the messages that go with a digest.
+func (s *sender) others(m *state.Message, change func(*state.Message) error) error {
+	for _, name := range m.With {
+		other := &state.Message{}
+		other.Path = filepath.Join(s.box.Dir, name+".json")
+		if _, err := s.box.Change(other, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellRecord writes where a message is into the question, or the session, that it is of.
+func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
+	switch {
+	case way == nil:
+		return nil
+	case m.Kind == state.MessageQuestion:
+		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
+			q.MessageSent, q.MessageName, q.ThreadName = true, r.Name, r.ThreadName
+			q.Chat, q.Space, q.PostError = way.hook.Chat(), way.hook.Space, ""
+			if !r.At.IsZero() && q.PostedAt == nil {
+				at := r.At.UTC()
+				q.PostedAt = &at
+			}
+			return nil
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // its project was removed
+		}
+	case m.Kind == state.MessageReport && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "":
+		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
+			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
+				return state.ErrUnchanged
+			}
+			one.ThreadName, one.Chat = r.ThreadName, way.hook.Chat()
+			return nil
+		})
+	}
+	return err
+}
 
 // notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
 func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool) step {
