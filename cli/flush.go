@@ -54,10 +54,8 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
-	if held {
-		if err := f.release(); err != nil {
-			return fmt.Errorf("held messages: %w", err)
-		}
+	if err := f.retry(held); err != nil {
+		return fmt.Errorf("waiting messages: %w", err)
 	}
 	log := state.NewLog(f.env, "flush")
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
@@ -70,7 +68,10 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	due, later, until := f.waiting()
+	due, later, others, until := f.waiting()
+	if others > 0 {
+		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
+	}
 	aside := f.box.Aside()
 	switch {
 	case len(due) > 0:
@@ -86,12 +87,13 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	return nil
 }
 
-// waiting are the messages that are due, and how many are held back until when.
-func (f flush) waiting() (due []*state.Message, later int, until time.Time) {
+// waiting are the messages that are due, how many are held back until when, and how many the poller of another environment sends.
+func (f flush) waiting() (due []*state.Message, later, others int, until time.Time) {
 	all, _ := f.box.Waiting()
 	for _, m := range all {
 		switch {
-		case m.Env != "" && m.Env != state.Environment(f.env): // another environment's poller sends it
+		case m.Env != "" && m.Env != state.Environment(f.env):
+			others++
 		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
 			due = append(due, m)
 		default:
@@ -100,12 +102,12 @@ func (f flush) waiting() (due []*state.Message, later int, until time.Time) {
 			}
 		}
 	}
-	return due, later, until
+	return due, later, others, until
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
 func (f flush) owes() bool {
-	if due, _, _ := f.waiting(); len(due) > 0 {
+	if due, _, _, _ := f.waiting(); len(due) > 0 {
 		return true
 	}
 	opens, _ := state.Opens(f.env)
@@ -124,13 +126,31 @@ func (f flush) owes() bool {
 	return false
 }
 
-// release makes what is held back due.
-func (f flush) release() error {
+// retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
+func (f flush) retry(held bool) error {
+	now := time.Now().UTC()
 	all, _ := f.box.Waiting()
 	for _, m := range all {
+		if m.Tries == 0 && !held {
+			continue
+		}
 		if _, err := f.box.Change(m, func(m *state.Message) error {
-			m.NotBefore, m.Urgent = time.Now().UTC(), true // the quiet hours are not asked again
+			m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
 			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	spaces, _ := state.SpacesIn(state.UserState(f.env)).All()
+	for _, one := range spaces {
+		if len(one.Paused) == 0 {
+			continue
+		}
+		if _, err := state.SpacesIn(state.UserState(f.env)).Change(one.Chat, func(one *state.Space) {
+			for webhook, pause := range one.Paused {
+				pause.NotBefore = now
+				one.Paused[webhook] = pause
+			}
 		}); err != nil {
 			return err
 		}

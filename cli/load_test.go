@@ -74,31 +74,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadWithoutIDs is the same with a Chat that knows nothing of message ids: what may have arrived is looked for.
-func TestLoadWithoutIDs(t *testing.T) {
-	m := newMachine(t, 6000)
-	m.forgetIDs = true
-	m.stumble = func(r *rand.Rand) fault {
-		return []fault{none, none, none, storedThenTooMany, storedThenBroken, broken}[r.IntN(6)]
-	}
-	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			for n := range 10 {
-				m.send(fmt.Sprintf("w%d", w), fmt.Sprintf("w%d m%d", w, n))
-			}
-		})
-	}
-	wg.Wait()
-	m.flush()
-	var counts arrivals
-	counts.read(m.space)
-	t.Logf("%d arrived, %d twice, %d out of order; %d stored and answered with an error", len(counts.times), counts.twice, counts.disorder, m.hidden.Load())
-	if len(counts.times) != 40 || counts.twice > 0 || counts.disorder > 0 || m.hidden.Load() == 0 {
-		t.Errorf("%d arrived, want 40", len(counts.times))
-	}
-}
-
 // arrivals is what the space holds, counted.
 type arrivals struct {
 	times           map[string]int
@@ -141,7 +116,6 @@ type machine struct {
 	env          []string
 	space        *space.Space
 	stumble      func(*rand.Rand) fault
-	forgetIDs    bool
 	hold         chan struct{} // nil, or what posts wait for: Chat hangs
 	perMinute    int
 
@@ -199,12 +173,6 @@ func newMachine(t testing.TB, perMinute int) *machine {
 }
 
 func (m *machine) serve(w http.ResponseWriter, r *http.Request) {
-	if m.forgetIDs {
-		q := r.URL.Query()
-		q.Del("messageId")
-		q.Del("requestId")
-		r.URL.RawQuery = q.Encode()
-	}
 	if r.Method != http.MethodPost {
 		m.space.Handler().ServeHTTP(w, r)
 		return

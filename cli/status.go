@@ -233,11 +233,11 @@ var delivers = map[string]string{
 
 func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
 	row := statusRow{key: "question", item: true, cells: []string{
-		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), state.OneLine(q.ProjectDir),
-		string(q.Mode), delivers[q.Waiter],
+		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), string(q.Mode),
+		delivers[q.Waiter], state.OneLine(q.ProjectDir),
 	}}
 	if q.Status == state.Answered {
-		row.cells[5] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "a person")) + ", on its way to Claude"
+		row.cells[4] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "a person")) + ", on its way to Claude"
 	} else if q.Waiter == poller.TerminalOnly {
 		row.how = warn
 	}

@@ -130,7 +130,7 @@ func TestStatusOnATerminal(t *testing.T) {
 	}
 	screen := r.text(terminal{width: 60, height: 20}, "log")
 	for _, want := range []string{
-		"  ask-user-1a2b3c4d  3m old     orch           native  hook…\n", "  ask-s-1a2b3c4d     2h05m old  a-longer-name  deny    nobo…\n",
+		"  ask-user-1a2b3c4d  3m old     orch           native  a pr…\n", "  ask-s-1a2b3c4d     2h05m old  a-longer-name  deny    nobo…\n",
 		"      \"日本語の質問????", "\n      https://chat.google.com/room/" + strings.Repeat("A", 60) + "/T\n", "      not posted: refused\n", "      hint: do x\n",
 	} {
 		if !strings.Contains(screen, want) {
@@ -148,7 +148,7 @@ func TestStatusOnATerminal(t *testing.T) {
 	if coloured := r.text(terminal{width: 200, colour: true}, "log"); !strings.Contains(coloured, "\x1b[1mquestions:\x1b[0m 2 open\n") || !strings.Contains(coloured, "\x1b[33m  ask-s-1a2b3c4d") || !strings.Contains(coloured, "\x1b[31m  2026-") {
 		t.Errorf("no colour:\n%q", coloured)
 	}
-	if plain := r.text(terminal{}, "log"); !strings.Contains(plain, "\nquestion: ask-s-1a2b3c4d, 2h05m old, a-longer-name, deny, nobody waits, \"Which?\", not posted: refused\n") {
+	if plain := r.text(terminal{}, "log"); !strings.Contains(plain, "\nquestion: ask-s-1a2b3c4d, 2h05m old, a-longer-name, deny, nobody waits, /p, \"Which?\", not posted: refused\n") {
 		t.Errorf("piped:\n%s", plain)
 	}
 	for height := 2; height < 20; height++ {
@@ -302,7 +302,7 @@ func TestStatusWatchOnATerminal(t *testing.T) {
 	}
 	tmux("send-keys", "-l", "clear; NO_COLOR=1 "+program+" status")
 	tmux("send-keys", "Enter")
-	until("the plain screen", func(s string) bool { return strings.Contains(s, "daemon:") })
+	until("the plain screen", func(s string) bool { return strings.Contains(s, "poller:") })
 	if coloured := tmux("capture-pane", "-p", "-e"); strings.Contains(coloured, "\x1b[3") {
 		t.Errorf("colour in spite of NO_COLOR: %q", coloured)
 	}
