@@ -30,10 +30,10 @@ const (
 	// that is chatted in for hours must not fill the disk.
 	mostReplies, mostNames = 200, 5000
 
-	firstBackup = 30 * time.Second
-	mostBackup  = 5 * time.Minute
-	refusedPause   = time.Minute
-	authTries   = 5 // then degraded, and said so
+	firstBackup  = 30 * time.Second
+	mostBackup   = 5 * time.Minute
+	refusedPause = time.Minute
+	authTries    = 5 // then degraded, and said so
 )
 
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
@@ -522,7 +522,7 @@ func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
 		case n.beginsIn(one):
 			begun = cmp.Or(begun, one)
 		case one.Mode == state.Thread:
-			if one.Status == state.Pending && m.CreateTime.After(*one.PostedAt) {
+			if one.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*one.PostedAt) {
 				return one, false
 			}
 		case one.Answerable():
