@@ -340,7 +340,7 @@ func (p *Poller) summarise(ctx context.Context) {
 // sweep removes what is old: with the first step, and once an hour.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery || p.Once {
+	if now.Sub(p.swept).Abs() < sweepEvery || p.Once || p.Until != nil {
 		return
 	}
 	p.swept = now

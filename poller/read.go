@@ -139,6 +139,7 @@ func (p *Poller) follow(ctx context.Context) {
 			rctx, stop := context.WithCancel(ctx)
 			r.stop = stop
 			go func() {
+				defer p.wake()
 				defer close(r.done)
 				p.safely("read", func() { r.follow(rctx) })
 			}()
