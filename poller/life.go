@@ -171,7 +171,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	return next
 }
 
-// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one look at its process.
+// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one check of its process.
 func (p *Poller) claudeGone(q *state.Question) bool {
 	if q.ClaudePID <= 1 {
 		return false

@@ -288,7 +288,8 @@ func (r *reader) from(v view) source {
 // cycle is the time from one list to the next.
 func (r *reader) cycle(v view) time.Duration {
 	from := r.from(v)
-	return cycle(min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs()), r.config(from.projectDir, from.trusted).PollInterval)
+	since := min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs())
+	return cycle(since, r.config(from.projectDir, from.trusted).PollInterval)
 }
 
 // cycle is quick just after asking and after a person's message, whichever is less ago.
