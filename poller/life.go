@@ -171,7 +171,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	return next
 }
 
-// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one look at its process.
+// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one check of its process.
 func (p *Poller) claudeGone(q *state.Question) bool {
 	if q.ClaudePID <= 1 {
 		return false
@@ -340,7 +340,7 @@ func (p *Poller) summarise(ctx context.Context) {
 // sweep removes what is old: with the first step, and once an hour.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery || p.Once {
+	if now.Sub(p.swept).Abs() < sweepEvery || p.Once || p.Until != nil {
 		return
 	}
 	p.swept = now

@@ -125,6 +125,10 @@ func Run(ctx context.Context, o Options) error {
 	for {
 		why := p.serve(ctx)
 		state.EndBeat(p.Env)
+		if p.Daemon && why == replaced {
+			p.release()
+			return errors.New("the program on disk changed") // the service manager starts it
+		}
 		work := why == replaced && p.Self != "" && p.atWork()
 		if work {
 			return p.Lock.Pass(p.Self)
@@ -291,7 +295,9 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	case <-t.C:
 	case <-p.changed:
 	case <-p.watch.changed:
-		sleep(ctx, burstPause)
+		if p.Until == nil {
+			sleep(ctx, burstPause)
+		}
 	case <-p.Hangup:
 		p.ways.renew()
 		p.resetReaders()

@@ -139,6 +139,7 @@ func (p *Poller) follow(ctx context.Context) {
 			rctx, stop := context.WithCancel(ctx)
 			r.stop = stop
 			go func() {
+				defer p.wake()
 				defer close(r.done)
 				p.safely("read", func() { r.follow(rctx) })
 			}()
@@ -287,7 +288,8 @@ func (r *reader) from(v view) source {
 // cycle is the time from one list to the next.
 func (r *reader) cycle(v view) time.Duration {
 	from := r.from(v)
-	return cycle(min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs()), r.config(from.projectDir, from.trusted).PollInterval)
+	since := min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs())
+	return cycle(since, r.config(from.projectDir, from.trusted).PollInterval)
 }
 
 // cycle is quick just after asking and after a person's message, whichever is less ago.
@@ -522,7 +524,7 @@ func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
 		case n.beginsIn(one):
 			begun = cmp.Or(begun, one)
 		case one.Mode == state.Thread:
-			if one.Status == state.Pending && m.CreateTime.After(*one.PostedAt) {
+			if one.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*one.PostedAt) {
 				return one, false
 			}
 		case one.Answerable():

@@ -1,0 +1,375 @@
+package poller
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+func TestAllowedFailsClosed(t *testing.T) {
+	for _, c := range []struct {
+		users  []string
+		sender state.Reply
+		want   bool
+	}{
+		{nil, state.Reply{Sender: "users/1"}, false},
+		{[]string{""}, state.Reply{}, false},
+		{[]string{"users/1"}, state.Reply{Sender: "users/1"}, true},
+		{[]string{"users/1"}, state.Reply{Sender: "users/11"}, false},
+		{[]string{"1"}, state.Reply{Sender: "1"}, false},
+		{[]string{"*", "users/*", "all", "users/"}, state.Reply{Sender: "users/1"}, false},
+		{[]string{"Ann@Example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
+		{[]string{"users/ann@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "ann@example.com"}, true},
+		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1", DisplayName: "ann@example.com"}, false},
+		{[]string{"ann@example.com"}, state.Reply{Sender: "users/1"}, false},
+		{[]string{"users/"}, state.Reply{Sender: "users/"}, false},
+		{[]string{"users/@"}, state.Reply{Sender: "users/@", SenderEmail: "@"}, false},
+		{[]string{"@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "@example.com"}, false},
+		{[]string{"kim@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u212Aim@example.com"}, false},
+		{[]string{"sam@example.com"}, state.Reply{Sender: "users/1", SenderEmail: "\u017Fam@example.com"}, false},
+		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
+		{nil, state.Reply{Sender: state.Local}, true},
+	} {
+		if got := allowed(&state.Config{AllowedUsers: c.users}, &c.sender); got != c.want {
+			t.Errorf("%q, %+v: %v", c.users, c.sender, got)
+		}
+	}
+}
+
+// Each reply gets its verdict once, in the order in which they were written, and what the thread is owed is in the same write.
+func TestJudgeOnce(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	reply := func(name, sender, text string, after time.Duration) state.Reply {
+		return state.Reply{MessageName: name, Sender: sender, Text: text, CreateTime: q.AskedAt.Add(after)}
+	}
+	d.change(q, func(q *state.Question) {
+		q.Replies = []state.Reply{ // as they came in, not as they were written
+			reply("m5", "users/1", "One", 6*time.Second), reply("m4", "users/1", "2", 5*time.Second), reply("m3", "users/1", " ", 3*time.Second),
+			reply("m2", "users/2", "1", 2*time.Second), reply("m2b", "users/2", "1", 3*time.Second), reply("m7", "users/2", "", 0),
+			reply("m0", "users/1", "1", -time.Minute), reply("m3b", "users/1", "7", 4*time.Second),
+		}
+	})
+	p := d.poller()
+	p.scan()
+	s := p.inOrder()[0]
+	for range 2 { // judging again changes nothing
+		p.judgeUnread(s)
+		after := d.load(q)
+		want := map[string]state.Verdict{
+			"m7": state.Ignored, "m0": state.Ignored, "m2": state.Refused, "m2b": state.Refused, "m3": state.Ignored, "m3b": state.AskedBack,
+			"m4": state.Used, "m5": state.Late,
+		}
+		for name, v := range want {
+			if got := after.Reply(name).Verdict; got != v {
+				t.Errorf("%s: %q, want %q", name, got, v)
+			}
+		}
+		if after.Status != state.Answered || after.Answers["Which?"] != "Two" || after.AnsweredMessage != "m4" {
+			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
+		}
+		owed := []state.Owed{
+			{About: state.NoteRefused, Reply: "m2"}, {About: state.NoteNoText, Reply: "m3"}, {About: state.NoteNoOption, Reply: "m3b"},
+			{About: state.NoteLate, Reply: "m5"}, {About: state.NoteLater, Reply: "m4"},
+		}
+		if !slices.Equal(after.Owes, owed) {
+			t.Errorf("owes %+v", after.Owes)
+		}
+	}
+}
+
+func TestJudgeSeveralQuestions(t *testing.T) {
+	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
+	q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
+		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
+	}}
+	say := func(name, text string) *state.Reply {
+		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreateTime: noon})
+		r := &q.Replies[len(q.Replies)-1]
+		judge(cfg, q, r, noon)
+		return r
+	}
+	if r := say("m1", "Q1: 2"); r.Verdict != state.Kept || q.Partial[0].Value() != "y" || q.Owes[0] != (state.Owed{About: state.NoteKept, Reply: "m1"}) {
+		t.Errorf("%+v, owes %+v", r, q.Owes)
+	}
+	if r := say("m2", "Q2: 1"); r.Verdict != state.Used || q.Answers["A?"] != "y" || q.Answers["B?"] != "z" || *q.ResponseType != "multi_question" {
+		t.Errorf("%+v, %v", r, q.Answers)
+	}
+}
+
+// What was typed with gchat-hooks answer is answered there, and not in the thread.
+func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
+	for text, want := range map[string]state.Verdict{"9": state.AskedBack, "1": state.Used} {
+		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
+		r := &state.Reply{MessageName: shellReply + "1", Sender: state.Local, Text: text, CreateTime: noon}
+		if judge(&state.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
+			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.Owes)
+		}
+		if judge(&state.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
+			t.Errorf("again: %s, owes %+v", r.Verdict, q.Owes)
+		}
+	}
+}
+
+// Who can deliver an answer decides whether a reply is judged, waits for a hook, or is told that only the terminal answers.
+func TestAReplyWithoutAHookThatWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		age    time.Duration
+		pane   string
+		waiter bool
+		want   state.Verdict
+	}{
+		"a hook waits":                   {0, "", true, state.Used},
+		"a hook may come":                {10 * time.Second, "", false, state.Unread},
+		"none came":                      {20 * time.Second, "", false, state.Unwaited},
+		"a hook may come, tmux":          {time.Second, "%0", false, state.Unread},
+		"none came, the poller types":    {10 * time.Second, "%0", false, state.Used},
+		"a hook waits, though in a tmux": {time.Minute, "%0", true, state.Used},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.ask(func(q *state.Question) {
+				d.posted(q)
+				q.Mode, q.TmuxPane, q.TmuxSocket = state.Native, c.pane, "/nowhere"
+			})
+			d.change(q, func(q *state.Question) {
+				q.AskedAt = time.Now().Add(-c.age)
+				q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+			})
+			if c.waiter {
+				l, err := state.LockWaiter(d.env, q.Path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Unlock()
+			}
+			p := d.poller()
+			p.scan()
+			p.judgeUnread(p.inOrder()[0])
+			is := d.load(q)
+			if got := is.Replies[0].Verdict; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if told := len(is.Owes) == 1 && is.Owes[0].About == state.NoteUnwaited; told != (c.want == state.Unwaited) {
+				t.Errorf("owes %+v", is.Owes)
+			}
+		})
+	}
+}
+
+// A hook that was killed with the answer in its hands: the thread hears that only the terminal can answer.
+func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Native })
+	l, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.change(q, func(q *state.Question) {
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: "2", CreateTime: time.Now()}}
+	})
+	p := d.poller()
+	p.round(t.Context())
+	if is := d.load(q); is.Status != state.Answered || len(is.Owes) != 0 {
+		t.Fatalf("%s, owes %+v", is.Status, is.Owes)
+	}
+	l.Unlock()
+	p.round(t.Context())
+	p.round(t.Context())
+	if is := d.load(q); is.Status != state.Answered || is.Replies[0].Verdict != state.Unwaited || !slices.Equal(d.notes(q), []string{state.NoteUnwaited}) {
+		t.Errorf("%s, %+v, notes %q", is.Status, is.Replies, d.notes(q))
+	}
+}
+
+// The file that says who may answer is being edited: of the login's person it is known that they may, the others' replies
+// wait for it.
+func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
+	d := newDesk(t)
+	delete(d.vars, "GCHAT_ALLOWED_USERS")
+	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), state.LoginFile(d.env)
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(login, `{"type":"authorized_user","client_id":"x","client_secret":"y","refresh_token":"z","token_uri":"https://127.0.0.1:1/",
+		"scopes":[],"made_by":"gchat-hooks login","logged_in_at":"2026-11-22T00:00:00Z","user":"users/1"}`)
+	write(config, `{"allowed_users":["users/2"],`)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	d.change(q, func(q *state.Question) {
+		for _, who := range []string{"users/3", "users/1"} {
+			q.Replies = append(q.Replies, state.Reply{MessageName: who, Sender: who, Text: "2", CreateTime: time.Now()})
+		}
+	})
+	p := d.poller()
+	p.scan()
+	verdicts := func(want ...state.Verdict) {
+		t.Helper()
+		p.judgeUnread(p.inOrder()[0])
+		for i, r := range d.load(q).Replies {
+			if r.Verdict != want[i] {
+				t.Errorf("%s: %q, want %q", r.Sender, r.Verdict, want[i])
+			}
+		}
+	}
+	verdicts(state.Unread, state.Used)
+	before, err := os.Stat(q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts(state.Unread, state.Used)
+	if after, err := os.Stat(q.Path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file is rewritten though nothing is new: %v", err)
+	}
+	write(config, `{"allowed_users":["users/2"]}`)
+	verdicts(state.Refused, state.Used)
+}
+
+// A program that polls the space itself writes its answer into the question's file: the person said it once.
+func TestAnAnswerOfAnotherProgramIsNotTakenTwice(t *testing.T) {
+	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
+	q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}, Replies: []state.Reply{
+		{MessageName: "local/1", Sender: state.Local, Text: "2", CreateTime: noon}, {MessageName: "m", Sender: "users/1", Text: "2", CreateTime: noon.Add(time.Microsecond)},
+	}}
+	for i := range q.Replies {
+		judge(cfg, q, &q.Replies[i], noon)
+	}
+	if q.Answers["A?"] != "y" || q.Replies[0].Verdict != state.Used || q.Replies[1].Verdict != state.Ignored || len(q.Owes) != 0 {
+		t.Errorf("%+v, owes %+v", q.Replies, q.Owes)
+	}
+}
+
+// A file says nothing of which question it answers, so it answers none that it cannot have been meant for.
+func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
+	main := func(q *state.Question) { q.SessionName = "main" }
+	for name, c := range map[string]struct {
+		file    string
+		written time.Duration // after the question was asked
+		other   func(*state.Question)
+		want    bool
+	}{
+		"by the session's id":             {"s-1", time.Minute, nil, true},
+		"by its name":                     {"main", time.Minute, nil, true},
+		"just before":                     {"main", -time.Second, nil, true},
+		"to an earlier question":          {"s-1", -10 * time.Second, nil, false},
+		"two of that name ask":            {"main", time.Minute, main, false},
+		"two of that name ask, by id":     {"s-1", time.Minute, main, true},
+		"one session asks twice":          {"main", time.Minute, func(q *state.Question) { q.SessionName, q.SessionID = "main", "s-1" }, true},
+		"another name asks":               {"main", time.Minute, func(q *state.Question) { q.SessionName = "side" }, true},
+		"the other's Claude Code is gone": {"main", time.Minute, func(q *state.Question) { q.SessionName, q.ClaudePID = "main", 1<<30 }, true},
+		"the other has its answer": {"main", time.Minute, func(q *state.Question) {
+			q.SessionName, q.Status, q.Answers = "main", state.Answered, map[string]string{"Which?": "Two"}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.ask(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-time.Hour) })
+			if c.other != nil {
+				d.ask(c.other)
+			}
+			path := filepath.Join(byHandFolder(q), c.file+".txt")
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("2\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			at := q.AskedAt.Add(c.written)
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
+			p := d.poller()
+			p.scan()
+			for range 3 {
+				p.takeByHand(p.inOrder()[0])
+			}
+			if got := len(d.load(q).Replies) == 1; got != c.want {
+				t.Errorf("taken: %v, want %v", got, c.want)
+			}
+			if _, err := os.Stat(path); os.IsNotExist(err) != c.want {
+				t.Errorf("the file: %v", err)
+			}
+			if n := len(d.lines("reply by hand left where it is")); (n == 1) == c.want || n > 1 {
+				t.Errorf("the log says %d times that it is left", n)
+			}
+		})
+	}
+}
+
+// A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
+func TestReplyByHandIsAPlainFile(t *testing.T) {
+	for name, plant := range map[string]func(folder, theirs string) error{
+		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
+		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
+		"taken, a link": func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, ".QUESTION.taken")) },
+		"linked folder": func(folder, theirs string) error { os.Remove(folder); return os.Symlink(filepath.Dir(theirs), folder) },
+		"too large": func(folder, _ string) error {
+			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxByHand+1), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.ask(func(q *state.Question) { q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour) })
+			theirs := filepath.Join(t.TempDir(), "main.txt")
+			folder := byHandFolder(q)
+			if err := os.WriteFile(theirs, []byte("2\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(folder, theirs); err != nil {
+				t.Fatal(err)
+			}
+			taken := filepath.Join(folder, ".QUESTION.taken")
+			_ = os.Rename(taken, strings.Replace(taken, "QUESTION", filepath.Base(q.Path), 1))
+			at := time.Now().Add(-time.Minute)
+			_ = os.Chtimes(theirs, at, at)
+			p := d.poller()
+			p.scan()
+			p.takeByHand(p.inOrder()[0])
+			if n := len(d.load(q).Replies); n != 0 {
+				t.Errorf("%d replies", n)
+			}
+			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
+				t.Errorf("the person's file holds %q", b)
+			}
+		})
+	}
+}
+
+// FuzzJudge: whatever a reply says, judging it ends with a verdict, and an answer for each question or none.
+func FuzzJudge(f *testing.F) {
+	f.Add("1")
+	f.Add("Q2: 1; other: x\n")
+	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
+	f.Fuzz(func(t *testing.T, text string) {
+		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
+			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
+		}}
+		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreateTime: noon}}
+		judge(cfg, q, &q.Replies[0], noon)
+		if q.Replies[0].Verdict == state.Unread {
+			t.Error("no verdict")
+		}
+		if q.Status == state.Answered && (len(q.Answers) != 2 || q.Answers["A?"] == "" || q.Answers["B?"] == "") {
+			t.Errorf("answered with %v", q.Answers)
+		}
+		for _, owed := range q.Owes {
+			if gchat.NoteText(q, owed) == "" {
+				t.Errorf("the thread is told nothing of %+v", owed)
+			}
+		}
+	})
+}

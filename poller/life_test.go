@@ -1,0 +1,354 @@
+package poller
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+func TestWhatIsOverIsClosed(t *testing.T) {
+	ago := func(d time.Duration) *time.Time { at := time.Now().Add(-d); return &at }
+	printed := func(d time.Duration) func(*state.Question) {
+		return func(q *state.Question) {
+			q.Status, q.Answers, q.Printed, q.PrintedAt = state.Answered, map[string]string{"Which?": "Two"}, true, ago(d)
+		}
+	}
+	for name, c := range map[string]struct {
+		as     func(*state.Question)
+		status state.Status
+		by     string
+		owed   string
+	}{
+		"young":                        {nil, state.Pending, "", ""},
+		"a day old":                    {func(q *state.Question) { q.AskedAt = *ago(25 * time.Hour) }, state.Expired, "age", state.NoteClosed},
+		"Claude Code has ended":        {func(q *state.Question) { q.ClaudePID = 1 << 30 }, state.Cancelled, "claude_gone", state.NoteClosed},
+		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.Deny, 1<<30 }, state.Pending, "", ""},
+		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) }, state.Pending, "", ""},
+		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(-time.Minute) }, state.Pending, "", ""},
+		"its time up, space unread":    {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(time.Minute) }, state.Pending, "", ""},
+		"up for long, and unread":      {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(time.Hour) }, state.TimedOut, "timeout", state.NoteClosed},
+		"its time up, never posted":    {func(q *state.Question) { q.Mode, q.TimesOutAt, q.MessageSent = state.Deny, ago(time.Minute), false }, state.TimedOut, "timeout", state.NoteClosed},
+		"printed just now":             {printed(time.Second), state.Answered, "", ""},
+		"printed, and not seen":        {printed(time.Minute), state.Answered, "", state.NoteSent},
+		"a wait whose process is gone": {func(q *state.Question) { q.Mode, q.AskedAt = state.Thread, *ago(time.Minute) }, state.Cancelled, "signal", state.NoteClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.ask(func(q *state.Question) {
+				d.posted(q)
+				if q.Mode = state.Native; c.as != nil {
+					c.as(q)
+				}
+			})
+			p := d.poller()
+			p.scan()
+			s := p.inOrder()[0]
+			for range 2 {
+				p.closeOver(s, true)
+			}
+			is := d.load(q)
+			owed := ""
+			for _, one := range is.Owes {
+				owed += one.About
+			}
+			if is.Status != c.status || is.ResolvedBy != c.by || owed != c.owed {
+				t.Errorf("%s by %q, owes %q; want %s by %q, %q", is.Status, is.ResolvedBy, owed, c.status, c.by, c.owed)
+			}
+			p.putOwed(s)
+			if is = d.load(q); len(is.Owes) != 0 && is.Mode == state.Thread {
+				t.Errorf("a wait owes %+v", is.Owes)
+			}
+		})
+	}
+}
+
+// The space is read once more when the time for a reply is up: it may have come while no poller ran.
+func TestAReplyInTimeCountsAlsoWhenItIsReadLate(t *testing.T) {
+	d := newDesk(t)
+	late := func(q *state.Question) {
+		d.posted(q)
+		up := time.Now().Add(-time.Second)
+		q.Mode, q.TimesOutAt, q.TimeoutPolicy = state.Deny, &up, state.Recommended
+	}
+	replied, silent := d.ask(late), d.ask(late)
+	m := d.thread(replied)
+	d.run(Options{})
+	if is := d.await(replied, "answered", func(q *state.Question) bool { return q.Status != state.Pending }); is.AnsweredMessage != m.Name {
+		t.Errorf("%s by %s", is.Status, is.ResolvedBy)
+	}
+	if is := d.await(silent, "timed out", func(q *state.Question) bool { return q.Status != state.Pending }); is.ResolvedBy != "policy" || is.Answers["Which?"] != "One" {
+		t.Errorf("%s by %s: %v", is.Status, is.ResolvedBy, is.Answers)
+	}
+}
+
+func TestTheTimeoutPolicyChooses(t *testing.T) {
+	prompts := []state.Prompt{
+		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y (Recommended)"}}},
+		{Question: "B?", Options: []state.Option{{Label: "z"}, {Label: "w"}}},
+	}
+	for name, c := range map[string]struct {
+		policy state.TimeoutPolicy
+		unread bool
+		want   string
+	}{
+		"recommended":          {state.Recommended, false, "y (Recommended)/w"},
+		"there may be a reply": {state.Recommended, true, "/"},
+		"another policy":       {state.AskTerminal, false, "/"},
+	} {
+		q := &state.Question{Mode: state.Deny, Questions: prompts, TimeoutPolicy: c.policy, Partial: map[int]state.Answer{1: {Labels: []string{"w"}}}}
+		choose(q, c.unread)
+		if got := q.Answers["A?"] + "/" + q.Answers["B?"]; got != c.want || (q.ResolvedBy == "policy") != (c.want != "/") {
+			t.Errorf("%s: %q by %q", name, got, q.ResolvedBy)
+		}
+	}
+}
+
+// A native question is due when its hook waits, or five seconds after it was asked; the other modes at once.
+func TestWhenAQuestionIsPosted(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   state.Mode
+		age    time.Duration
+		waiter bool
+		want   bool
+	}{
+		"native, no hook yet": {state.Native, 0, false, false}, "native, its hook waits": {state.Native, 0, true, true},
+		"native, no hook came": {state.Native, 6 * time.Second, false, true}, "hold": {state.Hold, 0, false, true},
+		"deny": {state.Deny, 0, false, true}, "inject": {state.Inject, 0, false, true}, "a wait": {state.Thread, 0, false, false},
+	} {
+		d := newDesk(t)
+		q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = c.mode, time.Now().Add(-c.age) })
+		if c.waiter {
+			l, err := state.LockWaiter(d.env, q.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Unlock()
+		}
+		p := d.poller()
+		p.scan()
+		s := p.inOrder()[0]
+		if again := p.post(s); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+			t.Errorf("%s: put %v, again %v", name, s.put, again)
+		}
+	}
+}
+
+// The lock of an Open wakes its waiters with every step that they may wait for, and is taken again while there may be another.
+func TestTheLockOfAnOpenQuestion(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Mode = state.Deny })
+	p := d.poller()
+	held := func(want bool, what string) {
+		t.Helper()
+		p.round(t.Context())
+		if got := state.Held(state.OpenFile(d.env, q.Path)); got != want {
+			t.Errorf("%s: held %v", what, got)
+		}
+	}
+	held(true, "pending")
+	d.change(q, func(q *state.Question) {
+		q.Replies = append(q.Replies, state.Reply{MessageName: "m", Sender: "users/9", Text: "1", CreateTime: time.Now()})
+	})
+	held(false, "a reply was judged")
+	for _, s := range p.index {
+		s.retake = time.Time{}
+	}
+	held(true, "and it waits again")
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, "stop", nil); err != nil {
+		t.Fatal(err)
+	}
+	held(false, "closed")
+	held(false, "closed for good")
+}
+
+// What is over stays in the index for a day, small, for the replies that come late; then its file goes.
+func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.Status, q.ResolvedBy = state.Resolved, "chat" })
+	p := d.poller()
+	p.round(t.Context())
+	s := p.inOrder()[0]
+	if !s.settled || s.q.Questions != nil {
+		t.Fatal("it is not settled")
+	}
+	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
+	p.load(s, true)
+	if s.settled || len(s.q.Owes) != 1 {
+		t.Error("a later change is not seen")
+	}
+	p.round(t.Context())
+	if !slices.Equal(d.notes(q), []string{state.NoteClosed}) {
+		t.Errorf("notes %q", d.notes(q))
+	}
+	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour) })
+	p.load(s, true)
+	p.round(t.Context())
+	p.sweep()
+	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file: %v", err)
+	}
+	if all, _ := state.Opens(d.env); len(all) != 0 {
+		t.Errorf("%d in the index", len(all))
+	}
+}
+
+// A record whose file is gone leaves the index, and the processes that wait for it go on.
+func TestARecordThatIsGoneIsForgotten(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(nil)
+	p := d.poller()
+	p.round(t.Context())
+	if err := os.Remove(q.Path); err != nil {
+		t.Fatal(err)
+	}
+	p.round(t.Context())
+	if all, _ := state.Opens(d.env); len(all) != 0 || len(p.index) != 0 {
+		t.Errorf("%d in the index, %d served", len(all), len(p.index))
+	}
+}
+
+// tmux starts a server of the test's own with a session, and returns its socket and the pane.
+func (d *desk) tmux(session string) (socket, pane string) {
+	d.t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+			d.t.Fatal("tmux is missing")
+		}
+		d.t.Skip("needs tmux")
+	}
+	dir, err := os.MkdirTemp("", "t-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "s")
+	d.t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", socket, "kill-server").Run()
+		os.RemoveAll(dir)
+	})
+	out, err := exec.Command("tmux", "-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "sleep", "1000").CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	return socket, strings.TrimSpace(string(out))
+}
+
+// A tmux session that is missing three rounds running is gone; the pane is the index's, whatever the question's file says.
+func TestAbandonedAfterThreeRounds(t *testing.T) {
+	d := newDesk(t)
+	socket, pane := d.tmux("shop")
+	q := d.ask(func(q *state.Question) { d.posted(q); q.TmuxPane, q.TmuxSocket = pane, socket })
+	d.change(q, func(q *state.Question) { q.TmuxPane, q.TmuxSocket = "%99", "/nowhere" }) // a checkout's
+	p := d.poller()
+	round := func() *state.Question {
+		p.round(t.Context())
+		p.working.Wait()
+		return d.load(q)
+	}
+	for range 5 {
+		if is := round(); is.TmuxMissed != 0 || is.Status != state.Pending {
+			t.Fatalf("%s, missed %d", is.Status, is.TmuxMissed)
+		}
+	}
+	_ = exec.Command("tmux", "-S", socket, "kill-server").Run()
+	is := round()
+	for n := 0; n < 10 && is.Status == state.Pending; n++ {
+		is = round()
+	}
+	if is.Status != state.Abandoned || is.TmuxMissed != mostMissed {
+		t.Errorf("%s, missed %d", is.Status, is.TmuxMissed)
+	}
+}
+
+// An answer that cannot be typed yet is tried again, and the thread is told after the third try.
+func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
+	d := newDesk(t)
+	socket, pane := d.tmux("shop")
+	q := d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.TmuxPane, q.TmuxSocket, q.AskedAt = state.Native, pane, socket, time.Now().Add(-time.Minute)
+		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+	})
+	p := d.poller()
+	p.scan()
+	s := p.inOrder()[0]
+	for range triesBeforeTold + 1 {
+		s.try.next = time.Time{}
+		p.startTyping(t.Context(), s)
+		p.working.Wait()
+	}
+	is := d.load(q)
+	if is.Status != state.Answered || is.InjectionAttempted || len(is.Owes) != 1 || is.Owes[0].About != state.NoteNotTyped {
+		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.Owes)
+	}
+	l, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	s.try.next = time.Time{}
+	if p.startTyping(t.Context(), s); s.typing.Load() {
+		t.Error("it is typed beside a hook that waits")
+	}
+}
+
+// A poller that was killed while it typed: no key is sent again, and a person has to look.
+func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Status, q.Answers, q.AnsweredMessage = state.Answered, map[string]string{"Which?": "Two"}, "m"
+		q.Typing = &state.Typing{At: time.Now(), Keys: 1, Last: "2"}
+		q.TmuxPane, q.TmuxSocket = "%0", "/nowhere/s"
+	})
+	p := d.poller()
+	p.scan()
+	s := p.inOrder()[0]
+	p.leaveToPerson(s, s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+	is := d.load(q)
+	if is.Status != state.Answered || !spoiled(is) || is.Typing.Result != "dirty" || len(is.Owes) != 1 {
+		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.Owes)
+	}
+	p.scan()
+	if p.startTyping(t.Context(), s); s.typing.Load() {
+		t.Error("it is typed again")
+	}
+}
+
+// A session's name is that session, also when its question is over: what was meant for it is no answer to another's.
+func TestPickQuestion(t *testing.T) {
+	d := newDesk(t)
+	for _, q := range []state.Question{
+		{QuestionID: "77770000-0000-4000-8000-000000000000", SessionID: "one", SessionName: "1", Status: state.Resolved, ThreadKey: "ask-user-77770000"},
+		{QuestionID: "1abc0000-0000-4000-8000-000000000000", SessionID: "bill", SessionName: "billing", Status: state.Pending, ThreadKey: "ask-user-1abc0000"},
+		{QuestionID: "1fff0000-0000-4000-8000-000000000000", SessionID: "2222", SessionName: "shop", Status: state.Pending, ThreadKey: "ask-2222-1fff0000"},
+		{QuestionID: "1abc5555-0000-4000-8000-000000000000", SessionID: "gone", SessionName: "1fff", Status: state.Cancelled, ThreadKey: "ask-user-1abc5555"},
+	} {
+		d.ask(func(to *state.Question) { q.AskedAt = noon; *to = q })
+	}
+	for by, want := range map[string]string{
+		"1": "one", "1fff": "gone", // a session's name, and the beginning of another's id
+		"billing": "bill", "2222": "2222", "1abc": "bill", "ask-user-1abc": "bill", "ask-user-1abc5555": "gone", "ask-2222": "2222",
+		"1ab": "", "ask-user-1ab": "", "ask-user": "", "ask-user-": "", "ask-222": "", "a": "", "": "",
+	} {
+		q, err := PickQuestion(d.env, by)
+		if want == "" {
+			if not := (*NotOne)(nil); !errors.As(err, &not) {
+				t.Errorf("%q is %v, %v", by, q, err)
+			}
+		} else if err != nil || q.SessionID != want {
+			t.Errorf("%q is %v, %v; want the one of session %s", by, q, err, want)
+		}
+	}
+	if open, _ := OpenQuestions(d.env, time.Now()); len(open) != 2 || open[0].Waiter != TerminalOnly {
+		t.Errorf("open: %+v", open)
+	}
+}
