@@ -39,7 +39,7 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 		p.findPanes(ctx)
 	}
 	if p.watch.in(state.OutboxIn(p.user()).Dir) {
-		p.sender.kick()
+		p.sender.changed()
 	}
 	p.scanSessions()
 	for _, s := range p.inOrder() {
@@ -269,7 +269,7 @@ func (p *Poller) post(s *served) (again time.Time) {
 		return p.now().Add(time.Second)
 	}
 	s.put = true
-	p.sender.kick()
+	p.sender.changed()
 	return time.Time{}
 }
 
@@ -295,7 +295,7 @@ func (p *Poller) putOwed(s *served) {
 	if len(told) == 0 {
 		return
 	}
-	p.sender.kick()
+	p.sender.changed()
 	p.change(s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
@@ -332,7 +332,7 @@ func (p *Poller) summarise(ctx context.Context) {
 				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
 				return
 			}
-			p.sender.kick()
+			p.sender.changed()
 		})
 	}
 }

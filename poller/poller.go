@@ -219,7 +219,7 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	for {
 		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
 			p.resetReaders()
-			p.sender.kick()
+			p.sender.changed()
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
@@ -306,7 +306,7 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 				s.try.next = time.Time{}
 			}
 		}
-		p.sender.kick()
+		p.sender.changed()
 		p.Log.Info().Msg("configuration read again")
 	}
 }
@@ -351,7 +351,7 @@ func (p *Poller) round(ctx context.Context) {
 
 // send sends what can be sent now.
 func (p *Poller) send(ctx context.Context) {
-	p.sender.kick()
+	p.sender.changed()
 	for end := p.now().Add(onceBound); p.now().Before(end); {
 		if idle, _ := p.sender.idle(); idle || !sleep(ctx, 20*time.Millisecond) {
 			return

@@ -323,7 +323,7 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	if state.DaemonPID(state.UserState(d.env)) != os.Getpid() {
 		t.Error("no pid file")
 	}
-	if err := stop(); err != nil || state.PollerRuns(d.env) {
+	if err := stop(); err != nil || pollerRuns(d.env) {
 		t.Errorf("after its end: %v", err)
 	}
 	if state.DaemonPID(state.UserState(d.env)) != 0 {
@@ -386,4 +386,13 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	if len(d.lines("a bug in gchat-hooks")) != 2 {
 		t.Error("the log does not say so")
 	}
+}
+
+// pollerRuns says whether a poller has the environment's lock.
+func pollerRuns(env state.Getenv) bool {
+	lock, err := state.TakePollerLock(env)
+	if err == nil {
+		lock.Unlock()
+	}
+	return errors.Is(err, state.ErrLocked)
 }

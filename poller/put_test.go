@@ -271,7 +271,8 @@ func TestReportRulesHold(t *testing.T) {
 		{Type: state.ProgressUpdate, Kind: "task_done", Text: "later"},
 		{Type: state.Plain, Text: "now"},
 	} {
-		if err := o.putReport(one, r, string(rune('a'+i))); err != nil {
+		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.now().UTC()}
+		if _, err := state.PutReport(o.Env, o.config("", false), m, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -582,7 +582,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return
 	}
 	r.seen[m.Name] = saidBy(m)
-	r.sender.kick()
+	r.sender.changed()
 }
 
 // deliver writes people's messages into the file of the question that they belong to. The poller of that question's

@@ -166,15 +166,6 @@ func StartPoller(env Getenv, self string) error {
 	return lock.Pass(self)
 }
 
-// PollerRuns says whether a poller of this environment runs.
-func PollerRuns(env Getenv) bool {
-	lock, err := TakePollerLock(env)
-	if err == nil {
-		lock.Unlock()
-	}
-	return errors.Is(err, ErrLocked)
-}
-
 // WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
 // it. The caller takes the note away when it has the lock.
 func WantPoller(env Getenv) (done func(), err error) {
@@ -197,7 +188,7 @@ func ReadBeat(env Getenv) (h Heartbeat) {
 	b, err := ReadPlain(pollerFile(env, ".json"), 64<<10)
 	if err == nil {
 		_ = json.Unmarshal(b, &h)
-		h.Lives = Held(pollerFile(env, ".lock"))
+		h.Lives = alive(h.PID)
 	}
 	return h
 }
@@ -211,7 +202,7 @@ type Heartbeat struct {
 	Beat    time.Time `json:"beat"`
 	Open    int       `json:"open"` // questions that it serves
 
-	Lives bool `json:"-"` // a process holds the poller's lock
+	Lives bool `json:"-"` // its process is there. The lock is not tried: for that instant a hook would take us for the poller
 }
 
 // BeatEvery is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.
@@ -237,10 +228,15 @@ func Pollers(env Getenv) (all []Heartbeat) {
 		if err != nil || json.Unmarshal(b, &h) != nil {
 			continue
 		}
-		h.Lives = Held(strings.TrimSuffix(file, ".json") + ".lock")
+		h.Lives = alive(h.PID)
 		all = append(all, h)
 	}
 	return all
+}
+
+func alive(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return pid > 0 && (err == nil || errors.Is(err, syscall.EPERM))
 }
 
 // Silent says whether a living poller shows no sign of going on: it is stopped, or hangs.
