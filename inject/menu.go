@@ -35,7 +35,7 @@ const (
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	d := driver{Menu: m, session: session}
+	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
 	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
 	if err != nil {
@@ -72,6 +72,7 @@ type driver struct {
 	Menu
 	keyboard
 	session string // as it was called
+	hint    string // what to do next
 }
 
 // action is what an action does; an error is one of the command line.
@@ -193,7 +194,7 @@ func (d *driver) seen(err error) error {
 		return err
 	}
 	err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
-	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 }
 
 // refuseHere says why nothing was done, and what is on the screen.
@@ -414,11 +415,7 @@ func usage(format string, args ...any) error {
 
 // refuse says why nothing was done.
 func (d *driver) refuse(format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.snapshotCommand()}
-}
-
-func (d *driver) snapshotCommand() string {
-	return "menu-driver " + state.ShellQuoted(d.session) + " snapshot"
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.hint}
 }
 
 // coded gives errors of tmux and of the process table their exit code.

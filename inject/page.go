@@ -157,7 +157,7 @@ func (g page) changed(s Screen) string {
 			return "another of its questions was changed in the terminal"
 		}
 	}
-	if s.Noting || notesText(s) != "" {
+	if s.Noting || s.Notes != "" {
 		return "its notes were changed in the terminal"
 	}
 	for _, r := range s.Rows {
@@ -166,14 +166,6 @@ func (g page) changed(s Screen) string {
 		}
 	}
 	return ""
-}
-
-// notesText is what the field for notes holds; empty, it shows a placeholder or a key.
-func notesText(s Screen) string {
-	if strings.HasPrefix(s.Notes, "press n") || strings.HasPrefix(s.Notes, "Add notes on this") {
-		return ""
-	}
-	return s.Notes
 }
 
 // asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
