@@ -115,7 +115,7 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	if t.DryRun {
 		would := Outcome{Result: Unchanged, Removed: removed}
 		for _, act := range acts {
-			would.Steps = append(would.Steps, act.words())
+			would.Steps = append(would.Steps, act.reviewed())
 		}
 		return would
 	}

@@ -26,10 +26,7 @@ type Menu struct {
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 }
 
-const (
-	snapshotLines = 180
-	menuPatience  = 10 * time.Second
-)
+const snapshotLines = 180
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
@@ -46,7 +43,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	d.pane = found.ID
-	d.patience = cmp.Or(m.Patience, menuPatience)
+	d.patience = cmp.Or(m.Patience, 10*time.Second)
 	if action == "snapshot" {
 		return d.coded(do(ctx))
 	}
@@ -168,10 +165,10 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
 	was := d.screen
 	s.before = func(now Screen) string {
-		if !sameScreen(now, was) {
-			return "the screen has changed"
+		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
+			return ""
 		}
-		return ""
+		return "the screen has changed"
 	}
 	s.after = func(now Screen) error {
 		if !done(now) {
@@ -331,18 +328,9 @@ func holds(draft, text string) bool {
 	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
 }
 
-// sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
-// that is not known here; that counts when it stays.
+// sendDraft presses Enter on the text in the input box and waits until it has left the box.
 func (d *driver) sendDraft(ctx context.Context) error {
-	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" }); err != nil {
-		return err
-	}
-	return d.seen(d.settled(ctx, func(now Screen) string {
-		if now.Draft != "" {
-			return "the text has not left the box"
-		}
-		return ""
-	}))
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
