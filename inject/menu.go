@@ -26,8 +26,6 @@ type Menu struct {
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 }
 
-const snapshotLines = 180
-
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
@@ -98,8 +96,9 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
 }
 
+// snapshot prints the last 180 lines of the pane.
 func (d *driver) snapshot(ctx context.Context) error {
-	shot, err := d.server.Snapshot(ctx, d.pane, snapshotLines)
+	shot, err := d.server.Snapshot(ctx, d.pane, 180)
 	if err != nil {
 		return err
 	}

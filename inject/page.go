@@ -199,7 +199,7 @@ func notTheDialog(s Screen) string {
 	case Permission:
 		return "another dialog is open"
 	case Review:
-		return "somebody has answered it in the terminal up to the last page"
+		return "a person has answered it in the terminal up to the last page"
 	case Question:
 		return "another question is open"
 	}
