@@ -19,7 +19,7 @@ var arrows = []struct {
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
 	{"cli", []string{"cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
-	{"hooks", []string{"poller", "gchat", "state"}, "a hook speaks Claude Code's protocol and leaves tmux to poller and inject"},
+	{"hooks", []string{"inject", "poller", "gchat", "state"}, "a hook speaks Claude Code's protocol; inject says who asks"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
 	{"hooks/wake", []string{"hooks", "inject", "gchat", "state"}, "it uses inject to read a pane"},
 	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},

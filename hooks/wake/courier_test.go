@@ -431,7 +431,9 @@ func (w *world) end(which func(args, env string) bool) {
 			}
 		}
 	}
-	w.until("what was killed is gone", func() bool { return !slices.ContainsFunc(killed, func(pid int) bool { return inject.Running(pid, "") }) })
+	w.until("what was killed is gone", func() bool {
+		return !slices.ContainsFunc(killed, func(pid int) bool { return inject.Running(pid, "") })
+	})
 }
 
 func atoi(s string) (n int) {
