@@ -139,7 +139,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 			desk := s.sitDown(t)
 			desk("send-keys", "Down")
 			s.WaitScreen("❯ 2.")
-			y.untyped(t, y.target(), "somebody is typing", pick(deploy, 2))
+			y.untyped(t, y.target(), "a person is typing", pick(deploy, 2))
 			desk("send-keys", "C-b")
 			desk("send-keys", "[")
 			s.untilMode("1")

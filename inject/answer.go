@@ -115,7 +115,7 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	if t.DryRun {
 		would := Outcome{Result: Unchanged, Removed: removed}
 		for _, act := range acts {
-			would.Steps = append(would.Steps, act.words())
+			would.Steps = append(would.Steps, act.reviewed())
 		}
 		return would
 	}
@@ -165,7 +165,7 @@ func (a *answering) arrive(ctx context.Context) error {
 		}
 	}
 	if recent(last, cmp.Or(a.Quiet, quiet)) {
-		return mismatch("somebody is typing in that pane")
+		return mismatch("a person is typing in that pane")
 	}
 	a.lastTyped = last
 	if err := a.mayType(ctx); err != nil {
@@ -190,7 +190,7 @@ func recent(at time.Time, ago time.Duration) bool {
 // moment ago reads there and is left alone.
 func (a *answering) unscroll(ctx context.Context, last time.Time) error {
 	if recent(last, cmp.Or(a.Idle, idle)) {
-		return mismatch("the pane is scrolled back and somebody was there a moment ago")
+		return mismatch("the pane is scrolled back and a person was there a moment ago")
 	}
 	return a.server.Unscroll(ctx, a.pane)
 }
@@ -216,7 +216,7 @@ func (a *answering) mayType(ctx context.Context) error {
 	a.server.Front = p.Program
 	last, err := a.server.LastTyped(ctx, p)
 	if err == nil && last.After(a.lastTyped) {
-		return mismatch("somebody is typing in that pane")
+		return mismatch("a person is typing in that pane")
 	}
 	return err
 }

@@ -204,7 +204,7 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
 	}
 	tree := below(p.PID, all)
-	front := front(root, tree)
+	front := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
 	if wantPID != 0 && (all[wantPID].dead || !Running(wantPID, wantStart)) {
 		return 0, fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, wantPID, front)
 	}
@@ -252,18 +252,4 @@ func typedTo(p, root process, all map[int]process) bool {
 		at = above
 	}
 	return false
-}
-
-// front says which program has the keyboard of the pane.
-func front(root process, tree []process) string {
-	var front process
-	for _, p := range tree {
-		if p.terminal == root.terminal && p.hasKeyboard() && (front.pid == 0 || p.pid == p.foreground) {
-			front = p
-		}
-	}
-	if front.pid == 0 {
-		front = root
-	}
-	return fmt.Sprintf("the pane runs %s (pid %d)", filepath.Base(cmp.Or(front.name, "a program")), front.pid)
 }

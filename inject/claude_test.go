@@ -2,7 +2,6 @@ package inject
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,23 +62,23 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			p := w.session("claude", command)
 			pid := w.below(p, "claude")
 			w.below(first, "sleep")
-			until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
+			until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
 			start := StartOf(pid)
 			for _, start := range []string{"", start} {
-				if got, err := p.Claude(pid, start); err != nil || got != pid {
+				if got, err := w.pane(p.ID).Claude(pid, start); err != nil || got != pid {
 					t.Errorf("asked for: %d, %v; want %d", got, err, pid)
 				}
 			}
-			if _, err := p.Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
+			if _, err := w.pane(p.ID).Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
 				t.Errorf("another process of the same number: %v", err)
 			}
-			if _, err := first.Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
+			if _, err := w.pane(first.ID).Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
 				t.Errorf("another pane: %v", err)
 			}
-			if _, err := first.Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
+			if _, err := w.pane(first.ID).Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
 				t.Errorf("no Claude Code by its number: %v", err)
 			}
-			if _, err := first.Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), fmt.Sprintf("the pane runs sleep (pid %d)", first.PID)) {
+			if _, err := w.pane(first.ID).Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "the pane runs sleep") {
 				t.Errorf("another program: %v", err)
 			}
 		})
@@ -110,7 +109,7 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 			}
 			for _, want := range []int{0, pid} {
 				until(t, "it says why", func() bool {
-					got, err := p.Claude(want, "")
+					got, err := w.pane(p.ID).Claude(want, "")
 					return got == 0 && errors.Is(err, ErrNoClaude) && strings.Contains(err.Error(), c.says)
 				})
 			}
@@ -129,17 +128,17 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	p := w.session("claude", "exec bash --norc --noprofile -i")
 	w.tmux("send-keys", "-t", p.ID, "./claude 600", "Enter")
 	pid := w.below(p, "claude")
-	until(t, "it has the keyboard", func() bool { got, _ := p.Claude(0, ""); return got == pid })
+	until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(0, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-z")
 	until(t, "it is stopped", func() bool {
-		_, err := p.Claude(0, "")
-		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("Claude Code is stopped (Ctrl-Z), the pane runs bash (pid %d)", p.PID))
+		_, err := w.pane(p.ID).Claude(0, "")
+		return err != nil && strings.Contains(err.Error(), "Claude Code is stopped (Ctrl-Z), the pane runs bash")
 	})
 	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
-	until(t, "it has the keyboard again", func() bool { got, _ := p.Claude(pid, ""); return got == pid })
+	until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).Claude(pid, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-c")
 	until(t, "it has ended", func() bool {
-		_, err := p.Claude(pid, "")
+		_, err := w.pane(p.ID).Claude(pid, "")
 		return err != nil && strings.Contains(err.Error(), "has ended, the pane runs bash")
 	})
 	until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
@@ -166,8 +165,8 @@ func TestClaudeInATerminalWithin(t *testing.T) {
 			pid := w.below(p, "claude")
 			for _, want := range []int{0, pid} {
 				if c.typed {
-					until(t, "it has the keyboard", func() bool { got, _ := p.Claude(want, ""); return got == pid })
-				} else if got, err := p.Claude(want, ""); err == nil {
+					until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(want, ""); return got == pid })
+				} else if got, err := w.pane(p.ID).Claude(want, ""); err == nil {
 					t.Errorf("keys are said to reach %d", got)
 				}
 			}

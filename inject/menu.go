@@ -26,16 +26,11 @@ type Menu struct {
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 }
 
-const (
-	snapshotLines = 180
-	menuPatience  = 10 * time.Second
-)
-
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
 // Errors have ExitCode: 1 no such session or no tmux, 2 refused, and nothing was pressed that changed anything, 3 pressed,
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
-	d := driver{Menu: m, session: session}
+	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
 	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
 	do, err := d.action(action, args)
 	if err != nil {
@@ -46,7 +41,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	d.pane = found.ID
-	d.patience = cmp.Or(m.Patience, menuPatience)
+	d.patience = cmp.Or(m.Patience, 10*time.Second)
 	if action == "snapshot" {
 		return d.coded(do(ctx))
 	}
@@ -72,6 +67,7 @@ type driver struct {
 	Menu
 	keyboard
 	session string // as it was called
+	hint    string // what to do next
 }
 
 // action is what an action does; an error is one of the command line.
@@ -100,8 +96,9 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
 }
 
+// snapshot prints the last 180 lines of the pane.
 func (d *driver) snapshot(ctx context.Context) error {
-	shot, err := d.server.Snapshot(ctx, d.pane, snapshotLines)
+	shot, err := d.server.Snapshot(ctx, d.pane, 180)
 	if err != nil {
 		return err
 	}
@@ -167,10 +164,10 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
 	was := d.screen
 	s.before = func(now Screen) string {
-		if !sameScreen(now, was) {
-			return "the screen has changed"
+		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
+			return ""
 		}
-		return ""
+		return "the screen has changed"
 	}
 	s.after = func(now Screen) error {
 		if !done(now) {
@@ -193,7 +190,7 @@ func (d *driver) seen(err error) error {
 		return err
 	}
 	err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
-	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.snapshotCommand()}
+	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 }
 
 // refuseHere says why nothing was done, and what is on the screen.
@@ -330,18 +327,9 @@ func holds(draft, text string) bool {
 	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
 }
 
-// sendDraft presses Enter on the text in the input box and waits until it has left the box. A command may have opened a menu
-// that is not known here; that counts when it stays.
+// sendDraft presses Enter on the text in the input box and waits until it has left the box.
 func (d *driver) sendDraft(ctx context.Context) error {
-	if err := d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" }); err != nil {
-		return err
-	}
-	return d.seen(d.settled(ctx, func(now Screen) string {
-		if now.Draft != "" {
-			return "the text has not left the box"
-		}
-		return ""
-	}))
+	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
@@ -414,11 +402,7 @@ func usage(format string, args ...any) error {
 
 // refuse says why nothing was done.
 func (d *driver) refuse(format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.snapshotCommand()}
-}
-
-func (d *driver) snapshotCommand() string {
-	return "menu-driver " + state.ShellQuoted(d.session) + " snapshot"
+	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.hint}
 }
 
 // coded gives errors of tmux and of the process table their exit code.

@@ -34,7 +34,7 @@ func TestOddDialogs(t *testing.T) {
 		"output in the middle of a multi-select": {
 			screenOf([]string{ruleLine, "←  ☐ Colour  ✔ Submit  →", "", "Which colours?", "", "❯ 1. [ ] Red", "$ ls", "  2. [ ] Blue", "  3. [ ] Green", "  4. [ ] Type something", "     Submit"}, below),
 			"unknown: a dialog of Claude Code's that is half drawn"},
-		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\nnotes    \"press n to add notes\"\n❯ 1. option Side\n  2. option Top\n     below  Chat about this\n"},
+		"a preview":                      {preview("1.", "2."), "question preview\nheader   Layout\nquestion \"Which layout?\"\n❯ 1. option Side\n  2. option Top\n     below  Chat about this\n"},
 		"a preview without its first":    {preview("2.", "3."), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a preview that is not straight": {preview("1.", "2.000000000"), "unknown: a dialog of Claude Code's that is half drawn"},
 		"a review whose question has a bullet": {

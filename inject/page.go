@@ -17,32 +17,36 @@ import (
 type act struct {
 	prompt  state.Prompt
 	numbers []int  // of the options that are chosen, as the dialog numbers them, ascending
-	text    string // the person's own words
-	notes   string // a remark beside the choice
+	text    string // what is typed: the person's own words
 }
 
-// plan is what is to be done, page by page. removed says that control characters were taken out of a text.
+// plan is what is to be done, page by page. removed says that control characters were taken out of a text. A remark has no
+// place of its own, and a single choice none beside own words; so they go with the words, and nothing that the person said is
+// lost.
 func plan(choices []Choice) (acts []act, removed bool, err error) {
 	if len(choices) == 0 {
 		return nil, false, errors.New("there is nothing to answer")
 	}
 	for _, c := range choices {
-		a := act{prompt: c.Prompt}
-		var cutText, cutNotes bool
-		a.text, cutText = typeable(c.Answer.Text)
-		a.notes, cutNotes = typeable(c.Answer.Notes)
-		removed = removed || cutText || cutNotes
+		text, cutText := typeable(c.Answer.Text)
+		remark, cutRemark := typeable(c.Answer.Notes)
+		removed = removed || cutText || cutRemark
+		a := act{prompt: c.Prompt, text: text}
 		if err := a.choose(c.Answer.Labels); err != nil {
 			return nil, removed, err
 		}
-		if len(a.numbers) == 0 && a.text == "" {
-			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
-		}
 		preview := slices.ContainsFunc(c.Prompt.Options, func(o state.Option) bool { return o.Preview != "" })
-		if preview && !c.Prompt.MultiSelect && a.text+a.notes != "" {
+		switch {
+		case len(a.numbers) == 0 && text == "":
+			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
+		case c.Prompt.MultiSelect:
+			a.text = dashed(text, remark)
+		case preview && text+remark != "":
 			return nil, removed, errors.New("own words and remarks cannot be typed beside previews: answer in the terminal")
+		case text+remark != "":
+			a.text, a.numbers = dashed(a.reviewed(), remark), nil
 		}
-		acts = append(acts, a.typed())
+		acts = append(acts, a)
 	}
 	return acts, removed, nil
 }
@@ -71,21 +75,6 @@ func (a *act) choose(labels []string) error {
 	slices.Sort(a.numbers)
 	return nil
 }
-
-// typed is the act as it is typed: a remark has no place of its own, and a single choice none beside own words; so they go
-// with the words, and nothing of what the person said is lost.
-func (a act) typed() act {
-	switch {
-	case a.prompt.MultiSelect:
-		a.text, a.notes = dashed(a.text, a.notes), ""
-	case a.text+a.notes != "":
-		a.text, a.notes, a.numbers = a.words(), "", nil
-	}
-	return a
-}
-
-// words are choice, own words and remark in one text.
-func (a act) words() string { return dashed(a.reviewed(), a.notes) }
 
 // reviewed is how the review page shows the answer.
 func (a act) reviewed() string {
@@ -157,7 +146,7 @@ func (g page) changed(s Screen) string {
 			return "another of its questions was changed in the terminal"
 		}
 	}
-	if s.Noting || notesText(s) != "" {
+	if s.Noting || s.Notes != "" {
 		return "its notes were changed in the terminal"
 	}
 	for _, r := range s.Rows {
@@ -166,14 +155,6 @@ func (g page) changed(s Screen) string {
 		}
 	}
 	return ""
-}
-
-// notesText is what the field for notes holds; empty, it shows a placeholder or a key.
-func notesText(s Screen) string {
-	if strings.HasPrefix(s.Notes, "press n") || strings.HasPrefix(s.Notes, "Add notes on this") {
-		return ""
-	}
-	return s.Notes
 }
 
 // asks says, for a person, why the screen is not this question's page; "" when it is. Of a page that is larger than the
@@ -218,7 +199,7 @@ func notTheDialog(s Screen) string {
 	case Permission:
 		return "another dialog is open"
 	case Review:
-		return "somebody has answered it in the terminal up to the last page"
+		return "a person has answered it in the terminal up to the last page"
 	case Question:
 		return "another question is open"
 	}

@@ -13,13 +13,14 @@ func readReview(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[n-2:], 0, false)
-	if !ok || len(rows) != 2 || rows[0].number != 1 || rows[0].lines[0].text != "Submit answers" || rows[1].lines[0].text != "Cancel" {
-		return Screen{}, false
-	}
-	if gap := lines[n-3]; !gap.blank() && !hiddenAbove().MatchString(gap.text) {
+	gap := lines[n-3]
+	if !ok || len(rows) != 2 || rows[0].number != 1 || !gap.blank() && !hiddenAbove().MatchString(gap.text) {
 		return Screen{}, false
 	}
 	s := Screen{Kind: Review, Rows: []Row{rows[0].row(OptionRow, false), rows[1].row(OptionRow, false)}}
+	if s.Rows[0].Label != "Submit answers" || s.Rows[1].Label != "Cancel" {
+		return Screen{}, false
+	}
 	page := lines[:n-3]
 	top := underRule(page)
 	body, titled := s.reviewBody(page[top:])
@@ -153,7 +154,8 @@ func busy(above, below []line) bool {
 var (
 	// permissionQuestions are what Claude Code asks above the rows of its other dialogs, as one text. Where the pane is small
 	// only the question's end may be on the screen.
-	permissionQuestions = pattern(`Do you want to [^?]*\?$|Would you like to proceed\?$|wants to (exit|enter) plan mode$|ready to code\?`)
+	permissionQuestions = pattern(`(Do you want to [^?]*|Would you like to proceed)\?$|` +
+		`wants to (exit|enter) plan mode$|ready to code\?`)
 
 	// permissionHint is how the text below the rows begins: "Esc to cancel · Tab to amend".
 	permissionHint = pattern(`^(Esc to cancel|ctrl[+-]g to edit)( |$)`)

@@ -170,6 +170,9 @@ func boxCorner(l line) int {
 	return Width(before)
 }
 
+// emptyNotes is what the field for notes shows while it is empty.
+var emptyNotes = pattern(`^(press n|Add notes on this)`)
+
 // readNotes checks that the box is closed and reads the field for notes under it.
 func (s *Screen) readNotes(right []line) bool {
 	i := 1
@@ -182,7 +185,9 @@ func (s *Screen) readNotes(right []line) bool {
 		return false
 	}
 	notes, there := strings.CutPrefix(joined(right[i+1:]), "Notes:")
-	s.Notes = strings.TrimSpace(notes)
+	if notes = strings.TrimSpace(notes); !emptyNotes().MatchString(notes) {
+		s.Notes = notes
+	}
 	return there
 }
 

@@ -1,0 +1,65 @@
+package inject
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// An answer to a program that holds up a screen of Claude Code's and does nothing with keys: nothing is pressed where it would
+// go astray, a key without an effect is the last one, and the pane is left as it was.
+func TestAnswersThatCannotBeTyped(t *testing.T) {
+	deploy := state.Prompt{Question: "Which deployment approach should we use?", Options: []state.Option{
+		{Label: "Blue-green deployment"}, {Label: "Rolling deployment"}, {Label: "Canary"}}}
+	second, words := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Text: "neither"}
+	for name, c := range map[string]struct {
+		screen string
+		answer state.Answer
+		before func(world, Pane)
+		keys   string // what arrives
+		why    string
+		gone   bool
+	}{
+		"a digit that gets lost":    {screen: "single", answer: second, keys: "2", why: "no effect"},
+		"the way to the field":      {screen: "single", answer: words, keys: "\x1b[B", why: "no effect"},
+		"a text that gets lost":     {screen: "single-field", answer: words, keys: "n", why: "no effect"},
+		"a person's text":           {screen: "single-typed", answer: second, why: "changed in the terminal"},
+		"no dialog":                 {screen: "idle", answer: second, why: "not open any more", gone: true},
+		"a draft":                   {screen: "draft", answer: second, why: "not open any more", gone: true},
+		"another question":          {screen: "multi", answer: second, why: "another question"},
+		"a permission":              {screen: "permission", answer: second, why: "another dialog"},
+		"a review page":             {screen: "review", answer: second, why: "up to the last page"},
+		"a pane without its input":  {screen: "single", answer: second, before: func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, why: "input"},
+		"another of ours is typing": {screen: "single", answer: second, before: locked, why: "another answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := newWorld(t, "exec sleep 600")
+			p := w.heldUp(c.screen)
+			if c.before != nil {
+				c.before(w, p)
+			}
+			told := 0
+			typist := Typist{UserState: filepath.Join(w.dir, "state"), Patience: 500 * time.Millisecond,
+				Before: func(string, bool) error { told++; return nil }}
+			out := typist.Answer(t.Context(), Target{Server: w.Server, Pane: p.ID}, []Choice{{deploy, c.answer}})
+			if out.Result != Unchanged || !strings.Contains(out.Why, c.why) || out.Gone != c.gone {
+				t.Errorf("%+v; want %q", out, c.why)
+			}
+			if w.got(c.keys); told != out.Keys || (out.Keys > 0) != (c.keys != "") {
+				t.Errorf("%d keys were written down, %d pressed: %q", told, out.Keys, out.Steps)
+			}
+		})
+	}
+}
+
+func locked(w world, p Pane) {
+	lock, err := LockPane(filepath.Join(w.dir, "state"), w.Server, p.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(lock.Unlock)
+}
