@@ -201,7 +201,7 @@ func (s *served) awaited(now time.Time) (waits bool, version string) {
 			judged++
 		}
 	}
-	version = fmt.Sprint(s.q.Status, judged, s.q.AskedAgain, s.q.SessionEnded)
+	version = fmt.Sprint(s.q.Status, judged, s.q.AskedAgain, s.q.SessionEnded, s.q.MessageSent, s.q.PostError)
 	return s.q.Status == state.Pending || s.q.Late(now), version
 }
 
