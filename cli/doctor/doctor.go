@@ -169,7 +169,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	case o.Live:
 		found = append(found, e.roundTrip(ctx)...)
 	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
 	}
 	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {

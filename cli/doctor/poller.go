@@ -27,7 +27,8 @@ func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
 	return h, false
 }
 
-// daemonRuns looks whether the daemon runs where one is needed, whether it polls, and whether it has what it types with.
+// daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
+// type with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.asks(state.Inject) {
 		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"
@@ -36,13 +37,10 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
 	if !runs {
-		switch {
-		case e.asks(state.Inject):
-			r.fail("no daemon runs, but ask_mode is inject")
-		case installed:
+		if installed {
 			r.warn("the daemon's service is installed, and no daemon runs")
 		}
-		r.ok("none runs: hooks do its work, except typing into tmux")
+		r.ok("none runs, and none is needed: hooks start a poller")
 		return
 	}
 	if h.Silent(time.Now()) {
