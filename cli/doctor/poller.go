@@ -56,24 +56,15 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 // their holder.
 func (e *exam) daemonPID(_ context.Context, r *result) {
 	for _, dir := range e.stateFolders() {
-		path := filepath.Join(dir, "gchat-poller.pid")
-		if _, err := os.Stat(path); err != nil || e.pidLives(dir) {
+		pid, path := state.DaemonPID(dir), filepath.Join(dir, state.PIDFile)
+		if h, runs := e.daemonLives(); pid == 0 || runs && h.PID == pid {
 			continue
 		}
-		r.warn("%s names pid %d, and no daemon runs for that folder", path, state.DaemonPID(dir)).fix = func() (string, error) {
-			if e.pidLives(dir) {
-				return "nothing: a daemon runs by now", nil
-			}
+		r.warn("%s names pid %d, and no daemon runs for that folder", path, pid).fix = func() (string, error) {
 			return "removed " + path, os.Remove(path)
 		}
 	}
 	r.ok("no daemon left its pid file behind")
-}
-
-// pidLives says whether the daemon that a state folder names runs.
-func (e *exam) pidLives(dir string) bool {
-	h, runs := e.daemonLives()
-	return runs && h.PID == state.DaemonPID(dir)
 }
 
 // daemonInbox says what keeps replies from being read.

@@ -23,7 +23,6 @@ type RoundTrip struct {
 	Log        *state.Log
 	ProjectDir string        // whose configuration is tried; absolute
 	Wait       time.Duration // for the person's reply; 0 asks for none
-	Patience   time.Duration // for a message to be listed; 0 is 15 seconds
 	Tell       func(string)  // a sentence for the person who is to reply
 }
 
@@ -53,6 +52,9 @@ const (
 
 const over = "This thread can be deleted."
 
+// listedWithin is how long Chat has to list a message that it took.
+const listedWithin = 15 * time.Second
+
 const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
 	"what stands between must not drop messageReplyOption and threadKey"
 
@@ -64,24 +66,16 @@ type trip struct {
 	hook   *gchat.Webhook
 	reader *gchat.Reader
 	from   time.Time // what is listed is younger; the server's clock
-	posts  int
 }
 
 // Run makes the trip, and returns its space and its legs. An error says why nothing could be posted or read: then nothing was.
 func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error) {
 	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: state.LoadConfig(r.Env, r.ProjectDir)}
 	t.Log.HideConfigured(r.Env, t.cfg)
-	t.Patience = cmp.Or(t.Patience, 15*time.Second)
-	url, err := t.cfg.Webhook(ctx)
-	t.Log.Hide(url)
-	if err != nil {
+	if t.hook, err = webhookOf(ctx, t.cfg, t.Log); err != nil {
 		return "", nil, err
 	}
-	if t.hook, err = gchat.ConfiguredWebhook(t.cfg, url); err != nil {
-		return "", nil, err
-	}
-	endpoint := cmp.Or(t.cfg.APIEndpoint, t.hook.LocalEndpoint())
-	if t.reader, err = gchat.NewReader(ctx, endpoint, t.cfg.CredentialsFile); err != nil {
+	if t.reader, err = readerOf(ctx, t.cfg, t.hook); err != nil {
 		return "", nil, err
 	}
 	t.from = time.Now()
@@ -100,16 +94,13 @@ func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error)
 		legs = append(legs, t.in(ctx, question))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + t.end(legs[1]) + over, ThreadName: question.ThreadName})
+		told := over
+		if as := legs[1].ReadAs; as != "" {
+			told = "Read as: " + gchat.Line(gchat.Cut(as, 1000)) + ". " + over
+		}
+		_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
 	return t.hook.Chat(), legs, nil
-}
-
-func (t *trip) end(leg Leg) string {
-	if leg.ReadAs == "" {
-		return ""
-	}
-	return "Read as: " + gchat.Line(gchat.Cut(leg.ReadAs, 1000)) + ". "
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
@@ -133,7 +124,7 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: other},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
-		done, err := t.post(ctx, p)
+		done, err := t.hook.Post(ctx, p)
 		if err != nil {
 			return t.failed(ctx, leg, err), q
 		}
@@ -170,8 +161,8 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
 	for until := time.Now().Add(t.Wait); ; {
 		late := !time.Now().Before(until)
-		listed, err := t.list(ctx)
-		if err != nil {
+		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
+		if err != nil && (late || ctx.Err() != nil) {
 			return t.failed(ctx, leg, err)
 		}
 		for _, m := range listed {
@@ -186,7 +177,7 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				t.Tell(told)
 				if len(leg.Refused) == 1 {
-					_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+					_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
 				}
 				continue
 			}
@@ -222,50 +213,15 @@ func wrong(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// post posts once, under an id of its own: a second try is the same message.
-func (t *trip) post(ctx context.Context, p gchat.Post) (done gchat.Posted, err error) {
-	t.posts++
-	p.MessageID = fmt.Sprintf("client-verify-%s-%d", t.run, t.posts)
-	err = t.patiently(ctx, func() error {
-		done, err = t.hook.Post(ctx, p)
-		if !gchat.AlreadyExists(err) {
-			return err
-		}
-		m, err := t.reader.ByClientID(ctx, t.hook.Space, p.MessageID) // an earlier try had arrived
-		done.Name, done.ThreadName = m.Name, m.ThreadName
-		return err
-	})
-	return done, err
-}
-
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
-	err = t.patiently(ctx, func() error {
-		listed = nil
-		_, err := t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
-		return err
-	})
+	_, err = t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
-}
-
-// patiently tries again what Chat asked for later, or stumbled over.
-func (t *trip) patiently(ctx context.Context, try func() error) error {
-	until := time.Now().Add(t.Patience)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := try()
-		again := gchat.TooMany(err) || gchat.Overloaded(err) ||
-			!gchat.Permanent(err) && !gchat.AuthFailure(err) && gchat.MayHaveArrived(err)
-		wait = max(wait, gchat.RetryAfter(err))
-		if err == nil || !again || ctx.Err() != nil || time.Now().Add(wait).After(until) {
-			return err
-		}
-		pause(ctx, wait)
-	}
 }
 
 // find lists until the messages are there, each in the thread that the answer to its post named, and each as a program's.
 func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
-	until := time.Now().Add(t.Patience)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	until := time.Now().Add(listedWithin)
+	for ; ; pause(ctx, 300*time.Millisecond) {
 		listed, err := t.list(ctx)
 		if err != nil {
 			return err
@@ -287,12 +243,11 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 		if missing == 0 {
 			return nil
 		}
-		if ctx.Err() != nil || time.Now().Add(wait).After(until) {
+		if ctx.Err() != nil || time.Now().After(until) {
 			return wrong("check that the credentials read the space that the webhook posts to, "+t.hook.Space,
 				"%d of %d messages that Chat took could not be found by listing within %s",
-				missing, len(sent), state.InWords(t.Patience))
+				missing, len(sent), state.InWords(listedWithin))
 		}
-		pause(ctx, wait)
 	}
 }
 
