@@ -213,7 +213,7 @@ func TestDryRunTypesNothing(t *testing.T) {
 		if err := d.wait(); err != nil {
 			t.Error(err)
 		}
-		if want := "claude, pane " + b.Pane() + ": would type: 2\n"; said.String() != want {
+		if want := "project, pane " + b.Pane() + ": would type: Rolling deployment\n"; said.String() != want {
 			t.Errorf("it said %q, want %q", said.String(), want)
 		}
 		b.daemon()

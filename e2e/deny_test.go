@@ -3,11 +3,12 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/state"
 
 	"google.golang.org/api/chat/v1"
 )
@@ -76,37 +77,19 @@ func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
 	})
 }
 
-// Without a hook that could wake the session, gchat-wait brings the reply.
-func TestDeniedQuestionsReplyIsWaitedFor(t *testing.T) {
+// Without a hook that could wake the session, nothing is denied: the question is in the terminal and in its thread.
+func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
-		h := asking(t, all...)
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn}, Hooks: h})
+		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Hooks: asking(t, all...)})
 		b.Prompt("go ahead")
-		q := b.await("[AskUserQuestion]", "Thread key: ask-")
-		b.denied(1)
-		b.WaitScreen("I go on meanwhile.")
-		b.reply(q, "2")
-		id := q.Text[strings.LastIndex(q.Text, "ask-"):]
-		if got := b.waits("--question-id", id, "--interval", "0.1"); got != "GCHAT_RESPONSE: 2\n" {
-			t.Errorf("gchat-wait printed %q", got)
-		}
+		b.WaitScreen(firstOption)
+		b.reply(b.await("[AskUserQuestion]"), "2")
+		b.told(1, "Rolling deployment")
 		b.await("[Answered]", "Selected: Rolling deployment")
 	})
 }
 
-// waits runs gchat-wait as a script of the session would.
-func (b *bridge) waits(args ...string) string {
-	b.t.Helper()
-	cmd := exec.Command(built(b.t), append([]string{"gchat-wait"}, args...)...)
-	cmd.Env, cmd.Dir, cmd.Stderr = append(b.tmux.env, "CLAUDE_PROJECT_DIR="+b.Dir), b.Dir, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		b.t.Errorf("gchat-wait %q: %v", args, err)
-	}
-	return string(out)
-}
-
-// The reply comes although the process that waited for it was killed: another question's waiter takes over.
+// The reply comes although the process that waited for it was killed: the session's next turn brings it.
 func TestKilledWaiterIsTakenOver(t *testing.T) {
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, {ask(database)}, goOn, acts, acts}})
@@ -117,26 +100,26 @@ func TestKilledWaiterIsTakenOver(t *testing.T) {
 		b.WaitIdle()
 		b.killWaiterOf(first)
 		b.reply(first, "2")
-		b.API.WaitText(t, `="Rolling deployment"`)
 		b.reply(second, "1")
 		b.API.WaitText(t, `="Postgres"`)
+		b.API.WaitText(t, `="Rolling deployment"`)
 		b.await("[Answered]", "Selected: Rolling deployment")
 		b.await("[Answered]", "Selected: Postgres")
 	})
 }
 
-// Nobody else waits: the next thing that the session does brings it.
-func TestKilledWaiterIsTakenOverAtTheNextStop(t *testing.T) {
+// No other process waits: the next prompt brings it.
+func TestKilledWaiterIsTakenOverByTheNextPrompt(t *testing.T) {
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
-		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, {say("Nothing new.")}, acts}})
+		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")
 		b.WaitScreen("I go on meanwhile.")
 		b.WaitIdle()
 		b.killWaiterOf(q)
 		b.reply(q, "2")
+		b.await("[Kept]")
 		b.Prompt("any news?")
-		b.WaitScreen("Nothing new.")
 		b.API.WaitText(t, `="Rolling deployment"`)
 		b.WaitScreen("Acting on it.")
 	})
@@ -158,10 +141,12 @@ func (b *bridge) rewakers() (all []*process) {
 func (b *bridge) killWaiterOf(q *chat.Message) {
 	b.t.Helper()
 	id := q.Text[strings.LastIndex(q.Text, "ask-"):]
+	record := filepath.Join(b.Dir, ".claude", "state", "gchat-forwarded-ask", id+".json")
+	waiter := strings.TrimSuffix(filepath.Base(state.OpenFile(os.Getenv, record)), ".open") + ".waiter"
 	for _, p := range b.rewakers() {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
 		for _, f := range files {
-			if to, _ := os.Readlink(f); strings.Contains(to, id+".json.waiter") {
+			if to, _ := os.Readlink(f); filepath.Base(to) == waiter {
 				p.Signal(syscall.SIGKILL)
 				p.Exited(patience)
 				return

@@ -45,6 +45,8 @@ type recorded interface {
 type Folder[T any] struct {
 	Dir        string
 	LeaveAlone bool
+	// Quick is for records whose changes may be lost with the power, though not by kill -9: Update does not wait for the disk.
+	Quick bool
 }
 
 // maxRecord bounds what is read of a record's file, in bytes.
@@ -153,6 +155,9 @@ func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, e
 		return nil, err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
+	if f.Quick {
+		return rec, replaceFile(f.path(name), b)
+	}
 	return rec, writeFile(f.path(name), b)
 }
 

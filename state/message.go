@@ -147,7 +147,7 @@ type Outbox struct{ Folder[Message] }
 
 // OutboxIn is the outbox of a user state folder.
 func OutboxIn(userState string) Outbox {
-	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox")}}
+	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox"), Quick: true}}
 }
 
 // Put writes a message down to be sent, unless one of the same key is there already that was put less than again before it:

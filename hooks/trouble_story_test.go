@@ -1,0 +1,246 @@
+package hooks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// trouble is a run of many native questions while processes die and Chat fails.
+type trouble struct {
+	*world
+	mu      sync.Mutex
+	waiting map[int]*process // hooks that wait, by pid
+	kills   atomic.Int64
+	faults  atomic.Int64
+	stop    chan struct{}
+}
+
+// Native questions of several sessions, one after another in each, while pollers and waiting hooks are killed and stopped, Chat
+// refuses, breaks, cuts and stumbles, and events come twice. Each question is asked once, its answer reaches the session that
+// asked, and its thread ends with what Claude was told.
+//
+// GCHAT_TROUBLE=3000 asks so many, in 20 sessions.
+func TestNothingIsLostInTrouble(t *testing.T) {
+	t.Parallel()
+	total, sessions := 40, 4
+	if n, err := strconv.Atoi(os.Getenv("GCHAT_TROUBLE")); err == nil {
+		total, sessions = n, 20
+	}
+	x := &trouble{world: newWorld(t), waiting: map[int]*process{}, stop: make(chan struct{})}
+	x.env["GCHAT_WRITES_PER_MINUTE"] = "60000"
+	x.trace.set(x.stumble)
+	var beside, asking sync.WaitGroup
+	beside.Go(x.person)
+	beside.Go(x.killer)
+	type outcome struct{ question, told string }
+	outcomes := make(chan outcome, total)
+	for s := range sessions {
+		asking.Go(func() {
+			w := x.with("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
+			for n := range total / sessions {
+				question := fmt.Sprintf("Question %d of session %d?", n, s)
+				outcomes <- outcome{question, x.ask(w, fmt.Sprintf("s-%d", s), fmt.Sprintf("call-%d-%d", s, n), question)}
+			}
+		})
+	}
+	asking.Wait()
+	close(x.stop)
+	beside.Wait()
+	x.trace.set(nil)
+	close(outcomes)
+	fromPhone := 0
+	for o := range outcomes {
+		if o.told != "by hand" {
+			fromPhone++
+		}
+		x.settled(o.question, o.told)
+	}
+	t.Logf("%d questions, %d answered from the phone, %d processes killed or stopped, %d requests failed",
+		total, fromPhone, x.kills.Load(), x.faults.Load())
+	if fromPhone == 0 || x.kills.Load() == 0 || x.faults.Load() == 0 {
+		t.Error("there was no trouble, or nothing went through")
+	}
+}
+
+// labels are what a person chooses from; the question decides which.
+var labels = []string{"alpha", "beta", "gamma"}
+
+func choice(question string) int { return int(crc32.ChecksumIEEE([]byte(question))) % len(labels) }
+
+// ask is one question of a session as Claude Code asks it. It returns what Claude was told: the answer that the hook printed,
+// or "by hand" where the hook died, and its person answered in the dialog.
+func (x *trouble) ask(w *world, session, call, question string) string {
+	pre := asks(w, session, call, question, labels...)
+	var event map[string]any
+	if err := json.Unmarshal(pre, &event); err != nil {
+		x.Fatal(err)
+	}
+	marshal := func(name string) []byte {
+		event["hook_event_name"] = name
+		b, _ := json.Marshal(event)
+		return b
+	}
+	for range 1 + rand.N(2) { // two installs
+		w.run(forward, pre)
+	}
+	delete(event, "tool_use_id")
+	permission := marshal("PermissionRequest")
+	p := w.start(forward, permission)
+	x.mu.Lock()
+	x.waiting[p.Process.Pid] = p
+	x.mu.Unlock()
+	select {
+	case <-p.done:
+	case <-time.After(2 * patience):
+		x.Errorf("%q: its hook does not end", question)
+	}
+	x.mu.Lock()
+	delete(x.waiting, p.Process.Pid)
+	x.mu.Unlock()
+	told := "by hand"
+	if p.out.Len() > 0 {
+		told = w.answers(p.out.String())[question]
+	}
+	event["tool_use_id"] = call
+	event["tool_response"] = map[string]any{"answers": map[string]string{question: told}}
+	for range 1 + rand.N(2) {
+		w.run(answered, marshal("PostToolUse"))
+	}
+	return told
+}
+
+// person replies to every question, once, a moment after it appears.
+func (x *trouble) person() {
+	replied := map[string]bool{}
+	for {
+		select {
+		case <-x.stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		for _, m := range x.messages("[AskUserQuestion]") {
+			if replied[m.Name] {
+				continue
+			}
+			replied[m.Name] = true
+			for line := range strings.Lines(m.Text) {
+				if q := strings.TrimSpace(line); strings.HasPrefix(q, "Question ") {
+					x.say(ann, m.Thread.Name, strconv.Itoa(choice(q)+1))
+				}
+			}
+		}
+	}
+}
+
+// killer ends a process now and then, or stops it for a moment: a poller mostly, else a waiting hook.
+func (x *trouble) killer() {
+	for {
+		select {
+		case <-x.stop:
+			return
+		case <-time.After(time.Duration(100+rand.N(700)) * time.Millisecond):
+		}
+		var pids []int
+		for _, h := range state.Pollers(x.getenv) {
+			if h.Lives {
+				pids = append(pids, h.PID, h.PID, h.PID)
+			}
+		}
+		x.mu.Lock()
+		for pid := range x.waiting {
+			pids = append(pids, pid)
+		}
+		if len(pids) > 0 {
+			pid := pids[rand.N(len(pids))]
+			if rand.N(3) == 0 {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				time.AfterFunc(300*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+			} else {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			x.kills.Add(1)
+		}
+		x.mu.Unlock()
+	}
+}
+
+// stumble fails some requests, a part of them after Chat did what was asked.
+func (x *trouble) stumble(rw http.ResponseWriter, r *http.Request) bool {
+	fault := rand.N(12)
+	if fault > 4 {
+		return false
+	}
+	x.faults.Add(1)
+	switch fault {
+	case 0:
+		http.Error(rw, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`, http.StatusTooManyRequests)
+		return true
+	case 1:
+		http.Error(rw, "upstream", http.StatusBadGateway)
+		return true
+	case 2:
+		panic(http.ErrAbortHandler) // the connection is cut
+	}
+	done := make(chan struct{})
+	go func() { // it does what was asked, and answers otherwise
+		defer close(done)
+		x.chat.Handler().ServeHTTP(discard{http.Header{}}, r)
+	}()
+	<-done
+	if fault == 3 {
+		panic(http.ErrAbortHandler)
+	}
+	http.Error(rw, "upstream", http.StatusServiceUnavailable)
+	return true
+}
+
+// discard is an answer that no client gets.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+// settled checks what the space holds of a question in the end.
+func (x *trouble) settled(question, told string) {
+	x.Helper()
+	if want := labels[choice(question)]; told != "by hand" && told != want {
+		x.Errorf("%q: Claude was told %q, the person said %q", question, told, want)
+	}
+	thread, asked := "", 0
+	for _, m := range x.messages("[AskUserQuestion]") {
+		if strings.Contains(m.Text, question) {
+			thread, asked = m.Thread.Name, asked+1
+		}
+	}
+	if asked > 1 {
+		x.Errorf("%q was asked %d times", question, asked)
+	}
+	if thread == "" {
+		return // answered in the dialog before it was sent
+	}
+	var last string
+	x.until("the note that closes "+question, func() bool {
+		x.run(answered, event(x, "Stop", "another")) // a hook like any other: it starts a poller where none is left
+		closings := 0
+		for _, m := range x.chat.Messages() {
+			if m.Thread.Name == thread && (strings.HasPrefix(m.Text, "[Answered]") || strings.HasPrefix(m.Text, "[Cancelled]")) {
+				last, closings = m.Text, closings+1
+			}
+		}
+		return closings > 0 && strings.Contains(last, told)
+	})
+}
