@@ -117,7 +117,8 @@ func (e *exam) readMend(err error) string {
 			"or log in as a person who is a member (" + login + ")"
 	}
 	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
-		mend += "; a login is used only where the webhook is your own and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
+		mend += "; a login is used only where the webhook is your own " +
+			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
 	return mend
 }

@@ -31,7 +31,7 @@ func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
 // type with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.asks(state.Inject) {
-		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"
+		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer"
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
@@ -44,7 +44,7 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 		return
 	}
 	if h.Silent(time.Now()) {
-		r.warn("the daemon (pid %d) is stopped, or hangs: it showed nothing since %s", h.PID, h.Beat.Local().Format(time.DateTime))
+		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
 	}
 	if health != service.Healthy {
 		r.warn("%s", line)

@@ -33,9 +33,7 @@ type Leg struct {
 	What    string            `json:"what"`           // in a sentence
 	Hint    string            `json:"hint,omitempty"` // what a person can do about it
 	Threads map[string]string `json:"threads,omitempty"`
-	Message string            `json:"message,omitempty"` // the reply: spaces/S/messages/M
-	By      string            `json:"by,omitempty"`      // users/ID
-	Text    string            `json:"text,omitempty"`
+	By      string            `json:"by,omitempty"` // users/ID
 	ReadAs  string            `json:"read_as,omitempty"`
 	Refused []string          `json:"refused,omitempty"` // senders of replies who may not answer
 }
@@ -46,7 +44,7 @@ type LegStatus string
 const (
 	LegPass    LegStatus = "pass"
 	LegFail    LegStatus = "fail"
-	LegSkipped LegStatus = "skipped" // nobody was to be asked
+	LegSkipped LegStatus = "skipped" // no person was to be asked
 	LegCut     LegStatus = "cut"     // interrupted
 )
 
@@ -117,11 +115,10 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 	if t.Wait <= 0 {
 		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
 	}
-	other := "verify-" + t.run + "-b"
 	leg, began := Leg{Name: "out", Threads: map[string]string{}}, time.Now()
 	var sent []gchat.Posted
 	for _, p := range []gchat.Post{
-		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: other},
+		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + t.run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
 		done, err := t.hook.Post(ctx, p)
@@ -138,11 +135,9 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 	case q.ThreadName == "":
 		err = wrong("look what stands between here and Google Chat",
 			"Chat's answer to a post names no thread: no reply could be bound to it")
-	case sent[2].ThreadName != q.ThreadName:
-		err = wrong(noThreads, "the thread key %s was mapped to %s and then to %s: thread keys are not kept to",
-			q.ThreadKey, q.ThreadName, sent[2].ThreadName)
-	case sent[1].ThreadName == q.ThreadName:
-		err = wrong(noThreads, "two thread keys, %s and %s, were mapped to one thread, %s", q.ThreadKey, other, q.ThreadName)
+	case sent[2].ThreadName != q.ThreadName || sent[1].ThreadName == q.ThreadName:
+		err = wrong(noThreads, "thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
+			q.ThreadName, sent[2].ThreadName, sent[1].ThreadName)
 	default:
 		err = t.find(ctx, sent)
 	}
@@ -183,8 +178,9 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if leg.ReadAs = answers[0].Value(); leg.ReadAs != "" {
-				leg.Status, leg.Message, leg.By, leg.Text = LegPass, m.Name, m.Sender, gchat.Cut(m.Text, 200)
-				leg.What = fmt.Sprintf("the reply of %s was read: %q means %q", who, leg.Text, gchat.Cut(leg.ReadAs, 200))
+				leg.Status, leg.By = LegPass, m.Sender
+				leg.What = fmt.Sprintf("the reply of %s was read: %q means %q",
+					who, gchat.Cut(m.Text, 200), gchat.Cut(leg.ReadAs, 200))
 				return leg
 			}
 		}
@@ -218,7 +214,7 @@ func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 	return listed, err
 }
 
-// find lists until the messages are there, each in the thread that the answer to its post named, and each as a program's.
+// find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 	until := time.Now().Add(listedWithin)
 	for ; ; pause(ctx, 300*time.Millisecond) {
@@ -232,9 +228,6 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 			switch {
 			case i < 0:
 				missing++
-			case listed[i].ThreadName != s.ThreadName:
-				return wrong(noThreads, "the message %s was posted to %s and is listed in %s",
-					s.Name, s.ThreadName, listed[i].ThreadName)
 			case listed[i].Human:
 				return wrong("no reply can be told from the program's own messages: look what answers in Google Chat's place",
 					"the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name)
