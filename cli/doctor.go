@@ -24,7 +24,7 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "print a line for each check, not for problems alone"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
-			&cli.BoolFlag{Name: "live", Usage: "post two messages in one thread, read them back, and wait for your reply there"},
+			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
 			&cli.StringFlag{Name: "wait", Value: "2m", Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {

@@ -23,8 +23,8 @@ func (p Program) pollerCommand() *cli.Command {
 		Name:  "poller",
 		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable (default: all projects')"},
-			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 10)"},
+			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable, beside what hooks and commands wrote"},
+			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 3)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
 			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks and commands start it

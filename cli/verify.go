@@ -87,7 +87,7 @@ func (v *verify) run(ctx context.Context) error {
 	}
 	r := verifyReport{File: path, Began: time.Now().UTC(), Passed: true}
 	r.Chat, r.Legs, err = doctor.RoundTrip{
-		Env: v.env, Log: log, ProjectDir: project, Wait: v.wait, Patience: time.Minute,
+		Env: v.env, Log: log, ProjectDir: project, Wait: v.wait,
 		Tell: func(sentence string) { fmt.Fprintln(v.errOut, "gchat-hooks:", plain(log.Clean(sentence))) },
 	}.Run(ctx)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,37 +17,42 @@ import (
 
 // listed is what came into the space within a day.
 type listed struct {
-	err      error // also where there is no reader
-	reader   *gchat.Reader
-	messages []gchat.Message
+	err    error // also where there is no reader
+	reader *gchat.Reader
+	many   int
 }
 
 // visit prepares what the checks ask of Chat, each thing once.
 func (e *exam) visit(ctx context.Context) {
-	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) {
-		if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
-			return nil, err
-		}
-		url, err := e.cfg.Webhook(ctx)
-		e.log.Hide(url)
-		if err != nil {
-			return nil, err
-		}
-		return gchat.ConfiguredWebhook(e.cfg, url)
-	})
+	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return webhookOf(ctx, e.cfg, e.log) })
 	e.list = sync.OnceValue(func() (l listed) {
 		hook, err := e.webhook()
 		if err != nil {
 			return listed{err: err}
 		}
-		endpoint := cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint())
-		if l.reader, l.err = gchat.NewReader(ctx, endpoint, e.cfg.CredentialsFile); l.err == nil {
+		if l.reader, l.err = readerOf(ctx, e.cfg, hook); l.err == nil {
 			_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) {
-				l.messages = append(l.messages, page...)
+				l.many += len(page)
 			})
 		}
 		return l
 	})
+}
+
+func webhookOf(ctx context.Context, cfg *state.Config, log *state.Log) (*gchat.Webhook, error) {
+	if err := gchat.CheckEndpoint(cfg.APIEndpoint); err != nil {
+		return nil, err
+	}
+	url, err := cfg.Webhook(ctx)
+	log.Hide(url)
+	if err != nil {
+		return nil, err
+	}
+	return gchat.ConfiguredWebhook(cfg, url)
+}
+
+func readerOf(ctx context.Context, cfg *state.Config, hook *gchat.Webhook) (*gchat.Reader, error) {
+	return gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
 }
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
@@ -98,7 +102,7 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	case err != nil:
 		r.fail("%v", err).Mend = e.readMend(err)
 	}
-	r.ok("messages of the last 24 hours that could be read: %d", len(l.messages))
+	r.ok("messages of the last 24 hours that could be read: %d", l.many)
 }
 
 // readMend is what to do when listing fails: a 403 there is about membership, and not about the webhook. A login is
@@ -113,7 +117,8 @@ func (e *exam) readMend(err error) string {
 			"or log in as a person who is a member (" + login + ")"
 	}
 	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
-		mend += "; a login is used only where the webhook is your own and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
+		mend += "; a login is used only where the webhook is your own " +
+			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}
 	return mend
 }
@@ -123,21 +128,18 @@ var personOrMail = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
 })
 
-// chatAllowed looks whether any person may answer, whether those on the list are people, and whether the person who reads is
-// among them.
+// chatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
 func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	if len(e.cfg.AllowedUsers) == 0 {
 		r.fail("nobody may answer: allowed_users is empty")
 		return
 	}
-	l := e.list()
 	for _, u := range e.cfg.AllowedUsers {
-		program := slices.ContainsFunc(l.messages, func(m gchat.Message) bool { return m.Sender == u && !m.Human })
-		if program || !personOrMail().MatchString(u) {
+		if !personOrMail().MatchString(u) {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}
-	if l.err == nil {
+	if l := e.list(); l.err == nil {
 		// A service account is no person, and the space on this machine knows no logins: there it fails.
 		if me, err := l.reader.Me(ctx); err == nil && !poller.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)

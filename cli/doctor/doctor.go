@@ -27,8 +27,8 @@ type check struct {
 // checks are all of them, in the order in which a question needs what they check.
 var checks = []check{
 	{"config.parse", (*exam).configParse, "correct it in that file; docs/configuration.md lists all settings"},
-	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; where " +
-		"others may have it already, make a new one, for it stays in git's history"},
+	{"config.secrets", (*exam).configSecrets, "move it to ~/.config/gchat-hooks/config.json and have git ignore the file; " +
+		"where others may have it already, make a new one, for it stays in git's history"},
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
@@ -37,7 +37,7 @@ var checks = []check{
 	{"claude.version", (*exam).claudeVersion, "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
-	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: an interactive session runs no hook before"},
+	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
 	{"claude.hooks", (*exam).claudeHooks, "gchat-hooks install"},
 	{"claude.limit", (*exam).claudeLimit, "gchat-hooks install: the hook has to wait as long as you may take to reply"},
 
@@ -169,7 +169,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	case o.Live:
 		found = append(found, e.roundTrip(ctx)...)
 	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts two messages"})
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
 	}
 	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {

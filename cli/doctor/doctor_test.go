@@ -142,6 +142,8 @@ func (p *patient) writeJSON(path string, v any) {
 
 func (p *patient) userState() string { return filepath.Join(p.home, ".local", "state", "gchat-hooks") }
 
+func (p *patient) getenv(name string) string { return p.env[name] }
+
 func (p *patient) settingsFile() string { return filepath.Join(p.home, ".claude", "settings.json") }
 
 // entries are those of presets, as this Claude Code takes them.
@@ -312,7 +314,7 @@ func TestDoctorLive(t *testing.T) {
 	p.config["writes_per_minute"] = 6000
 	said := false
 	p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
+		if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said && strings.Contains(ms[0].Text, "reply ok in this thread") {
 			said = true
 			_, err := p.space.Say(space.Person(), ms[0].Thread.Name, "ok")
 			if err != nil {
@@ -327,11 +329,11 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 4 || !strings.Contains(ms[3].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[3].Text, "can be deleted") || ms[3].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 5 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "can be deleted") || ms[4].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 6 || r.find("live.in").Level != Skip {
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 8 || r.find("live.in").Level != Skip {
 		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
 	}
 }
@@ -345,7 +347,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 		level Level
 		says  string
 	}{
-		{"nobody replies", func(*patient) {}, "live.in", Warn, "no person replied within"},
+		{"nobody replies", func(*patient) {}, "live.in", Fail, "no person replied within"},
 		{"the answer names no thread", func(p *patient) {
 			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPost {
@@ -376,7 +378,7 @@ func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 		{"somebody else replies", func(p *patient) {
 			said := false
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
-				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 2 && !said {
+				if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
 					said = true
 					_, _ = p.space.Say(&chat.User{Name: "users/7", Type: "HUMAN"}, ms[0].Thread.Name, "ok")
 				}

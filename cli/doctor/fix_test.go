@@ -93,11 +93,7 @@ func TestDoctorMendsNothingOfOthers(t *testing.T) {
 	p.check(os.Rename(config, shared))
 	p.check(os.Chmod(shared, 0o644))
 	p.check(os.Symlink(shared, config))
-	p.check(os.MkdirAll(p.userState(), 0o700))
-	seat, err := state.TakeDaemonSeat([]string{p.userState()})
-	p.check(err)
-	t.Cleanup(seat.Leave)
-	p.check(state.NoteLastPoll(p.userState(), time.Now()))
+	p.daemon(0)
 	if f := p.examined().find("daemon.pid"); f.Level != OK {
 		t.Errorf("%+v", f)
 	}

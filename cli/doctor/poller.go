@@ -27,26 +27,24 @@ func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
 	return h, false
 }
 
-// daemonRuns looks whether the daemon runs where one is needed, whether it polls, and whether it has what it types with.
+// daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
+// type with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
 	if _, err := exec.LookPath("tmux"); err != nil && e.asks(state.Inject) {
-		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer (apt-get install tmux, brew install tmux)"
+		r.fail("there is no tmux, but ask_mode is inject").Mend = "install tmux 3.3 or newer"
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
 	if !runs {
-		switch {
-		case e.asks(state.Inject):
-			r.fail("no daemon runs, but ask_mode is inject")
-		case installed:
+		if installed {
 			r.warn("the daemon's service is installed, and no daemon runs")
 		}
-		r.ok("none runs: hooks do its work, except typing into tmux")
+		r.ok("none runs, and none is needed: hooks start a poller")
 		return
 	}
 	if h.Silent(time.Now()) {
-		r.warn("the daemon (pid %d) is stopped, or hangs: it showed nothing since %s", h.PID, h.Beat.Local().Format(time.DateTime))
+		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
 	}
 	if health != service.Healthy {
 		r.warn("%s", line)
@@ -58,24 +56,15 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 // their holder.
 func (e *exam) daemonPID(_ context.Context, r *result) {
 	for _, dir := range e.stateFolders() {
-		path := filepath.Join(dir, "gchat-poller.pid")
-		if _, err := os.Stat(path); err != nil || e.pidLives(dir) {
+		pid, path := state.DaemonPID(dir), filepath.Join(dir, state.PIDFile)
+		if h, runs := e.daemonLives(); pid == 0 || runs && h.PID == pid {
 			continue
 		}
-		r.warn("%s names pid %d, and no daemon runs for that folder", path, state.DaemonPID(dir)).fix = func() (string, error) {
-			if e.pidLives(dir) {
-				return "nothing: a daemon runs by now", nil
-			}
+		r.warn("%s names pid %d, and no daemon runs for that folder", path, pid).fix = func() (string, error) {
 			return "removed " + path, os.Remove(path)
 		}
 	}
 	r.ok("no daemon left its pid file behind")
-}
-
-// pidLives says whether the daemon that a state folder names runs.
-func (e *exam) pidLives(dir string) bool {
-	h, runs := e.daemonLives()
-	return runs && h.PID == state.DaemonPID(dir)
 }
 
 // daemonInbox says what keeps replies from being read.

@@ -23,7 +23,6 @@ type RoundTrip struct {
 	Log        *state.Log
 	ProjectDir string        // whose configuration is tried; absolute
 	Wait       time.Duration // for the person's reply; 0 asks for none
-	Patience   time.Duration // for a message to be listed; 0 is 15 seconds
 	Tell       func(string)  // a sentence for the person who is to reply
 }
 
@@ -34,9 +33,7 @@ type Leg struct {
 	What    string            `json:"what"`           // in a sentence
 	Hint    string            `json:"hint,omitempty"` // what a person can do about it
 	Threads map[string]string `json:"threads,omitempty"`
-	Message string            `json:"message,omitempty"` // the reply: spaces/S/messages/M
-	By      string            `json:"by,omitempty"`      // users/ID
-	Text    string            `json:"text,omitempty"`
+	By      string            `json:"by,omitempty"` // users/ID
 	ReadAs  string            `json:"read_as,omitempty"`
 	Refused []string          `json:"refused,omitempty"` // senders of replies who may not answer
 }
@@ -47,11 +44,14 @@ type LegStatus string
 const (
 	LegPass    LegStatus = "pass"
 	LegFail    LegStatus = "fail"
-	LegSkipped LegStatus = "skipped" // nobody was to be asked
+	LegSkipped LegStatus = "skipped" // no person was to be asked
 	LegCut     LegStatus = "cut"     // interrupted
 )
 
 const over = "This thread can be deleted."
+
+// listedWithin is how long Chat has to list a message that it took.
+const listedWithin = 15 * time.Second
 
 const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
 	"what stands between must not drop messageReplyOption and threadKey"
@@ -64,24 +64,16 @@ type trip struct {
 	hook   *gchat.Webhook
 	reader *gchat.Reader
 	from   time.Time // what is listed is younger; the server's clock
-	posts  int
 }
 
 // Run makes the trip, and returns its space and its legs. An error says why nothing could be posted or read: then nothing was.
 func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error) {
 	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: state.LoadConfig(r.Env, r.ProjectDir)}
 	t.Log.HideConfigured(r.Env, t.cfg)
-	t.Patience = cmp.Or(t.Patience, 15*time.Second)
-	url, err := t.cfg.Webhook(ctx)
-	t.Log.Hide(url)
-	if err != nil {
+	if t.hook, err = webhookOf(ctx, t.cfg, t.Log); err != nil {
 		return "", nil, err
 	}
-	if t.hook, err = gchat.ConfiguredWebhook(t.cfg, url); err != nil {
-		return "", nil, err
-	}
-	endpoint := cmp.Or(t.cfg.APIEndpoint, t.hook.LocalEndpoint())
-	if t.reader, err = gchat.NewReader(ctx, endpoint, t.cfg.CredentialsFile); err != nil {
+	if t.reader, err = readerOf(ctx, t.cfg, t.hook); err != nil {
 		return "", nil, err
 	}
 	t.from = time.Now()
@@ -100,16 +92,13 @@ func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error)
 		legs = append(legs, t.in(ctx, question))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + t.end(legs[1]) + over, ThreadName: question.ThreadName})
+		told := over
+		if as := legs[1].ReadAs; as != "" {
+			told = "Read as: " + gchat.Line(gchat.Cut(as, 1000)) + ". " + over
+		}
+		_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
 	return t.hook.Chat(), legs, nil
-}
-
-func (t *trip) end(leg Leg) string {
-	if leg.ReadAs == "" {
-		return ""
-	}
-	return "Read as: " + gchat.Line(gchat.Cut(leg.ReadAs, 1000)) + ". "
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
@@ -126,14 +115,13 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 	if t.Wait <= 0 {
 		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
 	}
-	other := "verify-" + t.run + "-b"
 	leg, began := Leg{Name: "out", Threads: map[string]string{}}, time.Now()
 	var sent []gchat.Posted
 	for _, p := range []gchat.Post{
-		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: other},
+		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + t.run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
-		done, err := t.post(ctx, p)
+		done, err := t.hook.Post(ctx, p)
 		if err != nil {
 			return t.failed(ctx, leg, err), q
 		}
@@ -147,11 +135,9 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 	case q.ThreadName == "":
 		err = wrong("look what stands between here and Google Chat",
 			"Chat's answer to a post names no thread: no reply could be bound to it")
-	case sent[2].ThreadName != q.ThreadName:
-		err = wrong(noThreads, "the thread key %s was mapped to %s and then to %s: thread keys are not kept to",
-			q.ThreadKey, q.ThreadName, sent[2].ThreadName)
-	case sent[1].ThreadName == q.ThreadName:
-		err = wrong(noThreads, "two thread keys, %s and %s, were mapped to one thread, %s", q.ThreadKey, other, q.ThreadName)
+	case sent[2].ThreadName != q.ThreadName || sent[1].ThreadName == q.ThreadName:
+		err = wrong(noThreads, "thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
+			q.ThreadName, sent[2].ThreadName, sent[1].ThreadName)
 	default:
 		err = t.find(ctx, sent)
 	}
@@ -170,8 +156,8 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
 	for until := time.Now().Add(t.Wait); ; {
 		late := !time.Now().Before(until)
-		listed, err := t.list(ctx)
-		if err != nil {
+		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
+		if err != nil && (late || ctx.Err() != nil) {
 			return t.failed(ctx, leg, err)
 		}
 		for _, m := range listed {
@@ -186,14 +172,15 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				t.Tell(told)
 				if len(leg.Refused) == 1 {
-					_, _ = t.post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+					_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
 				}
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if leg.ReadAs = answers[0].Value(); leg.ReadAs != "" {
-				leg.Status, leg.Message, leg.By, leg.Text = LegPass, m.Name, m.Sender, gchat.Cut(m.Text, 200)
-				leg.What = fmt.Sprintf("the reply of %s was read: %q means %q", who, leg.Text, gchat.Cut(leg.ReadAs, 200))
+				leg.Status, leg.By = LegPass, m.Sender
+				leg.What = fmt.Sprintf("the reply of %s was read: %q means %q",
+					who, gchat.Cut(m.Text, 200), gchat.Cut(leg.ReadAs, 200))
 				return leg
 			}
 		}
@@ -222,50 +209,15 @@ func wrong(hint, format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// post posts once, under an id of its own: a second try is the same message.
-func (t *trip) post(ctx context.Context, p gchat.Post) (done gchat.Posted, err error) {
-	t.posts++
-	p.MessageID = fmt.Sprintf("client-verify-%s-%d", t.run, t.posts)
-	err = t.patiently(ctx, func() error {
-		done, err = t.hook.Post(ctx, p)
-		if !gchat.AlreadyExists(err) {
-			return err
-		}
-		m, err := t.reader.ByClientID(ctx, t.hook.Space, p.MessageID) // an earlier try had arrived
-		done.Name, done.ThreadName = m.Name, m.ThreadName
-		return err
-	})
-	return done, err
-}
-
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
-	err = t.patiently(ctx, func() error {
-		listed = nil
-		_, err := t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
-		return err
-	})
+	_, err = t.reader.Since(ctx, t.hook.Space, t.from, func(page []gchat.Message) { listed = append(listed, page...) })
 	return listed, err
 }
 
-// patiently tries again what Chat asked for later, or stumbled over.
-func (t *trip) patiently(ctx context.Context, try func() error) error {
-	until := time.Now().Add(t.Patience)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := try()
-		again := gchat.TooMany(err) || gchat.Overloaded(err) ||
-			!gchat.Permanent(err) && !gchat.AuthFailure(err) && gchat.MayHaveArrived(err)
-		wait = max(wait, gchat.RetryAfter(err))
-		if err == nil || !again || ctx.Err() != nil || time.Now().Add(wait).After(until) {
-			return err
-		}
-		pause(ctx, wait)
-	}
-}
-
-// find lists until the messages are there, each in the thread that the answer to its post named, and each as a program's.
+// find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
-	until := time.Now().Add(t.Patience)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	until := time.Now().Add(listedWithin)
+	for ; ; pause(ctx, 300*time.Millisecond) {
 		listed, err := t.list(ctx)
 		if err != nil {
 			return err
@@ -276,9 +228,6 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 			switch {
 			case i < 0:
 				missing++
-			case listed[i].ThreadName != s.ThreadName:
-				return wrong(noThreads, "the message %s was posted to %s and is listed in %s",
-					s.Name, s.ThreadName, listed[i].ThreadName)
 			case listed[i].Human:
 				return wrong("no reply can be told from the program's own messages: look what answers in Google Chat's place",
 					"the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name)
@@ -287,12 +236,11 @@ func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
 		if missing == 0 {
 			return nil
 		}
-		if ctx.Err() != nil || time.Now().Add(wait).After(until) {
+		if ctx.Err() != nil || time.Now().After(until) {
 			return wrong("check that the credentials read the space that the webhook posts to, "+t.hook.Space,
 				"%d of %d messages that Chat took could not be found by listing within %s",
-				missing, len(sent), state.InWords(t.Patience))
+				missing, len(sent), state.InWords(listedWithin))
 		}
-		pause(ctx, wait)
 	}
 }
 
