@@ -36,7 +36,9 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 	if due {
 		p.polled = p.now()
 		clear(p.gone)
-		p.findPanes(ctx)
+		if !p.Once {
+			p.findPanes(ctx)
+		}
 	}
 	if p.watch.in(state.OutboxIn(p.user()).Dir) {
 		p.sender.changed()
@@ -76,6 +78,9 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		return time.Time{}
 	}
 	p.adopt(ctx, s)
+	if due {
+		p.noteSessionEnd(s)
+	}
 	next = p.closeOver(s, due)
 	if s.q.Status == state.Pending && due && p.takeByHand(s) {
 		next = sooner(next, p.now().Add(stillWritten))
@@ -183,6 +188,22 @@ func (p *Poller) claudeGone(q *state.Question) bool {
 		p.gone[key] = gone
 	}
 	return gone
+}
+
+// noteSessionEnd notes in a denied question that its Claude Code has ended: the session gets the reply when it is resumed.
+func (p *Poller) noteSessionEnd(s *served) {
+	q, now := s.q, p.now().UTC()
+	waits := q.Status.Open() || q.Late(now)
+	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !p.claudeGone(q) {
+		return
+	}
+	p.change(s, "end of the session not noted", func(is *state.Question) error {
+		if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
+			return state.ErrUnchanged
+		}
+		is.SessionEnded = &now
+		return nil
+	})
 }
 
 // countMissed gives a question up whose tmux session is missing three rounds running: it can be gone for a moment.

@@ -66,6 +66,7 @@ type Poller struct {
 	ways        gateways
 
 	sender  *sender
+	moving  sync.Mutex         // while the message of a question goes over to another file of it, or is dropped
 	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
 	records state.Cache[state.Question]
 	people  sessions
@@ -107,6 +108,12 @@ func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
 	if err := p.lock(ctx); err != nil {
 		return err
+	}
+	if p.Daemon && !p.atWork() {
+		if err := p.configured(); err != nil {
+			p.release()
+			return err
+		}
 	}
 	if p.Once {
 		err := p.once(ctx)
@@ -331,6 +338,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 		}
 	}
 	p.round(ctx)
+	p.findPanes(ctx)
 	p.working.Wait()
 	p.round(ctx)
 	p.summarise(ctx)
@@ -459,6 +467,30 @@ func misconfigured(err error) error {
 		return &state.UserError{Err: err, Hint: hint}
 	}
 	return err
+}
+
+// configured is an error where no project has anything for a daemon to do: a person has to configure something.
+func (p *Poller) configured() error {
+	dirs := []string{state.ProjectDir(p.Env)}
+	for _, dir := range p.Dirs {
+		dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
+	}
+	known, _ := state.Projects(p.Env)
+	for _, project := range known {
+		dirs = append(dirs, project.Dir)
+	}
+	why := errors.New("no webhook and no space are configured")
+	for _, dir := range dirs {
+		cfg := p.config(dir, true)
+		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" {
+			return nil // credentials alone say nowhere to read
+		}
+		if len(cfg.Problems) > 0 {
+			why = cfg.Problems[0]
+		}
+	}
+	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+		"then start the daemon again: gchat-hooks poller install"}
 }
 
 // sooner is the earlier of two times; a zero one is none.
