@@ -170,8 +170,6 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		}
 	case q.Mode != state.Deny && p.claudeGone(q): // in deny mode the session gets the reply when it is resumed
 		p.close(s, state.Cancelled, "claude_gone", nil)
-	case q.Mode == state.Inject:
-		p.countMissed(s)
 	}
 	return next
 }
@@ -204,23 +202,6 @@ func (p *Poller) noteSessionEnd(s *served) {
 		is.SessionEnded = &now
 		return nil
 	})
-}
-
-// countMissed gives a question up whose tmux session is missing three rounds running: it can be gone for a moment.
-func (p *Poller) countMissed(s *served) {
-	gone, known := p.paneGone(s)
-	if !known || !gone && s.q.TmuxMissed == 0 {
-		return
-	}
-	p.change(s, "tmux session not counted", func(q *state.Question) error {
-		if q.TmuxMissed++; !gone {
-			q.TmuxMissed = 0
-		}
-		return nil
-	})
-	if s.q.TmuxMissed >= mostMissed {
-		p.close(s, state.Abandoned, "tmux_gone", nil)
-	}
 }
 
 // timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that

@@ -359,7 +359,7 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	s := p.inOrder()[0]
-	p.leaveToPerson(s, s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+	p.leaveToPerson(s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	is := d.load(q)
 	if is.Status != state.Answered || !spoiled(is) || is.Typing.Result != "dirty" || len(is.Owes) != 1 {
 		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.Owes)

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,7 +76,7 @@ type Poller struct {
 	changed chan struct{} // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
-	panes   panes
+	asking  atomic.Bool     // tmux is being asked for its panes
 	gone    map[string]bool // by process: its Claude Code has ended; of one round
 	logged  sync.Map        // what is said once, not with every step
 	polled  time.Time       // of the last round: see round
@@ -418,11 +419,6 @@ func (p *Poller) programChanged() bool {
 	return err == nil && (!os.SameFile(is, p.program) || !is.ModTime().Equal(p.program.ModTime()))
 }
 
-// interval is the time from one round to the next.
-func (p *Poller) interval() time.Duration {
-	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
-}
-
 // safely runs f. A panic ends f and is logged.
 func (p *Poller) safely(what string, f func()) {
 	defer func() {
@@ -469,30 +465,6 @@ func misconfigured(err error) error {
 	return err
 }
 
-// configured is an error where no project has anything for a daemon to do: a person has to configure something.
-func (p *Poller) configured() error {
-	dirs := []string{state.ProjectDir(p.Env)}
-	for _, dir := range p.Dirs {
-		dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
-	}
-	known, _ := state.Projects(p.Env)
-	for _, project := range known {
-		dirs = append(dirs, project.Dir)
-	}
-	why := errors.New("no webhook and no space are configured")
-	for _, dir := range dirs {
-		cfg := p.config(dir, true)
-		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" {
-			return nil // credentials alone say nowhere to read
-		}
-		if len(cfg.Problems) > 0 {
-			why = cfg.Problems[0]
-		}
-	}
-	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
-		"then start the daemon again: gchat-hooks poller install"}
-}
-
 // sooner is the earlier of two times; a zero one is none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
@@ -521,10 +493,3 @@ func (p *Poller) now() time.Time {
 }
 
 func (p *Poller) user() string { return state.UserState(p.Env) }
-
-// config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(projectDir string, trusted bool) *state.Config {
-	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
-	p.Log.Hide(c.WebhookURL)
-	return c
-}
