@@ -138,9 +138,6 @@ func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) 
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return
-	case takenByAnother(q, r):
-		r.Verdict = state.Ignored
-		return
 	case !allowed(cfg, r):
 		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
 			return
@@ -184,15 +181,6 @@ func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) 
 func refusedBefore(q *state.Question, r *state.Reply) bool {
 	return slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
 		return other.Sender == r.Sender && other.Verdict == state.Refused
-	})
-}
-
-// takenByAnother says whether another program has found this message in the thread and written it into the question's file: the
-// person said it once.
-func takenByAnother(q *state.Question, r *state.Reply) bool {
-	at := r.CreateTime.Truncate(time.Millisecond)
-	return r.Sender != state.Local && slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
-		return other.Sender == state.Local && other.CreateTime.Truncate(time.Millisecond).Equal(at)
 	})
 }
 

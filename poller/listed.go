@@ -10,9 +10,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// mostReplies is how many replies one question's file keeps with their words, and mostNames how many at all: a thread that is
-// chatted in for hours must not fill the disk.
-const mostReplies, mostNames = 200, 5000
+// mostReplies is how many replies one question's file keeps: a thread that is chatted in for hours must not fill the disk.
+const mostReplies = 200
 
 // pass is one list of a space, from its first page to its last.
 type pass struct {
@@ -283,21 +282,16 @@ func store(q *state.Question, m gchat.Message) bool {
 	return true
 }
 
-// makeRoom says whether there is room for one more reply. When there are many, the words of the oldest that was no answer
-// go, but its name stays: the list shows the message again for a while, and it must not pass for a new one.
+// makeRoom says whether there is room for one more reply. When there are many, the oldest that was no answer goes.
 func makeRoom(q *state.Question) bool {
-	spent := func(r state.Reply) bool {
+	if len(q.Replies) < mostReplies {
+		return true
+	}
+	i := slices.IndexFunc(q.Replies, func(r state.Reply) bool {
 		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
+	})
+	if i >= 0 {
+		q.Replies = slices.Delete(q.Replies, i, i+1)
 	}
-	if len(q.Replies) >= mostReplies {
-		if i := slices.IndexFunc(q.Replies, func(r state.Reply) bool { return spent(r) && r.Text != "" }); i >= 0 {
-			q.Replies[i].Text = ""
-		}
-	}
-	if len(q.Replies) >= mostNames {
-		if i := slices.IndexFunc(q.Replies, spent); i >= 0 {
-			q.Replies = slices.Delete(q.Replies, i, i+1)
-		}
-	}
-	return len(q.Replies) < mostNames
+	return i >= 0
 }

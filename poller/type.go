@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q = p.placed(s, q)
 	s.try.next = p.now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.Ended {
-		p.afterKill(ctx, s, q)
+		p.afterKill(ctx, q)
 		return
 	}
 	if q.InjectionSucceeded != nil && *q.InjectionSucceeded { // killed while it was waiting for the confirmation
@@ -202,50 +201,12 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	}
 }
 
-// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: either the
-// dialog is gone, or a person has to look.
-func (p *Poller) afterKill(ctx context.Context, s *served, q *state.Question) {
-	if p.awaitClosed(ctx, q.Path) {
-		return
+// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: where no hook says
+// that Claude has the answer, a person has to look.
+func (p *Poller) afterKill(ctx context.Context, q *state.Question) {
+	if !p.awaitClosed(ctx, q.Path) {
+		p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	}
-	to, err := (&tmuxView{own: p.Env("TMUX")}).where(ctx, q)
-	var standing inject.Standing
-	if err == nil {
-		standing, err = p.standing(ctx, to, q)
-	}
-	switch {
-	case errors.Is(err, errTmuxGone), errors.Is(err, errNoTmux):
-		p.notTyped(s, q, err.Error(), false)
-	case err == nil && standing == dialogGone && q.Typing.Commit:
-		p.endTyping(q, inject.Outcome{Result: inject.Injected}, succeeded(true))
-		p.confirmTyped(ctx, q.Path)
-	case err == nil && standing == dialogGone:
-		p.endTyping(q, inject.Outcome{Result: inject.Unchanged, Why: "the dialog was closed meanwhile"}, nil)
-		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "screen", nil); err != nil {
-			p.Log.Error().Err(err).Msg("question not closed")
-		}
-	default:
-		why := "the poller was stopped while it typed your answer"
-		if err != nil {
-			why += "; " + err.Error()
-		}
-		p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: why})
-	}
-}
-
-// dialogGone is the Standing of a dialog that is not on the screen, while something else of Claude Code's is.
-const dialogGone inject.Standing = "gone"
-
-// standing says how the question's dialog stands in the pane of the Claude Code that asked.
-func (p *Poller) standing(ctx context.Context, to inject.Target, q *state.Question) (inject.Standing, error) {
-	pane, err := to.Server.Pane(ctx, to.Pane)
-	if err != nil {
-		return "", err
-	}
-	if _, err := pane.Claude(to.ClaudePID, to.ClaudeStart); err != nil {
-		return "", err
-	}
-	return p.typist(q.Path).Standing(ctx, to, choices(q))
 }
 
 // leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
