@@ -77,7 +77,8 @@ func (p *Poller) judgeNow(s *served) {
 			p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
 				Str("verdict", string(r.Verdict)).Msg("reply")
 		}
-		if q.Status == state.Answered && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
+		answer := q.Reply(q.AnsweredMessage)
+		if answer != nil && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
 			q.Owe(state.NoteLater, q.AnsweredMessage)
 		}
 		return nil

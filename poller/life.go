@@ -342,7 +342,7 @@ func (p *Poller) summarise(ctx context.Context) {
 // sweep removes what is old: with the first step, and once an hour.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery || p.Once || p.Until != nil {
+	if now.Sub(p.swept).Abs() < sweepEvery || p.Until != nil {
 		return
 	}
 	p.swept = now
@@ -355,7 +355,7 @@ func (p *Poller) sweep() {
 }
 
 func (p *Poller) sweepOne(s *served, now time.Time) {
-	if s.info == nil || s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
+	if s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
 		return
 	}
 	if s.missing {

@@ -345,6 +345,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.summarise(ctx)
 	p.working.Wait()
 	p.send(ctx)
+	p.sweep()
 	if failed == nil && ctx.Err() == nil {
 		p.noteLastPoll()
 	}

@@ -75,7 +75,7 @@ func (p *Poller) reads(s *served) bool {
 	switch {
 	case q == nil || s.settled || q.Chat == "" || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
 		return false
-	case q.Status == state.Pending:
+	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
 	}
 	return q.Late(p.now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
