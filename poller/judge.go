@@ -329,7 +329,8 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 	}
 	for _, s := range p.index {
 		other := s.q
-		if other == nil || other.ClaudeSession() == q.ClaudeSession() || !other.Answerable() || stateDirOf(other) != stateDirOf(q) {
+		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
+			other.ClaudeSession() == q.ClaudeSession() {
 			continue
 		}
 		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)

@@ -68,7 +68,10 @@ func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target,
 			continue
 		}
 		if q.TmuxPane == "" {
-			there = slices.DeleteFunc(there, func(p inject.Pane) bool { _, err := p.Claude(q.ClaudePID, q.ClaudeStart); return err != nil })
+			there = slices.DeleteFunc(there, func(p inject.Pane) bool {
+				_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
+				return err != nil
+			})
 		}
 		if len(there) != 1 {
 			return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
