@@ -86,6 +86,42 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	return p.ways.of(ctx, p, projectDir, trusted)
 }
 
+// config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
+func (p *Poller) config(projectDir string, trusted bool) *state.Config {
+	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
+	p.Log.Hide(c.WebhookURL)
+	return c
+}
+
+// interval is the time from one round to the next.
+func (p *Poller) interval() time.Duration {
+	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
+}
+
+// configured is an error where no project has anything for a daemon to do: a person has to configure something.
+func (p *Poller) configured() error {
+	dirs := []string{state.ProjectDir(p.Env)}
+	for _, dir := range p.Dirs {
+		dirs = append(dirs, p.projectOf(filepath.Dir(dir)))
+	}
+	known, _ := state.Projects(p.Env)
+	for _, project := range known {
+		dirs = append(dirs, project.Dir)
+	}
+	why := errors.New("no webhook and no space are configured")
+	for _, dir := range dirs {
+		cfg := p.config(dir, true)
+		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" {
+			return nil // credentials alone say nowhere to read
+		}
+		if len(cfg.Problems) > 0 {
+			why = cfg.Problems[0]
+		}
+	}
+	return &state.UserError{Err: why, Hint: "gchat-hooks setup, or webhook_url in ~/.config/gchat-hooks/config.json; " +
+		"then start the daemon again: gchat-hooks poller install"}
+}
+
 // endpoint is where a project's messages are read: as configured, else beside a webhook on this machine, else at Google ("").
 func (w *gateway) endpoint() string {
 	if w.cfg.APIEndpoint != "" || w.hook == nil {

@@ -77,7 +77,8 @@ func (p *Poller) judgeNow(s *served) {
 			p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
 				Str("verdict", string(r.Verdict)).Msg("reply")
 		}
-		if q.Status == state.Answered && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
+		answer := q.Reply(q.AnsweredMessage)
+		if answer != nil && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
 			q.Owe(state.NoteLater, q.AnsweredMessage)
 		}
 		return nil
@@ -138,9 +139,6 @@ func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) 
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return
-	case takenByAnother(q, r):
-		r.Verdict = state.Ignored
-		return
 	case !allowed(cfg, r):
 		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
 			return
@@ -184,15 +182,6 @@ func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) 
 func refusedBefore(q *state.Question, r *state.Reply) bool {
 	return slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
 		return other.Sender == r.Sender && other.Verdict == state.Refused
-	})
-}
-
-// takenByAnother says whether another program has found this message in the thread and written it into the question's file: the
-// person said it once.
-func takenByAnother(q *state.Question, r *state.Reply) bool {
-	at := r.CreateTime.Truncate(time.Millisecond)
-	return r.Sender != state.Local && slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
-		return other.Sender == state.Local && other.CreateTime.Truncate(time.Millisecond).Equal(at)
 	})
 }
 
@@ -340,7 +329,8 @@ func (p *Poller) notFor(q *state.Question, name string, written time.Time) strin
 	}
 	for _, s := range p.index {
 		other := s.q
-		if other == nil || other.ClaudeSession() == q.ClaudeSession() || !other.Answerable() || stateDirOf(other) != stateDirOf(q) {
+		if other == nil || !other.Answerable() || stateDirOf(other) != stateDirOf(q) ||
+			other.ClaudeSession() == q.ClaudeSession() {
 			continue
 		}
 		called := slices.Contains([]string{other.SessionID, other.SessionFileName(), other.SessionName}, name)

@@ -236,20 +236,6 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	verdicts(state.Refused, state.Used)
 }
 
-// A program that polls the space itself writes its answer into the question's file: the person said it once.
-func TestAnAnswerOfAnotherProgramIsNotTakenTwice(t *testing.T) {
-	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
-	q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}, Replies: []state.Reply{
-		{MessageName: "local/1", Sender: state.Local, Text: "2", CreateTime: noon}, {MessageName: "m", Sender: "users/1", Text: "2", CreateTime: noon.Add(time.Microsecond)},
-	}}
-	for i := range q.Replies {
-		judge(cfg, q, &q.Replies[i], noon)
-	}
-	if q.Answers["A?"] != "y" || q.Replies[0].Verdict != state.Used || q.Replies[1].Verdict != state.Ignored || len(q.Owes) != 0 {
-		t.Errorf("%+v, owes %+v", q.Replies, q.Owes)
-	}
-}
-
 // A file says nothing of which question it answers, so it answers none that it cannot have been meant for.
 func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 	main := func(q *state.Question) { q.SessionName = "main" }

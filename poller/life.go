@@ -36,7 +36,9 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 	if due {
 		p.polled = p.now()
 		clear(p.gone)
-		p.findPanes(ctx)
+		if !p.Once {
+			p.findPanes(ctx)
+		}
 	}
 	if p.watch.in(state.OutboxIn(p.user()).Dir) {
 		p.sender.changed()
@@ -76,6 +78,9 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		return time.Time{}
 	}
 	p.adopt(ctx, s)
+	if due {
+		p.noteSessionEnd(s)
+	}
 	next = p.closeOver(s, due)
 	if s.q.Status == state.Pending && due && p.takeByHand(s) {
 		next = sooner(next, p.now().Add(stillWritten))
@@ -165,8 +170,6 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		}
 	case q.Mode != state.Deny && p.claudeGone(q): // in deny mode the session gets the reply when it is resumed
 		p.close(s, state.Cancelled, "claude_gone", nil)
-	case q.Mode == state.Inject:
-		p.countMissed(s)
 	}
 	return next
 }
@@ -185,21 +188,20 @@ func (p *Poller) claudeGone(q *state.Question) bool {
 	return gone
 }
 
-// countMissed gives a question up whose tmux session is missing three rounds running: it can be gone for a moment.
-func (p *Poller) countMissed(s *served) {
-	gone, known := p.paneGone(s)
-	if !known || !gone && s.q.TmuxMissed == 0 {
+// noteSessionEnd notes in a denied question that its Claude Code has ended: the session gets the reply when it is resumed.
+func (p *Poller) noteSessionEnd(s *served) {
+	q, now := s.q, p.now().UTC()
+	waits := q.Status.Open() || q.Late(now)
+	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !p.claudeGone(q) {
 		return
 	}
-	p.change(s, "tmux session not counted", func(q *state.Question) error {
-		if q.TmuxMissed++; !gone {
-			q.TmuxMissed = 0
+	p.change(s, "end of the session not noted", func(is *state.Question) error {
+		if is.SessionEnded != nil || is.ClaudePID != q.ClaudePID || is.ClaudeStart != q.ClaudeStart { // resumed meanwhile
+			return state.ErrUnchanged
 		}
+		is.SessionEnded = &now
 		return nil
 	})
-	if s.q.TmuxMissed >= mostMissed {
-		p.close(s, state.Abandoned, "tmux_gone", nil)
-	}
 }
 
 // timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
@@ -340,7 +342,7 @@ func (p *Poller) summarise(ctx context.Context) {
 // sweep removes what is old: with the first step, and once an hour.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery || p.Once || p.Until != nil {
+	if now.Sub(p.swept).Abs() < sweepEvery || p.Until != nil {
 		return
 	}
 	p.swept = now
@@ -353,7 +355,7 @@ func (p *Poller) sweep() {
 }
 
 func (p *Poller) sweepOne(s *served, now time.Time) {
-	if s.info == nil || s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
+	if s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
 		return
 	}
 	if s.missing {

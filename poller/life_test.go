@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -268,6 +269,52 @@ func TestAbandonedAfterThreeRounds(t *testing.T) {
 	}
 }
 
+// One call of --once is one of those rounds.
+func TestOnceCountsOneRound(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) { d.posted(q); q.TmuxPane, q.TmuxSocket = "%1", filepath.Join(d.dir, "none") })
+	for n := 1; n <= mostMissed; n++ {
+		o := Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true, Once: true}
+		if err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if is := d.load(q); is.TmuxMissed != n || is.Status.Open() != (n < mostMissed) {
+			t.Errorf("after %d: %s, missed %d", n, is.Status, is.TmuxMissed)
+		}
+	}
+}
+
+// A denied question outlives its Claude Code, and says that the session has ended; also one that timed out, while a reply counts.
+func TestADeniedQuestionNotesTheEndOfItsSession(t *testing.T) {
+	for _, status := range []state.Status{state.Pending, state.TimedOut} {
+		d := newDesk(t)
+		q := d.ask(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.Status, q.ClaudePID, q.ClaudeStart = state.Deny, status, 1<<30, "1"
+		})
+		d.poller().round(t.Context())
+		if is := d.load(q); is.Status != status || is.SessionEnded == nil {
+			t.Errorf("%s: %s, ended %v", status, is.Status, is.SessionEnded)
+		}
+	}
+}
+
+// A daemon that has nothing to do, since nothing is configured, says what to do, and ends: a restart would change nothing.
+func TestADaemonWithoutConfigurationEnds(t *testing.T) {
+	d := newDesk(t)
+	d.vars["GOOGLE_CHAT_WEBHOOK_URL"] = ""
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	if user := (*state.UserError)(nil); !errors.As(err, &user) || user.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	d.ask(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Run(ctx, Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); err != nil {
+		t.Errorf("with a question: %v", err)
+	}
+}
+
 // An answer that cannot be typed yet is tried again, and the thread is told after the third try.
 func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	d := newDesk(t)
@@ -312,7 +359,7 @@ func TestAKilledTypingIsNotTakenForAnswered(t *testing.T) {
 	p := d.poller()
 	p.scan()
 	s := p.inOrder()[0]
-	p.leaveToPerson(s, s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+	p.leaveToPerson(s.q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	is := d.load(q)
 	if is.Status != state.Answered || !spoiled(is) || is.Typing.Result != "dirty" || len(is.Owes) != 1 {
 		t.Errorf("%s, %+v, owes %+v", is.Status, is.Typing, is.Owes)

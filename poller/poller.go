@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -66,6 +67,7 @@ type Poller struct {
 	ways        gateways
 
 	sender  *sender
+	moving  sync.Mutex         // while the message of a question goes over to another file of it, or is dropped
 	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
 	records state.Cache[state.Question]
 	people  sessions
@@ -74,7 +76,7 @@ type Poller struct {
 	changed chan struct{} // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
-	panes   panes
+	asking  atomic.Bool     // tmux is being asked for its panes
 	gone    map[string]bool // by process: its Claude Code has ended; of one round
 	logged  sync.Map        // what is said once, not with every step
 	polled  time.Time       // of the last round: see round
@@ -107,6 +109,12 @@ func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
 	if err := p.lock(ctx); err != nil {
 		return err
+	}
+	if p.Daemon && !p.atWork() {
+		if err := p.configured(); err != nil {
+			p.release()
+			return err
+		}
 	}
 	if p.Once {
 		err := p.once(ctx)
@@ -331,11 +339,13 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 		}
 	}
 	p.round(ctx)
+	p.findPanes(ctx)
 	p.working.Wait()
 	p.round(ctx)
 	p.summarise(ctx)
 	p.working.Wait()
 	p.send(ctx)
+	p.sweep()
 	if failed == nil && ctx.Err() == nil {
 		p.noteLastPoll()
 	}
@@ -408,11 +418,6 @@ func (p *Poller) programChanged() bool {
 	}
 	is, err := os.Stat(p.Self)
 	return err == nil && (!os.SameFile(is, p.program) || !is.ModTime().Equal(p.program.ModTime()))
-}
-
-// interval is the time from one round to the next.
-func (p *Poller) interval() time.Duration {
-	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
 }
 
 // safely runs f. A panic ends f and is logged.
@@ -489,10 +494,3 @@ func (p *Poller) now() time.Time {
 }
 
 func (p *Poller) user() string { return state.UserState(p.Env) }
-
-// config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(projectDir string, trusted bool) *state.Config {
-	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
-	p.Log.Hide(c.WebhookURL)
-	return c
-}

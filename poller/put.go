@@ -15,34 +15,66 @@ import (
 // questionKey is the key of the message that holds a question's text.
 func questionKey(q *state.Question) string { return "question-" + q.QuestionID }
 
-// putQuestion puts the message that holds a question's text, once.
+// putQuestion puts the message that holds a question's text, once. One that goes on in another file, as a denied one does that
+// is asked in the terminal after all, takes over the message that is there.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	if q.MessageSent {
 		return nil
 	}
-	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
+	p.moving.Lock()
+	defer p.moving.Unlock()
+	m, put, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
 		ID: state.MessageID("question", q.QuestionID), Key: questionKey(q), Kind: state.MessageQuestion, Question: q.Path,
 		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(), ThreadKey: q.ThreadKey, Urgent: true,
 		CreatedAt: p.now().UTC(),
 	}, state.MaxAge)
+	if err != nil || put {
+		return err
+	}
+	return p.takeOver(q, m)
+}
+
+// takeOver has the message of a question tell its receipt to this file of it. A receipt that is there already is copied.
+func (p *Poller) takeOver(q *state.Question, m *state.Message) error {
+	if m.Question == q.Path && m.SentAt.IsZero() {
+		return nil
+	}
+	m, err := state.OutboxIn(p.user()).Change(m, func(m *state.Message) error {
+		if m.Question != q.Path && m.SetAside != "" { // a reply to it could not be used, but the terminal answers it
+			m.SetAside, m.EndedAt, m.Tries, m.NotBefore = "", time.Time{}, 0, time.Time{}
+		}
+		m.Question = q.Path
+		return nil
+	})
+	if err != nil || m == nil || m.SentAt.IsZero() {
+		return err
+	}
+	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		_, space, _ := strings.Cut(m.Chat, "/")
+		isPosted(q, m.Name, m.ThreadName, m.Chat, space)
+		return nil
+	})
+	p.wake()
 	return err
 }
 
-// questionMessage is the message that holds a question's text; nil when there is none: it was not put yet, was sent some time
-// ago, or was dropped.
-func (p *Poller) questionMessage(q *state.Question) (*state.Message, error) {
-	return state.OutboxIn(p.user()).ByKey(questionKey(q))
+// isPosted notes in a question where its message is.
+func isPosted(q *state.Question, name, thread, chat, space string) {
+	q.MessageSent, q.MessageName, q.ThreadName, q.Chat, q.Space, q.PostError = true, name, thread, chat, space, ""
 }
 
 // putNote puts a note that a question's thread is owed. done says that the question owes it no more: it is in the outbox, or
 // there is no thread that it could be told in. Until the question's own message is sent or dropped, it is not done.
 func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (done bool, err error) {
+	if q.ResolvedBy == state.Instead {
+		return true, nil // it goes on in another file
+	}
 	if !q.MessageSent {
-		m, err := p.questionMessage(q)
-		if err != nil || m == nil {
+		m, err := state.OutboxIn(p.user()).ByKey(questionKey(q))
+		if err != nil || m == nil { // it was not put yet, or was dropped
 			return err == nil && q.Closed(), err
 		}
-		return m.SetAside != "", nil
+		return m.SetAside != "", p.takeOver(q, m)
 	}
 	text := gchat.NoteText(q, owed)
 	if text == "" {
@@ -146,13 +178,16 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	q, err := state.LoadQuestion(m.Question)
 	var corrupt *state.Corrupt
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt):
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt), err == nil && q.Status != state.Pending:
+		s.moving.Lock() // it may go on in another file
+		defer s.moving.Unlock()
+		if now, err := state.OutboxIn(s.user()).ByKey(m.Key); err == nil && now != nil && now.Question != m.Question {
+			return &step{m: now}
+		}
 		return s.drop(m)
 	case err != nil:
 		out := s.written(m, err)
 		return &out
-	case q.Status != state.Pending:
-		return s.drop(m)
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode == state.Deny {

@@ -38,8 +38,74 @@ func TestQuestionGetsItsReceipt(t *testing.T) {
 		!strings.HasSuffix(q.Chat, "/spaces/local") || q.PostedAt == nil {
 		t.Errorf("the question knows %+v", q)
 	}
-	if m, err := o.questionMessage(q); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
+	if m, err := state.OutboxIn(o.user()).ByKey(questionKey(q)); err != nil || m == nil || m.Name != q.MessageName || m.ThreadName != q.ThreadName {
 		t.Errorf("its message knows %+v, %v", m, err)
+	}
+}
+
+// A denied question that goes on in the terminal has a new file, and one message: its receipt reaches that file, whenever the
+// message leaves.
+func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		sent func(o *office, move func())
+	}{
+		{"before it was tried", func(o *office, move func()) { move(); o.newSender().pass(o.t.Context()) }},
+		{"before it was tried, and the sender had it", func(o *office, move func()) {
+			s := o.newSender()
+			s.load()
+			move()
+			s.pass(o.t.Context())
+		}},
+		{"in flight", func(o *office, move func()) {
+			o.answers(func(string, http.ResponseWriter, func()) bool { o.answers(nil); move(); return false })
+			o.newSender().pass(o.t.Context())
+		}},
+		{"after a try that may have arrived", func(o *office, move func()) {
+			o.answers(cut)
+			s := o.newSender()
+			s.pass(o.t.Context())
+			o.answers(nil)
+			move()
+			o.later(time.Hour)
+			s.pass(o.t.Context())
+		}},
+		{"after its receipt", func(o *office, move func()) { o.newSender().pass(o.t.Context()); move() }},
+		{"after it was set aside, since no reply to a denied question could be used", func(o *office, move func()) {
+			users := o.env["GCHAT_ALLOWED_USERS"]
+			o.env["GCHAT_ALLOWED_USERS"] = ""
+			s := o.newSender()
+			s.pass(o.t.Context())
+			o.env["GCHAT_ALLOWED_USERS"] = users
+			move()
+			s.pass(o.t.Context())
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOffice(t)
+			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
+			var native *state.Question
+			tt.sent(o, func() {
+				there := *q
+				there.Path, there.Mode = "", state.Native
+				folder := state.QuestionsIn(filepath.Join(o.env["HOME"], "other"))
+				var err error
+				if native, err = folder.Record("s", func([]*state.Question) *state.Question { return &there }); err != nil {
+					t.Error(err)
+				}
+				if err := os.Remove(q.Path); err != nil {
+					t.Error(err)
+				}
+				if err := o.putQuestion(native, &state.Open{}); err != nil {
+					t.Error(err)
+				}
+			})
+			all, is := o.space.Messages(), o.load(native)
+			if len(all) != 1 || !is.MessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
+				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
+				t.Errorf("%d messages; the question knows %v %q %q %q", len(all), is.MessageSent, is.MessageName, is.ThreadName, is.Chat)
+			}
+		})
 	}
 }
 
@@ -154,7 +220,7 @@ func TestDenyQuestionThatNoReplyCouldAnswer(t *testing.T) {
 			o.environment = state.Environment(o.Env)
 			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
 			o.newSender().pass(t.Context())
-			m, err := o.questionMessage(q)
+			m, err := state.OutboxIn(o.user()).ByKey(questionKey(q))
 			if err != nil || m == nil || !m.Final() || (m.SetAside != "") != (c.why != "") || !strings.Contains(m.SetAside, c.why) {
 				t.Errorf("its message: %+v, %v", m, err)
 			}

@@ -1,11 +1,9 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,9 +24,6 @@ const (
 	quickCycle = time.Second
 	// otherReads is the time from one try to become the reader of a space to the next.
 	otherReads = time.Second
-	// mostReplies is how many replies one question's file keeps with their words, and mostNames how many at all: a thread
-	// that is chatted in for hours must not fill the disk.
-	mostReplies, mostNames = 200, 5000
 
 	firstBackup  = 30 * time.Second
 	mostBackup   = 5 * time.Minute
@@ -70,8 +65,8 @@ type reader struct {
 	source  int // of the view's
 	mark    *state.Space
 	trouble trouble
-	heard   time.Time         // when the last message of a person came
-	seen    map[string]string // by message name: what it said when it was handed to its record; of the overlap
+	heard   time.Time       // when the last message of a person came
+	covered map[string]bool // ids of the questions whose threads were read from their beginnings
 }
 
 // reads says whether a reply to this question is of use now, so that its space has to be read.
@@ -80,7 +75,7 @@ func (p *Poller) reads(s *served) bool {
 	switch {
 	case q == nil || s.settled || q.Chat == "" || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
 		return false
-	case q.Status == state.Pending:
+	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
 	}
 	return q.Late(p.now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
@@ -151,7 +146,7 @@ func (p *Poller) follow(ctx context.Context) {
 func (p *Poller) readerOf(chat string) *reader {
 	_, space, _ := strings.Cut(chat, "/")
 	return &reader{
-		Poller: p, chat: chat, space: space, done: make(chan struct{}), fresh: make(chan struct{}, 1), seen: map[string]string{},
+		Poller: p, chat: chat, space: space, done: make(chan struct{}), fresh: make(chan struct{}, 1),
 	}
 }
 
@@ -227,7 +222,8 @@ func (r *reader) follow(ctx context.Context) {
 			lock.Unlock() // a process with better credentials gets its turn
 		}
 		sleep(ctx, min(pause, otherReads))
-		r.rest(ctx, r.now().Add(pause-min(pause, otherReads)))
+		end := r.now().Add(pause - min(pause, otherReads))
+		r.rest(ctx, func() time.Time { return end })
 	}
 }
 
@@ -235,40 +231,37 @@ func (r *reader) follow(ctx context.Context) {
 func (r *reader) lead(ctx context.Context, spaces state.Spaces) (pause time.Duration) {
 	r.mark = spaces.Of(r.chat) // another process may have read on
 	for ctx.Err() == nil {
-		v := r.current()
 		began := r.now()
-		err := r.listOne(ctx, v)
+		err := r.listOne(ctx, r.current())
 		if pause = r.trouble.after(err); gchat.AuthFailure(err) {
 			r.api, r.source = nil, r.source+1
 			return pause
 		}
-		for ctx.Err() == nil {
-			until := began.Add(max(r.cycle(r.current()), pause))
-			if !r.rest(ctx, until) {
-				break
-			}
-		}
+		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(r.current()), pause)) })
 	}
 	return 0
 }
 
-// rest waits until then, and reports whether something new cut it short.
-func (r *reader) rest(ctx context.Context, until time.Time) (cut bool) {
-	t := time.NewTimer(max(until.Sub(r.now()), 0))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-r.fresh:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.reset {
-			r.reset, r.api, r.trouble = false, nil, trouble{}
-			return false // list now
+// rest waits until then, which may be sooner with another view, or until what failed says nothing any more.
+func (r *reader) rest(ctx context.Context, until func() time.Time) {
+	for ctx.Err() == nil {
+		t := time.NewTimer(max(until().Sub(r.now()), 0))
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+			return
+		case <-r.fresh:
+			t.Stop()
+			r.mu.Lock()
+			reset := r.reset
+			r.reset = false
+			r.mu.Unlock()
+			if reset {
+				r.api, r.trouble = nil, trouble{}
+				return
+			}
 		}
-		return true
 	}
-	return false
 }
 
 func (r *reader) current() view {
@@ -329,338 +322,6 @@ func (r *reader) listOne(ctx context.Context, v view) error {
 	r.tell(err, v)
 	r.wake() // a question's time may be up, which waits for a list
 	return err
-}
-
-// pass is one list of a space, from its first page to its last.
-type pass struct {
-	view
-	mark    state.Space // as it will be
-	newest  time.Time
-	border  time.Time                  // what is older is only for threads that were not read before
-	first   map[string][]gchat.Message // by record: what is in the thread that a process began to wait in
-	failed  error                      // a reply could not be written down
-	covered map[string]bool
-}
-
-// list lists the space once, hands each person's message to the record whose thread it is in, page by page, and then notes how
-// far it read.
-func (r *reader) list(ctx context.Context, v view) (err error) {
-	if r.api == nil {
-		from := r.from(v)
-		if r.api, err = r.gateway(ctx, from.projectDir, from.trusted).newReader(ctx); err != nil {
-			return err
-		}
-	}
-	n := &pass{view: v, mark: *r.mark, newest: r.mark.Watermark, first: map[string][]gchat.Message{}}
-	n.covered = n.mark.Covered
-	n.border = r.now().Add(-overlap)
-	if !n.newest.IsZero() {
-		n.border = n.newest.Add(-overlap)
-	}
-	start := n.mark.Resume.Add(-time.Millisecond)
-	if n.mark.Resume.IsZero() {
-		n.mark.From = since(&n.mark, v, r.now())
-		start = n.mark.From
-	}
-	done, err := r.api.Since(ctx, r.space, start, func(page []gchat.Message) { r.take(n, page) })
-	if err == nil {
-		err = n.failed
-	}
-	if done && n.failed == nil {
-		r.takeFirst(n)
-		n.mark.Resume, n.mark.Watermark, n.mark.Covered = time.Time{}, n.newest, map[string]bool{}
-		for _, qs := range v.records {
-			for _, q := range qs {
-				if n.covered[q.QuestionID] || !begins(q).Before(n.mark.From) {
-					n.mark.Covered[q.QuestionID] = true
-				}
-			}
-		}
-		if err == nil {
-			err = n.failed
-		}
-	}
-	if n.failed != nil {
-		return err // what could not be written down is read again
-	}
-	r.note(n)
-	return err
-}
-
-// note writes down how far the space was read.
-func (r *reader) note(n *pass) {
-	was, is := r.mark, &n.mark
-	same := is.Watermark.Equal(was.Watermark) && is.Resume.Equal(was.Resume) && maps.Equal(is.Covered, was.Covered)
-	if r.mark = is; same {
-		return
-	}
-	if _, err := state.SpacesIn(r.user()).Change(r.chat, func(s *state.Space) {
-		s.Watermark, s.From, s.Resume, s.Covered = is.Watermark, is.From, is.Resume, is.Covered
-	}); err != nil {
-		r.logOnce(err, "watermark not written down")
-	}
-	for name := range r.seen {
-		if at, _, _ := strings.Cut(r.seen[name], " "); at < is.Watermark.Add(-overlap-time.Minute).UTC().Format(time.RFC3339) {
-			delete(r.seen, name)
-		}
-	}
-}
-
-// begins is from when on the messages of a record's thread have to be read.
-func begins(q *state.Question) time.Time {
-	switch {
-	case q.Mode == state.Thread && q.PostedAt == nil: // since the last message of ours, which may be hours old
-		return q.AskedAt.Add(-state.MaxAge)
-	case q.PostedAt != nil:
-		return q.PostedAt.Add(-overlap)
-	}
-	return q.AskedAt.Add(-clockSlack)
-}
-
-// since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
-// than the age of a question.
-func since(mark *state.Space, v view, now time.Time) time.Time {
-	from := mark.Watermark
-	if !from.IsZero() {
-		from = from.Add(-overlap)
-	}
-	for _, qs := range v.records {
-		for _, q := range qs {
-			if !q.Answerable() || mark.Covered[q.QuestionID] && !mark.Watermark.IsZero() {
-				continue
-			}
-			if t := begins(q); from.IsZero() || t.Before(from) {
-				from = t
-			}
-		}
-	}
-	if oldest := now.Add(-state.MaxAge - clockSlack); from.Before(oldest) {
-		return oldest
-	}
-	return from
-}
-
-// take hands over the messages of a page.
-func (r *reader) take(n *pass, page []gchat.Message) {
-	limit := r.now()
-	if ahead, ok := r.api.Ahead(); ok {
-		limit = limit.Add(ahead)
-	}
-	limit = limit.Add(2 * time.Second) // the header counts whole seconds
-	given := map[*state.Question][]gchat.Message{}
-	for _, m := range page {
-		if m.CreateTime.After(limit) {
-			// One from the future must not end reading: it moves no watermark.
-		} else {
-			if m.Human && m.CreateTime.After(n.newest) {
-				r.heard = r.now()
-			}
-			n.newest = later(n.newest, m.CreateTime)
-			n.mark.Resume = later(n.mark.Resume, m.CreateTime)
-		}
-		if m.ThreadName == "" {
-			continue
-		}
-		if !m.Human {
-			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName {
-					given[q] = append(given[q], m)
-				}
-				if n.beginsIn(q) {
-					n.first[q.Path] = append(n.first[q.Path], m)
-				}
-			}
-			continue
-		}
-		if r.seen[m.Name] == saidBy(m) {
-			continue
-		}
-		q, first := n.target(m)
-		switch {
-		case first:
-			n.first[q.Path] = append(n.first[q.Path], m)
-		case q != nil && (m.CreateTime.After(n.border) || !n.covered[q.QuestionID] || q.Reply(m.Name) != nil):
-			given[q] = append(given[q], m)
-		case q == nil && m.CreateTime.After(n.border):
-			r.answerNobody(n, m)
-		}
-	}
-	for q, ms := range given {
-		r.deliver(n, q, ms)
-	}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// saidBy is when a message was created and what it says by now.
-func saidBy(m gchat.Message) string {
-	return fmt.Sprint(m.CreateTime.UTC().Format(time.RFC3339), " ", m.Deleted, " ", m.Text)
-}
-
-// beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
-// after the last message of ours there.
-func (n *pass) beginsIn(q *state.Question) bool {
-	return q.Mode == state.Thread && q.PostedAt == nil && q.Status == state.Pending
-}
-
-// target is the record that a message belongs to, nil for none. Ours have a thread each; other programs may put several
-// questions into one, and processes may wait in it: a reply is for the oldest that it can answer. First says that it belongs to
-// a process that began to wait in the thread.
-func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
-	var begun, over *state.Question
-	all := n.records[m.ThreadName]
-	for _, one := range all {
-		if one.Reply(m.Name) != nil {
-			return one, false
-		}
-	}
-	for _, one := range all {
-		switch {
-		case n.beginsIn(one):
-			begun = cmp.Or(begun, one)
-		case one.Mode == state.Thread:
-			if one.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*one.PostedAt) {
-				return one, false
-			}
-		case one.Answerable():
-			return one, false
-		default:
-			over = cmp.Or(over, one)
-		}
-	}
-	if begun != nil {
-		return begun, true
-	}
-	return over, false
-}
-
-// takeFirst gives a process that began to wait in a thread what people said there after the last message of ours.
-func (r *reader) takeFirst(n *pass) {
-	for _, qs := range n.records {
-		for _, q := range qs {
-			if !n.beginsIn(q) {
-				continue
-			}
-			after := q.AskedAt.Add(-dateSlack)
-			var said []gchat.Message
-			for _, m := range n.first[q.Path] {
-				if m.Human {
-					said = append(said, m)
-				} else {
-					after, said = m.CreateTime, nil
-				}
-			}
-			said = slices.DeleteFunc(said, func(m gchat.Message) bool { return !m.CreateTime.After(after) })
-			if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				q.PostedAt = &after
-				return nil
-			}); err != nil {
-				n.failed = err
-				continue
-			}
-			r.deliver(n, q, said)
-		}
-	}
-}
-
-// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there.
-func (r *reader) answerNobody(n *pass, m gchat.Message) {
-	one := n.sessions[m.ThreadName]
-	if one == nil || one.Env != r.environment || m.Deleted || m.Sender == "" || cmp.Or(one.Chat, r.chat) != r.chat {
-		return
-	}
-	if !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
-		return
-	}
-	if err := r.putNobody(one, m.Name); err != nil {
-		r.logOnce(err, "note not put into the outbox")
-		return
-	}
-	r.seen[m.Name] = saidBy(m)
-	r.sender.changed()
-}
-
-// deliver writes people's messages into the file of the question that they belong to. The poller of that question's
-// environment judges them.
-func (r *reader) deliver(n *pass, q *state.Question, ms []gchat.Message) {
-	if len(ms) == 0 {
-		return
-	}
-	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		changed := false
-		for _, m := range ms {
-			changed = store(q, m) || changed
-		}
-		if !changed {
-			return state.ErrUnchanged
-		}
-		return nil
-	})
-	if err != nil {
-		r.logOnce(err, "replies not written down")
-		n.failed = cmp.Or(n.failed, err)
-		return
-	}
-	for _, m := range ms {
-		r.seen[m.Name] = saidBy(m)
-	}
-}
-
-// store copies a message into the file of its question. It reports whether that was news.
-func store(q *state.Question, m gchat.Message) bool {
-	if !m.Human {
-		born := m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
-		if m.Name != q.MessageName || q.PostedAt != nil && q.PostedAt.Equal(born) {
-			return false
-		}
-		q.PostedAt = &born
-		return true
-	}
-	text := gchat.Cut(m.Text, gchat.MaxText)
-	r := q.Reply(m.Name)
-	switch {
-	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q)):
-		return false
-	case r == nil:
-		q.Replies = append(q.Replies, state.Reply{
-			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
-			Text: text, CreateTime: m.CreateTime,
-		})
-		return true
-	case r.Verdict != state.Unread: // an edit or a deletion counts until the reply is judged
-		return false
-	case m.Deleted:
-		r.Verdict = state.Ignored
-		return true
-	case r.Text == text || m.Sender != r.Sender:
-		return false
-	}
-	r.Text = text
-	return true
-}
-
-// makeRoom says whether there is room for one more reply. When there are many, the words of the oldest that was no answer
-// go, but its name stays: the list shows the message again for a while, and it must not pass for a new one.
-func makeRoom(q *state.Question) bool {
-	spent := func(r state.Reply) bool {
-		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
-	}
-	if len(q.Replies) >= mostReplies {
-		if i := slices.IndexFunc(q.Replies, func(r state.Reply) bool { return spent(r) && r.Text != "" }); i >= 0 {
-			q.Replies[i].Text = ""
-		}
-	}
-	if len(q.Replies) >= mostNames {
-		if i := slices.IndexFunc(q.Replies, spent); i >= 0 {
-			q.Replies = slices.Delete(q.Replies, i, i+1)
-		}
-	}
-	return len(q.Replies) < mostNames
 }
 
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can

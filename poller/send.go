@@ -490,11 +490,10 @@ func (s *sender) worked(way *gateway) bool {
 	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
 		return false
 	}
-	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
 		delete(space.Paused, id)
-	})
-	if err != nil {
+	}); err != nil {
 		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
 	}
 	return true

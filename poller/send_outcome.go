@@ -35,12 +35,19 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Me
 		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
+		if m.Kind == state.MessageQuestion {
+			m.Chat = way.hook.Chat()
+		}
 		return nil
 	}
 	if err := s.others(m, final); err != nil {
 		return m, err
 	}
-	return s.box.Change(m, final)
+	after, err := s.box.Change(m, final)
+	if err == nil && after != nil && after.Question != m.Question { // the question went over to another file meanwhile
+		err = s.tellRecord(after, way, r)
+	}
+	return after, err
 }
 
 // others changes the messages that go with a digest.
@@ -62,8 +69,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		return nil
 	case m.Kind == state.MessageQuestion:
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			q.MessageSent, q.MessageName, q.ThreadName = true, r.Name, r.ThreadName
-			q.Chat, q.Space, q.PostError = way.hook.Chat(), way.hook.Space, ""
+			isPosted(q, r.Name, r.ThreadName, way.hook.Chat(), way.hook.Space)
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()
 				q.PostedAt = &at

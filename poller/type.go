@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,11 +27,9 @@ const (
 
 // try is what the poller did about an answer that it types, and when it comes again.
 type try struct {
-	next    time.Time // no try before
-	tries   int       // that changed nothing
-	offs    int       // tries running that found the dialog gone
-	ended   bool      // outcome is how a try ended that could not be written down
-	outcome inject.Outcome
+	next  time.Time // no try before
+	tries int       // that changed nothing
+	offs  int       // tries running that found the dialog gone
 }
 
 // spoiled says that a person has to finish the dialog: no further key is sent.
@@ -72,12 +69,8 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	}
 	q = p.placed(s, q)
 	s.try.next = p.now().Add(retryPause) // whatever fails below
-	if q.Typing != nil && !q.Typing.Ended && s.try.ended {
-		p.endTyping(s, q, s.try.outcome, nil) // our own, whose end could not be written down
-		return
-	}
 	if q.Typing != nil && !q.Typing.Ended {
-		p.afterKill(ctx, s, q)
+		p.afterKill(ctx, q)
 		return
 	}
 	if q.InjectionSucceeded != nil && *q.InjectionSucceeded { // killed while it was waiting for the confirmation
@@ -106,15 +99,15 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		}
 		s.try.next = p.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		p.endTyping(s, q, out, succeeded(true))
+		p.endTyping(q, out, succeeded(true))
 		p.confirmTyped(ctx, s.Path)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
-		p.endTyping(s, q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
+		p.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
 	case out.Result == inject.Dirty:
-		p.leaveToPerson(s, q, out)
+		p.leaveToPerson(q, out)
 	default:
-		p.endTyping(s, q, out, nil) // also without a key: one may have been written down and then not sent
+		p.endTyping(q, out, nil) // also without a key: one may have been written down and then not sent
 		p.notTyped(s, q, out.Why, out.Gone)
 	}
 }
@@ -152,7 +145,7 @@ func choices(q *state.Question) []inject.Choice {
 	return cs
 }
 
-func (p *Poller) endTyping(s *served, q *state.Question, out inject.Outcome, also func(*state.Question)) {
+func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
 	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		if q.Typing == nil && out.Result == inject.Unchanged {
 			return state.ErrUnchanged
@@ -167,10 +160,7 @@ func (p *Poller) endTyping(s *served, q *state.Question, out inject.Outcome, als
 		return nil
 	}); err != nil {
 		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("the end of typing not written down")
-		s.try.ended, s.try.outcome = true, out
-		return
 	}
-	s.try.ended = false
 }
 
 func succeeded(yes bool) func(*state.Question) {
@@ -211,55 +201,17 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 	}
 }
 
-// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: either the
-// dialog is gone, or a person has to look.
-func (p *Poller) afterKill(ctx context.Context, s *served, q *state.Question) {
-	if p.awaitClosed(ctx, q.Path) {
-		return
+// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: where no hook says
+// that Claude has the answer, a person has to look.
+func (p *Poller) afterKill(ctx context.Context, q *state.Question) {
+	if !p.awaitClosed(ctx, q.Path) {
+		p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	}
-	to, err := (&tmuxView{own: p.Env("TMUX")}).where(ctx, q)
-	var standing inject.Standing
-	if err == nil {
-		standing, err = p.standing(ctx, to, q)
-	}
-	switch {
-	case errors.Is(err, errTmuxGone), errors.Is(err, errNoTmux):
-		p.notTyped(s, q, err.Error(), false)
-	case err == nil && standing == dialogGone && q.Typing.Commit:
-		p.endTyping(s, q, inject.Outcome{Result: inject.Injected}, succeeded(true))
-		p.confirmTyped(ctx, q.Path)
-	case err == nil && standing == dialogGone:
-		p.endTyping(s, q, inject.Outcome{Result: inject.Unchanged, Why: "the dialog was closed meanwhile"}, nil)
-		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "screen", nil); err != nil {
-			p.Log.Error().Err(err).Msg("question not closed")
-		}
-	default:
-		why := "the poller was stopped while it typed your answer"
-		if err != nil {
-			why += "; " + err.Error()
-		}
-		p.leaveToPerson(s, q, inject.Outcome{Result: inject.Dirty, Why: why})
-	}
-}
-
-// dialogGone is the Standing of a dialog that is not on the screen, while something else of Claude Code's is.
-const dialogGone inject.Standing = "gone"
-
-// standing says how the question's dialog stands in the pane of the Claude Code that asked.
-func (p *Poller) standing(ctx context.Context, to inject.Target, q *state.Question) (inject.Standing, error) {
-	pane, err := to.Server.Pane(ctx, to.Pane)
-	if err != nil {
-		return "", err
-	}
-	if _, err := pane.Claude(to.ClaudePID, to.ClaudeStart); err != nil {
-		return "", err
-	}
-	return p.typist(q.Path).Standing(ctx, to, choices(q))
 }
 
 // leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
-func (p *Poller) leaveToPerson(s *served, q *state.Question, out inject.Outcome) {
-	p.endTyping(s, q, out, func(q *state.Question) {
+func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
+	p.endTyping(q, out, func(q *state.Question) {
 		succeeded(false)(q)
 		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
 	})

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,10 +44,11 @@ func (v *tmuxView) of(ctx context.Context, s inject.Server) ([]inject.Pane, erro
 	return v.panes[s.Socket], v.errs[s.Socket]
 }
 
-// where finds the pane that a question's answer belongs into. Its record names the pane; a record without one names the
-// session, exactly or by a beginning that only one session has, as the first design looks sessions up.
+// where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
+// session, in which one pane has Claude Code.
 func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target, error) {
 	to := inject.Target{ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	session := cmp.Or(q.TmuxSession, q.SessionName)
 	servers := []inject.Server{{Socket: q.TmuxSocket}}
 	if socket, _, _ := strings.Cut(v.own, ","); q.TmuxSocket == "" && socket != "" {
 		servers = []inject.Server{{Socket: socket}, {}}
@@ -61,75 +61,28 @@ func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target,
 		if err != nil {
 			return to, err
 		}
-		to.Server = s
-		if q.TmuxPane != "" {
-			if slices.ContainsFunc(panes, func(p inject.Pane) bool { return p.ID == q.TmuxPane }) {
-				to.Pane = q.TmuxPane
-				return to, nil
-			}
+		there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
+			return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
+		})
+		if len(there) == 0 {
 			continue
 		}
-		found, err := byName(panes, q)
-		if err != nil {
-			return to, err
+		if q.TmuxPane == "" {
+			there = slices.DeleteFunc(there, func(p inject.Pane) bool {
+				_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
+				return err != nil
+			})
 		}
-		if len(found) > 0 {
-			to.Pane, err = theOne(ctx, s, found, q)
-			return to, err
+		if len(there) != 1 {
+			return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
 		}
+		to.Server, to.Pane = s, there[0].ID
+		return to, nil
 	}
 	if q.TmuxPane == "" && q.TmuxSession == "" {
 		return to, errNoTmux
 	}
 	return to, errTmuxGone
-}
-
-// byName are the panes of the session that a record without a pane means.
-func byName(panes []inject.Pane, q *state.Question) ([]inject.Pane, error) {
-	var sessions []string
-	for _, p := range panes {
-		if !slices.Contains(sessions, p.Session) {
-			sessions = append(sessions, p.Session)
-		}
-	}
-	for _, name := range []string{q.TmuxSession, q.SessionName, q.SessionID} {
-		called := inject.SessionsCalled(sessions, name)
-		if len(called) > 1 {
-			return nil, fmt.Errorf("more than one tmux session begins with %q", name)
-		}
-		if len(called) == 1 {
-			return slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool { return p.Session != called[0] }), nil
-		}
-	}
-	return nil, nil
-}
-
-// theOne is the pane of a session whose Claude Code shows this question.
-func theOne(ctx context.Context, s inject.Server, panes []inject.Pane, q *state.Question) (string, error) {
-	var claudes, shows []string
-	for _, p := range panes {
-		if _, err := p.Claude(q.ClaudePID, q.ClaudeStart); err != nil {
-			continue
-		}
-		claudes = append(claudes, p.ID)
-		text, err := s.Capture(ctx, p.ID)
-		if err != nil {
-			continue
-		}
-		screen := inject.ReadScreen(text)
-		if slices.ContainsFunc(q.Questions, func(p state.Prompt) bool { return inject.Same(screen.Question, p.Question) }) {
-			shows = append(shows, p.ID)
-		}
-	}
-	switch {
-	case len(shows) == 1:
-		return shows[0], nil
-	case len(claudes) == 1:
-		return claudes[0], nil
-	case len(claudes) == 0:
-		return "", fmt.Errorf("no Claude Code has the keyboard in the tmux session %q", panes[0].Session)
-	}
-	return "", fmt.Errorf("several panes of the tmux session %q run Claude Code", panes[0].Session)
 }
 
 // typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
@@ -163,14 +116,8 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 	return &at
 }
 
-// panes tells which questions' panes were gone, when tmux was last asked.
-type panes struct {
-	mu     sync.Mutex
-	gone   map[string]bool // by question's path; each is told once
-	asking bool
-}
-
-// findPanes asks tmux for the panes of the questions that only the poller answers, beside the loop: tmux may hang.
+// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment. It asks tmux
+// beside the loop, since tmux may hang.
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
@@ -178,33 +125,37 @@ func (p *Poller) findPanes(ctx context.Context) {
 			qs = append(qs, p.placed(s, s.q))
 		}
 	}
-	p.panes.mu.Lock()
-	defer p.panes.mu.Unlock()
-	if len(qs) == 0 || p.panes.asking {
+	if len(qs) == 0 || !p.asking.CompareAndSwap(false, true) {
 		return
 	}
-	p.panes.asking = true
 	p.beside("find panes", func() {
+		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, panesBound)
 		defer cancel()
-		view, gone := &tmuxView{own: p.Env("TMUX")}, map[string]bool{}
+		view := &tmuxView{own: p.Env("TMUX")}
 		for _, q := range qs {
 			_, err := view.where(ctx, q)
-			gone[q.Path] = errors.Is(err, errTmuxGone)
+			p.countMissed(q, errors.Is(err, errTmuxGone))
 		}
-		p.panes.mu.Lock()
-		defer p.panes.mu.Unlock()
-		p.panes.gone, p.panes.asking = gone, false
 	})
 }
 
-// paneGone says whether a question's pane was gone, once for each time that tmux was asked.
-func (p *Poller) paneGone(s *served) (gone, known bool) {
-	p.panes.mu.Lock()
-	defer p.panes.mu.Unlock()
-	gone, known = p.panes.gone[s.Path]
-	delete(p.panes.gone, s.Path)
-	return gone, known
+func (p *Poller) countMissed(q *state.Question, gone bool) {
+	if !gone && q.TmuxMissed == 0 {
+		return
+	}
+	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if q.TmuxMissed++; !gone {
+			q.TmuxMissed = 0
+		}
+		return nil
+	})
+	if err == nil && q.TmuxMissed >= mostMissed {
+		_, err = state.CloseQuestion(q.Path, state.Abandoned, "tmux_gone", nil)
+	}
+	if err != nil {
+		p.logOnce(err, "tmux session not counted")
+	}
 }
 
 // adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a

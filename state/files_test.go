@@ -28,10 +28,10 @@ func TestRegisterTogether(t *testing.T) {
 
 func TestSpaceSurvivesAndForgetsGarbage(t *testing.T) {
 	s := SpacesIn(t.TempDir())
-	if _, err := s.Change("h/spaces/A", func(one *Space) { one.Watermark, one.Covered = asked, map[string]bool{"q1": true} }); err != nil {
+	if _, err := s.Change("h/spaces/A", func(one *Space) { one.Watermark = asked }); err != nil {
 		t.Fatal(err)
 	}
-	if again := s.Of("h/spaces/A"); !again.Watermark.Equal(asked) || !again.Covered["q1"] {
+	if again := s.Of("h/spaces/A"); !again.Watermark.Equal(asked) {
 		t.Errorf("got %+v", again)
 	}
 	os.WriteFile(s.path(safeName("h/spaces/A")), []byte(`{"watermark":"yesterday"}`), 0o600)

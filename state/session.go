@@ -37,6 +37,8 @@ type Session struct {
 	Chat       string   `json:"chat,omitempty"`        // host/spaces/S: where its reports are
 	ThreadName string   `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
 	Notices    []string `json:"notices,omitempty"`     // shown by its next hook, once
+	// ToldNobody is of the newest message in that thread that was told that no process waits there.
+	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
 	// OwesSummary is when the session stopped or ended whose summary its thread is owed; zero for none. ToldTurns is how many
 	// turns the last summary told of: an end after it brings another one only with more.

@@ -12,15 +12,8 @@ type Space struct {
 	Record
 	Chat string `json:"chat"` // host/spaces/S
 
-	// Watermark is the createTime of the newest message seen, never later than the server's own clock. Messages up to it were
-	// handed to the records in Covered.
+	// Watermark is the createTime of the newest message that the last list came to, never later than the server's own clock.
 	Watermark time.Time `json:"watermark"`
-	// Covered are the ids of the questions whose thread was read from its beginning.
-	Covered map[string]bool `json:"covered,omitempty"`
-	// From is where the pass began that Resume goes on with: a list that was too long, or broke off, is no reason to begin
-	// anew. Resume is zero when the last pass came to its end.
-	From   time.Time `json:"from,omitzero"`
-	Resume time.Time `json:"resume,omitzero"`
 	// Trouble is why replies cannot be read at present; nil when they can.
 	Trouble *ReadTrouble `json:"trouble,omitempty"`
 

@@ -1,0 +1,297 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// mostReplies is how many replies one question's file keeps: a thread that is chatted in for hours must not fill the disk.
+const mostReplies = 200
+
+// pass is one list of a space, from its first page to its last.
+type pass struct {
+	view
+	newest time.Time                  // of the messages that came
+	first  map[string][]gchat.Message // by record: what is in the thread that a process began to wait in
+	failed error                      // a reply could not be written down
+}
+
+// list lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, page by
+// page, and then notes how far it came: the next list goes on there, also after one that broke off.
+func (r *reader) list(ctx context.Context, v view) (err error) {
+	if r.api == nil {
+		from := r.from(v)
+		if r.api, err = r.gateway(ctx, from.projectDir, from.trusted).newReader(ctx); err != nil {
+			return err
+		}
+	}
+	n := &pass{view: v, first: map[string][]gchat.Message{}}
+	start := since(r.mark.Watermark, r.covered, v, r.now())
+	done, err := r.api.Since(ctx, r.space, start, func(page []gchat.Message) { r.take(n, page) })
+	if done && n.failed == nil {
+		r.takeFirst(n)
+	}
+	if n.failed != nil {
+		return n.failed // what could not be written down is read again
+	}
+	if err != nil && n.newest.IsZero() {
+		return err
+	}
+	r.covered = map[string]bool{}
+	for _, qs := range v.records {
+		for _, q := range qs {
+			r.covered[q.QuestionID] = done || !beginsIn(q)
+		}
+	}
+	if n.newest.IsZero() || n.newest.Equal(r.mark.Watermark) {
+		return err
+	}
+	r.mark.Watermark = n.newest
+	if _, serr := state.SpacesIn(r.user()).Change(r.chat, func(s *state.Space) { s.Watermark = n.newest }); serr != nil {
+		r.logOnce(serr, "watermark not written down")
+	}
+	return err
+}
+
+// begins is from when on the messages of a record's thread have to be read.
+func begins(q *state.Question) time.Time {
+	switch {
+	case q.Mode == state.Thread && q.PostedAt == nil: // since the last message of ours, which may be hours old
+		return q.AskedAt.Add(-state.MaxAge)
+	case q.PostedAt != nil:
+		return q.PostedAt.Add(-overlap)
+	}
+	return q.AskedAt.Add(-clockSlack)
+}
+
+// since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
+// than the age of a question.
+func since(from time.Time, covered map[string]bool, v view, now time.Time) time.Time {
+	if !from.IsZero() {
+		from = from.Add(-overlap)
+	}
+	for _, qs := range v.records {
+		for _, q := range qs {
+			if t := begins(q); q.Answerable() && !covered[q.QuestionID] && (from.IsZero() || t.Before(from)) {
+				from = t
+			}
+		}
+	}
+	if oldest := now.Add(-state.MaxAge - clockSlack); from.Before(oldest) {
+		return oldest
+	}
+	return from
+}
+
+// take gives the messages of a page to their records.
+func (r *reader) take(n *pass, page []gchat.Message) {
+	limit := r.now().Add(2 * time.Second) // the header counts whole seconds
+	if ahead, ok := r.api.Ahead(); ok {
+		limit = limit.Add(ahead)
+	}
+	given := map[*state.Question][]gchat.Message{}
+	for _, m := range page {
+		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
+			if m.Human && m.CreateTime.After(r.mark.Watermark) {
+				r.heard = r.now()
+			}
+			if m.CreateTime.After(n.newest) {
+				n.newest = m.CreateTime
+			}
+		}
+		q, first := n.target(m)
+		switch {
+		case m.ThreadName == "":
+		case !m.Human:
+			for _, q := range n.records[m.ThreadName] {
+				if m.Name == q.MessageName {
+					given[q] = append(given[q], m)
+				}
+				if beginsIn(q) {
+					n.first[q.Path] = append(n.first[q.Path], m)
+				}
+			}
+		case first:
+			n.first[q.Path] = append(n.first[q.Path], m)
+		case q == nil:
+			r.answerNobody(n, m)
+		case !known(q, m):
+			given[q] = append(given[q], m)
+		}
+	}
+	for q, ms := range given {
+		r.deliver(n, q, ms)
+	}
+}
+
+// known says whether a message is in its question's file as it stands in the space, or counts no more as it stands there.
+func known(q *state.Question, m gchat.Message) bool {
+	r := q.Reply(m.Name)
+	return r != nil && (r.Verdict != state.Unread || r.Text == gchat.Cut(m.Text, gchat.MaxText) && !m.Deleted)
+}
+
+// beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
+// after the last message of ours there.
+func beginsIn(q *state.Question) bool {
+	return q.Mode == state.Thread && q.PostedAt == nil && q.Status == state.Pending
+}
+
+// target is the record that a message belongs to, nil for none. Ours have a thread each; other programs may put several
+// questions into one, and processes may wait in it: a reply is for the oldest that it can answer. First says that it belongs to
+// a process that began to wait in the thread.
+func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
+	var begun, over *state.Question
+	all := n.records[m.ThreadName]
+	for _, one := range all {
+		if one.Reply(m.Name) != nil {
+			return one, false
+		}
+	}
+	for _, one := range all {
+		switch {
+		case beginsIn(one):
+			begun = cmp.Or(begun, one)
+		case one.Mode == state.Thread:
+			if one.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*one.PostedAt) {
+				return one, false
+			}
+		case one.Answerable():
+			return one, false
+		default:
+			over = cmp.Or(over, one)
+		}
+	}
+	if begun != nil {
+		return begun, true
+	}
+	return over, false
+}
+
+// takeFirst gives a process that began to wait in a thread what people said there after the last message of ours.
+func (r *reader) takeFirst(n *pass) {
+	for _, qs := range n.records {
+		for _, q := range qs {
+			if !beginsIn(q) {
+				continue
+			}
+			after := q.AskedAt.Add(-dateSlack)
+			var said []gchat.Message
+			for _, m := range n.first[q.Path] {
+				if m.Human {
+					said = append(said, m)
+				} else {
+					after, said = m.CreateTime, nil
+				}
+			}
+			said = slices.DeleteFunc(said, func(m gchat.Message) bool { return !m.CreateTime.After(after) })
+			if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				q.PostedAt = &after
+				return nil
+			}); err != nil {
+				n.failed = err
+				continue
+			}
+			r.deliver(n, q, said)
+		}
+	}
+}
+
+// answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there. That it
+// was told stands in the session: the space shows the message again.
+func (r *reader) answerNobody(n *pass, m gchat.Message) {
+	one := n.sessions[m.ThreadName]
+	if one == nil || one.Env != r.environment || m.Deleted || m.Sender == "" || cmp.Or(one.Chat, r.chat) != r.chat {
+		return
+	}
+	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
+	if !at.After(one.ToldNobody) || !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
+		return
+	}
+	err := r.putNobody(one, m.Name)
+	if err == nil {
+		_, err = state.SessionsIn(r.user()).Change(one.ID, func(one *state.Session) error {
+			if at.After(one.ToldNobody) {
+				one.ToldNobody = at
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		r.logOnce(err, "note not put into the outbox")
+	}
+	r.sender.changed()
+}
+
+// deliver writes people's messages into the file of the question that they belong to. The poller of that question's
+// environment judges them.
+func (r *reader) deliver(n *pass, q *state.Question, ms []gchat.Message) {
+	if len(ms) == 0 {
+		return
+	}
+	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		changed := false
+		for _, m := range ms {
+			changed = store(q, m) || changed
+		}
+		if !changed {
+			return state.ErrUnchanged
+		}
+		return nil
+	})
+	if err != nil {
+		r.logOnce(err, "replies not written down")
+		n.failed = cmp.Or(n.failed, err)
+	}
+}
+
+// store copies a message into the file of its question. It reports whether that was news.
+func store(q *state.Question, m gchat.Message) bool {
+	if !m.Human {
+		born := m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
+		if m.Name != q.MessageName || q.PostedAt != nil && q.PostedAt.Equal(born) {
+			return false
+		}
+		q.PostedAt = &born
+		return true
+	}
+	text := gchat.Cut(m.Text, gchat.MaxText)
+	r := q.Reply(m.Name)
+	switch {
+	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q)):
+		return false
+	case r == nil:
+		q.Replies = append(q.Replies, state.Reply{
+			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
+			Text: text, CreateTime: m.CreateTime,
+		})
+		return true
+	case r.Verdict != state.Unread: // an edit or a deletion counts until the reply is judged
+		return false
+	case m.Deleted:
+		r.Verdict = state.Ignored
+		return true
+	case r.Text == text || m.Sender != r.Sender:
+		return false
+	}
+	r.Text = text
+	return true
+}
+
+// makeRoom says whether there is room for one more reply. When there are many, the oldest that was no answer goes.
+func makeRoom(q *state.Question) bool {
+	if len(q.Replies) < mostReplies {
+		return true
+	}
+	i := slices.IndexFunc(q.Replies, func(r state.Reply) bool {
+		return r.Verdict != state.Unread && r.Verdict != state.Used && r.Verdict != state.Kept
+	})
+	if i >= 0 {
+		q.Replies = slices.Delete(q.Replies, i, i+1)
+	}
+	return i >= 0
+}
