@@ -61,7 +61,7 @@ type Config struct {
 // LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
 func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
-	counts := sync.OnceValue(func() bool { return projectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
+	counts := sync.OnceValue(func() bool { return ProjectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
 	layers := []layer{envLayer(env)}
 	mine := projectDir == Home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
@@ -75,7 +75,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		{filepath.Join(Home(env), ".mcp.json"), mcpLayer, false},
 	} {
 		b, err := readSmall(f.path)
-		if missing(err) {
+		if Missing(err) {
 			continue
 		}
 		var l layer
@@ -84,7 +84,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		}
 		if f.project && !mine && !counts() {
 			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, errUntrusted))
+				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, ErrUntrusted))
 			}
 			continue
 		}

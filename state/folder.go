@@ -70,7 +70,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err != nil {
 		return err
 	}
-	if err := mkdir(f.Dir); err != nil {
+	if err := MakeDir(f.Dir); err != nil {
 		return err
 	}
 	if err := createFile(f.path(name), b); err != nil {
@@ -88,7 +88,7 @@ func (f Folder[T]) Load(name string) (*T, error) {
 	switch {
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}
-	case missing(err):
+	case Missing(err):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), fs.ErrNotExist)
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
@@ -153,7 +153,7 @@ func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, e
 		return nil, err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
-	return rec, writeFile(f.path(name), b)
+	return rec, WriteFile(f.path(name), b)
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }
@@ -165,7 +165,7 @@ func (f Folder[T]) Names() ([]string, error) {
 	if err == nil {
 		entries, err = os.ReadDir(f.Dir)
 	}
-	if missing(err) {
+	if Missing(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -203,7 +203,7 @@ func (f Folder[T]) All() (all []*T, bad []error) {
 func (f Folder[T]) Remove(name string) error {
 	err := os.Remove(f.path(name))
 	os.Remove(f.lockPath(name))
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	return nil

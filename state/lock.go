@@ -23,7 +23,7 @@ type Lock struct{ f *flock.Flock }
 
 // TryLock takes the lock at path at once or returns ErrLocked.
 func TryLock(path string) (*Lock, error) {
-	if err := mkdir(filepath.Dir(path)); err != nil {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	f := newLock(path)
@@ -78,7 +78,7 @@ func lockWithinLooking(path string, wait, glance time.Duration) (*Lock, error) {
 // folder, while it holds the lock: a process that waited for the old file then goes to the file that stands there now.
 func LockFile(ctx context.Context, path string, glance time.Duration) (*Lock, error) {
 	for {
-		if err := mkdir(filepath.Dir(path)); err != nil {
+		if err := MakeDir(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
 		f := newLock(path)
@@ -94,7 +94,7 @@ func LockFile(ctx context.Context, path string, glance time.Duration) (*Lock, er
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err != nil && !missing(err) {
+		if err != nil && !Missing(err) {
 			return nil, err
 		}
 	}

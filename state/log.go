@@ -58,7 +58,7 @@ func (l *Log) Write(line []byte) (int, error) {
 		}
 	}
 	if l.file == nil {
-		if mkdir(filepath.Dir(l.path)) != nil {
+		if MakeDir(filepath.Dir(l.path)) != nil {
 			return len(line), nil
 		}
 		f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

@@ -161,9 +161,9 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 	}
 	m.Env = Environment(env)
 	if m.ProjectDir != "" && !m.Trusted {
-		m.Trusted = projectCounts(env, m.ProjectDir)
+		m.Trusted = ProjectCounts(env, m.ProjectDir)
 	}
-	if err := mkdir(o.Dir); err != nil {
+	if err := MakeDir(o.Dir); err != nil {
 		return nil, false, err
 	}
 	lock, err := lockSoon(o.lockPath("put"))

@@ -59,13 +59,13 @@ func Announce(env Getenv, o Open) error {
 	}
 	o.Env, o.At = Environment(env), time.Now().UTC()
 	if o.ProjectDir != "" {
-		o.Trusted = projectCounts(env, o.ProjectDir)
+		o.Trusted = ProjectCounts(env, o.ProjectDir)
 	}
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if err := mkdir(openDir(env)); err != nil {
+	if err := MakeDir(openDir(env)); err != nil {
 		return err
 	}
 	tmp, err := newTemp(openDir(env), b, false) // not synced: a machine without power has no session that waits
@@ -89,7 +89,7 @@ func AnnounceQuestion(env Getenv, q *Question) error {
 // Opens are all open records, of every environment, in no order. What does not parse is passed over.
 func Opens(env Getenv) (all []*Open, err error) {
 	entries, err := os.ReadDir(openDir(env))
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return nil, fmt.Errorf("list open records: %w", err)
 	}
 	for _, e := range entries {
@@ -134,7 +134,7 @@ func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
 		switch {
 		case err == nil:
 			qs = append(qs, q)
-		case !missing(err):
+		case !Missing(err):
 			bad = append(bad, err)
 		}
 	}
@@ -147,7 +147,7 @@ func Forget(env Getenv, path string) error {
 	file := OpenFile(env, path)
 	err := os.Remove(file)
 	os.Remove(strings.TrimSuffix(file, ".open") + ".waiter")
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return fmt.Errorf("forget record: %w", err)
 	}
 	return nil

@@ -31,11 +31,24 @@ func noLink(folder string) error {
 func leadsOut(project string) bool {
 	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
 		path := filepath.Join(project, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !within(path, project) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !Within(path, project) {
 			return true
 		}
 	}
 	return false
+}
+
+// Within says whether a file that is there lies in a folder, whatever links lead to either.
+func Within(path, folder string) bool {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(folder, file)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // ErrNotPlain says that there is a link, a pipe or a folder where a file is to be.

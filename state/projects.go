@@ -87,7 +87,7 @@ const (
 // One that stands there stays as it is. Where it cannot be written, neither can the question, which says so.
 func keepOutOfGit(projectState string) {
 	path := filepath.Join(projectState, gitignore)
-	if _, err := os.Lstat(path); missing(err) {
+	if _, err := os.Lstat(path); Missing(err) {
 		_ = createFile(path, []byte(ignoreAll))
 	}
 }

@@ -49,7 +49,7 @@ func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == D
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
-	if err := mkdir(s.Dir); err != nil {
+	if err := MakeDir(s.Dir); err != nil {
 		return nil, err
 	}
 	keepOutOfGit(filepath.Dir(s.Dir))

@@ -35,15 +35,6 @@ type SessionRules struct {
 	StopGate      StopGate // complete: every check has its level
 }
 
-// TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
-type TimeoutPolicy string
-
-const (
-	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
-	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
-	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
-)
-
 // GateLevel is what a check of the stop gate does when it finds something.
 type GateLevel string
 

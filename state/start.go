@@ -49,7 +49,7 @@ func salt(env Getenv) []byte {
 	}
 	fresh := make([]byte, 16)
 	_, _ = rand.Read(fresh)
-	if mkdir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
+	if MakeDir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
 		fresh, _ = ReadPlain(path, 64)
 	}
 	return fresh
@@ -81,7 +81,7 @@ func pollerFile(env Getenv, ext string) string {
 
 // TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
 func TakePollerLock(env Getenv) (*PollerLock, error) {
-	if err := mkdir(pollersDir(env)); err != nil {
+	if err := MakeDir(pollersDir(env)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(pollerFile(env, ".lock"), os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
@@ -170,7 +170,7 @@ func StartPoller(env Getenv, self string) error {
 // it. The caller takes the note away when it has the lock.
 func WantPoller(env Getenv) (done func(), err error) {
 	file := pollerFile(env, ".want")
-	if err := mkdir(filepath.Dir(file)); err != nil {
+	if err := MakeDir(filepath.Dir(file)); err != nil {
 		return nil, err
 	}
 	l, err := TryLock(file)
@@ -250,10 +250,10 @@ const (
 
 // WritePID writes the daemon's pid into a state folder.
 func WritePID(dir string) error {
-	if err := mkdir(dir); err != nil {
+	if err := MakeDir(dir); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
+	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 
 // RemovePID removes the pid file that this process wrote.
@@ -272,10 +272,10 @@ func DaemonPID(dir string) int {
 
 // NoteLastPoll writes down in a state folder that a cycle of the daemon went well. A folder that is gone is not made again.
 func NoteLastPoll(dir string, now time.Time) error {
-	if _, err := os.Stat(dir); missing(err) {
+	if _, err := os.Stat(dir); Missing(err) {
 		return nil
 	}
-	return writeFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
+	return WriteFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
 }
 
 // LastPoll is the time of the daemon's last good cycle; the zero time when there was none.

@@ -89,9 +89,9 @@ func Home(env Getenv) string {
 	return noHome
 }
 
-// writeFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
+// WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
-func writeFile(path string, b []byte) error {
+func WriteFile(path string, b []byte) error {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
@@ -136,7 +136,7 @@ func newTemp(dir string, b []byte, synced bool) (path string, err error) {
 // replaceFile replaces path with b, and makes its folder, without waiting for the disk: for what may be lost with the
 // power, but not by kill -9.
 func replaceFile(path string, b []byte) error {
-	if err := mkdir(filepath.Dir(path)); err != nil {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	tmp, err := newTemp(filepath.Dir(path), b, false)
@@ -174,7 +174,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-func mkdir(dir string) error {
+func MakeDir(dir string) error {
 	if strings.HasPrefix(dir, noHome) {
 		return errors.New("make state folder: HOME is not set")
 	}
@@ -188,8 +188,8 @@ func mkdir(dir string) error {
 	return nil
 }
 
-// missing says that there is no such file, also when a part of its path is a file where a folder should be.
-func missing(err error) bool {
+// Missing says that there is no such file, also when a part of its path is a file where a folder should be.
+func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
@@ -235,7 +235,7 @@ func (c *Corrupt) Unwrap() error { return c.Err }
 func setAside(path string, cause error) *Corrupt {
 	for n := 1; n < 1000; n++ {
 		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
-		if _, err := os.Lstat(aside); missing(err) {
+		if _, err := os.Lstat(aside); Missing(err) {
 			if os.Rename(path, aside) == nil {
 				return &Corrupt{Path: path, Aside: aside, Err: cause}
 			}
