@@ -159,21 +159,13 @@ func LockWaiter(env Getenv, path string) (l *Lock, err error) {
 		if l, err = TryLock(waiterFile(env, path)); !errors.Is(err, ErrLocked) {
 			return l, err
 		}
-		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
+		time.Sleep(2 * time.Millisecond) // HasWaiter of another process has it for an instant
 	}
 	return nil, err
 }
 
 // HasWaiter says whether a living process waits for a record.
-func HasWaiter(env Getenv, path string) bool {
-	for range 3 {
-		if !Held(waiterFile(env, path)) {
-			return false
-		}
-		time.Sleep(time.Millisecond) // another process's HasWaiter may have held it
-	}
-	return true
-}
+func HasWaiter(env Getenv, path string) bool { return Held(waiterFile(env, path)) }
 
 const (
 	firstPause = 20 * time.Millisecond

@@ -251,17 +251,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// jsonFiles are the files of a folder that end in .json; filepath.Glob would take a "[" in the folder's name for a pattern.
-func jsonFiles(dir string) (paths []string) {
-	files, _ := os.ReadDir(dir)
-	for _, f := range files {
-		if strings.HasSuffix(f.Name(), ".json") {
-			paths = append(paths, filepath.Join(dir, f.Name()))
-		}
-	}
-	return paths
-}
-
 // hashName makes a short file name of any text.
 func hashName(s string) string {
 	sum := sha256.Sum256([]byte(s))
