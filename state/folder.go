@@ -84,7 +84,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 // yet.
 func (f Folder[T]) Load(name string) (*T, error) {
 	path := f.path(name)
-	file, err := OpenPlain(path, os.O_RDONLY)
+	b, written, err := readPlain(path, maxRecord)
 	switch {
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}
@@ -93,23 +93,14 @@ func (f Folder[T]) Load(name string) (*T, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
-	b, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
 	rec := new(T)
-	err = decode(b, rec, info.ModTime())
+	err = decode(b, rec, written)
 	if err == nil {
 		any(rec).(recorded).record().Path = path
 		return rec, nil
 	}
 	switch {
-	case time.Since(info.ModTime()).Abs() < beingWritten && unfinished(b):
+	case time.Since(written).Abs() < beingWritten && unfinished(b):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), ErrBeingWritten)
 	case f.LeaveAlone:
 		return nil, &Corrupt{Path: path, Err: err}
@@ -265,9 +256,6 @@ func unfinished(b []byte) bool {
 
 // decode reads a record's bytes.
 func decode(b []byte, rec any, written time.Time) error {
-	if len(b) > maxRecord {
-		return fmt.Errorf("more than %d bytes are too many for a record", maxRecord)
-	}
 	if err := json.Unmarshal(b, rec); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // A checkout can bring links and pipes in the places of a project's state. Of that state only plain files in plain folders are
@@ -82,14 +84,25 @@ func OpenPlain(path string, flag int) (*os.File, error) {
 
 // ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one for a larger file.
 func ReadPlain(path string, most int64) ([]byte, error) {
+	b, _, err := readPlain(path, most)
+	return b, err
+}
+
+// readPlain is ReadPlain, and says when the file was written. Hooks read many files, so it asks the kernel for little.
+func readPlain(path string, most int64) (b []byte, written time.Time, err error) {
 	f, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(min(info.Size(), most)) + bytes.MinRead)
+	if _, err = buf.ReadFrom(io.LimitReader(f, most+1)); err == nil && int64(buf.Len()) > most {
 		err = fmt.Errorf("it is larger than %d bytes", most)
 	}
-	return b, err
+	return buf.Bytes(), info.ModTime(), err
 }

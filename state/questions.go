@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,25 +91,16 @@ func (s Questions) create(q *Question) error {
 
 // OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
 // *Corrupt errors beside the others.
-//
-// A file's name may be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of
-// several names: so each file that mentions the id is read.
 func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return nil, nil, err
 	}
-	id, err := json.Marshal(claudeSession)
-	if err != nil {
-		return nil, nil, err
-	}
-	prefix := safeName(claudeSession) + "-"
-	if s.markers() {
-		prefix = "ask-" + prefix
-	}
+	id, _ := json.Marshal(claudeSession)
 	for _, name := range names {
+		// A damaged file is the session's by its name.
 		b, rerr := ReadPlain(s.path(name), maxRecord)
-		if !strings.HasPrefix(name, prefix) && (rerr != nil || !bytes.Contains(b, id)) {
+		if !strings.Contains(name, safeName(claudeSession)+"-") && (rerr != nil || !bytes.Contains(b, id)) {
 			continue
 		}
 		q, err := s.Load(name)
@@ -138,20 +128,7 @@ func LoadQuestion(path string) (*Question, error) {
 
 // PeekQuestion is LoadQuestion of a file that a person names: also a damaged one stays where it is.
 func PeekQuestion(path string) (*Question, error) {
-	q, err := ReadPlain(path, maxRecord)
-	if err != nil {
-		return nil, fmt.Errorf("read question: %w", err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read question: %w", err)
-	}
-	rec := &Question{}
-	if err := decode(q, rec, info.ModTime()); err != nil {
-		return nil, &Corrupt{Path: path, Err: err}
-	}
-	rec.Path = path
-	return rec, nil
+	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(nameOf(path))
 }
 
 // UpdateQuestion is the only way a question on disk changes; see Folder.Update.
