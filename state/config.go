@@ -144,7 +144,10 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
 		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
 	}
-	c.takeFormat(get)
+	if c.Format = oneOf(c, "format", get("GCHAT_FORMAT"), "haiku", "builtin"); c.Format == "builtin" {
+		c.Format = ""
+	}
+	c.AnthropicKey = get("ANTHROPIC_API_KEY")
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
 	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
 	c.WritesPerMinute = DefaultWrites
@@ -174,19 +177,6 @@ func readSmall(path string) ([]byte, error) {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxConfig)
 	}
 	return os.ReadFile(path)
-}
-
-// takeFormat reads how questions are formatted.
-func (c *Config) takeFormat(get func(string) string) {
-	switch c.Format = strings.ToLower(get("GCHAT_FORMAT")); c.Format {
-	case "", "haiku":
-	case "builtin", "built-in", "off":
-		c.Format = ""
-	default:
-		c.Problems = append(c.Problems, fmt.Errorf("format is %q: it takes haiku or builtin", c.Format))
-		c.Format = ""
-	}
-	c.AnthropicKey = get("ANTHROPIC_API_KEY")
 }
 
 // list reads comma-separated words.
