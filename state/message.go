@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -277,6 +276,4 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 		}
 	}
 	o.SweepTemporary(now)
-	os.RemoveAll(filepath.Join(o.Dir, ".sent")) // of earlier versions
-	os.RemoveAll(filepath.Join(o.Dir, ".tried"))
 }

@@ -183,7 +183,7 @@ var ErrUnserved = errors.New("the record is gone")
 // Errors are ctx's, ErrUnserved when the record's file is gone, and *Corrupt.
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: AmongMarkers(path)}
-	for pause := time.Duration(0); ; pause = nextPause(pause) {
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
 		rec, err := folder.Load(nameOf(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -193,8 +193,10 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		case err == nil && done(rec):
 			return rec, nil
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return rec, err
+		select {
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		case <-time.After(pause):
 		}
 		if self != "" {
 			if err := StartPoller(env, self); err != nil {
@@ -214,20 +216,6 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		if time.Since(began) > longPause {
 			pause = 0 // a poller served the record until now
 		}
-	}
-}
-
-func nextPause(pause time.Duration) time.Duration { return min(max(2*pause, firstPause), longPause) }
-
-// sleep waits for d, or returns the error of a ctx that ended.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 
