@@ -2,8 +2,6 @@ package state
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +41,7 @@ func openDir(env Getenv) string { return filepath.Join(UserState(env), "open") }
 
 // OpenFile is where the Open of a record is.
 func OpenFile(env Getenv, path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(openDir(env), hex.EncodeToString(sum[:12])+".open")
+	return filepath.Join(openDir(env), hashName(path)+".open")
 }
 
 // waiterFile is locked by the process that waits for a record.
@@ -68,12 +65,7 @@ func Announce(env Getenv, o Open) error {
 	if err := MakeDir(openDir(env)); err != nil {
 		return err
 	}
-	tmp, err := newTemp(openDir(env), b, false) // not synced: a machine without power has no session that waits
-	if err == nil {
-		defer os.Remove(tmp)
-		err = os.Link(tmp, OpenFile(env, o.Path))
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := createFile(OpenFile(env, o.Path), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil

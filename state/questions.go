@@ -38,12 +38,6 @@ func questionsOf(dir string) Questions {
 // AmongMarkers says whether a file lies where markers do.
 func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) == markerFolder }
 
-// markers says whether this is such a folder.
-func (s Questions) markers() bool { return s.LeaveAlone }
-
-// serves says whether a question of this folder is ours to post, read and close: another program's marker is not.
-func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == Deny }
-
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil.
@@ -72,7 +66,7 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 // {question_id}.json.
 func (s Questions) create(q *Question) error {
 	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
-	if s.markers() {
+	if s.LeaveAlone {
 		base = q.QuestionID
 	}
 	err := fs.ErrExist
@@ -105,7 +99,8 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 		}
 		q, err := s.Load(name)
 		switch {
-		case err == nil && q.ClaudeSession() == claudeSession && s.serves(q):
+		case err == nil && s.LeaveAlone && q.Mode != Deny: // another program's marker is not ours to post, read and close
+		case err == nil && q.ClaudeSession() == claudeSession:
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)

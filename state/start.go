@@ -187,7 +187,10 @@ func Beat(env Getenv, h Heartbeat) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))
+	if err := MakeDir(pollersDir(env)); err != nil {
+		return err
+	}
+	return WriteFile(pollerFile(env, ".json"), append(b, '\n'))
 }
 
 // EndBeat removes the heartbeat of a poller that ends.

@@ -73,8 +73,7 @@ func ConfigFile(env Getenv) string {
 
 // SpareState stands in for a project's state folder that cannot be written (a read-only checkout), or leads elsewhere.
 func SpareState(env Getenv) string {
-	sum := sha256.Sum256([]byte(namedState(env)))
-	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
+	return filepath.Join(UserState(env), "projects", hashName(namedState(env)))
 }
 
 // noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it:
@@ -104,49 +103,21 @@ func WriteFile(path string, b []byte) error {
 // createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive
 // and whole at once, which a rename cannot do.
 func createFile(path string, b []byte) error {
-	tmp, err := syncedTemp(filepath.Dir(path), b)
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-") // a name that no reader looks for
 	if err == nil {
-		defer os.Remove(tmp)
-		err = os.Link(tmp, path)
+		defer os.Remove(tmp.Name())
+		if _, err = tmp.Write(b); err == nil {
+			err = tmp.Sync()
+		}
+		err = errors.Join(err, tmp.Close())
+	}
+	if err == nil {
+		err = os.Link(tmp.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
 	}
 	return syncDir(filepath.Dir(path))
-}
-
-// syncedTemp writes b to a new file in dir, on the disk and under a name that no reader looks for.
-func syncedTemp(dir string, b []byte) (path string, err error) { return newTemp(dir, b, true) }
-
-func newTemp(dir string, b []byte, synced bool) (path string, err error) {
-	tmp, err := os.CreateTemp(dir, ".new-")
-	if err != nil {
-		return "", err
-	}
-	if _, err = tmp.Write(b); err == nil && synced {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		os.Remove(tmp.Name())
-		return "", err
-	}
-	return tmp.Name(), nil
-}
-
-// replaceFile replaces path with b, and makes its folder, without waiting for the disk: for what may be lost with the
-// power, but not by kill -9.
-func replaceFile(path string, b []byte) error {
-	if err := MakeDir(filepath.Dir(path)); err != nil {
-		return err
-	}
-	tmp, err := newTemp(filepath.Dir(path), b, false)
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		os.Remove(tmp)
-	}
-	return err
 }
 
 // removeOld removes the files of a folder whose names begin with prefix and that were not written for so long. A folder's
@@ -164,11 +135,11 @@ func removeOld(dir, prefix string, age time.Duration, now time.Time) {
 
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
+	if err == nil {
+		defer d.Close()
+		err = d.Sync()
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
@@ -209,8 +180,7 @@ func safeName(id string) string {
 	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
-		sum := sha256.Sum256([]byte(id))
-		name = name[:min(len(name), 80)] + "_" + hex.EncodeToString(sum[:4])
+		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]
 	}
 	return name
 }
