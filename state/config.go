@@ -121,11 +121,8 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	for _, l := range layers {
 		c.Problems = append(c.Problems, l.problems...)
-	}
-	for _, l := range layers {
-		if len(l.rules) > 0 {
+		if c.Rules == nil {
 			c.Rules = l.rules
-			break
 		}
 	}
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
@@ -135,12 +132,8 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeCredentials(env, projectDir, layers)
-	var gates []StopGate
-	for _, l := range layers {
-		gates = append(gates, l.gate)
-	}
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
-	c.settleRules(get, gates)
+	c.settleRules(get, layers)
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
 		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
 	}

@@ -201,7 +201,14 @@ func (f Folder[T]) Remove(name string) error {
 }
 
 // SweepTemporary removes what processes left that were killed while they wrote a record.
-func (f Folder[T]) SweepTemporary(now time.Time) { removeOld(f.Dir, ".new-", time.Hour, now) }
+func (f Folder[T]) SweepTemporary(now time.Time) {
+	for _, name := range namesIn(f.Dir) {
+		path := filepath.Join(f.Dir, name)
+		if info, err := os.Lstat(path); err == nil && strings.HasPrefix(name, ".new-") && now.Sub(info.ModTime()) > time.Hour {
+			os.Remove(path)
+		}
+	}
+}
 
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.

@@ -154,7 +154,7 @@ func system3(a Asked, styleOnly bool) bool {
 }
 
 // settleRules reads what the rules and the settings for all say, and notes what means nothing.
-func (c *Config) settleRules(get func(string) string, gates []StopGate) {
+func (c *Config) settleRules(get func(string) string, layers []layer) {
 	if c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
 		c.AskMode = Native
 	}
@@ -167,8 +167,8 @@ func (c *Config) settleRules(get func(string) string, gates []StopGate) {
 			c.StopGate[check] = level
 		}
 	}
-	for _, g := range gates { // the highest layer's first
-		for check, level := range g {
+	for _, l := range layers {
+		for check, level := range l.gate {
 			if c.StopGate[check] == "" {
 				c.StopGate[check] = level
 			}

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/google/renameio/v2"
 )
@@ -120,19 +119,6 @@ func createFile(path string, b []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// removeOld removes the files of a folder whose names begin with prefix and that were not written for so long. A folder's
-// .lock stays.
-func removeOld(dir, prefix string, age time.Duration, now time.Time) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		info, err := e.Info()
-		old := err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > age
-		if old && strings.HasPrefix(e.Name(), prefix) && e.Name() != ".lock" {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-}
-
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err == nil {
@@ -145,6 +131,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
+// MakeDir makes a folder of ours, and those that it lies in.
 func MakeDir(dir string) error {
 	if strings.HasPrefix(dir, noHome) {
 		return errors.New("make state folder: HOME is not set")
