@@ -54,8 +54,11 @@ func OwnFiles(projectState string) (files, folders []string) {
 		}
 		for _, name := range namesIn(in) {
 			path := filepath.Join(in, name)
-			q, err := PeekQuestion(path)
-			if strings.HasPrefix(name, ".new-") || err == nil && filepath.Ext(name) == ".json" && q.Mode != "" && q.ProjectDir != "" {
+			ours := strings.HasPrefix(name, ".new-")
+			if q, err := PeekQuestion(path); err == nil && filepath.Ext(name) == ".json" {
+				ours = q.Mode != "" && q.ProjectDir != ""
+			}
+			if ours {
 				files = append(files, path)
 			}
 		}

@@ -153,7 +153,6 @@ const (
 	NoteUnwaited = "unwaited"  // only the terminal can answer
 	NoteUnread   = "unread"    // the space cannot be read
 	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
-	NoteNobody   = "nobody"    // no process waits for a reply in this thread
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
