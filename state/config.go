@@ -51,8 +51,8 @@ type Config struct {
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
-	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be read, as
-	// a file that is being edited.
+	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
+	// read, as a file that is being edited.
 	AllowedUnknown bool
 
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
