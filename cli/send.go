@@ -130,7 +130,7 @@ func (s *send) run(ctx context.Context, args []string) error {
 	defer cancel()
 	log := state.NewLog(s.env, "send")
 	cfg := state.LoadConfig(s.env, m.ProjectDir)
-	log.HideConfigured(s.env, cfg)
+	log.Hide(cfg.Secrets(s.env)...)
 	for _, problem := range cfg.Problems {
 		fmt.Fprintln(s.errOut, "gchat-send: warning:", log.Clean(problem.Error()))
 	}

@@ -86,7 +86,7 @@ func gather(env state.Getenv) *statusReport {
 	now, user := time.Now(), state.UserState(env)
 	cfg := state.LoadConfig(env, state.ProjectDir(env))
 	var redact state.Redactor
-	redact.HideConfigured(env, cfg)
+	redact.Hide(cfg.Secrets(env)...)
 	r := &statusReport{
 		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
 		Spaces: []spaceStatus{}, Pollers: []pollerStatus{}, SetAside: []string{}, Configuration: []string{}, Errors: []logError{},

@@ -25,7 +25,7 @@ type Options struct {
 	Env  state.Getenv
 	Log  *state.Log
 	Self string            // this program's path; the poller ends when the file there changes
-	Lock *state.PollerLock // where the caller took it, or inherited it; nil: Run takes it
+	Lock *state.Lock // where the caller took it, or inherited it; nil: Run takes it
 
 	Daemon bool      // stays; else it ends Idle after its work is done
 	Once   bool      // one round: send, read, judge, type, send

@@ -51,7 +51,7 @@ type Config struct {
 
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
-	// AllowedUnknown says that somebody may be on the allowlist whom AllowedUsers does not name: where that could stand cannot be
+	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
 	// read, as a file that is being edited.
 	AllowedUnknown bool
 
@@ -61,7 +61,7 @@ type Config struct {
 // LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
 func LoadConfig(env Getenv, projectDir string) *Config {
 	c := &Config{}
-	counts := sync.OnceValue(func() bool { return projectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
+	counts := sync.OnceValue(func() bool { return ProjectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
 	layers := []layer{envLayer(env)}
 	mine := projectDir == Home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
@@ -75,7 +75,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		{filepath.Join(Home(env), ".mcp.json"), mcpLayer, false},
 	} {
 		b, err := readSmall(f.path)
-		if missing(err) {
+		if Missing(err) {
 			continue
 		}
 		var l layer
@@ -84,7 +84,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		}
 		if f.project && !mine && !counts() {
 			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, errUntrusted))
+				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, ErrUntrusted))
 			}
 			continue
 		}
@@ -121,11 +121,8 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	}
 	for _, l := range layers {
 		c.Problems = append(c.Problems, l.problems...)
-	}
-	for _, l := range layers {
-		if len(l.rules) > 0 {
+		if c.Rules == nil {
 			c.Rules = l.rules
-			break
 		}
 	}
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
@@ -135,16 +132,15 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeCredentials(env, projectDir, layers)
-	var gates []StopGate
-	for _, l := range layers {
-		gates = append(gates, l.gate)
-	}
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
-	c.settleRules(get, gates)
+	c.settleRules(get, layers)
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
 		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
 	}
-	c.takeFormat(get)
+	if c.Format = oneOf(c, "format", get("GCHAT_FORMAT"), "haiku", "builtin"); c.Format == "builtin" {
+		c.Format = ""
+	}
+	c.AnthropicKey = get("ANTHROPIC_API_KEY")
 	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
 	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
 	c.WritesPerMinute = DefaultWrites
@@ -174,19 +170,6 @@ func readSmall(path string) ([]byte, error) {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxConfig)
 	}
 	return os.ReadFile(path)
-}
-
-// takeFormat reads how questions are formatted.
-func (c *Config) takeFormat(get func(string) string) {
-	switch c.Format = strings.ToLower(get("GCHAT_FORMAT")); c.Format {
-	case "", "haiku":
-	case "builtin", "built-in", "off":
-		c.Format = ""
-	default:
-		c.Problems = append(c.Problems, fmt.Errorf("format is %q: it takes haiku or builtin", c.Format))
-		c.Format = ""
-	}
-	c.AnthropicKey = get("ANTHROPIC_API_KEY")
 }
 
 // list reads comma-separated words.

@@ -37,12 +37,58 @@ func loadWith(t *testing.T, file string, env map[string]string) (c *Config, aske
 	}, home), asked
 }
 
+// row is what docs/configuration.md says of a setting; example is JSON.
+type row struct {
+	Setting
+	byDefault, example string
+}
+
+// rows reads docs/configuration.md.
+func rows(t *testing.T) (all []row) {
+	t.Helper()
+	folder := ".."
+	if _, err := os.Stat(filepath.Join(folder, "docs")); err != nil {
+		folder = filepath.Join("..", "..")
+	}
+	b, err := os.ReadFile(filepath.Join(folder, "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, example, _ := strings.Cut(string(b), "```json\n")
+	example, _, _ = strings.Cut(example, "```")
+	var examples map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(example), &examples); err != nil {
+		t.Fatalf("the example of a whole file: %v", err)
+	}
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[1]+cells[2], "`") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) == 5 { // in the environment only
+			all = append(all, row{Setting: Setting{Variable: strings.Trim(cells[1], "`")}})
+			continue
+		}
+		member, personal := strings.CutSuffix(cells[1], " *")
+		r := row{Setting: Setting{Member: strings.Trim(member, "`"), Variable: strings.Trim(cells[2], "`"), Personal: personal}}
+		if strings.Count(cells[3], "`") == 2 && strings.HasSuffix(cells[3], "`") && strings.HasPrefix(cells[3], "`") {
+			r.byDefault = strings.Trim(cells[3], "`")
+		}
+		r.example = string(examples[r.Member])
+		all = append(all, r)
+	}
+	return all
+}
+
 // inEnv is an example as a variable holds it.
-func inEnv(t *testing.T, s Setting) string {
+func inEnv(t *testing.T, r row) string {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(s.Example), &v); err != nil {
-		t.Fatalf("%s: example %s: %v", s.Member, s.Example, err)
+	if err := json.Unmarshal([]byte(r.example), &v); err != nil {
+		t.Fatalf("%s: example %s: %v", r.Member, r.example, err)
 	}
 	switch v := v.(type) {
 	case []any:
@@ -53,20 +99,21 @@ func inEnv(t *testing.T, s Setting) string {
 	return fmt.Sprint(v)
 }
 
-// TestSettingsCount sets each setting, in a file and in the environment: it has to count, and to mean something.
+// TestSettingsCount sets each setting as the page's example does, in a file and in the environment: it has to count, and to mean
+// something. What the page says to be the default has to change nothing.
 func TestSettingsCount(t *testing.T) {
 	none, _ := loadWith(t, "", nil)
-	for _, s := range settings {
-		if s.Member == "" || strings.ContainsAny(s.Member, ".[") {
+	for _, r := range rows(t) {
+		if r.Member == "" {
 			continue
 		}
 		with := map[string]func() *Config{"in a file": func() *Config {
-			c, _ := loadWith(t, fmt.Sprintf(`{%q: %s}`, s.Member, s.Example), nil)
+			c, _ := loadWith(t, fmt.Sprintf(`{%q: %s}`, r.Member, r.example), nil)
 			return c
 		}}
-		if s.Variable != "" {
-			with["as "+s.Variable] = func() *Config {
-				c, _ := loadWith(t, "", map[string]string{s.Variable: inEnv(t, s)})
+		if r.Variable != "" {
+			with["as "+r.Variable] = func() *Config {
+				c, _ := loadWith(t, "", map[string]string{r.Variable: inEnv(t, r)})
 				c.modeInEnv = false
 				return c
 			}
@@ -74,61 +121,51 @@ func TestSettingsCount(t *testing.T) {
 		for how, load := range with {
 			c := load()
 			if len(c.Problems) > 0 {
-				t.Errorf("%s %s: %v", s.Member, how, c.Problems)
+				t.Errorf("%s %s: %v", r.Member, how, c.Problems)
 			}
 			if reflect.DeepEqual(c, none) {
-				t.Errorf("%s %s: %s changes nothing", s.Member, how, s.Example)
+				t.Errorf("%s %s: %s changes nothing", r.Member, how, r.example)
 			}
 		}
-	}
-}
-
-// TestSettingsDefaults sets what is said to be the default: it has to change nothing.
-func TestSettingsDefaults(t *testing.T) {
-	none, _ := loadWith(t, "", nil)
-	for _, s := range settings {
-		if s.Member == "" || s.Object || s.Default == "" {
+		if r.byDefault == "" {
 			continue
 		}
-		c, _ := loadWith(t, fmt.Sprintf(`{%q: %q}`, s.Member, s.Default), nil)
-		if !reflect.DeepEqual(c, none) {
-			t.Errorf("%s: with its default, %s, the configuration is another one:\n%+v\n%+v", s.Member, s.Default, c, none)
+		if c, _ := loadWith(t, fmt.Sprintf(`{%q: %q}`, r.Member, r.byDefault), nil); !reflect.DeepEqual(c, none) {
+			t.Errorf("%s: with its default, %s, the configuration is another one:\n%+v\n%+v", r.Member, r.byDefault, c, none)
 		}
 	}
 }
 
-// TestSettingsAreAll compares the table with what the code looks for.
+// TestSettingsAreAll compares the list with the page, and with what the code looks for.
 func TestSettingsAreAll(t *testing.T) {
+	var onPage []Setting
+	for _, r := range rows(t) {
+		onPage = append(onPage, r.Setting)
+	}
 	variables, members := map[string]bool{"HOME": true}, map[string]bool{}
+	var listed []Setting
 	for _, s := range settings {
 		if s.Variable != "" {
-			if variables[s.Variable] {
-				t.Errorf("%s is there twice", s.Variable)
-			}
 			variables[s.Variable] = true
 		}
 		if s.Member != "" {
-			if members[s.Member] {
-				t.Errorf("%s is there twice", s.Member)
-			}
 			members[s.Member] = true
 		}
-		if s.Meaning == "" || strings.HasSuffix(s.Meaning, ".") || strings.Contains(s.Meaning+s.Default+s.Example, "|") {
-			t.Errorf("%s%s: %q cannot stand in the reference", s.Variable, s.Member, s.Meaning)
-		}
-		if s.Member != "" && !json.Valid([]byte(s.Example)) {
-			t.Errorf("%s: its example is no JSON: %s", s.Member, s.Example)
-		}
+		s.Object = false
+		listed = append(listed, s)
+	}
+	if !slices.Equal(onPage, listed) {
+		t.Errorf("docs/configuration.md has other settings than the code, or in another order:\n%+v\n%+v", onPage, listed)
 	}
 	_, asked := loadWith(t, "{}", nil)
 	for name := range asked {
 		if !variables[name] {
-			t.Errorf("the configuration reads $%s, which the table does not have", name)
+			t.Errorf("the configuration reads $%s, which the list does not have", name)
 		}
 	}
 	for _, name := range Variables() {
 		if !asked[name] {
-			t.Errorf("$%s is in the table, and the configuration does not read it", name)
+			t.Errorf("$%s is in the list, and the configuration does not read it", name)
 		}
 	}
 
@@ -154,6 +191,6 @@ func TestSettingsAreAll(t *testing.T) {
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(known)); !slices.Equal(got, want) {
-		t.Errorf("the table has other members than the code knows:\n%q\n%q", got, want)
+		t.Errorf("the list has other members than the code knows:\n%q\n%q", got, want)
 	}
 }

@@ -72,7 +72,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err != nil {
 		return err
 	}
-	if err := mkdir(f.Dir); err != nil {
+	if err := MakeDir(f.Dir); err != nil {
 		return err
 	}
 	if err := createFile(f.path(name), b); err != nil {
@@ -86,32 +86,23 @@ func (f Folder[T]) Create(name string, rec *T) error {
 // yet.
 func (f Folder[T]) Load(name string) (*T, error) {
 	path := f.path(name)
-	file, err := OpenPlain(path, os.O_RDONLY)
+	b, written, err := readPlain(path, maxRecord)
 	switch {
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}
-	case missing(err):
+	case Missing(err):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), fs.ErrNotExist)
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
-	b, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
 	rec := new(T)
-	err = decode(b, rec, info.ModTime())
+	err = decode(b, rec, written)
 	if err == nil {
 		any(rec).(recorded).record().Path = path
 		return rec, nil
 	}
 	switch {
-	case time.Since(info.ModTime()).Abs() < beingWritten && unfinished(b):
+	case time.Since(written).Abs() < beingWritten && unfinished(b):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), ErrBeingWritten)
 	case f.LeaveAlone:
 		return nil, &Corrupt{Path: path, Err: err}
@@ -158,7 +149,7 @@ func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, e
 	if f.Quick {
 		return rec, replaceFile(f.path(name), b)
 	}
-	return rec, writeFile(f.path(name), b)
+	return rec, WriteFile(f.path(name), b)
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }
@@ -170,7 +161,7 @@ func (f Folder[T]) Names() ([]string, error) {
 	if err == nil {
 		entries, err = os.ReadDir(f.Dir)
 	}
-	if missing(err) {
+	if Missing(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -208,14 +199,21 @@ func (f Folder[T]) All() (all []*T, bad []error) {
 func (f Folder[T]) Remove(name string) error {
 	err := os.Remove(f.path(name))
 	os.Remove(f.lockPath(name))
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	return nil
 }
 
 // SweepTemporary removes what processes left that were killed while they wrote a record.
-func (f Folder[T]) SweepTemporary(now time.Time) { removeOld(f.Dir, ".new-", time.Hour, now) }
+func (f Folder[T]) SweepTemporary(now time.Time) {
+	for _, name := range namesIn(f.Dir) {
+		path := filepath.Join(f.Dir, name)
+		if info, err := os.Lstat(path); err == nil && strings.HasPrefix(name, ".new-") && now.Sub(info.ModTime()) > time.Hour {
+			os.Remove(path)
+		}
+	}
+}
 
 // Cache keeps records that were read, and reads those again whose files changed. It is for one reader; the records are
 // shared between calls and must not be changed.
@@ -270,9 +268,6 @@ func unfinished(b []byte) bool {
 
 // decode reads a record's bytes.
 func decode(b []byte, rec any, written time.Time) error {
-	if len(b) > maxRecord {
-		return fmt.Errorf("more than %d bytes are too many for a record", maxRecord)
-	}
 	if err := json.Unmarshal(b, rec); err != nil {
 		return err
 	}

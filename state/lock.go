@@ -1,14 +1,12 @@
 package state
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // ErrLocked says that another living process holds the lock.
@@ -18,87 +16,51 @@ var ErrLocked = errors.New("held by another process")
 // only a stopped process keeps one longer, and then Claude Code must not wait with us.
 const lockWait = 2 * time.Second
 
-// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9.
-type Lock struct{ f *flock.Flock }
+// A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
+// descriptor has the lock, too.
+type Lock struct{ file *os.File }
 
 // TryLock takes the lock at path at once or returns ErrLocked.
 func TryLock(path string) (*Lock, error) {
-	if err := mkdir(filepath.Dir(path)); err != nil {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f := newLock(path)
-	got, err := f.TryLock()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
-	if !got {
-		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), ErrLocked)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
 	return &Lock{f}, nil
 }
 
-func newLock(path string) *flock.Flock {
-	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|plainFlags))
-}
-
 // Held says whether a living process holds the lock at path.
 func Held(path string) bool {
-	if _, err := os.Stat(path); err != nil {
+	f, err := OpenPlain(path, os.O_RDONLY)
+	if err != nil {
 		return false
 	}
-	l, err := TryLock(path)
-	if err == nil {
-		l.Unlock()
-	}
-	return errors.Is(err, ErrLocked)
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// lockSoon takes the lock at path within lockWait.
-func lockSoon(path string) (*Lock, error) { return lockWithin(path, lockWait) }
-
-func lockWithin(path string, wait time.Duration) (*Lock, error) {
-	return lockWithinLooking(path, wait, time.Millisecond)
-}
-
-// lockWithinLooking looks so often whether the lock is free.
-func lockWithinLooking(path string, wait, glance time.Duration) (*Lock, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	l, err := LockFile(ctx, path, glance)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = ErrLocked
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
-	}
-	return l, nil
-}
-
-// LockFile waits for the lock at path, and looks so often whether it is free. An uninstall may remove the file, and the
-// folder, while it holds the lock: a process that waited for the old file then goes to the file that stands there now.
-func LockFile(ctx context.Context, path string, glance time.Duration) (*Lock, error) {
-	for {
-		if err := mkdir(filepath.Dir(path)); err != nil {
-			return nil, err
-		}
-		f := newLock(path)
-		got, err := f.TryLockContext(ctx, glance)
-		if err == nil && got {
-			is, err := f.Stat()
-			there, err2 := os.Stat(path)
-			if err == nil && err2 == nil && os.SameFile(is, there) {
-				return &Lock{f}, nil
-			}
-		}
-		_ = f.Close()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil && !missing(err) {
-			return nil, err
+// lockSoon takes the lock at path within lockWait. Each try opens the file anew: an uninstall may have removed it.
+func lockSoon(path string) (*Lock, error) {
+	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
+		l, err := TryLock(path)
+		if !errors.Is(err, ErrLocked) || time.Now().After(end) {
+			return l, err
 		}
 	}
 }
 
-// Unlock lets the lock go. The lock file stays: removing it would let two holders in.
-func (l *Lock) Unlock() { _ = l.f.Close() }
+// Unlock gives the lock up, for every process that has it. The file stays: removing it would let two holders in.
+func (l *Lock) Unlock() {
+	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	_ = l.file.Close()
+}

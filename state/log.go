@@ -11,18 +11,14 @@ import (
 // maxLog is when the log is renamed to .1 and begun anew, in bytes.
 const maxLog = 10 << 20
 
-// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and one old file. The file is
-// opened at the first line, so that a hook with nothing to say does not touch it. What cannot be logged is dropped:
-// a log must not break a hook.
+// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and one old file. What cannot be logged is
+// dropped: a log must not break a hook.
 type Log struct {
 	zerolog.Logger
 	Redactor
 
 	path string
 	mu   sync.Mutex
-	file *os.File
-
-	opened os.FileInfo // of file
 }
 
 // setTimes sets how times are written, which zerolog keeps for all its users.
@@ -41,36 +37,22 @@ func LogPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks.log")
 }
 
-// Write takes one line from zerolog.
+// Write takes one line from zerolog. A daemon lives long, so each line opens the file that stands there now.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A daemon lives long: the file may have grown meanwhile, or be another process's old one by now.
-	info, err := os.Stat(l.path)
-	if large := err == nil && info.Size() > maxLog; large || l.file != nil && (err != nil || !os.SameFile(info, l.opened)) {
-		if large {
-			// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
-			_ = os.Rename(l.path, l.path+".1")
-		}
-		if l.file != nil {
-			l.file.Close()
-			l.file = nil
-		}
+	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLog {
+		// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
+		_ = os.Rename(l.path, l.path+".1")
 	}
-	if l.file == nil {
-		if mkdir(filepath.Dir(l.path)) != nil {
-			return len(line), nil
-		}
-		f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return len(line), nil
-		}
-		if l.opened, err = f.Stat(); err != nil {
-			f.Close()
-			return len(line), nil
-		}
-		l.file = f
+	if MakeDir(filepath.Dir(l.path)) != nil {
+		return len(line), nil
 	}
-	_, _ = l.file.WriteString(l.Clean(string(line)))
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return len(line), nil
+	}
+	defer f.Close()
+	_, _ = f.WriteString(l.Clean(string(line)))
 	return len(line), nil
 }

@@ -49,18 +49,18 @@ func (l *Login) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := mkdir(filepath.Dir(path)); err != nil {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return WriteSecret(path, append(b, '\n'))
 }
 
-// WriteSecret replaces a file by one that only its owner can read. writeFile keeps the permissions of the file before.
+// WriteSecret replaces a file by one that only its owner can read. state.WriteFile keeps the permissions of the file before.
 func WriteSecret(path string, b []byte) error {
-	if err := os.Chmod(path, 0o600); err != nil && !missing(err) {
+	if err := os.Chmod(path, 0o600); err != nil && !Missing(err) {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	return writeFile(path, b)
+	return WriteFile(path, b)
 }
 
 // IsPerson says whether name is a person's resource name as Chat returns it, users/ID. With an e-mail address in the id's
@@ -78,7 +78,7 @@ func (c *Config) takeLogin(env Getenv, project bool) {
 		return
 	}
 	l, err := ReadLogin(path)
-	if missing(err) {
+	if Missing(err) {
 		return
 	}
 	if err != nil {
@@ -91,4 +91,14 @@ func (c *Config) takeLogin(env Getenv, project bool) {
 	if IsPerson(l.User) {
 		c.AllowedUsers = append(c.AllowedUsers, l.User)
 	}
+}
+
+// Secrets are what is configured and not for reading: a text that quotes the configuration, or an answer to a request, may
+// hold one.
+func (c *Config) Secrets(env Getenv) []string {
+	secrets := []string{c.WebhookURL, c.AnthropicKey}
+	if l, err := ReadLogin(LoginFile(env)); err == nil {
+		secrets = append(secrets, l.RefreshToken, l.ClientSecret)
+	}
+	return secrets
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -161,9 +160,9 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 	}
 	m.Env = Environment(env)
 	if m.ProjectDir != "" && !m.Trusted {
-		m.Trusted = projectCounts(env, m.ProjectDir)
+		m.Trusted = ProjectCounts(env, m.ProjectDir)
 	}
-	if err := mkdir(o.Dir); err != nil {
+	if err := MakeDir(o.Dir); err != nil {
 		return nil, false, err
 	}
 	lock, err := lockSoon(o.lockPath("put"))
@@ -277,6 +276,4 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 		}
 	}
 	o.SweepTemporary(now)
-	os.RemoveAll(filepath.Join(o.Dir, ".sent")) // of earlier versions
-	os.RemoveAll(filepath.Join(o.Dir, ".tried"))
 }

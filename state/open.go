@@ -2,8 +2,6 @@ package state
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +41,7 @@ func openDir(env Getenv) string { return filepath.Join(UserState(env), "open") }
 
 // OpenFile is where the Open of a record is.
 func OpenFile(env Getenv, path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(openDir(env), hex.EncodeToString(sum[:12])+".open")
+	return filepath.Join(openDir(env), hashName(path)+".open")
 }
 
 // waiterFile is locked by the process that waits for a record.
@@ -59,21 +56,16 @@ func Announce(env Getenv, o Open) error {
 	}
 	o.Env, o.At = Environment(env), time.Now().UTC()
 	if o.ProjectDir != "" {
-		o.Trusted = projectCounts(env, o.ProjectDir)
+		o.Trusted = ProjectCounts(env, o.ProjectDir)
 	}
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if err := mkdir(openDir(env)); err != nil {
+	if err := MakeDir(openDir(env)); err != nil {
 		return err
 	}
-	tmp, err := newTemp(openDir(env), b, false) // not synced: a machine without power has no session that waits
-	if err == nil {
-		defer os.Remove(tmp)
-		err = os.Link(tmp, OpenFile(env, o.Path))
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := createFile(OpenFile(env, o.Path), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil
@@ -89,7 +81,7 @@ func AnnounceQuestion(env Getenv, q *Question) error {
 // Opens are all open records, of every environment, in no order. What does not parse is passed over.
 func Opens(env Getenv) (all []*Open, err error) {
 	entries, err := os.ReadDir(openDir(env))
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return nil, fmt.Errorf("list open records: %w", err)
 	}
 	for _, e := range entries {
@@ -134,7 +126,7 @@ func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
 		switch {
 		case err == nil:
 			qs = append(qs, q)
-		case !missing(err):
+		case !Missing(err):
 			bad = append(bad, err)
 		}
 	}
@@ -147,7 +139,7 @@ func Forget(env Getenv, path string) error {
 	file := OpenFile(env, path)
 	err := os.Remove(file)
 	os.Remove(strings.TrimSuffix(file, ".open") + ".waiter")
-	if err != nil && !missing(err) {
+	if err != nil && !Missing(err) {
 		return fmt.Errorf("forget record: %w", err)
 	}
 	return nil
@@ -159,21 +151,13 @@ func LockWaiter(env Getenv, path string) (l *Lock, err error) {
 		if l, err = TryLock(waiterFile(env, path)); !errors.Is(err, ErrLocked) {
 			return l, err
 		}
-		time.Sleep(2 * time.Millisecond) // HasWaiter of another process holds it for an instant
+		time.Sleep(2 * time.Millisecond) // HasWaiter of another process has it for an instant
 	}
 	return nil, err
 }
 
 // HasWaiter says whether a living process waits for a record.
-func HasWaiter(env Getenv, path string) bool {
-	for range 3 {
-		if !Held(waiterFile(env, path)) {
-			return false
-		}
-		time.Sleep(time.Millisecond) // another process's HasWaiter may have held it
-	}
-	return true
-}
+func HasWaiter(env Getenv, path string) bool { return Held(waiterFile(env, path)) }
 
 const (
 	firstPause = 20 * time.Millisecond
@@ -191,7 +175,7 @@ var ErrUnserved = errors.New("the record is gone")
 // Errors are ctx's, ErrUnserved when the record's file is gone, and *Corrupt.
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: AmongMarkers(path)}
-	for pause := time.Duration(0); ; pause = nextPause(pause) {
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
 		rec, err := folder.Load(nameOf(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -201,8 +185,10 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		case err == nil && done(rec):
 			return rec, nil
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return rec, err
+		select {
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		case <-time.After(pause):
 		}
 		if self != "" {
 			if err := StartPoller(env, self); err != nil {
@@ -222,20 +208,6 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		if time.Since(began) > longPause {
 			pause = 0 // a poller served the record until now
 		}
-	}
-}
-
-func nextPause(pause time.Duration) time.Duration { return min(max(2*pause, firstPause), longPause) }
-
-// sleep waits for d, or returns the error of a ctx that ended.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // A checkout can bring links and pipes in the places of a project's state. Of that state only plain files in plain folders are
@@ -31,11 +33,24 @@ func noLink(folder string) error {
 func leadsOut(project string) bool {
 	for _, name := range []string{".claude", filepath.Join(".claude", "state")} {
 		path := filepath.Join(project, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !within(path, project) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 && !Within(path, project) {
 			return true
 		}
 	}
 	return false
+}
+
+// Within says whether a file that is there lies in a folder, whatever links lead to either.
+func Within(path, folder string) bool {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(folder, file)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // ErrNotPlain says that there is a link, a pipe or a folder where a file is to be.
@@ -69,14 +84,25 @@ func OpenPlain(path string, flag int) (*os.File, error) {
 
 // ReadPlain reads a file of at most so many bytes. Errors are those of OpenPlain, and one for a larger file.
 func ReadPlain(path string, most int64) ([]byte, error) {
+	b, _, err := readPlain(path, most)
+	return b, err
+}
+
+// readPlain is ReadPlain, and says when the file was written. Hooks read many files, so it asks the kernel for little.
+func readPlain(path string, most int64) (b []byte, written time.Time, err error) {
 	f, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(min(info.Size(), most)) + bytes.MinRead)
+	if _, err = buf.ReadFrom(io.LimitReader(f, most+1)); err == nil && int64(buf.Len()) > most {
 		err = fmt.Errorf("it is larger than %d bytes", most)
 	}
-	return b, err
+	return buf.Bytes(), info.ModTime(), err
 }

@@ -25,9 +25,9 @@ func newCheckout(t *testing.T) *checkout {
 		filepath.Join(c.theirs, ".locks", "s-1.json"):           "",
 		filepath.Join(c.theirs, "pending-questions", "ab.json"): `{`,
 	}
-	writeAll(t, c.before)
 	old := time.Now().Add(-time.Hour) // none of them is being written
-	for path := range c.before {
+	for path, text := range c.before {
+		writeAt(t, path, text)
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 	c := newCheckout(t)
 	pending := QuestionsIn(c.state)
 	own := filepath.Join(pending.Dir, "own.json")
-	writeAll(t, map[string]string{own: `{"question_id": "q", "status": "pending", "session_id": "s"}`})
+	writeAt(t, own, `{"question_id": "q", "status": "pending", "session_id": "s"}`)
 	c.link("pending-questions/linked.json", filepath.Join(c.theirs, "package.json"))
 	c.link("pending-questions/.locks/own", filepath.Join(c.theirs, "notes"))
 	c.link(LastPollFile, filepath.Join(c.theirs, "notes"))

@@ -41,7 +41,7 @@ func (c *Config) takeCredentials(env Getenv, projectDir string, layers []layer) 
 		if file == "" || !l.environment && l.project != project {
 			continue
 		}
-		if l.project && !within(file, projectDir) {
+		if l.project && !Within(file, projectDir) {
 			c.Problems = append(c.Problems, errNotOfProject)
 			continue
 		}
@@ -64,17 +64,4 @@ func firstWith(layers []layer, names ...string) *layer {
 		}
 	}
 	return nil
-}
-
-// within says whether a file that is there lies in a folder, whatever links lead to either.
-func within(path, folder string) bool {
-	file, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	if folder, err = filepath.EvalSymlinks(folder); err != nil {
-		return false
-	}
-	rel, err := filepath.Rel(folder, file)
-	return err == nil && filepath.IsLocal(rel)
 }

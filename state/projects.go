@@ -1,7 +1,6 @@
 package state
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -55,20 +54,22 @@ func OwnFiles(projectState string) (files, folders []string) {
 		}
 		for _, name := range namesIn(in) {
 			path := filepath.Join(in, name)
-			if strings.HasPrefix(name, ".new-") || strings.HasSuffix(name, ".json") && wroteQuestion(path) {
+			ours := strings.HasPrefix(name, ".new-")
+			if q, err := PeekQuestion(path); err == nil && filepath.Ext(name) == ".json" {
+				ours = q.Mode != "" && q.ProjectDir != ""
+			}
+			if ours {
 				files = append(files, path)
 			}
 		}
 		folders = append(folders, locks, in)
 	}
-	if ignore := filepath.Join(projectState, gitignore); isFile(ignore) {
-		if b, err := os.ReadFile(ignore); err == nil && string(b) == ignoreAll {
-			files = append(files, ignore)
-		}
+	if b, err := ReadPlain(filepath.Join(projectState, gitignore), 64); err == nil && string(b) == ignoreAll {
+		files = append(files, filepath.Join(projectState, gitignore))
 	}
 	for _, name := range []string{PIDFile, LastPollFile} {
-		if path := filepath.Join(projectState, name); isFile(path) {
-			files = append(files, path)
+		if _, err := ReadPlain(filepath.Join(projectState, name), 1024); err == nil {
+			files = append(files, filepath.Join(projectState, name))
 		}
 	}
 	folders = append(folders, filepath.Join(projectState, "user-input-queue"), projectState)
@@ -87,25 +88,9 @@ const (
 // One that stands there stays as it is. Where it cannot be written, neither can the question, which says so.
 func keepOutOfGit(projectState string) {
 	path := filepath.Join(projectState, gitignore)
-	if _, err := os.Lstat(path); missing(err) {
+	if _, err := os.Lstat(path); Missing(err) {
 		_ = createFile(path, []byte(ignoreAll))
 	}
-}
-
-// wroteQuestion says whether a question's file is ours.
-func wroteQuestion(path string) bool {
-	var q struct {
-		QuestionID string `json:"question_id"`
-		Mode       string `json:"mode"`
-		ProjectDir string `json:"project_dir"`
-	}
-	b, err := ReadPlain(path, maxRecord)
-	return err == nil && json.Unmarshal(b, &q) == nil && q.QuestionID != "" && q.Mode != "" && q.ProjectDir != ""
-}
-
-func isFile(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // namesIn are a folder's entries; none where there is no such folder.

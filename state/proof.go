@@ -3,8 +3,6 @@ package state
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -14,16 +12,14 @@ const MarkerSlack = 2 * time.Minute
 
 // Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves what
 // is wanted; written is when its file was. What does not parse is passed over and returned in bad, as is what proves has an
-// error about. Every file that mentions a session is read: one that was resumed under another name has files of the former.
+// error about.
 func (s Questions) Find(sessions []string, since time.Time,
 	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
-	for _, file := range s.writtenSince(since) {
-		b, err := ReadPlain(file.path, maxRecord)
-		if err != nil || !mentions(b, sessions) {
-			continue
-		}
+	files := s.mentioning(sessions, since)
+	for _, file := range files {
 		q := &Question{}
-		if err = decode(b, q, file.written); err == nil {
+		err := decode(file.b, q, file.written)
+		if err == nil {
 			q.Path = file.path
 			if !slices.Contains(sessions, q.ClaudeSession()) {
 				continue
@@ -39,30 +35,32 @@ func (s Questions) Find(sessions []string, since time.Time,
 	return false, bad
 }
 
-// mentions says whether a file's bytes hold one of these ids.
-func mentions(b []byte, sessions []string) bool {
-	return slices.ContainsFunc(sessions, func(id string) bool {
-		quoted, err := json.Marshal(id)
-		return err == nil && bytes.Contains(b, quoted)
-	})
-}
-
-// writtenFile is a file and when it was last written.
-type writtenFile struct {
+// A questionFile is a question's file as it was read.
+type questionFile struct {
 	path    string
 	written time.Time
+	b       []byte
 }
 
-// writtenSince are the plain files of the folder that were written since then, the newest first.
-func (s Questions) writtenSince(since time.Time) (files []writtenFile) {
+// mentioning are the files that hold one of these sessions' ids and were written since then, the newest first. A file's name may
+// be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of several names: so
+// each file is read.
+func (s Questions) mentioning(sessions []string, since time.Time) (files []questionFile) {
 	names, _ := s.Names()
+	var ids [][]byte
+	for _, id := range sessions {
+		quoted, _ := json.Marshal(id)
+		ids = append(ids, quoted)
+	}
 	for _, name := range names {
-		info, err := os.Lstat(filepath.Join(s.Dir, name+".json"))
-		if err == nil && info.Mode().IsRegular() && !info.ModTime().Before(since) {
-			files = append(files, writtenFile{s.path(name), info.ModTime()})
+		path := s.path(name)
+		b, written, err := readPlain(path, maxRecord)
+		mentions := func(id []byte) bool { return bytes.Contains(b, id) }
+		if err == nil && !written.Before(since) && slices.ContainsFunc(ids, mentions) {
+			files = append(files, questionFile{path, written, b})
 		}
 	}
-	slices.SortFunc(files, func(a, b writtenFile) int { return b.written.Compare(a.written) })
+	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
 	return files
 }
 

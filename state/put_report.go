@@ -69,22 +69,18 @@ func wordsKey(m *Message) string {
 		return MessageID("report", uuid.NewString())
 	}
 	r := m.Report
-	return MessageID("said", m.SessionID, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text, m.ThreadKey, m.ThreadName)
+	place := []string{"said", m.SessionID, m.ThreadKey, m.ThreadName}
+	return MessageID(append(place, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)...)
 }
 
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
 func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until time.Time) {
+	goes := now
 	if rule == ReportDigest {
 		until = now.Truncate(DigestEvery).Add(DigestEvery)
+		goes = until
 	}
-	if urgent {
-		return until
-	}
-	goes := until
-	if goes.IsZero() {
-		goes = now
-	}
-	if end, quiet := cfg.Quiet.Until(goes); quiet {
+	if end, quiet := cfg.Quiet.Until(goes); quiet && !urgent {
 		return end
 	}
 	return until

@@ -47,6 +47,15 @@ const (
 	Thread Mode = "thread" // no question: a process waits for a reply in a thread
 )
 
+// TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
+type TimeoutPolicy string
+
+const (
+	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
+	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
+	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
+)
+
 // Option is one choice of a Prompt, as Claude Code's AskUserQuestion tool names it.
 type Option struct {
 	Label       string `json:"label"`
@@ -144,7 +153,6 @@ const (
 	NoteUnwaited = "unwaited"  // only the terminal can answer
 	NoteUnread   = "unread"    // the space cannot be read
 	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
-	NoteNobody   = "nobody"    // no process waits for a reply in this thread
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,17 +38,11 @@ func questionsOf(dir string) Questions {
 // AmongMarkers says whether a file lies where markers do.
 func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) == markerFolder }
 
-// markers says whether this is such a folder.
-func (s Questions) markers() bool { return s.LeaveAlone }
-
-// serves says whether a question of this folder is ours to post, read and close: another program's marker is not.
-func (s Questions) serves(q *Question) bool { return !s.markers() || q.Mode == Deny }
-
 // Record looks at the questions of a session, by Claude Code's own id, and writes a new one, as one step that no other process
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
-	if err := mkdir(s.Dir); err != nil {
+	if err := MakeDir(s.Dir); err != nil {
 		return nil, err
 	}
 	keepOutOfGit(filepath.Dir(s.Dir))
@@ -73,7 +66,7 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 // {question_id}.json.
 func (s Questions) create(q *Question) error {
 	base := fmt.Sprintf("%s-%d", safeName(q.SessionID), q.AskedAt.Unix())
-	if s.markers() {
+	if s.LeaveAlone {
 		base = q.QuestionID
 	}
 	err := fs.ErrExist
@@ -92,30 +85,22 @@ func (s Questions) create(q *Question) error {
 
 // OfSession reads the questions of a session, by Claude Code's own id, newest first. Files that do not parse are returned as
 // *Corrupt errors beside the others.
-//
-// A file's name may be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of
-// several names: so each file that mentions the id is read.
 func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return nil, nil, err
 	}
-	id, err := json.Marshal(claudeSession)
-	if err != nil {
-		return nil, nil, err
-	}
-	prefix := safeName(claudeSession) + "-"
-	if s.markers() {
-		prefix = "ask-" + prefix
-	}
+	id, _ := json.Marshal(claudeSession)
 	for _, name := range names {
+		// A damaged file is the session's by its name.
 		b, rerr := ReadPlain(s.path(name), maxRecord)
-		if !strings.HasPrefix(name, prefix) && (rerr != nil || !bytes.Contains(b, id)) {
+		if !strings.Contains(name, safeName(claudeSession)+"-") && (rerr != nil || !bytes.Contains(b, id)) {
 			continue
 		}
 		q, err := s.Load(name)
 		switch {
-		case err == nil && q.ClaudeSession() == claudeSession && s.serves(q):
+		case err == nil && s.LeaveAlone && q.Mode != Deny: // another program's marker is not ours to post, read and close
+		case err == nil && q.ClaudeSession() == claudeSession:
 			qs = append(qs, q)
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrBeingWritten):
 			bad = append(bad, err)
@@ -138,20 +123,7 @@ func LoadQuestion(path string) (*Question, error) {
 
 // PeekQuestion is LoadQuestion of a file that a person names: also a damaged one stays where it is.
 func PeekQuestion(path string) (*Question, error) {
-	q, err := ReadPlain(path, maxRecord)
-	if err != nil {
-		return nil, fmt.Errorf("read question: %w", err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read question: %w", err)
-	}
-	rec := &Question{}
-	if err := decode(q, rec, info.ModTime()); err != nil {
-		return nil, &Corrupt{Path: path, Err: err}
-	}
-	rec.Path = path
-	return rec, nil
+	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(nameOf(path))
 }
 
 // UpdateQuestion is the only way a question on disk changes; see Folder.Update.

@@ -30,8 +30,8 @@ type Redactor struct {
 	secrets []string
 }
 
-// Hide makes s unreadable from now on. Of a URL, it hides the query's values too: Go's own errors quote URLs.
-func (r *Redactor) Hide(s string) {
+// Hide makes these unreadable from now on. Of a URL, it hides the query's values too: Go's own errors quote URLs.
+func (r *Redactor) Hide(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add := func(s string) {
@@ -39,8 +39,12 @@ func (r *Redactor) Hide(s string) {
 			r.secrets = append(r.secrets, s)
 		}
 	}
-	add(s)
-	if u, err := url.Parse(s); err == nil {
+	for _, secret := range secrets {
+		add(secret)
+		u, err := url.Parse(secret)
+		if err != nil {
+			continue
+		}
 		for _, vs := range u.Query() {
 			for _, v := range vs {
 				add(v)
@@ -95,17 +99,6 @@ func PrintableJSON(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// HideConfigured makes the secrets unreadable that are configured here: a text that quotes the configuration, or an answer
-// to a request, may hold one.
-func (r *Redactor) HideConfigured(env Getenv, c *Config) {
-	r.Hide(c.WebhookURL)
-	r.Hide(c.AnthropicKey)
-	if l, err := ReadLogin(LoginFile(env)); err == nil {
-		r.Hide(l.RefreshToken)
-		r.Hide(l.ClientSecret)
-	}
 }
 
 // UserError is an error as a person reads it: a command ends with it.

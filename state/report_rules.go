@@ -41,27 +41,20 @@ var errRoute = errors.New(`it takes "on", "off", or {"type": …, "prefix": …}
 
 // UnmarshalJSON reads the forms that a route can have.
 func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
-	var v any
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	*r = NotificationRoute{}
-	switch v := v.(type) {
-	case nil:
-		r.Off = true // as the first design writes "suppressed"
-	case bool:
-		r.Off = !v
-	case string:
-		if v = strings.ToLower(strings.TrimSpace(v)); v != "on" && v != "off" {
+	var word string
+	var route struct{ Type, Prefix string }
+	if json.Unmarshal(b, &word) == nil {
+		word = strings.ToLower(strings.TrimSpace(word))
+		*r = NotificationRoute{Off: word != "on"}
+		if word != "on" && word != "off" && string(b) != "null" {
 			return errRoute
 		}
-		r.Off = v == "off"
-	case map[string]any:
-		r.Type, _ = v["type"].(string)
-		r.Prefix, _ = v["prefix"].(string)
-	default:
+		return nil
+	}
+	if json.Unmarshal(b, &route) != nil {
 		return errRoute
 	}
+	*r = NotificationRoute{Type: route.Type, Prefix: route.Prefix}
 	return nil
 }
 

@@ -11,10 +11,10 @@ func TestReportSettings(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, s string) {
 		t.Helper()
-		if err := mkdir(filepath.Dir(path)); err != nil {
+		if err := MakeDir(filepath.Dir(path)); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeFile(path, []byte(s)); err != nil {
+		if err := WriteFile(path, []byte(s)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,7 +2,6 @@ package state
 
 import (
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,19 +148,12 @@ func (s Sessions) TmuxSockets(tmuxSession string) (sockets []string) {
 	return sockets
 }
 
-// sessionAge is how long a session is kept after its last hook.
-const sessionAge = 30 * 24 * time.Hour
-
 // Sweep forgets the sessions without a hook for a month.
 func (s Sessions) Sweep(now time.Time) {
-	names, _ := s.Names()
-	for _, name := range names {
-		one, err := s.Load(name)
-		if errors.Is(err, fs.ErrNotExist) || err != nil {
-			continue
-		}
-		if now.Sub(one.LastSeen) > sessionAge && !one.LastSeen.IsZero() {
-			_ = s.Remove(name)
+	all, _ := s.All()
+	for _, one := range all {
+		if now.Sub(one.LastSeen) > 30*24*time.Hour && !one.LastSeen.IsZero() {
+			_ = s.Remove(nameOf(one.Path))
 		}
 	}
 	s.SweepTemporary(now)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -34,15 +35,6 @@ type SessionRules struct {
 	TimeoutPolicy TimeoutPolicy
 	StopGate      StopGate // complete: every check has its level
 }
-
-// TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
-type TimeoutPolicy string
-
-const (
-	LeaveOpen   TimeoutPolicy = "leave"        // Claude is told that no reply came
-	Recommended TimeoutPolicy = "recommended"  // the recommended option, else the first, is chosen for the person
-	AskTerminal TimeoutPolicy = "ask-terminal" // Claude is told to ask again, and that goes to the terminal
-)
 
 // GateLevel is what a check of the stop gate does when it finds something.
 type GateLevel string
@@ -162,7 +154,7 @@ func system3(a Asked, styleOnly bool) bool {
 }
 
 // settleRules reads what the rules and the settings for all say, and notes what means nothing.
-func (c *Config) settleRules(get func(string) string, gates []StopGate) {
+func (c *Config) settleRules(get func(string) string, layers []layer) {
 	if c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
 		c.AskMode = Native
 	}
@@ -175,8 +167,8 @@ func (c *Config) settleRules(get func(string) string, gates []StopGate) {
 			c.StopGate[check] = level
 		}
 	}
-	for _, g := range gates { // the highest layer's first
-		for check, level := range g {
+	for _, l := range layers {
+		for check, level := range l.gate {
 			if c.StopGate[check] == "" {
 				c.StopGate[check] = level
 			}
@@ -187,10 +179,8 @@ func (c *Config) settleRules(get func(string) string, gates []StopGate) {
 		r := &c.Rules[i]
 		r.AskMode = c.mode("rules: ask_mode", r.AskMode)
 		r.TimeoutPolicy = c.policy("rules: timeout_policy", r.TimeoutPolicy)
+		r.Preset = oneOf(c, "rules: preset", r.Preset, presetSystem3)
 		c.gate("rules: stop_gate", r.StopGate)
-		if r.Preset = strings.ToLower(strings.TrimSpace(r.Preset)); r.Preset != "" && r.Preset != presetSystem3 {
-			c.Problems = append(c.Problems, fmt.Errorf("rules: preset is %q: it takes system3", r.Preset))
-		}
 		for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
 			if _, err := path.Match(pattern, ""); err != nil {
 				c.Problems = append(c.Problems, fmt.Errorf("rules: pattern %q: %w", pattern, err))
@@ -199,39 +189,31 @@ func (c *Config) settleRules(get func(string) string, gates []StopGate) {
 	}
 }
 
-// mode is a mode that means something, or "".
 func (c *Config) mode(where string, m Mode) Mode {
-	switch m = Mode(strings.ToLower(strings.TrimSpace(string(m)))); m {
-	case "", Native, Hold, Deny, Inject, Off:
-		return m
-	}
-	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes native, hold, deny, inject or off", where, m))
-	return Native
+	return oneOf(c, where, m, Native, Hold, Deny, Inject, Off)
 }
 
-// policy is a timeout policy that means something, or "".
 func (c *Config) policy(where string, p TimeoutPolicy) TimeoutPolicy {
-	switch p = TimeoutPolicy(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(string(p))), "_", "-")); p {
-	case "", LeaveOpen, Recommended, AskTerminal:
-		return p
-	}
-	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes leave, recommended or ask-terminal", where, p))
-	return ""
+	return oneOf(c, where, p, LeaveOpen, Recommended, AskTerminal)
 }
 
 // gate makes the levels and names of checks ones that mean something.
 func (c *Config) gate(where string, g StopGate) {
 	for check, level := range g {
 		delete(g, check)
-		name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(check)), "-", "_")
-		level = GateLevel(strings.ToLower(strings.TrimSpace(string(level))))
-		known := name == QuestionAsked || name == PersistentAgents
-		if known && (level == GateOn || level == GateOff || level == GateAdvice) {
-			g[name] = level
-			continue
+		name := oneOf(c, where, strings.ReplaceAll(check, "_", "-"), "question-asked", "persistent-agents")
+		if level = oneOf(c, where+": "+check, level, GateOn, GateOff, GateAdvice); name != "" && level != "" {
+			g[strings.ReplaceAll(name, "-", "_")] = level
 		}
-		checks := strings.Join(gateChecks, " and ")
-		c.Problems = append(c.Problems,
-			fmt.Errorf("%s: %q: %q: the checks are %s, each on, off or advice", where, check, level, checks))
 	}
+}
+
+// oneOf is a word that means something here, or "": what means nothing is noted.
+func oneOf[T ~string](c *Config, where string, given T, words ...T) T {
+	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(string(given))), "_", "-"))
+	if word == "" || slices.Contains(words, word) {
+		return word
+	}
+	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes %s", where, given, strings.Trim(fmt.Sprint(words), "[]")))
+	return ""
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"path/filepath"
 	"time"
 )
@@ -98,9 +97,5 @@ func (s Spaces) Change(chat string, change func(*Space)) (*Space, error) {
 
 // LockReader makes the caller the one process of this machine that lists a space; ErrLocked when there is one.
 func (s Spaces) LockReader(chat string) (*Lock, error) {
-	l, err := TryLock(filepath.Join(s.Dir, ".locks", safeName(chat)+".reader"))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", chat, err)
-	}
-	return l, nil
+	return TryLock(filepath.Join(s.Dir, ".locks", safeName(chat)+".reader"))
 }

@@ -49,7 +49,7 @@ func salt(env Getenv) []byte {
 	}
 	fresh := make([]byte, 16)
 	_, _ = rand.Read(fresh)
-	if mkdir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
+	if MakeDir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
 		fresh, _ = ReadPlain(path, 64)
 	}
 	return fresh
@@ -69,10 +69,6 @@ func ForProject(env Getenv, projectDir string, trusted bool) Getenv {
 	}
 }
 
-// A PollerLock is the right to be the poller of an environment. It is a plain file and its kernel lock: a process that inherits
-// the descriptor has the lock, too.
-type PollerLock struct{ file *os.File }
-
 func pollersDir(env Getenv) string { return filepath.Join(UserState(env), "pollers") }
 
 func pollerFile(env Getenv, ext string) string {
@@ -80,29 +76,13 @@ func pollerFile(env Getenv, ext string) string {
 }
 
 // TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
-func TakePollerLock(env Getenv) (*PollerLock, error) {
-	if err := mkdir(pollersDir(env)); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(pollerFile(env, ".lock"), os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock poller: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrLocked
-		}
-		return nil, fmt.Errorf("lock poller: %w", err)
-	}
-	return &PollerLock{f}, nil
-}
+func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
 // inheritedLock is the descriptor under which a detached poller gets its lock.
 const inheritedLock = 3
 
 // InheritPollerLock is the lock that the process which started this poller took for it.
-func InheritPollerLock() (*PollerLock, error) {
+func InheritPollerLock() (*Lock, error) {
 	f := os.NewFile(inheritedLock, "poller.lock")
 	if f == nil {
 		return nil, errors.New("no lock was passed to this poller")
@@ -111,18 +91,12 @@ func InheritPollerLock() (*PollerLock, error) {
 		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
 	}
 	syscall.CloseOnExec(inheritedLock)
-	return &PollerLock{f}, nil
-}
-
-// Unlock gives the lock up, for every process that has it.
-func (l *PollerLock) Unlock() {
-	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
-	_ = l.file.Close()
+	return &Lock{f}, nil
 }
 
 // Pass starts self as the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
 // ours but the lock. The caller has it no more, also when that fails.
-func (l *PollerLock) Pass(self string) error {
+func (l *Lock) Pass(self string) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.Unlock()
@@ -169,27 +143,26 @@ func StartPoller(env Getenv, self string) error {
 // WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
 // it. The caller takes the note away when it has the lock.
 func WantPoller(env Getenv) (done func(), err error) {
-	file := pollerFile(env, ".want")
-	if err := mkdir(filepath.Dir(file)); err != nil {
-		return nil, err
-	}
-	l, err := TryLock(file)
+	l, err := TryLock(pollerFile(env, ".want"))
 	if err != nil {
 		return nil, err
 	}
-	return func() { os.Remove(file); l.Unlock() }, nil
+	return l.Unlock, nil
 }
 
 // PollerWanted says whether a living process waits for the lock of this environment's poller.
 func PollerWanted(env Getenv) bool { return Held(pollerFile(env, ".want")) }
 
 // ReadBeat is the heartbeat of this environment's poller; the zero one when there is none.
-func ReadBeat(env Getenv) (h Heartbeat) {
-	b, err := ReadPlain(pollerFile(env, ".json"), 64<<10)
-	if err == nil {
-		_ = json.Unmarshal(b, &h)
-		h.Lives = alive(h.PID)
+func ReadBeat(env Getenv) Heartbeat { return readBeat(pollerFile(env, ".json")) }
+
+func readBeat(file string) (h Heartbeat) {
+	b, err := ReadPlain(file, 64<<10)
+	if err != nil || json.Unmarshal(b, &h) != nil {
+		return Heartbeat{}
 	}
+	err = syscall.Kill(h.PID, 0)
+	h.Lives = h.PID > 0 && (err == nil || errors.Is(err, syscall.EPERM))
 	return h
 }
 
@@ -214,7 +187,10 @@ func Beat(env Getenv, h Heartbeat) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))
+	if err := MakeDir(pollersDir(env)); err != nil {
+		return err
+	}
+	return WriteFile(pollerFile(env, ".json"), append(b, '\n'))
 }
 
 // EndBeat removes the heartbeat of a poller that ends.
@@ -222,21 +198,12 @@ func EndBeat(env Getenv) { os.Remove(pollerFile(env, ".json")) }
 
 // Pollers are the heartbeats of all environments' pollers.
 func Pollers(env Getenv) (all []Heartbeat) {
-	for _, file := range jsonFiles(pollersDir(env)) {
-		var h Heartbeat
-		b, err := ReadPlain(file, 64<<10)
-		if err != nil || json.Unmarshal(b, &h) != nil {
-			continue
+	for _, name := range namesIn(pollersDir(env)) {
+		if filepath.Ext(name) == ".json" {
+			all = append(all, readBeat(filepath.Join(pollersDir(env), name)))
 		}
-		h.Lives = alive(h.PID)
-		all = append(all, h)
 	}
 	return all
-}
-
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return pid > 0 && (err == nil || errors.Is(err, syscall.EPERM))
 }
 
 // Silent says whether a living poller shows no sign of going on: it is stopped, or hangs.
@@ -250,10 +217,10 @@ const (
 
 // WritePID writes the daemon's pid into a state folder.
 func WritePID(dir string) error {
-	if err := mkdir(dir); err != nil {
+	if err := MakeDir(dir); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
+	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 
 // RemovePID removes the pid file that this process wrote.
@@ -272,10 +239,10 @@ func DaemonPID(dir string) int {
 
 // NoteLastPoll writes down in a state folder that a cycle of the daemon went well. A folder that is gone is not made again.
 func NoteLastPoll(dir string, now time.Time) error {
-	if _, err := os.Stat(dir); missing(err) {
+	if _, err := os.Stat(dir); Missing(err) {
 		return nil
 	}
-	return writeFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
+	return WriteFile(filepath.Join(dir, LastPollFile), []byte(now.UTC().Format(time.RFC3339)+"\n"))
 }
 
 // LastPoll is the time of the daemon's last good cycle; the zero time when there was none.

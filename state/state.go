@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/google/renameio/v2"
 )
@@ -73,8 +72,7 @@ func ConfigFile(env Getenv) string {
 
 // SpareState stands in for a project's state folder that cannot be written (a read-only checkout), or leads elsewhere.
 func SpareState(env Getenv) string {
-	sum := sha256.Sum256([]byte(namedState(env)))
-	return filepath.Join(UserState(env), "projects", hex.EncodeToString(sum[:8]))
+	return filepath.Join(UserState(env), "projects", hashName(namedState(env)))
 }
 
 // noHome stands for the home folder of a process that has none, in a folder that is only root's. Nothing is made in it:
@@ -89,9 +87,9 @@ func Home(env Getenv) string {
 	return noHome
 }
 
-// writeFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
+// WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
-func writeFile(path string, b []byte) error {
+func WriteFile(path string, b []byte) error {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
@@ -104,10 +102,16 @@ func writeFile(path string, b []byte) error {
 // createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive
 // and whole at once, which a rename cannot do.
 func createFile(path string, b []byte) error {
-	tmp, err := syncedTemp(filepath.Dir(path), b)
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-") // a name that no reader looks for
 	if err == nil {
-		defer os.Remove(tmp)
-		err = os.Link(tmp, path)
+		defer os.Remove(tmp.Name())
+		if _, err = tmp.Write(b); err == nil {
+			err = tmp.Sync()
+		}
+		err = errors.Join(err, tmp.Close())
+	}
+	if err == nil {
+		err = os.Link(tmp.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
@@ -115,66 +119,20 @@ func createFile(path string, b []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncedTemp writes b to a new file in dir, on the disk and under a name that no reader looks for.
-func syncedTemp(dir string, b []byte) (path string, err error) { return newTemp(dir, b, true) }
-
-func newTemp(dir string, b []byte, synced bool) (path string, err error) {
-	tmp, err := os.CreateTemp(dir, ".new-")
-	if err != nil {
-		return "", err
-	}
-	if _, err = tmp.Write(b); err == nil && synced {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		os.Remove(tmp.Name())
-		return "", err
-	}
-	return tmp.Name(), nil
-}
-
-// replaceFile replaces path with b, and makes its folder, without waiting for the disk: for what may be lost with the
-// power, but not by kill -9.
-func replaceFile(path string, b []byte) error {
-	if err := mkdir(filepath.Dir(path)); err != nil {
-		return err
-	}
-	tmp, err := newTemp(filepath.Dir(path), b, false)
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		os.Remove(tmp)
-	}
-	return err
-}
-
-// removeOld removes the files of a folder whose names begin with prefix and that were not written for so long. A folder's
-// .lock stays.
-func removeOld(dir, prefix string, age time.Duration, now time.Time) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		info, err := e.Info()
-		old := err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > age
-		if old && strings.HasPrefix(e.Name(), prefix) && e.Name() != ".lock" {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-}
-
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
+	if err == nil {
+		defer d.Close()
+		err = d.Sync()
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
 }
 
-func mkdir(dir string) error {
+// MakeDir makes a folder of ours, and those that it lies in.
+func MakeDir(dir string) error {
 	if strings.HasPrefix(dir, noHome) {
 		return errors.New("make state folder: HOME is not set")
 	}
@@ -188,8 +146,8 @@ func mkdir(dir string) error {
 	return nil
 }
 
-// missing says that there is no such file, also when a part of its path is a file where a folder should be.
-func missing(err error) bool {
+// Missing says that there is no such file, also when a part of its path is a file where a folder should be.
+func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
@@ -209,8 +167,7 @@ func safeName(id string) string {
 	}, id), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
-		sum := sha256.Sum256([]byte(id))
-		name = name[:min(len(name), 80)] + "_" + hex.EncodeToString(sum[:4])
+		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]
 	}
 	return name
 }
@@ -235,7 +192,7 @@ func (c *Corrupt) Unwrap() error { return c.Err }
 func setAside(path string, cause error) *Corrupt {
 	for n := 1; n < 1000; n++ {
 		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
-		if _, err := os.Lstat(aside); missing(err) {
+		if _, err := os.Lstat(aside); Missing(err) {
 			if os.Rename(path, aside) == nil {
 				return &Corrupt{Path: path, Aside: aside, Err: cause}
 			}
@@ -249,17 +206,6 @@ func setAside(path string, cause error) *Corrupt {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// jsonFiles are the files of a folder that end in .json; filepath.Glob would take a "[" in the folder's name for a pattern.
-func jsonFiles(dir string) (paths []string) {
-	files, _ := os.ReadDir(dir)
-	for _, f := range files {
-		if strings.HasSuffix(f.Name(), ".json") {
-			paths = append(paths, filepath.Join(dir, f.Name()))
-		}
-	}
-	return paths
 }
 
 // hashName makes a short file name of any text.

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-var errUntrusted = errors.New("Claude Code was not told to trust its folder")
+var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 
-// projectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
+// ProjectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
 // only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
-func projectCounts(env Getenv, dir string) bool {
+func ProjectCounts(env Getenv, dir string) bool {
 	if named := env("CLAUDE_PROJECT_DIR"); named != "" && filepath.Clean(named) == filepath.Clean(dir) {
 		return true
 	}
@@ -28,7 +28,7 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 		path = filepath.Join(d, ".claude.json")
 	}
 	b, err := os.ReadFile(path)
-	if missing(err) {
+	if Missing(err) {
 		return false, false
 	}
 	var file struct {

@@ -156,7 +156,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	e := &exam{Options: o, project: project, cfg: state.LoadConfig(o.Env, project), log: state.NewLog(o.Env, "doctor")}
-	e.log.HideConfigured(o.Env, e.cfg)
+	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	shared, cancel := context.WithTimeout(ctx, sharedBound)
 	defer cancel()
 	e.sources = sync.OnceValue(func() []*source { return sources(o.Env) })

@@ -69,7 +69,7 @@ type trip struct {
 // Run makes the trip, and returns its space and its legs. An error says why nothing could be posted or read: then nothing was.
 func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error) {
 	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: state.LoadConfig(r.Env, r.ProjectDir)}
-	t.Log.HideConfigured(r.Env, t.cfg)
+	t.Log.Hide(t.cfg.Secrets(r.Env)...)
 	if t.hook, err = webhookOf(ctx, t.cfg, t.Log); err != nil {
 		return "", nil, err
 	}
