@@ -2,6 +2,7 @@ package gchat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -66,14 +67,71 @@ func closingText(q *state.Question) string {
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
-		return CancelledText(q.SessionName, q.Questions, closedWhy(q))
+		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
 	}
-	answers := make([]state.Answer, len(q.Questions))
-	for i, prompt := range q.Questions {
-		answers[i] = Decompose(prompt, q.Answers[prompt.Question])
-		answers[i].Notes = q.Notes[prompt.Question]
+	return answeredText(q)
+}
+
+// closing is a note with all questions, each with what tell says of it, and with an end.
+func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
+	return fit("", func(d *draft) {
+		d.add(prefix, d.line(q.SessionName), "\n")
+		for i, p := range q.Questions {
+			if d.full() {
+				return
+			}
+			d.add("\n")
+			d.lines("Question: " + d.block(p.Question))
+			tell(d, i)
+		}
+		if end != "" {
+			d.add("\n", end, "\n")
+		}
+	})
+}
+
+// answeredText says what was answered.
+func answeredText(q *state.Question) string {
+	where := answeredWhere(q)
+	if where != "" {
+		where = "Answered " + where + "."
 	}
-	return AnsweredText(q.SessionName, q.Questions, answers, answeredWhere(q))
+	return closing("[Answered] ", q, where, func(d *draft, i int) {
+		p := q.Questions[i]
+		a := Decompose(p, q.Answers[p.Question])
+		switch {
+		case a.Empty():
+			d.lines("Selected: (nothing)")
+		case len(a.Labels) > 0:
+			d.lines("Selected: " + d.list(a.Labels))
+		}
+		if a.Text != "" {
+			d.lines(`Custom response: "` + closed(d.block(a.Text)) + `"`)
+		}
+		if notes := q.Notes[p.Question]; notes != "" {
+			d.lines("Note: " + d.block(notes))
+		}
+	})
+}
+
+// timedOutText says what comes of it that no reply came in time, and what the timeout policy chose in the person's place
+// where the person had not answered.
+func timedOutText(q *state.Question) string {
+	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
+	switch {
+	case q.ResolvedBy == "policy":
+		what = "Nobody replied in time."
+	case q.TimeoutPolicy == state.AskTerminal:
+		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
+	}
+	return closing("[Timeout] ", q, what, func(d *draft, i int) {
+		p := q.Questions[i]
+		if given := q.Partial[i]; !given.Empty() {
+			d.lines("Your answer: " + d.list(strings.Split(given.Value(), "\n")))
+		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
+			d.lines("Chosen by the timeout policy, not by you: " + d.list(chosen))
+		}
+	})
 }
 
 // answersLine is what was answered, in one line.
@@ -138,24 +196,6 @@ func closedWhy(q *state.Question) string {
 		why += " Your reply did not reach Claude any more."
 	}
 	return why
-}
-
-// timedOutText is what the thread is told of a question that had no reply in time.
-func timedOutText(q *state.Question) string {
-	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
-	switch {
-	case q.ResolvedBy == "policy":
-		what = "Nobody replied in time."
-	case q.TimeoutPolicy == state.AskTerminal:
-		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
-	}
-	chosen := make([]state.Answer, len(q.Questions))
-	for i, prompt := range q.Questions {
-		if v := q.Answers[prompt.Question]; v != "" && q.Partial[i].Empty() {
-			chosen[i] = Decompose(prompt, v)
-		}
-	}
-	return TimedOutText(q.SessionName, q.Questions, chosen, q.Partial, what)
 }
 
 // refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
@@ -246,4 +286,61 @@ func notTypedText(q *state.Question, why string) string {
 // clause is foreign text as a part of one of our sentences.
 func clause(text string) string {
 	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
+}
+
+// closed makes neutral text ready to be followed by something else than a space.
+func closed(s string) string {
+	if before, ok := strings.CutSuffix(s, "<"); ok {
+		return before + "‹"
+	}
+	return s
+}
+
+// ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
+// custom_text or multi_question; "" when nothing is answered.
+func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
+	if len(unanswered(questions, answers)) == len(questions) {
+		return ""
+	}
+	switch {
+	case len(questions) > 1:
+		return "multi_question"
+	case len(answers[0].Labels) == 0:
+		return "custom_text"
+	case questions[0].MultiSelect:
+		return "multi_select"
+	}
+	return "single_select"
+}
+
+// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
+// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
+// Remarks are not in the value.
+func Decompose(p state.Prompt, value string) state.Answer {
+	var numbers []int
+	for value != "" {
+		best, rest := 0, ""
+		for i, o := range p.Options {
+			after, ok := cutLabel(value, o.Label)
+			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
+			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+				best, rest = i+1, after
+			}
+		}
+		if best == 0 {
+			break
+		}
+		numbers, value = append(numbers, best), rest
+	}
+	return state.Answer{Labels: chosen(p, numbers), Text: value}
+}
+
+// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
+func cutLabel(value, label string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(value, label)
+	if !ok || label == "" || rest == "" {
+		return "", ok && label != ""
+	}
+	rest, ok = strings.CutPrefix(rest, ", ")
+	return rest, ok && rest != ""
 }
