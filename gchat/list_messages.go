@@ -32,9 +32,7 @@ const (
 // Message is a message of a space as far as an answer needs it.
 type Message struct {
 	Name        string // spaces/S/messages/M
-	ClientID    string // the MessageID that it was posted with
 	ThreadName  string
-	ThreadKey   string // "" unless this caller's app began the thread
 	Sender      string // users/ID, or ""
 	SenderEmail string // where Chat gives it
 	DisplayName string // where Chat gives it
@@ -168,9 +166,9 @@ func bounded(text string) string {
 }
 
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, ClientID: m.ClientAssignedMessageId, Text: m.Text, Deleted: m.DeleteTime != ""}
+	out := Message{Name: m.Name, Text: bounded(m.Text), Deleted: m.DeleteTime != ""}
 	if m.Thread != nil {
-		out.ThreadName, out.ThreadKey = m.Thread.Name, m.Thread.ThreadKey
+		out.ThreadName = m.Thread.Name
 	}
 	if m.Sender != nil {
 		out.SenderEmail, out.DisplayName, out.Human = m.Sender.Email, m.Sender.DisplayName, m.Sender.Type == "HUMAN"
@@ -178,10 +176,8 @@ func fromChat(m *chat.Message) Message {
 			out.Sender = m.Sender.Name
 		}
 	}
-	m.Text, m.ArgumentText = bounded(m.Text), bounded(m.ArgumentText)
-	out.Text = m.Text
 	if m.ArgumentText != "" {
-		out.Text = m.ArgumentText
+		out.Text = bounded(m.ArgumentText)
 	}
 	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return out

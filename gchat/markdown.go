@@ -124,7 +124,7 @@ func (w *walk) blank(n ast.Node, margin string) {
 func (w *walk) block(n ast.Node, margin string) {
 	switch n := n.(type) {
 	case *ast.Paragraph, *ast.TextBlock:
-		w.write(margin, w.indented(n, w.inlines(n, 0)))
+		w.write(margin, w.inlines(n, 0))
 	case *ast.Heading:
 		w.write(margin, marked(w.inlines(n, bold), "*"))
 	case *ast.ThematicBreak:
@@ -159,23 +159,6 @@ func (w *walk) list(list *ast.List, margin string) {
 		w.blocks(item, margin+"    ")
 		w.flushMarker()
 	}
-}
-
-// indented puts the spaces before the lines of ordinary text back, which Markdown ignores. In lists and quotes they are
-// Markdown's own.
-func (w *walk) indented(n ast.Node, text string) string {
-	lines := strings.Split(text, "\n")
-	if n.Parent().Kind() != ast.KindDocument || len(lines) != n.Lines().Len() {
-		return text
-	}
-	for i, l := range lines {
-		start := n.Lines().At(i).Start
-		before := w.source[bytes.LastIndexByte(w.source[:start], '\n')+1 : start]
-		if len(bytes.TrimLeft(before, " \t")) == 0 {
-			lines[i] = string(before) + l
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // write adds the lines of text, each behind margin, the first one behind the marker where there is one.

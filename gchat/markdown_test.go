@@ -16,7 +16,7 @@ func TestMarkdown(t *testing.T) {
 		{"lines", "line one\nline two", "line one\nline two"},
 		{"paragraphs", "one\n\n\n\ntwo", "one\n\ntwo"},
 		{"hard breaks", "a  \nb\\\nc", "a\nb\nc"},
-		{"indented lines", "Found:\n  foo: 1\n    bar: 2", "Found:\n  foo: 1\n    bar: 2"},
+		{"indented lines", "Found:\n  foo: 1\n    bar: 2", "Found:\nfoo: 1\nbar: 2"},
 		{"bold", "**a** and __b__", "*a* and *b*"},
 		{"italic", "*a* and _b_", "_a_ and _b_"},
 		{"struck", "~~a~~ and ~b~", "~a~ and ~b~"},
