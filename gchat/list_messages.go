@@ -60,18 +60,16 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	client := &http.Client{Transport: limitBodies{}}
+	base, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
-	plain := false
-	if endpoint != "" {
-		u, err := parseEndpoint(endpoint)
-		if err != nil {
-			return nil, err
-		}
-		plain = u.Scheme == "http"
+	if base != nil {
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	if !plain {
+	client := &http.Client{Transport: limitBodies{}}
+	if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(credentialsFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
@@ -94,14 +92,15 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 
 // CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
 func CheckEndpoint(endpoint string) error {
-	if endpoint == "" {
-		return nil
-	}
 	_, err := parseEndpoint(endpoint)
 	return err
 }
 
+// parseEndpoint is nil for Google's.
 func parseEndpoint(endpoint string) (*url.URL, error) {
+	if endpoint == "" {
+		return nil, nil
+	}
 	u, err := url.Parse(strings.TrimSuffix(endpoint, "/"))
 	if err != nil || !AllowedBase(u) {
 		return nil, ErrEndpoint
@@ -229,14 +228,13 @@ func (r *Reader) Me(ctx context.Context) (Person, error) {
 			continue
 		}
 		s := res.Message.Sender
-		// Two senders would mean that the filter was not understood.
 		if s.Type != "HUMAN" || !state.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
-			return Person{}, ErrNotTold
+			return Person{}, ErrNotTold // two senders: the filter was not understood
 		}
 		me = Person{s.Name, s.Email, s.DisplayName}
 	}
 	if me.Name == "" {
-		return Person{}, ErrNotTold
+		return me, ErrNotTold
 	}
 	return me, nil
 }

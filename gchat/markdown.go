@@ -3,6 +3,7 @@ package gchat
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -19,6 +20,12 @@ import (
 // compares each mark with all that are open: this much hostile text keeps it busy for a second.
 const maxMarkdown = 2 * MaxText
 
+// deep is a line with more lists and quotes in each other than people write. goldmark goes through all of them at each line, and
+// a few kilobytes of hostile text take it gigabytes.
+var deep = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
+})
+
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
 	text string
@@ -27,13 +34,13 @@ type line struct {
 
 // markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
 // "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown. inline says
+// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep. inline says
 // that the text begins with words, not with a list or another block.
 func markdown(source string) (lines []line, inline bool) {
 	if strings.TrimSpace(source) == "" {
 		return nil, false
 	}
-	if len(source) > maxMarkdown {
+	if len(source) > maxMarkdown || deep().MatchString(source) {
 		return plain(source), true
 	}
 	defer func() {
@@ -61,12 +68,12 @@ var markdownParser = sync.OnceValue(func() parser.Parser {
 		parser.WithBlockParsers(
 			util.Prioritized(parser.NewSetextHeadingParser(), 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
-			util.Prioritized(shallow{parser.NewListParser()}, 300),
+			util.Prioritized(parser.NewListParser(), 300),
 			util.Prioritized(parser.NewListItemParser(), 400),
 			util.Prioritized(parser.NewCodeBlockParser(), 500),
 			util.Prioritized(parser.NewATXHeadingParser(), 600),
 			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
-			util.Prioritized(shallow{parser.NewBlockquoteParser()}, 800),
+			util.Prioritized(parser.NewBlockquoteParser(), 800),
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
@@ -78,22 +85,6 @@ var markdownParser = sync.OnceValue(func() parser.Parser {
 		parser.WithParagraphTransformers(util.Prioritized(tableFinder{}, 200)),
 	)
 })
-
-// shallow opens no list and no quote in more than deepest others: goldmark goes through all of them at each line, and a few
-// kilobytes of hostile text take it gigabytes.
-type shallow struct{ parser.BlockParser }
-
-func (s shallow) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
-	const deepest = 20 // a list counts twice, with its item
-	depth := 0
-	for n := parent; n != nil; n = n.Parent() {
-		depth++
-	}
-	if depth > deepest {
-		return nil, parser.NoChildren
-	}
-	return s.BlockParser.Open(parent, reader, pc)
-}
 
 // walk writes a tree of Markdown as lines.
 type walk struct {

@@ -2,6 +2,7 @@ package gchat
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -19,43 +20,16 @@ func Line(s string) string {
 // Block makes foreign text of several lines safe to stand in a message, from the start of a line. Lines after the first
 // begin with two spaces, so that none of them can pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
 func Block(s string) string {
-	lines := strings.Split(visible(s), "\n")
-	kept := lines[:0]
-	blank := 0
-	for _, l := range lines {
+	lines := strings.Split(strings.TrimSpace(visible(s)), "\n")
+	for i, l := range lines {
 		l = strings.TrimRightFunc(l, unicode.IsSpace)
-		if l != "" {
-			blank = 0
-		} else if blank++; len(kept) == 0 || blank > 2 {
-			continue
+		if i > 0 && l != "" {
+			l = "  " + l
 		}
-		kept = append(kept, l)
+		lines[i] = l
 	}
-	for len(kept) > 0 && kept[len(kept)-1] == "" {
-		kept = kept[:len(kept)-1]
-	}
-	if len(kept) == 0 {
-		return ""
-	}
-	kept[0] = strings.TrimLeftFunc(kept[0], unicode.IsSpace)
-	// All later lines move or none does: code keeps its shape, and text that is a block already stays as it is.
-	if later := kept[1:]; !indented(later) {
-		for i, l := range later {
-			if l != "" {
-				later[i] = "  " + l
-			}
-		}
-	}
-	return inert(strings.Join(kept, "\n"))
-}
-
-func indented(lines []string) bool {
-	for _, l := range lines {
-		if l != "" && !strings.HasPrefix(l, "  ") {
-			return false
-		}
-	}
-	return true
+	lines = slices.CompactFunc(lines, func(a, b string) bool { return a == "" && b == "" })
+	return inert(strings.Join(lines, "\n"))
 }
 
 // CleanReply takes out of a person's message what no reader sees: control characters, and the invisible letters that

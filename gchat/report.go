@@ -3,6 +3,7 @@ package gchat
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func ReportTexts(r state.Report) []string {
 // report that says nothing.
 func ReportWhole(r state.Report) string {
 	header, distance, text := reportPieces(r)
-	return strings.TrimSuffix(strings.TrimPrefix(header+distance+text, "\n\n"), distance)
+	return strings.Join(split(header, distance, text, math.MaxInt), "")
 }
 
 func reportPieces(r state.Report) (header, distance, text string) {
@@ -65,7 +66,7 @@ func reportHeader(r state.Report) string {
 }
 
 // bars could make a name look like one with a time behind it.
-var bars = strings.NewReplacer("|", "/", "｜", "/", "│", "/", "┃", "/", "∣", "/", "￨", "/", "❘", "/", "ǀ", "/", "¦", "/")
+var bars = strings.NewReplacer("|", "/", "｜", "/", "│", "/")
 
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
