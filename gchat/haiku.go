@@ -149,10 +149,8 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 	if err != nil || answer.Type != "message" {
 		return w, "", errors.New("the answer is not one of Anthropic's")
 	}
-	const mostTokens = 1 << 30 // that an answer may claim
 	w.Model = cmp.Or(shorten(answer.Model, 100), haikuModel)
-	w.InputTokens = min(max(answer.Usage.Input, 0), mostTokens)
-	w.OutputTokens = min(max(answer.Usage.Output, 0), mostTokens)
+	w.InputTokens, w.OutputTokens = answer.Usage.Input, answer.Usage.Output
 	if answer.StopReason != "end_turn" {
 		return w, "", fmt.Errorf("the model stopped: %q", shorten(answer.StopReason, 60))
 	}

@@ -234,22 +234,18 @@ func isTableBars(l string) bool {
 	return bars > 0 && bars <= maxColumns && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
 }
 
-// columns lines a table's cells up. A row with more cells than the header keeps the rest in the last one.
+// columns lines a table's cells up.
 func columns(rows string) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	most := maxColumns
 	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {
-		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(row)
-		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "|"), "|"), "|", most)
+		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(strings.TrimSpace(row))
+		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
 		for j, cell := range cells {
 			cells[j] = strings.TrimSpace(cell)
 			if i == 1 {
 				cells[j] = strings.Repeat("-", len(cells[j]))
 			}
-		}
-		if i == 0 {
-			most = len(cells)
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -358,20 +354,12 @@ func literal(b []byte) string {
 	return strings.ReplaceAll(dropInvisible(string(b)), "\n", " ")
 }
 
-// longLine is how many bytes of a line stay one line: a part of a message can begin with any of a line's words otherwise.
-const longLine = MaxText / 2
-
 // settle makes the message's text out of its lines: all that is foreign is neutral then.
 func settle(lines []line) string {
 	var out []string
 	for _, l := range lines {
 		text := fuse(l.text)
-		for !l.code && len(text) > longLine { // code is drawn as a box, where nothing passes for a message of ours
-			n := cutInLine(text, longLine)
-			out = append(out, noFence(disarm(text[:n])))
-			text = text[n:]
-		}
-		if !l.code {
+		if !l.code { // code is drawn as a box, where nothing passes for a message of ours
 			text = noFence(disarm(text))
 		}
 		out = append(out, text)

@@ -65,7 +65,7 @@ func TestMarkdown(t *testing.T) {
 		{"URL in brackets", "<https://x.example/a_b_> <a@x.example> <tel:1>", "https://x.example/a_b_ a@x.example tel:1"},
 		{"table", "| Name | N |\n|:--|--:|\n| **a** | 1 |\n| `b\\|c` | 10 |", "```\nName  N\n---   ---\na     1\nb¦c   10\n```"},
 		{"table below text", "See:\n| a |\n|---|\n| b |\n\nend", "See:\n```\na\n---\nb\n```\n\nend"},
-		{"short and long rows", "|a|b|\n|-|-|\n|1|\n|1|2|3|", "```\na  b\n-  -\n1\n1  2|3\n```"},
+		{"short and long rows", "|a|b|\n|-|-|\n|1|\n|1|2|3|", "```\na  b\n-  -\n1\n1  2  3\n```"},
 		{"table with links", "|PR|\n|-|\n|[#1](https://x.example/1)|", "```\nPR\n-\n[#1](https://x.example/1)\n```"},
 		{"no table", "a | b\nc | d", "a | b\nc | d"},
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
@@ -116,12 +116,5 @@ func TestMarkdownIsBounded(t *testing.T) {
 		if got := settle(lines); got != tt.want {
 			t.Errorf("%s: %.200q", name, got)
 		}
-	}
-}
-
-func TestLongLineIsBrokenWhereItCouldBeCut(t *testing.T) {
-	got := settle([]line{{text: strings.Repeat("x", longLine-1) + " [Done] x"}})
-	if want := strings.Repeat("x", longLine-1) + " \n(Done) x"; got != want {
-		t.Errorf("…%q", got[longLine-10:])
 	}
 }

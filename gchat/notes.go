@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,12 +139,7 @@ func timedOutText(q *state.Question) string {
 func answersLine(q *state.Question) string {
 	var values []string
 	for _, prompt := range q.Questions {
-		if v := q.Answers[prompt.Question]; v != "" {
-			values = append(values, clause(v))
-		}
-	}
-	if len(values) == 0 {
-		return "(nothing)"
+		values = append(values, cmp.Or(clause(q.Answers[prompt.Question]), "(nothing)"))
 	}
 	return Cut(strings.Join(values, "; "), 1000)
 }
@@ -188,10 +184,7 @@ func closedWhy(q *state.Question) string {
 	case q.ResolvedBy == "age" && q.AnsweredMessage != "":
 		return "24 hours have passed. Your reply did not reach Claude any more."
 	}
-	why := closedWhys[q.ResolvedBy]
-	if why == "" {
-		why = "It was closed."
-	}
+	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
 	if q.AnsweredMessage != "" {
 		why += " Your reply did not reach Claude any more."
 	}
@@ -241,18 +234,12 @@ func noOptionText(q *state.Question, r *state.Reply) string {
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	numbers := "1"
-	switch n := len(q.Questions[none.Question].Options); {
-	case n == 2:
-		numbers = "1 or 2"
-	case n > 2:
-		numbers = fmt.Sprintf("1 to %d", n)
+	several, of := "", ""
+	if len(q.Questions) > 1 {
+		several, of = fmt.Sprintf(" in Q%d", none.Question+1), fmt.Sprintf("Q%d: ", none.Question+1)
 	}
-	if len(q.Questions) == 1 {
-		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
-	}
-	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
-		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+	return fmt.Sprintf("[Not used] There is no option %d%s. Reply `%s1` to `%s%d`, or `%sother: %d`.",
+		none.Number, several, of, of, len(q.Questions[none.Question].Options), of, none.Number)
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.

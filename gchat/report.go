@@ -139,6 +139,8 @@ func split(header, distance, text string, limit int) []string {
 		part := text[:n]
 		if text = text[n:]; open {
 			part = fence + "\n" + part
+		} else {
+			part = disarm(part) // a line that is cut may go on with any of its words
 		}
 		if open = strings.Count(part, fence)%2 == 1; open {
 			part = strings.TrimSuffix(part, "\n") + "\n" + fence
