@@ -118,19 +118,6 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
-func TestListSpaces(t *testing.T) {
-	_, srv := testServer(t, Options{})
-	api := client(t, srv.URL+"/")
-	for filter, want := range map[string]int{"": 1, `spaceType = "SPACE"`: 1, `space_type = "GROUP_CHAT" OR space_type = "SPACE"`: 1, `spaceType = "DIRECT_MESSAGE"`: 0} {
-		if l, err := api.Spaces.List().Filter(filter).Do(); err != nil || len(l.Spaces) != want {
-			t.Errorf("%s gives %d spaces, want %d (%v)", filter, len(l.Spaces), want, err)
-		}
-	}
-	if _, err := api.Spaces.List().Filter(`displayName = "x"`).Do(); err == nil {
-		t.Error("a filter by name is accepted")
-	}
-}
-
 func TestPages(t *testing.T) {
 	for _, tt := range []struct {
 		order       string

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -18,7 +17,6 @@ import (
 const (
 	messagesFile = "messages.jsonl"
 	secretsFile  = "space.json"
-	asideFile    = "messages.jsonl.aside"
 	lockFile     = "lock"
 )
 
@@ -26,7 +24,6 @@ const (
 // appended to, and space.json with the webhook's secrets.
 type store struct {
 	secrets secrets
-	notes   []string
 	lock    *flock.Flock
 	file    *os.File
 	size    int64 // of the good part of file
@@ -81,8 +78,8 @@ func (st *store) loadSecrets(path string) error {
 	return nil
 }
 
-// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is moved
-// aside. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
+// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
+// off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) ([]*row, error) {
 	path := filepath.Join(dir, messagesFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -105,7 +102,7 @@ func (st *store) loadMessages(dir string) ([]*row, error) {
 			if len(rest) > 0 {
 				return nil, fmt.Errorf("read %s line %d: %w", path, n, err)
 			}
-			return rows, st.setAside(dir, b, err)
+			return rows, st.file.Truncate(st.size)
 		}
 		rows = append(rows, r)
 		st.size += int64(len(line)) + 1
@@ -123,23 +120,6 @@ func decodeRow(line []byte) (*row, error) {
 		return nil, errors.New("not a message")
 	}
 	return r, nil
-}
-
-// setAside moves the end of the messages file out of the way.
-func (st *store) setAside(dir string, end []byte, why error) error {
-	path := filepath.Join(dir, asideFile)
-	note := fmt.Sprintf("%s: the last line of %s was half-written (%d bytes at %d: %v); it is kept in %s",
-		time.Now().UTC().Format(time.RFC3339), messagesFile, len(end), st.size, why, path)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintf(f, "# %s\n%s\n", note, bytes.TrimRight(end, "\n")); err != nil {
-		return err
-	}
-	st.notes = append(st.notes, note)
-	return st.file.Truncate(st.size)
 }
 
 // append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
