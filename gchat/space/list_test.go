@@ -162,24 +162,19 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// FuzzFilter holds the parser to its own printing: what it accepts, printed and
-// read again, is the same.
+// FuzzFilter sends foreign bytes: each is a filter of its own words, or refused as Google does.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{``, `createTime > "2026-03-01T12:00:00Z"`, `create_time<"2026-03-01T12:00:00.5+02:00" AND thread.name=spaces/a/threads/b`,
 		`thread.name = "spaces/a/threads/b" AND`, `AND AND AND`, `"" "" ""`, `createTime > "`, `a=b=c`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		one, err := parseFilter(s)
-		if err != nil {
-			if err.Error() != "Invalid filter query" {
-				t.Errorf("%q: %v", s, err)
-			}
-			return
+		got, err := parseFilter(s)
+		if err != nil && (err.Error() != "Invalid filter query" || got != filter{}) {
+			t.Errorf("%q: %+v, %v", s, got, err)
 		}
-		two, err := parseFilter(one.String())
-		if err != nil || two.String() != one.String() {
-			t.Errorf("%q becomes %q, then %q (%v)", s, one, two, err)
+		if got.thread != "" && !strings.Contains(s, got.thread) {
+			t.Errorf("%q: thread %q", s, got.thread)
 		}
 	})
 }

@@ -163,7 +163,7 @@ func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, 
 }
 
 func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
-	from := chat.User{Name: Human, DisplayName: "You"}
+	from := *Person()
 	if sender != nil {
 		from = *sender
 	}

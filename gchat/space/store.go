@@ -57,25 +57,28 @@ func openStore(dir string) (_ *store, _ []*row, err error) {
 	return st, rows, nil
 }
 
-func (st *store) loadSecrets(path string) error {
-	b, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		st.secrets = newSecrets()
-		if b, err = json.MarshalIndent(st.secrets, "", "  "); err != nil {
-			return err
-		}
-		return renameio.WriteFile(path, append(b, '\n'), 0o600)
-	case err != nil:
+func (st *store) loadSecrets(path string) (err error) {
+	st.secrets, err = readSecrets(path)
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := json.Unmarshal(b, &st.secrets); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	st.secrets = newSecrets()
+	b, err := json.MarshalIndent(st.secrets, "", "  ")
+	if err != nil {
+		return err
 	}
-	if st.secrets.Key == "" || st.secrets.Token == "" {
-		return fmt.Errorf("read %s: key or token is missing", path)
+	return renameio.WriteFile(path, append(b, '\n'), 0o600)
+}
+
+func readSecrets(path string) (s secrets, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
 	}
-	return nil
+	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" {
+		return s, fmt.Errorf("%s is damaged", path)
+	}
+	return s, nil
 }
 
 // loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
@@ -171,13 +174,9 @@ func KeptToken(data string) (string, error) {
 // KeptWebhookURL is the address to post to of the space that is kept in the data folder, for a server at base, also while
 // another process has it open. Its errors are those of reading.
 func KeptWebhookURL(data, base string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(data, secretsFile))
+	kept, err := readSecrets(filepath.Join(data, secretsFile))
 	if err != nil {
 		return "", fmt.Errorf("read the space's webhook: %w", err)
 	}
-	s := &Space{}
-	if err := json.Unmarshal(b, &s.secrets); err != nil || s.secrets.Key == "" || s.secrets.Token == "" {
-		return "", fmt.Errorf("read the space's webhook: %s is damaged", filepath.Join(data, secretsFile))
-	}
-	return s.WebhookURL(base), nil
+	return (&Space{secrets: kept}).WebhookURL(base), nil
 }
