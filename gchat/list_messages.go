@@ -156,16 +156,8 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	return fromChat(m), nil
 }
 
-// bounded cuts a text that is longer than any of Chat's, and lets go of the rest: a list may have many pages.
-func bounded(text string) string {
-	if len(text) <= 2*MaxText {
-		return text
-	}
-	return strings.Clone(strings.ToValidUTF8(text[:2*MaxText], ""))
-}
-
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, Text: bounded(m.Text), Deleted: m.DeleteTime != ""}
+	out := Message{Name: m.Name, Text: m.Text, Deleted: m.DeleteTime != ""}
 	if m.Thread != nil {
 		out.ThreadName = m.Thread.Name
 	}
@@ -176,7 +168,7 @@ func fromChat(m *chat.Message) Message {
 		}
 	}
 	if m.ArgumentText != "" {
-		out.Text = bounded(m.ArgumentText)
+		out.Text = m.ArgumentText
 	}
 	out.CreateTime, _ = time.Parse(time.RFC3339Nano, m.CreateTime)
 	return out

@@ -243,22 +243,6 @@ func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
 	}
 }
 
-// A text that is longer than any of Chat's is cut, so that a list of many pages does not fill the memory.
-func TestEndlessTextIsCut(t *testing.T) {
-	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"messages":[{"text":"`+strings.Repeat("a", 5*MaxText)+`"}]}`)
-	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	longest := 0
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { longest = len(ms[0].Text) })
-	if err != nil || longest != 2*MaxText {
-		t.Errorf("%d bytes, %v", longest, err)
-	}
-}
-
 // Credentials that lead to others could name a file of the person's, and a host to send it to.
 func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 	for _, kind := range []string{"impersonated_service_account", "external_account", "external_account_authorized_user", "gdch_service_account"} {

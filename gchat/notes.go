@@ -49,15 +49,14 @@ const NobodyAllowed = "nobody"
 
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
 func NobodyText(s *state.Session) string {
-	const nobody = "[Not read] nobody is waiting for a reply here: "
+	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
 	case !s.Running():
-		return nobody + "the session has ended."
+		why = "the session has ended"
 	case s.TmuxSession != "":
-		return nobody + "this thread only tells what the session does. Write to it in its terminal (tmux session " +
-			clause(s.TmuxSession) + ")."
+		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
-	return nobody + "this thread only tells what the session does. Write to it in its terminal."
+	return "[Not read] nobody is waiting for a reply here: " + why + "."
 }
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.

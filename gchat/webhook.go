@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -165,21 +164,18 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 	u.RawQuery = strings.TrimPrefix(q, "&")
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	resp, got, err := w.do(ctx, u.String(), p.Body())
-	if resp == nil {
+	resp, answer, err := w.do(ctx, u.String(), p.Body())
+	if err != nil {
 		return Posted{}, fmt.Errorf("post message: %w", err)
 	}
-	posted, perr := readPosted(resp, got, w.Space)
-	switch {
-	case perr == nil:
-		return posted, nil
-	case err != nil && errors.Is(perr, ErrNonsense):
-		perr = err
+	posted, err := readPosted(resp, answer, w.Space)
+	if err != nil {
+		return posted, fmt.Errorf("post message: %w", err)
 	}
-	return Posted{}, fmt.Errorf("post message: %w", perr)
+	return posted, nil
 }
 
-// do posts a body and reads the answer. Without an answer resp is nil; err besides one is why it broke off.
+// do posts a body and reads the answer.
 func (w *Webhook) do(ctx context.Context, to string, body []byte) (resp *http.Response, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
