@@ -34,24 +34,22 @@ type line struct {
 
 // markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
 // "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep. inline says
-// that the text begins with words, not with a list or another block.
-func markdown(source string) (lines []line, inline bool) {
+// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep.
+func markdown(source string) (lines []line) {
 	if strings.TrimSpace(source) == "" {
-		return nil, false
+		return nil
 	}
 	if len(source) > maxMarkdown || deep().MatchString(source) {
-		return plain(source), true
+		return plain(source)
 	}
 	defer func() {
 		if recover() != nil { // a fault in the parser must not cost a report
-			lines, inline = plain(source), true
+			lines = plain(source)
 		}
 	}()
 	w := &walk{source: []byte(source)}
-	root := markdownParser().Parse(text.NewReader(w.source))
-	w.blocks(root, "")
-	return w.lines, root.FirstChild() != nil && ast.IsParagraph(root.FirstChild())
+	w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
+	return w.lines
 }
 
 func plain(source string) []line {

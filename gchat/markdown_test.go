@@ -71,7 +71,7 @@ func TestMarkdown(t *testing.T) {
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines, _ := markdown(visible(tt.in))
+			lines := markdown(visible(tt.in))
 			if got := settle(lines); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
@@ -97,7 +97,7 @@ func TestLinks(t *testing.T) {
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines, _ := markdown(visible(tt.in))
+			lines := markdown(visible(tt.in))
 			if got := settle(lines); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
@@ -112,7 +112,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		"quotes": {strings.Repeat("> ", 30) + "**a**", strings.Repeat("> ", 30) + "**a**"},
 		"lists":  {strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b", strings.Repeat("- 1. ", 10) + "**a**\n" + strings.Repeat("\n", 40000) + "b"},
 	} {
-		lines, _ := markdown(tt.in)
+		lines := markdown(tt.in)
 		if got := settle(lines); got != tt.want {
 			t.Errorf("%s: %.200q", name, got)
 		}

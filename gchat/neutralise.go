@@ -70,6 +70,9 @@ func opens(rest string) bool {
 	return size > 0 && r != '=' && r != '-' && !unicode.IsSpace(r)
 }
 
+// closed makes neutral text ready to be followed by something else than a space.
+func closed(s string) string { return strings.TrimSuffix(shut(s+"."), ".") }
+
 // blank says that a reader would see nothing.
 func blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {

@@ -173,18 +173,12 @@ var closedWhys = map[string]string{
 	"claude_gone": "The session is gone: Claude Code has ended.",
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",
-	"age":         "Nobody answered for 24 hours.",
+	"age":         "24 hours have passed.",
 }
 
 func closedWhy(q *state.Question) string {
-	switch {
-	case q.ResolvedBy == "age" && q.Unread():
-		return "24 hours have passed. Your reply was not read any more."
-	case q.ResolvedBy == "age" && q.AnsweredMessage != "":
-		return "24 hours have passed. Your reply did not reach Claude any more."
-	}
 	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
-	if q.AnsweredMessage != "" {
+	if q.Unread() || q.AnsweredMessage != "" {
 		why += " Your reply did not reach Claude any more."
 	}
 	return why
@@ -272,14 +266,6 @@ func notTypedText(q *state.Question, why string) string {
 // clause is foreign text as a part of one of our sentences.
 func clause(text string) string {
 	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
-}
-
-// closed makes neutral text ready to be followed by something else than a space.
-func closed(s string) string {
-	if before, ok := strings.CutSuffix(s, "<"); ok {
-		return before + "‹"
-	}
-	return s
 }
 
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,

@@ -34,7 +34,7 @@ func TestNoteText(t *testing.T) {
 		{"gone with its answer", state.Question{Status: state.Cancelled, ResolvedBy: "claude_gone", AnsweredMessage: "m"},
 			state.Owed{About: state.NoteClosed}, "[Cancelled] shop", "Your reply did not reach Claude any more."},
 		{"old", state.Question{Status: state.Expired, ResolvedBy: "age"}, state.Owed{About: state.NoteClosed},
-			"[Cancelled] shop", "Nobody answered for 24 hours."},
+			"[Cancelled] shop", "24 hours have passed."},
 		{"timed out", state.Question{Status: state.TimedOut, ResolvedBy: "timeout"}, state.Owed{About: state.NoteClosed},
 			"[Timeout] shop", "a reply still reaches it."},
 		{"chosen", state.Question{Status: state.TimedOut, ResolvedBy: "policy", Answers: map[string]string{"q?": "A"}},

@@ -170,11 +170,8 @@ func head(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	n = max(n, 0)
-	for i := n; i > n-utf8.UTFMax && i >= 0; i-- {
-		if utf8.RuneStart(s[i]) {
-			return s[:i]
-		}
+	for n = max(n, 0); n > 0 && !utf8.RuneStart(s[n]); {
+		n--
 	}
-	return s[:n] // not UTF-8
+	return s[:n]
 }

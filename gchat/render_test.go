@@ -166,7 +166,7 @@ func TestTextsFit(t *testing.T) {
 		{"long labels", asked(state.Prompt{Question: "Which?", Options: options(4, huge, "")}), "4. ‹wörd>"},
 		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(10000, "Label", "About")}), "… (cut, "},
 		{"thousands of questions", asked(many...), "… (cut, "},
-		{"no UTF-8", asked(state.Prompt{Question: strings.Repeat("\x80", 1<<20)}), "\uFFFD…"},
+		{"no UTF-8", asked(state.Prompt{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
 		{"long names", &state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}}, "1. Blue-green deployment"},
 		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "…"},
 	} {
@@ -232,7 +232,6 @@ func TestCut(t *testing.T) {
 		{"no room for the note", "héllo wörld", 2, "h"},
 		{"no room", "hello", 0, ""},
 		{"below zero", "hello", -1, ""},
-		{"no UTF-8", strings.Repeat("\x80", 100), 3, "\x80\x80\x80"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Cut(tt.in, tt.max); got != tt.want {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -43,7 +45,7 @@ func reportPieces(r state.Report) (header, distance, text string) {
 	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
 		lines = append(lines, line{text: "*" + title + "*"})
 	}
-	lines = append(lines, reportLines(r)...)
+	lines = append(lines, markdown(reportMarkdown(r))...)
 	return header, distance, settle(lines)
 }
 
@@ -78,23 +80,24 @@ func field(s string) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-// reportLines is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
+var blockStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
+})
+
+// reportMarkdown is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.
-func reportLines(r state.Report) []line {
-	lines, inline := markdown(visible(r.Text))
-	if r.Type != state.BlockedAlert || len(lines) == 0 {
-		return lines
-	}
-	first := strings.TrimLeft(lines[0].text, " \t*_~#>")
-	words := strings.NewReplacer("*", "", "_", "", "~", "").Replace(first)
+func reportMarkdown(r state.Report) string {
+	text := visible(r.Text)
+	words := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {
-	case !lines[0].code && len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
-	case inline:
-		lines[0].text = actionRequired + " " + strings.TrimLeft(lines[0].text, " \t")
-	default:
-		lines = append([]line{{text: actionRequired}}, lines...)
+	case r.Type != state.BlockedAlert || words == "":
+		return text
+	case len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
+		return text
+	case blockStart().MatchString(text):
+		return actionRequired + "\n" + text
 	}
-	return lines
+	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
 // Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.

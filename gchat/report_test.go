@@ -79,7 +79,7 @@ func TestActionRequired(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\nb":                       "ACTION REQUIRED: a\nb",
 		"action Required: a":         "action Required: a",
-		"_Action **required**_: a":   "_Action *required*_: a",
+		"_Action required: a_":       "_Action required: a_",
 		"# Action required: a":       "*Action required: a*",
 		"ACTION REQUIRED a":          "ACTION REQUIRED: ACTION REQUIRED a",
 		"# a":                        "ACTION REQUIRED:\n*a*",

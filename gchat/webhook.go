@@ -235,13 +235,10 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "")
-	if len(s) <= n {
-		return s
+	if len(s) > n {
+		return head(s, n) + "…"
 	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
+	return s
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
