@@ -45,16 +45,12 @@ type Message struct {
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
 	svc   *chat.Service
-	ahead *time.Duration
+	ahead time.Duration
+	told  bool // ahead
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
-func (r *Reader) Ahead() (d time.Duration, ok bool) {
-	if r.ahead == nil {
-		return 0, false
-	}
-	return *r.ahead, true
-}
+func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
@@ -116,7 +112,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
 		Filter(fmt.Sprintf("createTime > %q", after))
-	token, seen := "", map[string]bool{}
+	token := ""
 	for range maxPages {
 		if token != "" {
 			call.PageToken(token)
@@ -126,8 +122,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			return false, fmt.Errorf("read messages: %w", r.failed(err))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
-			ahead := time.Until(now)
-			r.ahead = &ahead
+			r.ahead, r.told = time.Until(now), true
 		}
 		var ms []Message
 		for _, m := range got.Messages {
@@ -136,11 +131,9 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			}
 		}
 		page(ms)
-		// An empty page is not the end; a token that comes again would never be.
-		if token = got.NextPageToken; token == "" || seen[token] {
+		if token = got.NextPageToken; token == "" { // an empty page is not the end
 			return true, nil
 		}
-		seen[token] = true
 	}
 	return false, nil
 }

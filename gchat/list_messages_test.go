@@ -62,18 +62,6 @@ func TestSinceReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestSinceEndsWithATokenThatComesAgain(t *testing.T) {
-	n := 0
-	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) { n++; io.WriteString(w, `{"nextPageToken":"again"}`) })
-	r, err := NewReader(t.Context(), srv.URL+"/", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil || n > 3 {
-		t.Errorf("%d requests, %v", n, err)
-	}
-}
-
 func TestPagesBeforeAnErrorCount(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("pageToken") != "" {

@@ -228,8 +228,7 @@ func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Cont
 
 // isTableBars says whether a line is the one below a table's header.
 func isTableBars(l string) bool {
-	bars := strings.Count(l, "|")
-	return bars > 0 && bars <= maxColumns && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
+	return strings.Contains(l, "|") && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
 }
 
 // columns lines a table's cells up.

@@ -271,10 +271,9 @@ func clause(text string) string {
 // ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
 // custom_text or multi_question; "" when nothing is answered.
 func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
-	if len(unanswered(questions, answers)) == len(questions) {
-		return ""
-	}
 	switch {
+	case len(unanswered(questions, answers)) == len(questions):
+		return ""
 	case len(questions) > 1:
 		return "multi_question"
 	case len(answers[0].Labels) == 0:

@@ -62,14 +62,13 @@ func howToReply(prompts []state.Prompt) string {
 	for _, p := range prompts {
 		n, multi = len(p.Options), p.MultiSelect
 	}
-	example := min(n, 2) // it must be a reply that can be given
-	switch {
+	switch { // the example must be a reply that can be given
 	case n == 0:
 		return "Reply with your answer."
 	case multi && n > 1:
 		return fmt.Sprintf(`Reply with comma-separated numbers (e.g., "1,%d") or type a custom response.`, min(n, 3))
 	}
-	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, example)
+	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, min(n, 2))
 }
 
 // draft is a message being written under a limit, which keeps the work on hostile input as small as the message.

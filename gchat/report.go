@@ -49,13 +49,13 @@ func reportPieces(r state.Report) (header, distance, text string) {
 	return header, distance, settle(lines)
 }
 
-// reportHeader is "[Done] name | time", with what of it there is.
+// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes it look like one with a time behind it.
 func reportHeader(r state.Report) string {
 	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
 	if header == "" {
 		return ""
 	}
-	if name := closed(bars.Replace(field(r.Session))); name != "" {
+	if name := closed(strings.ReplaceAll(field(r.Session), "|", "/")); name != "" {
 		header += " " + name
 		if !r.At.IsZero() {
 			header += " |"
@@ -66,9 +66,6 @@ func reportHeader(r state.Report) string {
 	}
 	return header
 }
-
-// bars could make a name look like one with a time behind it.
-var bars = strings.NewReplacer("|", "/", "｜", "/", "│", "/")
 
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
