@@ -26,7 +26,7 @@ var ErrCredentials = errors.New("no usable Google credentials")
 
 const (
 	listTimeout = 30 * time.Second
-	maxPages    = 200 // of one cycle; what is left comes with the next
+	maxPages    = 200 // of one cycle; the rest comes with the next
 )
 
 // Message is a message of a space as far as an answer needs it.

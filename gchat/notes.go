@@ -37,7 +37,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteUnwaited:
 		return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
 	case state.NoteUnread:
-		return fmt.Sprintf("[Not read] Replies here cannot be read yet: %s. Until then answer in the terminal.", clause(owed.Seen))
+		return "[Not read] Replies here cannot be read yet: " + clause(owed.Seen) + ". Until then answer in the terminal."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}
@@ -254,7 +254,8 @@ func keptText(q *state.Question, r *state.Reply) string {
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	if q.Typing == nil || q.Typing.Result != "dirty" {
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) + ". It is tried again until the question is closed."
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
+			". It is tried again until the question is closed."
 	}
 	if why == "" {
 		why = q.Typing.Why
