@@ -69,9 +69,6 @@ func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
 		return err
 	}
 	defer s.Close()
-	for _, note := range s.Notes() {
-		fmt.Fprintln(out, "note:", note)
-	}
 	for _, p := range pages {
 		fmt.Fprintf(out, "page:  %s\n", s.PageURL(p))
 	}

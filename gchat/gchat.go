@@ -6,7 +6,6 @@ package gchat
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,69 +42,63 @@ var ErrNonsense = errors.New("the answer is not one of Google Chat's")
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
 
+// answered is Chat's error in err; one without a status where Chat did not answer.
+func answered(err error) *APIError {
+	e := &APIError{}
+	errors.As(err, &e)
+	return e
+}
+
 // AlreadyExists says that Chat has a message with that id: an earlier try had arrived.
 func AlreadyExists(err error) bool {
-	var e *APIError
+	e := answered(err)
 	// 409 is ABORTED too, which asks for another try.
-	return errors.As(err, &e) && e.HTTP == http.StatusConflict && (e.Status == "ALREADY_EXISTS" || e.Status == "")
+	return e.HTTP == http.StatusConflict && (e.Status == "ALREADY_EXISTS" || e.Status == "")
 }
 
-// AuthFailure says that Chat knows who calls and does not let them, or does not know them. A key that is cut off is
-// answered with 400.
+// AuthFailure says that Chat knows who calls and does not let them, or does not know them.
 func AuthFailure(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && (e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey()) ||
-		errors.Is(err, ErrCredentials)
+	e := answered(err)
+	return e.HTTP == http.StatusUnauthorized || e.HTTP == http.StatusForbidden || e.badKey() || errors.Is(err, ErrCredentials)
 }
 
+// badKey says that the webhook's key is cut off, which Chat answers with 400.
 func (e *APIError) badKey() bool { return e.HTTP == 400 && strings.Contains(e.Message, "API key") }
 
 // TooMany says that the space's quota is used up.
-func TooMany(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && e.HTTP == http.StatusTooManyRequests
-}
+func TooMany(err error) bool { return answered(err).HTTP == http.StatusTooManyRequests }
 
 // Refused says that Chat will never take this message: it is malformed, or its space is gone.
 func Refused(err error) bool {
-	var e *APIError
-	if !errors.As(err, &e) || e.badKey() {
-		return false
-	}
+	e := answered(err)
 	switch e.HTTP {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
 		http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
-	return e.HTTP >= 400 && e.HTTP < 500
+	return e.HTTP >= 400 && e.HTTP < 500 && !e.badKey()
 }
 
 // Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.
 func Answered(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && e.HTTP != http.StatusProxyAuthRequired
+	e := answered(err)
+	return e.HTTP != 0 && e.HTTP != http.StatusProxyAuthRequired
 }
 
 // Overloaded says that Chat wants to be left alone for a while: 429 or 5xx.
-func Overloaded(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && (e.HTTP == http.StatusTooManyRequests || e.HTTP >= 500)
-}
+func Overloaded(err error) bool { return TooMany(err) || answered(err).HTTP >= 500 }
 
 // Permanent says that the same request will fail again until a person changes something.
 func Permanent(err error) bool {
-	var e *APIError
-	if !errors.As(err, &e) {
-		return errors.Is(err, ErrNotWebhook)
-	}
-	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict
+	e := answered(err)
+	return e.HTTP >= 400 && e.HTTP < 500 && e.HTTP != http.StatusTooManyRequests && e.HTTP != http.StatusConflict ||
+		errors.Is(err, ErrNotWebhook)
 }
 
 // MayHaveArrived says that a message may be in the space although posting it failed: the connection broke or Chat stumbled
 // after it had the request. A refusal, or no connection at all, leaves no doubt.
 func MayHaveArrived(err error) bool {
-	var e *APIError
-	if errors.As(err, &e) {
+	if e := answered(err); e.HTTP != 0 {
 		return e.HTTP < 400 || e.HTTP >= 500
 	}
 	var op *net.OpError
@@ -113,17 +106,10 @@ func MayHaveArrived(err error) bool {
 }
 
 // RetryAfter is how long Chat asked to be left alone; 0 when it did not say.
-func RetryAfter(err error) time.Duration {
-	var e *APIError
-	if errors.As(err, &e) {
-		return e.RetryAfter
-	}
-	return 0
-}
+func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
-	var e *APIError
 	var refused *state.UserError
 	switch {
 	case errors.As(err, &refused):
@@ -145,10 +131,11 @@ func Hint(err error) string {
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case NobodyAt(err) != "":
 		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space"
-	case !errors.As(err, &e):
-		return "Google Chat could not be reached; it is tried again"
 	}
+	e := answered(err)
 	switch {
+	case e.HTTP == 0:
+		return "Google Chat could not be reached; it is tried again"
 	case e.badKey():
 		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
@@ -216,13 +203,8 @@ func AllowedBase(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
 }
 
-// What one answer may hold when it is unpacked. A page of 1,000 messages has a few MB and a few thousand values.
-const (
-	bodyLimit   = 32 << 20 // bytes
-	valuesLimit = 300_000  // objects, lists and members of JSON; three bytes of body become one of some 500 in memory
-)
-
-var errTooMuch = errors.New("the answer is larger than any of Chat's")
+// bodyLimit is what one answer may hold when it is unpacked, in bytes. A page of 1,000 messages has a few MB.
+const bodyLimit = 32 << 20
 
 // limitBodies is the default transport, and keeps an answer that has no end, or unpacks to a large one, from filling the
 // memory.
@@ -231,35 +213,7 @@ type limitBodies struct{}
 func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
-		resp.Body = &limitedBody{ReadCloser: resp.Body}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
 	}
 	return resp, err
-}
-
-// limitedBody counts what is read of an answer, after the transport has unpacked it.
-type limitedBody struct {
-	io.ReadCloser
-	bytes, values     int
-	inString, escaped bool
-}
-
-func (l *limitedBody) Read(p []byte) (int, error) {
-	n, err := l.ReadCloser.Read(p)
-	l.bytes += n
-	for _, c := range p[:n] {
-		switch {
-		case l.escaped:
-			l.escaped = false
-		case l.inString:
-			l.escaped, l.inString = c == '\\', c != '"'
-		case c == '"':
-			l.inString = true
-		case c == '{' || c == '[' || c == ',':
-			l.values++
-		}
-	}
-	if l.bytes > bodyLimit || l.values > valuesLimit {
-		return 0, errTooMuch
-	}
-	return n, err
 }

@@ -17,17 +17,13 @@ import (
 )
 
 const (
-	anthropicBase = "https://api.anthropic.com"
-	haikuModel    = "claude-haiku-4-5-20251001"
-	// haikuTimeout is how long the question waits for its wording.
-	haikuTimeout = 2 * time.Second
-	// longestAsked bounds what the model is asked to word, in bytes of JSON: more of it takes longer than haikuTimeout.
-	longestAsked = 4 << 10
-	// longestWording bounds one question's wording, in bytes.
-	longestWording = 4 << 10
-	// longestAnswer bounds what is read of an answer, in bytes: many times what haikuTokens allows.
-	longestAnswer = 256 << 10
-	haikuTokens   = 2000
+	anthropicBase  = "https://api.anthropic.com"
+	haikuModel     = "claude-haiku-4-5-20251001"
+	haikuTokens    = 2000
+	haikuTimeout   = 2 * time.Second // the question waits for its wording
+	longestAsked   = 4 << 10         // bytes of JSON that the model words in that time
+	longestWording = 4 << 10         // bytes of one question's wording
+	longestAnswer  = 256 << 10       // bytes that are read of an answer: many times what haikuTokens allows
 )
 
 // wordingPrompt tells the model what to write. Nothing depends on its obedience: its words are foreign text, and the options
@@ -149,10 +145,8 @@ func readAnswer(resp *http.Response) (w Wording, said string, err error) {
 	if err != nil || answer.Type != "message" {
 		return w, "", errors.New("the answer is not one of Anthropic's")
 	}
-	const mostTokens = 1 << 30 // that an answer may claim
 	w.Model = cmp.Or(shorten(answer.Model, 100), haikuModel)
-	w.InputTokens = min(max(answer.Usage.Input, 0), mostTokens)
-	w.OutputTokens = min(max(answer.Usage.Output, 0), mostTokens)
+	w.InputTokens, w.OutputTokens = answer.Usage.Input, answer.Usage.Output
 	if answer.StopReason != "end_turn" {
 		return w, "", fmt.Errorf("the model stopped: %q", shorten(answer.StopReason, 60))
 	}

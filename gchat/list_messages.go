@@ -26,15 +26,13 @@ var ErrCredentials = errors.New("no usable Google credentials")
 
 const (
 	listTimeout = 30 * time.Second
-	maxPages    = 200 // of one cycle; what is left comes with the next
+	maxPages    = 200 // of one cycle; the rest comes with the next
 )
 
 // Message is a message of a space as far as an answer needs it.
 type Message struct {
 	Name        string // spaces/S/messages/M
-	ClientID    string // the MessageID that it was posted with
 	ThreadName  string
-	ThreadKey   string // "" unless this caller's app began the thread
 	Sender      string // users/ID, or ""
 	SenderEmail string // where Chat gives it
 	DisplayName string // where Chat gives it
@@ -47,33 +45,27 @@ type Message struct {
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
 	svc   *chat.Service
-	ahead *time.Duration
+	ahead time.Duration
+	told  bool // ahead
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
-func (r *Reader) Ahead() (d time.Duration, ok bool) {
-	if r.ahead == nil {
-		return 0, false
-	}
-	return *r.ahead, true
-}
+func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	client := &http.Client{Transport: limitBodies{}}
+	base, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
-	plain := false
-	if endpoint != "" {
-		u, err := parseEndpoint(endpoint)
-		if err != nil {
-			return nil, err
-		}
-		plain = u.Scheme == "http"
+	if base != nil {
 		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	if !plain {
+	client := &http.Client{Transport: limitBodies{}}
+	if base == nil || base.Scheme == "https" {
 		creds, err := findCredentials(credentialsFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
@@ -96,14 +88,15 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 
 // CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
 func CheckEndpoint(endpoint string) error {
-	if endpoint == "" {
-		return nil
-	}
 	_, err := parseEndpoint(endpoint)
 	return err
 }
 
+// parseEndpoint is nil for Google's.
 func parseEndpoint(endpoint string) (*url.URL, error) {
+	if endpoint == "" {
+		return nil, nil
+	}
 	u, err := url.Parse(strings.TrimSuffix(endpoint, "/"))
 	if err != nil || !AllowedBase(u) {
 		return nil, ErrEndpoint
@@ -119,7 +112,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
 		Filter(fmt.Sprintf("createTime > %q", after))
-	token, seen := "", map[string]bool{}
+	token := ""
 	for range maxPages {
 		if token != "" {
 			call.PageToken(token)
@@ -129,8 +122,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			return false, fmt.Errorf("read messages: %w", r.failed(err))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
-			ahead := time.Until(now)
-			r.ahead = &ahead
+			r.ahead, r.told = time.Until(now), true
 		}
 		var ms []Message
 		for _, m := range got.Messages {
@@ -139,11 +131,9 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			}
 		}
 		page(ms)
-		// An empty page is not the end; a token that comes again would never be.
-		if token = got.NextPageToken; token == "" || seen[token] {
+		if token = got.NextPageToken; token == "" { // an empty page is not the end
 			return true, nil
 		}
-		seen[token] = true
 	}
 	return false, nil
 }
@@ -159,18 +149,10 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	return fromChat(m), nil
 }
 
-// bounded cuts a text that is longer than any of Chat's, and lets go of the rest: a list may have many pages.
-func bounded(text string) string {
-	if len(text) <= 2*MaxText {
-		return text
-	}
-	return strings.Clone(strings.ToValidUTF8(text[:2*MaxText], ""))
-}
-
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, ClientID: m.ClientAssignedMessageId, Text: m.Text, Deleted: m.DeleteTime != ""}
+	out := Message{Name: m.Name, Text: m.Text, Deleted: m.DeleteTime != ""}
 	if m.Thread != nil {
-		out.ThreadName, out.ThreadKey = m.Thread.Name, m.Thread.ThreadKey
+		out.ThreadName = m.Thread.Name
 	}
 	if m.Sender != nil {
 		out.SenderEmail, out.DisplayName, out.Human = m.Sender.Email, m.Sender.DisplayName, m.Sender.Type == "HUMAN"
@@ -178,8 +160,6 @@ func fromChat(m *chat.Message) Message {
 			out.Sender = m.Sender.Name
 		}
 	}
-	m.Text, m.ArgumentText = bounded(m.Text), bounded(m.ArgumentText)
-	out.Text = m.Text
 	if m.ArgumentText != "" {
 		out.Text = m.ArgumentText
 	}
@@ -233,14 +213,13 @@ func (r *Reader) Me(ctx context.Context) (Person, error) {
 			continue
 		}
 		s := res.Message.Sender
-		// Two senders would mean that the filter was not understood.
 		if s.Type != "HUMAN" || !state.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
-			return Person{}, ErrNotTold
+			return Person{}, ErrNotTold // two senders: the filter was not understood
 		}
 		me = Person{s.Name, s.Email, s.DisplayName}
 	}
 	if me.Name == "" {
-		return Person{}, ErrNotTold
+		return me, ErrNotTold
 	}
 	return me, nil
 }

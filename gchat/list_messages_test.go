@@ -54,23 +54,11 @@ func TestSinceReadsAllPages(t *testing.T) {
 	if m := ms[0]; m.Text != " 2" || !m.Human || m.Sender != "users/1" || m.SenderEmail != "a@b" || m.ThreadName != "spaces/AAA/threads/T" || m.CreateTime.Nanosecond() != 123456000 {
 		t.Errorf("first %+v", m)
 	}
-	if m := ms[1]; m.Human || !m.Deleted || m.ClientID != "client-x" {
+	if m := ms[1]; m.Human || !m.Deleted {
 		t.Errorf("second %+v", m)
 	}
 	if filters[0] != `createTime > "2026-11-21T08:00:00.000005Z"` || strings.Join(tokens, ",") != ",empty,last" {
 		t.Errorf("filters %q, tokens %q", filters, tokens)
-	}
-}
-
-func TestSinceEndsWithATokenThatComesAgain(t *testing.T) {
-	n := 0
-	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) { n++; io.WriteString(w, `{"nextPageToken":"again"}`) })
-	r, err := NewReader(t.Context(), srv.URL+"/", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil || n > 3 {
-		t.Errorf("%d requests, %v", n, err)
 	}
 }
 
@@ -224,54 +212,22 @@ func TestSenderIsAUserOrNobody(t *testing.T) {
 	}
 }
 
-// A few bytes on the wire can be a great many in memory: of a page, nothing is handed over then.
+// A few bytes on the wire can be a great many in memory: of such a page, nothing is handed over.
 func TestAnswerThatUnpacksToTooMuch(t *testing.T) {
-	for name, body := range map[string]func(io.Writer){
-		"many messages": func(w io.Writer) {
-			io.WriteString(w, `{"messages":[{}`+strings.Repeat(",{}", valuesLimit)+`]}`)
-		},
-		"many parts of one": func(w io.Writer) {
-			io.WriteString(w, `{"messages":[{"text":"\\","annotations":[{}`+strings.Repeat(",{}", valuesLimit)+`]}]}`)
-		},
-		"many empty words": func(w io.Writer) {
-			io.WriteString(w, `{"messages":[{"text":"x","actionResponse":{"dialogAction":{"x":[""`+strings.Repeat(`,""`, valuesLimit)+`]}}}]}`)
-		},
-		"many bytes": func(w io.Writer) {
-			io.WriteString(w, `{"messages":[{"text":"`+strings.Repeat("a", bodyLimit)+`"}]}`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Encoding", "gzip")
-				zip := gzip.NewWriter(w)
-				body(zip)
-				zip.Close()
-			})
-			r, err := NewReader(t.Context(), srv.URL, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
-			if !errors.Is(err, errTooMuch) {
-				t.Errorf("error %v", err)
-			}
-		})
-	}
-}
-
-// A text that is longer than any of Chat's is cut, so that a list of many pages does not fill the memory.
-func TestEndlessTextIsCut(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"messages":[{"text":"`+strings.Repeat("a", 5*MaxText)+`"}]}`)
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		io.WriteString(zip, `{"messages":[{"text":"`+strings.Repeat("a", bodyLimit)+`"}]}`)
+		zip.Close()
 	})
 	r, err := NewReader(t.Context(), srv.URL, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	longest := 0
-	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { longest = len(ms[0].Text) })
-	if err != nil || longest != 2*MaxText {
-		t.Errorf("%d bytes, %v", longest, err)
+	_, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { t.Errorf("%d messages", len(ms)) })
+	var tooMuch *http.MaxBytesError
+	if !errors.As(err, &tooMuch) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -285,20 +241,5 @@ func TestCredentialsOfOtherKindsAreRefused(t *testing.T) {
 		if _, err := NewReader(t.Context(), "", file); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "is neither") {
 			t.Errorf("%s: %v", kind, err)
 		}
-	}
-}
-
-// Braces in a person's words are no values.
-func TestLongPageOfWordsIsRead(t *testing.T) {
-	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"messages":[{"text":"\"`+strings.Repeat("{[", valuesLimit)+`"}]}`)
-	})
-	r, err := NewReader(t.Context(), srv.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	if _, err := r.Since(t.Context(), "spaces/AAA", time.Now(), func(ms []Message) { n += len(ms) }); err != nil || n != 1 {
-		t.Errorf("%d messages, %v", n, err)
 	}
 }

@@ -3,6 +3,7 @@ package gchat
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -19,6 +20,12 @@ import (
 // compares each mark with all that are open: this much hostile text keeps it busy for a second.
 const maxMarkdown = 2 * MaxText
 
+// deep is a line with more lists and quotes in each other than people write. goldmark goes through all of them at each line, and
+// a few kilobytes of hostile text take it gigabytes.
+var deep = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
+})
+
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
 	text string
@@ -27,24 +34,22 @@ type line struct {
 
 // markdown renders Claude's Markdown, which is visible text, in Chat's own syntax: *bold*, _italic_, ~struck~, `code`,
 // "* " before items, 4 spaces before nested ones, "> " before quotes. Chat has no headings and no tables. Ordinary text
-// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown. inline says
-// that the text begins with words, not with a list or another block.
-func markdown(source string) (lines []line, inline bool) {
+// is Markdown too, and comes out as it is, with its lines; so does a text that is longer than maxMarkdown, or deep.
+func markdown(source string) (lines []line) {
 	if strings.TrimSpace(source) == "" {
-		return nil, false
+		return nil
 	}
-	if len(source) > maxMarkdown {
-		return plain(source), true
+	if len(source) > maxMarkdown || deep().MatchString(source) {
+		return plain(source)
 	}
 	defer func() {
 		if recover() != nil { // a fault in the parser must not cost a report
-			lines, inline = plain(source), true
+			lines = plain(source)
 		}
 	}()
 	w := &walk{source: []byte(source)}
-	root := markdownParser().Parse(text.NewReader(w.source))
-	w.blocks(root, "")
-	return w.lines, root.FirstChild() != nil && ast.IsParagraph(root.FirstChild())
+	w.blocks(markdownParser().Parse(text.NewReader(w.source)), "")
+	return w.lines
 }
 
 func plain(source string) []line {
@@ -61,12 +66,12 @@ var markdownParser = sync.OnceValue(func() parser.Parser {
 		parser.WithBlockParsers(
 			util.Prioritized(parser.NewSetextHeadingParser(), 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
-			util.Prioritized(shallow{parser.NewListParser()}, 300),
+			util.Prioritized(parser.NewListParser(), 300),
 			util.Prioritized(parser.NewListItemParser(), 400),
 			util.Prioritized(parser.NewCodeBlockParser(), 500),
 			util.Prioritized(parser.NewATXHeadingParser(), 600),
 			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
-			util.Prioritized(shallow{parser.NewBlockquoteParser()}, 800),
+			util.Prioritized(parser.NewBlockquoteParser(), 800),
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
@@ -78,22 +83,6 @@ var markdownParser = sync.OnceValue(func() parser.Parser {
 		parser.WithParagraphTransformers(util.Prioritized(tableFinder{}, 200)),
 	)
 })
-
-// shallow opens no list and no quote in more than deepest others: goldmark goes through all of them at each line, and a few
-// kilobytes of hostile text take it gigabytes.
-type shallow struct{ parser.BlockParser }
-
-func (s shallow) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
-	const deepest = 20 // a list counts twice, with its item
-	depth := 0
-	for n := parent; n != nil; n = n.Parent() {
-		depth++
-	}
-	if depth > deepest {
-		return nil, parser.NoChildren
-	}
-	return s.BlockParser.Open(parent, reader, pc)
-}
 
 // walk writes a tree of Markdown as lines.
 type walk struct {
@@ -124,7 +113,7 @@ func (w *walk) blank(n ast.Node, margin string) {
 func (w *walk) block(n ast.Node, margin string) {
 	switch n := n.(type) {
 	case *ast.Paragraph, *ast.TextBlock:
-		w.write(margin, w.indented(n, w.inlines(n, 0)))
+		w.write(margin, w.inlines(n, 0))
 	case *ast.Heading:
 		w.write(margin, marked(w.inlines(n, bold), "*"))
 	case *ast.ThematicBreak:
@@ -159,23 +148,6 @@ func (w *walk) list(list *ast.List, margin string) {
 		w.blocks(item, margin+"    ")
 		w.flushMarker()
 	}
-}
-
-// indented puts the spaces before the lines of ordinary text back, which Markdown ignores. In lists and quotes they are
-// Markdown's own.
-func (w *walk) indented(n ast.Node, text string) string {
-	lines := strings.Split(text, "\n")
-	if n.Parent().Kind() != ast.KindDocument || len(lines) != n.Lines().Len() {
-		return text
-	}
-	for i, l := range lines {
-		start := n.Lines().At(i).Start
-		before := w.source[bytes.LastIndexByte(w.source[:start], '\n')+1 : start]
-		if len(bytes.TrimLeft(before, " \t")) == 0 {
-			lines[i] = string(before) + l
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // write adds the lines of text, each behind margin, the first one behind the marker where there is one.
@@ -256,26 +228,21 @@ func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Cont
 
 // isTableBars says whether a line is the one below a table's header.
 func isTableBars(l string) bool {
-	bars := strings.Count(l, "|")
-	return bars > 0 && bars <= maxColumns && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
+	return strings.Contains(l, "|") && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
 }
 
-// columns lines a table's cells up. A row with more cells than the header keeps the rest in the last one.
+// columns lines a table's cells up.
 func columns(rows string) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	most := maxColumns
 	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {
-		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(row)
-		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "|"), "|"), "|", most)
+		row = strings.NewReplacer(`\|`, "¦", "\t", " ", "**", "", "`", "").Replace(strings.TrimSpace(row))
+		cells := strings.SplitN(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|", maxColumns)
 		for j, cell := range cells {
 			cells[j] = strings.TrimSpace(cell)
 			if i == 1 {
 				cells[j] = strings.Repeat("-", len(cells[j]))
 			}
-		}
-		if i == 0 {
-			most = len(cells)
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -384,20 +351,12 @@ func literal(b []byte) string {
 	return strings.ReplaceAll(dropInvisible(string(b)), "\n", " ")
 }
 
-// longLine is how many bytes of a line stay one line: a part of a message can begin with any of a line's words otherwise.
-const longLine = MaxText / 2
-
 // settle makes the message's text out of its lines: all that is foreign is neutral then.
 func settle(lines []line) string {
 	var out []string
 	for _, l := range lines {
 		text := fuse(l.text)
-		for !l.code && len(text) > longLine { // code is drawn as a box, where nothing passes for a message of ours
-			n := cutInLine(text, longLine)
-			out = append(out, noFence(disarm(text[:n])))
-			text = text[n:]
-		}
-		if !l.code {
+		if !l.code { // code is drawn as a box, where nothing passes for a message of ours
 			text = noFence(disarm(text))
 		}
 		out = append(out, text)

@@ -2,6 +2,7 @@ package gchat
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -19,43 +20,16 @@ func Line(s string) string {
 // Block makes foreign text of several lines safe to stand in a message, from the start of a line. Lines after the first
 // begin with two spaces, so that none of them can pass for one of ours ("[Answered] …", "Thread key: …", "4. …").
 func Block(s string) string {
-	lines := strings.Split(visible(s), "\n")
-	kept := lines[:0]
-	blank := 0
-	for _, l := range lines {
+	lines := strings.Split(strings.TrimSpace(visible(s)), "\n")
+	for i, l := range lines {
 		l = strings.TrimRightFunc(l, unicode.IsSpace)
-		if l != "" {
-			blank = 0
-		} else if blank++; len(kept) == 0 || blank > 2 {
-			continue
+		if i > 0 && l != "" {
+			l = "  " + l
 		}
-		kept = append(kept, l)
+		lines[i] = l
 	}
-	for len(kept) > 0 && kept[len(kept)-1] == "" {
-		kept = kept[:len(kept)-1]
-	}
-	if len(kept) == 0 {
-		return ""
-	}
-	kept[0] = strings.TrimLeftFunc(kept[0], unicode.IsSpace)
-	// All later lines move or none does: code keeps its shape, and text that is a block already stays as it is.
-	if later := kept[1:]; !indented(later) {
-		for i, l := range later {
-			if l != "" {
-				later[i] = "  " + l
-			}
-		}
-	}
-	return inert(strings.Join(kept, "\n"))
-}
-
-func indented(lines []string) bool {
-	for _, l := range lines {
-		if l != "" && !strings.HasPrefix(l, "  ") {
-			return false
-		}
-	}
-	return true
+	lines = slices.CompactFunc(lines, func(a, b string) bool { return a == "" && b == "" })
+	return inert(strings.Join(lines, "\n"))
 }
 
 // CleanReply takes out of a person's message what no reader sees: control characters, and the invisible letters that
@@ -95,6 +69,9 @@ func opens(rest string) bool {
 	r, size := utf8.DecodeRuneInString(rest)
 	return size > 0 && r != '=' && r != '-' && !unicode.IsSpace(r)
 }
+
+// closed makes neutral text ready to be followed by something else than a space.
+func closed(s string) string { return strings.TrimSuffix(shut(s+"."), ".") }
 
 // blank says that a reader would see nothing.
 func blank(s string) bool {
@@ -212,131 +189,21 @@ func fuses(r rune) bool {
 	return r > '~' && r != nonJoiner && r != joiner && !unicode.IsSpace(r)
 }
 
-// ownPrefixes are the words in brackets that begin our messages. A reader trusts them, so no line of a report's foreign
-// text may begin with one of them, or with what looks like it.
-var ownPrefixes = [...]string{
-	"[Done]", "[Progress]", "[BLOCKED]", "[Heartbeat]", "[Session Start]", "[Session End]", "[Session]", "[Error]",
-	"[Subagent Done]", "[Task Done]", "[Permission]", "[Notification]", "[Digest]", "[AskUserQuestion]", "[Answered]",
-	"[Cancelled]", "[Not used]", "[Not read]", "[Kept]", "[Waiting]", "[Look]", "[Changed]", "[Timeout]", "[Verify]",
-	"[Wake]", "[Setup]",
-}
-
-// forgeries are the letters of ownPrefixes, as lettersOf gives them.
-var forgeries = sync.OnceValue(func() map[string]bool {
-	m := map[string]bool{}
-	for _, p := range ownPrefixes {
-		word, _ := lettersOf(p, len("["))
-		m[word] = true
-	}
-	return m
+// ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A reader trusts these words: no line of a
+// report's foreign text may begin with one of them in square brackets.
+var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
+		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Kept|Look|Not\s+read|Not\s+used|` +
+		`Notification|Permission|Progress|Sent|Session|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
+		`Timeout|Verify|Waiting|Wake)[\s\pZ*_~]*)\]`)
 })
 
-var threadKeyLetters = sync.OnceValue(func() string {
-	word, _ := lettersOf("thread key", 0)
-	return word
+var threadKeyLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 })
-
-const longestForgery = len("askuserquestion")
 
 // disarm gives a line that begins like a message of ours round brackets, and one that begins like the line of a thread
 // key no colon.
 func disarm(line string) string {
-	first, at, after := nextShown(line, 0)
-	switch looksLike(first) {
-	case '[':
-		word, end := lettersOf(line, after)
-		last, lastAt, lastAfter := nextShown(line, end)
-		if looksLike(last) == ']' && forgeries()[word] {
-			return line[:at] + "(" + line[after:lastAt] + ")" + line[lastAfter:]
-		}
-	case 't':
-		word, end := lettersOf(line, at)
-		last, lastAt, lastAfter := nextShown(line, end)
-		if looksLike(last) == ':' && word == threadKeyLetters() {
-			return line[:lastAt] + " -" + line[lastAfter:]
-		}
-	}
-	return line
-}
-
-// lettersOf reads the letters from byte i on, as they look and without what stands between them, up to the first rune
-// that is none. It reads no more than the longest prefix has.
-func lettersOf(line string, i int) (word string, end int) {
-	var b strings.Builder
-	for b.Len() <= longestForgery {
-		r, _, after := nextShown(line, i)
-		c := looksLike(r)
-		if c < 'a' || c > 'z' {
-			break
-		}
-		if c == 'l' { // capital I, small l and 1 are one stroke in many fonts
-			c = 'i'
-		}
-		b.WriteByte(byte(c))
-		i = after
-	}
-	return b.String(), i
-}
-
-// nextShown is the first rune at byte i or later that tells one text from another: no space, no markup, no mark above or
-// below a letter. At the end of the line r is 0.
-func nextShown(line string, i int) (r rune, at, after int) {
-	for i < len(line) {
-		r, size := utf8.DecodeRuneInString(line[i:])
-		if !passedOver(r) {
-			return r, i, i + size
-		}
-		i += size
-	}
-	return 0, i, i
-}
-
-func passedOver(r rune) bool {
-	if r > ' ' && r <= '~' {
-		return strings.ContainsRune("*_~`>-", r)
-	}
-	return unicode.IsSpace(r) || unicode.In(r, unicode.M, unicode.Cf) || r == '•' || r == 0
-}
-
-// lookalikes are words of a plain character followed by what is drawn like it: Cyrillic, Greek, Armenian, small
-// capitals, other digits and brackets. Upper case stands where the upper case is alike.
-const lookalikes = `aаАαΑɑᴀᎪⲀ bВвΒβʙЬьᏴ cсСϲϹᴄⅽⅭҫⲤ dԁԀᴅⅾⅮɗժᎠ eеЕεΕєЄҽᴇℯℰⲈ fϝғꜰℱ gɡցԍɢℊԌ hһнНΗᴴʜℎℋℌⲎ ` +
-	`iіІιΙıɪ|ℐℑⅰⅠӀǀ∣│ⲒlІ1ӏʟⅼⅬℒℓ jјЈϳᴊ kкКκΚᴋⲔ mмМΜᴍⅿⅯℳⲘ nпΝηոɴпⲚ oоОοΟσօ0ᴏℴΘθөⲞ pрРρΡᴘⲢ qԛգ rгᴦʀᖇℛℜ ` +
-	`sѕЅꜱՏ tтТτΤᴛⲦ uυսᴜ vνѵᴠⅴⅤ wԝѡᴡԜω xхХχΧⅹⅩⲬ yуУγΥүʏҮⲨ zΖᴢⲌ ` +
-	`[［⁅〔【〚⟦⟬❲⦋⦍⦏﹝⎡⌈⌊「｢『〖〘⸢⸤⁽ ]］⁆〕】〛⟧⟭❳⦌⦎⦐﹞⎤⌉⌋」｣』〗〙⸣⸥⁾ :：﹕︓꞉∶ː˸ꓽ։׃`
-
-var plainLook = sync.OnceValue(func() map[rune]rune {
-	m := map[rune]rune{}
-	for _, word := range strings.Fields(lookalikes) {
-		plain, size := utf8.DecodeRuneInString(word)
-		for _, r := range word[size:] {
-			m[r] = plain
-		}
-	}
-	return m
-})
-
-// looksLike gives the small ASCII letter, bracket or colon that a rune can be taken for, or the rune itself.
-func looksLike(r rune) rune {
-	if r >= '！' && r <= '～' { // full width
-		r = r - '！' + '!'
-	}
-	switch {
-	case r >= 'A' && r <= 'Z':
-		return r - 'A' + 'a'
-	case r > ' ' && r <= '~' && r != '0' && r != '1' && r != '|':
-		return r
-	case r >= 0x1D400 && r <= 0x1D6A3: // mathematical alphabets, 26 capitals and 26 small letters each
-		return 'a' + (r-0x1D400)%26
-	case r >= 'Ⓐ' && r <= 'ⓩ': // in circles
-		return 'a' + (r-'Ⓐ')%26
-	case r >= 0x1F110 && r <= 0x1F189: // in parentheses, squares, dark circles and dark squares
-		if n := (r - 0x1F110) % 32; n < 26 {
-			return 'a' + n
-		}
-	}
-	if plain, ok := plainLook()[r]; ok {
-		return plain
-	}
-	return r
+	return threadKeyLine().ReplaceAllString(ownPrefix().ReplaceAllString(line, "$1($2)"), "$1 -")
 }

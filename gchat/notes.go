@@ -1,7 +1,9 @@
 package gchat
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -35,7 +37,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteUnwaited:
 		return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
 	case state.NoteUnread:
-		return fmt.Sprintf("[Not read] Replies here cannot be read yet: %s. Until then answer in the terminal.", clause(owed.Seen))
+		return "[Not read] Replies here cannot be read yet: " + clause(owed.Seen) + ". Until then answer in the terminal."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}
@@ -47,15 +49,14 @@ const NobodyAllowed = "nobody"
 
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
 func NobodyText(s *state.Session) string {
-	const nobody = "[Not read] nobody is waiting for a reply here: "
+	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
 	case !s.Running():
-		return nobody + "the session has ended."
+		why = "the session has ended"
 	case s.TmuxSession != "":
-		return nobody + "this thread only tells what the session does. Write to it in its terminal (tmux session " +
-			clause(s.TmuxSession) + ")."
+		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
-	return nobody + "this thread only tells what the session does. Write to it in its terminal."
+	return "[Not read] nobody is waiting for a reply here: " + why + "."
 }
 
 // closingText says how a question ended; "" while it is open, and when it goes on in the terminal.
@@ -66,26 +67,78 @@ func closingText(q *state.Question) string {
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
-		return CancelledText(q.SessionName, q.Questions, closedWhy(q))
+		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
 	}
-	answers := make([]state.Answer, len(q.Questions))
-	for i, prompt := range q.Questions {
-		answers[i] = Decompose(prompt, q.Answers[prompt.Question])
-		answers[i].Notes = q.Notes[prompt.Question]
+	return answeredText(q)
+}
+
+// closing is a note with all questions, each with what tell says of it, and with an end.
+func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
+	return fit("", func(d *draft) {
+		d.add(prefix, d.line(q.SessionName), "\n")
+		for i, p := range q.Questions {
+			if d.full() {
+				return
+			}
+			d.add("\n")
+			d.lines("Question: " + d.block(p.Question))
+			tell(d, i)
+		}
+		if end != "" {
+			d.add("\n", end, "\n")
+		}
+	})
+}
+
+// answeredText says what was answered.
+func answeredText(q *state.Question) string {
+	where := answeredWhere(q)
+	if where != "" {
+		where = "Answered " + where + "."
 	}
-	return AnsweredText(q.SessionName, q.Questions, answers, answeredWhere(q))
+	return closing("[Answered] ", q, where, func(d *draft, i int) {
+		p := q.Questions[i]
+		a := Decompose(p, q.Answers[p.Question])
+		switch {
+		case a.Empty():
+			d.lines("Selected: (nothing)")
+		case len(a.Labels) > 0:
+			d.lines("Selected: " + d.list(a.Labels))
+		}
+		if a.Text != "" {
+			d.lines(`Custom response: "` + closed(d.block(a.Text)) + `"`)
+		}
+		if notes := q.Notes[p.Question]; notes != "" {
+			d.lines("Note: " + d.block(notes))
+		}
+	})
+}
+
+// timedOutText says what comes of it that no reply came in time, and what the timeout policy chose in the person's place
+// where the person had not answered.
+func timedOutText(q *state.Question) string {
+	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
+	switch {
+	case q.ResolvedBy == "policy":
+		what = "Nobody replied in time."
+	case q.TimeoutPolicy == state.AskTerminal:
+		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
+	}
+	return closing("[Timeout] ", q, what, func(d *draft, i int) {
+		p := q.Questions[i]
+		if given := q.Partial[i]; !given.Empty() {
+			d.lines("Your answer: " + d.list(strings.Split(given.Value(), "\n")))
+		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
+			d.lines("Chosen by the timeout policy, not by you: " + d.list(chosen))
+		}
+	})
 }
 
 // answersLine is what was answered, in one line.
 func answersLine(q *state.Question) string {
 	var values []string
 	for _, prompt := range q.Questions {
-		if v := q.Answers[prompt.Question]; v != "" {
-			values = append(values, clause(v))
-		}
-	}
-	if len(values) == 0 {
-		return "(nothing)"
+		values = append(values, cmp.Or(clause(q.Answers[prompt.Question]), "(nothing)"))
 	}
 	return Cut(strings.Join(values, "; "), 1000)
 }
@@ -120,42 +173,15 @@ var closedWhys = map[string]string{
 	"claude_gone": "The session is gone: Claude Code has ended.",
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",
-	"age":         "Nobody answered for 24 hours.",
+	"age":         "24 hours have passed.",
 }
 
 func closedWhy(q *state.Question) string {
-	switch {
-	case q.ResolvedBy == "age" && q.Unread():
-		return "24 hours have passed. Your reply was not read any more."
-	case q.ResolvedBy == "age" && q.AnsweredMessage != "":
-		return "24 hours have passed. Your reply did not reach Claude any more."
-	}
-	why := closedWhys[q.ResolvedBy]
-	if why == "" {
-		why = "It was closed."
-	}
-	if q.AnsweredMessage != "" {
+	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
+	if q.Unread() || q.AnsweredMessage != "" {
 		why += " Your reply did not reach Claude any more."
 	}
 	return why
-}
-
-// timedOutText is what the thread is told of a question that had no reply in time.
-func timedOutText(q *state.Question) string {
-	what := "Nobody replied in time. Claude goes on without an answer; a reply still reaches it."
-	switch {
-	case q.ResolvedBy == "policy":
-		what = "Nobody replied in time."
-	case q.TimeoutPolicy == state.AskTerminal:
-		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
-	}
-	chosen := make([]state.Answer, len(q.Questions))
-	for i, prompt := range q.Questions {
-		if v := q.Answers[prompt.Question]; v != "" && q.Partial[i].Empty() {
-			chosen[i] = Decompose(prompt, v)
-		}
-	}
-	return TimedOutText(q.SessionName, q.Questions, chosen, q.Partial, what)
 }
 
 // refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
@@ -201,18 +227,12 @@ func noOptionText(q *state.Question, r *state.Reply) string {
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	numbers := "1"
-	switch n := len(q.Questions[none.Question].Options); {
-	case n == 2:
-		numbers = "1 or 2"
-	case n > 2:
-		numbers = fmt.Sprintf("1 to %d", n)
+	several, of := "", ""
+	if len(q.Questions) > 1 {
+		several, of = fmt.Sprintf(" in Q%d", none.Question+1), fmt.Sprintf("Q%d: ", none.Question+1)
 	}
-	if len(q.Questions) == 1 {
-		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
-	}
-	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
-		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+	return fmt.Sprintf("[Not used] There is no option %d%s. Reply `%s1` to `%s%d`, or `%sother: %d`.",
+		none.Number, several, of, of, len(q.Questions[none.Question].Options), of, none.Number)
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.
@@ -234,7 +254,8 @@ func keptText(q *state.Question, r *state.Reply) string {
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	if q.Typing == nil || q.Typing.Result != "dirty" {
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) + ". It is tried again until the question is closed."
+		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
+			". It is tried again until the question is closed."
 	}
 	if why == "" {
 		why = q.Typing.Why
@@ -246,4 +267,52 @@ func notTypedText(q *state.Question, why string) string {
 // clause is foreign text as a part of one of our sentences.
 func clause(text string) string {
 	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
+}
+
+// ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
+// custom_text or multi_question; "" when nothing is answered.
+func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
+	switch {
+	case len(unanswered(questions, answers)) == len(questions):
+		return ""
+	case len(questions) > 1:
+		return "multi_question"
+	case len(answers[0].Labels) == 0:
+		return "custom_text"
+	case questions[0].MultiSelect:
+		return "multi_select"
+	}
+	return "single_select"
+}
+
+// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
+// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
+// Remarks are not in the value.
+func Decompose(p state.Prompt, value string) state.Answer {
+	var numbers []int
+	for value != "" {
+		best, rest := 0, ""
+		for i, o := range p.Options {
+			after, ok := cutLabel(value, o.Label)
+			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
+			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
+				best, rest = i+1, after
+			}
+		}
+		if best == 0 {
+			break
+		}
+		numbers, value = append(numbers, best), rest
+	}
+	return state.Answer{Labels: chosen(p, numbers), Text: value}
+}
+
+// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
+func cutLabel(value, label string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(value, label)
+	if !ok || label == "" || rest == "" {
+		return "", ok && label != ""
+	}
+	rest, ok = strings.CutPrefix(rest, ", ")
+	return rest, ok && rest != ""
 }

@@ -2,6 +2,7 @@ package gchat
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,21 +91,37 @@ func TestQuestionText(t *testing.T) {
 	}
 }
 
+// withAnswers is a question that has its answers.
+func withAnswers(name string, prompts []state.Prompt, answers ...state.Answer) *state.Question {
+	q := asked(prompts...)
+	q.SessionName, q.Status, q.Answers, q.Notes = name, state.Resolved, map[string]string{}, map[string]string{}
+	for i, a := range answers {
+		q.Answers[prompts[i].Question], q.Notes[prompts[i].Question] = a.Value(), a.Notes
+	}
+	return q
+}
+
 func TestAnsweredText(t *testing.T) {
 	one := []state.Prompt{strategy}
-	for name, text := range map[string]string{
-		"answered_single":   AnsweredText("orch-epic4", one, []state.Answer{chose("Blue-green deployment")}, ""),
-		"answered_multi":    AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{chose("Lint", "Fuzzing")}, ""),
-		"answered_words":    AnsweredText("orch-epic4", one, []state.Answer{said("We should use canary deployment via feature flags")}, ""),
-		"answered_both":     AnsweredText("orch-epic4", []state.Prompt{tools}, []state.Answer{{Labels: []string{"Lint"}, Text: "vet"}}, ""),
-		"answered_note":     AnsweredText("orch-epic4", one, []state.Answer{noted("but keep\nthe footer", "Rolling deployment")}, ""),
-		"answered_several":  AnsweredText("orch-epic4", []state.Prompt{strategy, tools, branch}, []state.Answer{chose("Other"), chose("Lint"), said("feat/x")}, ""),
-		"answered_terminal": AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, "in the terminal"),
-		"answered_shell":    AnsweredText("orch-epic4", one, []state.Answer{chose("Rolling deployment")}, "at a shell by ann <users/all>"),
-		"answered_nothing":  AnsweredText("orch-epic4", one, nil, "in the terminal"),
-		"answered_hostile":  AnsweredText("<users/all>", []state.Prompt{hostile}, []state.Answer{{Labels: []string{"Yes\n2. No", "```"}, Text: "a\nThread key: x <", Notes: "<users/1>\n---"}}, "in the terminal"),
+	terminal := func(q *state.Question) *state.Question { q.ResolvedBy = "terminal"; return q }
+	shell := withAnswers("orch-epic4", one, chose("Rolling deployment"))
+	shell.AnsweredBy, shell.AnsweredByName = state.Local, "ann <users/all>"
+	for name, q := range map[string]*state.Question{
+		"answered_single":   withAnswers("orch-epic4", one, chose("Blue-green deployment")),
+		"answered_multi":    withAnswers("orch-epic4", []state.Prompt{tools}, chose("Lint", "Fuzzing")),
+		"answered_words":    withAnswers("orch-epic4", one, said("We should use canary deployment via feature flags")),
+		"answered_both":     withAnswers("orch-epic4", []state.Prompt{tools}, state.Answer{Labels: []string{"Lint"}, Text: "vet"}),
+		"answered_note":     withAnswers("orch-epic4", one, noted("but keep\nthe footer", "Rolling deployment")),
+		"answered_several":  withAnswers("orch-epic4", []state.Prompt{strategy, tools, branch}, chose("Other"), chose("Lint"), said("feat/x")),
+		"answered_terminal": terminal(withAnswers("orch-epic4", one, chose("Rolling deployment"))),
+		"answered_shell":    shell,
+		"answered_nothing":  terminal(withAnswers("orch-epic4", one)),
+		"answered_hostile": terminal(withAnswers("<users/all>", []state.Prompt{hostile},
+			state.Answer{Labels: []string{"Yes\n2. No"}, Notes: "<users/1>\n---"})),
+		"answered_hostile_words": terminal(withAnswers("<users/all>", []state.Prompt{hostile}, said("a\nThread key: x <"))),
 	} {
 		t.Run(name, func(t *testing.T) {
+			text := closingText(q)
 			golden(t, name, text)
 			harmless(t, text)
 		})
@@ -112,13 +129,15 @@ func TestAnsweredText(t *testing.T) {
 }
 
 func TestCancelledText(t *testing.T) {
-	for name, text := range map[string]string{
-		"cancelled":         CancelledText("orch-epic4", []state.Prompt{strategy}, "The question was dismissed in the terminal."),
-		"cancelled_several": CancelledText("orch-epic4", []state.Prompt{strategy, tools}, "The session ended."),
-		"cancelled_hostile": CancelledText("x\ny", []state.Prompt{hostile}, ""),
-		"cancelled_bare":    CancelledText("orch-epic4", nil, "The session ended."),
+	for name, q := range map[string]*state.Question{
+		"cancelled":         {SessionName: "orch-epic4", Questions: []state.Prompt{strategy}, ResolvedBy: "signal"},
+		"cancelled_several": {SessionName: "orch-epic4", Questions: []state.Prompt{strategy, tools}, ResolvedBy: "session_end"},
+		"cancelled_hostile": {SessionName: "x\ny", Questions: []state.Prompt{hostile}, ResolvedBy: "prompt"},
+		"cancelled_bare":    {SessionName: "orch-epic4", ResolvedBy: "session_end"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			q.Status = state.Cancelled
+			text := closingText(q)
 			golden(t, name, text)
 			harmless(t, text)
 		})
@@ -145,16 +164,17 @@ func TestTextsFit(t *testing.T) {
 		{"long question", asked(state.Prompt{Header: "Head", Question: huge, Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
 		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge)}), "4. Label — ‹wörd>"},
 		{"long labels", asked(state.Prompt{Question: "Which?", Options: options(4, huge, "")}), "4. ‹wörd>"},
-		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(10000, "Label", "About")}), " more options\n"},
-		{"thousands of questions", asked(many...), " more questions\n"},
-		{"no UTF-8", asked(state.Prompt{Question: strings.Repeat("\x80", 1<<20)}), "\uFFFD…"},
+		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(10000, "Label", "About")}), "… (cut, "},
+		{"thousands of questions", asked(many...), "… (cut, "},
+		{"no UTF-8", asked(state.Prompt{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
 		{"long names", &state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}}, "1. Blue-green deployment"},
 		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "…"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := QuestionText(tt.q)
 			fits(t, text)
-			if !strings.Contains(text, "\n(Cut to fit: the whole question is in the terminal.)\nReply with ") {
+			if !strings.Contains(text, "(Cut to fit: the whole question is in the terminal.)\nReply with ") &&
+				!strings.Contains(text, "more bytes)\nReply with ") {
 				t.Errorf("does not say that it was cut, and how to reply: …%s", text[len(text)-300:])
 			}
 			if !strings.HasSuffix(text, "\nThread key: ask-user-a1b2c3d4") {
@@ -163,14 +183,22 @@ func TestTextsFit(t *testing.T) {
 			if !strings.Contains(text, tt.has) {
 				t.Errorf("lacks %q", tt.has)
 			}
-			if len(text) < 2000 && tt.name != "thousands of questions" {
+			if len(text) < 2000 {
 				t.Errorf("only %d bytes are left", len(text))
 			}
-			fits(t, AnsweredText(tt.q.SessionName, tt.q.Questions, []state.Answer{{Labels: []string{huge, huge}, Text: huge, Notes: huge}}, "in the terminal"))
-			fits(t, CancelledText(tt.q.SessionName, tt.q.Questions, huge))
+			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.Questions, noted(huge, huge, huge))))
 		})
 	}
-	fits(t, AnsweredText("x", []state.Prompt{strategy}, []state.Answer{chose(strings.Split(huge[:100000], " ")...)}, "in the terminal"))
+	many = []state.Prompt{{Question: "Which?", MultiSelect: true}}
+	for i := range 5000 {
+		many[0].Options = append(many[0].Options, state.Option{Label: fmt.Sprintf("<wörd %d>", i)})
+	}
+	all := withAnswers("x", many)
+	for _, o := range many[0].Options {
+		all.Answers["Which?"] += o.Label + ", "
+	}
+	all.Answers["Which?"] += "x"
+	fits(t, closingText(all))
 }
 
 func fits(t *testing.T, text string) {
@@ -204,7 +232,6 @@ func TestCut(t *testing.T) {
 		{"no room for the note", "héllo wörld", 2, "h"},
 		{"no room", "hello", 0, ""},
 		{"below zero", "hello", -1, ""},
-		{"no UTF-8", strings.Repeat("\x80", 100), 3, "\x80\x80\x80"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Cut(tt.in, tt.max); got != tt.want {
@@ -240,8 +267,10 @@ func FuzzQuestionText(f *testing.F) {
 		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
 			t.Errorf("the thread key is not the last line, once: %q", text)
 		}
-		a := state.Answer{Labels: []string{label, about}, Text: question, Notes: header}
-		fits(t, AnsweredText(name, q.Questions, []state.Answer{a, a, a}, about))
-		fits(t, CancelledText(name, q.Questions, about))
+		q.Answers, q.Notes = map[string]string{p.Question: label + ", " + about}, map[string]string{p.Question: header}
+		q.Status, q.AnsweredBy, q.AnsweredByName = state.Resolved, state.Local, about
+		fits(t, closingText(q))
+		q.Status = state.Cancelled
+		fits(t, closingText(q))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -93,10 +94,10 @@ func (r *reply) parts() []part {
 	if named := r.named(); named != nil {
 		return named
 	}
-	if lines := r.inOrder(lineBreak()); lines != nil {
+	if lines := r.inOrder("\n"); lines != nil {
 		return lines
 	}
-	if answers := r.inOrder(semicolon()); answers != nil {
+	if answers := r.inOrder(";；"); answers != nil {
 		return answers
 	}
 	return whole
@@ -142,20 +143,16 @@ func (r *reply) named() (parts []part) {
 	return nil
 }
 
-var (
-	lineBreak = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n`) })
-	semicolon = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[;；]`) })
-)
-
 // inOrder cuts the reply into answers for all questions, or for those that are open, in their order: a line for each, or
 // so many with semicolons between them. `other:` takes everything that follows. It returns nil unless each piece is a
 // choice or `other:`.
-func (r *reply) inOrder(separator *regexp.Regexp) (parts []part) {
+func (r *reply) inOrder(separators string) (parts []part) {
 	var texts []string
 	for rest := r.text; rest != ""; {
 		text, after := rest, ""
-		if at := separator.FindStringIndex(rest); at != nil && !otherPrefix().MatchString(rest) {
-			text, after = rest[:at[0]], rest[at[1]:]
+		if at := strings.IndexAny(rest, separators); at >= 0 && !otherPrefix().MatchString(rest) {
+			_, size := utf8.DecodeRuneInString(rest[at:])
+			text, after = rest[:at], rest[at+size:]
 		}
 		texts, rest = append(texts, strings.TrimSpace(text)), strings.TrimSpace(after)
 		if len(texts) > len(r.questions) {
@@ -163,7 +160,7 @@ func (r *reply) inOrder(separator *regexp.Regexp) (parts []part) {
 		}
 	}
 	all := len(texts) == len(r.questions)
-	if len(texts) < 2 || !all && (len(texts) > len(r.open) || separator == lineBreak() && len(texts) < len(r.open)) {
+	if len(texts) < 2 || !all && (len(texts) > len(r.open) || separators == "\n" && len(texts) < len(r.open)) {
 		return nil
 	}
 	for i, text := range texts {
@@ -217,7 +214,7 @@ func (c *choices) answer(text string) (a state.Answer, none *int) {
 		}
 	}
 	if picked != nil {
-		a.Labels = c.chosen(picked)
+		a.Labels = chosen(c.Prompt, picked)
 		return a, nil
 	}
 	if at := otherPrefix().FindStringIndex(text); at != nil && !blank(text[at[1]:]) {
@@ -350,11 +347,11 @@ func (c *choices) beginning(text string) int {
 }
 
 // chosen gives the labels of the options with those numbers, each once, in the options' order.
-func (c *choices) chosen(numbers []int) (labels []string) {
+func chosen(p state.Prompt, numbers []int) (labels []string) {
 	numbers = slices.Clone(numbers)
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		if l := c.Options[n-1].Label; !slices.Contains(labels, l) {
+		if l := p.Options[n-1].Label; !slices.Contains(labels, l) {
 			labels = append(labels, l)
 		}
 	}
@@ -395,53 +392,4 @@ func plainDigits(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
-// custom_text or multi_question; "" when nothing is answered.
-func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
-	if len(unanswered(questions, answers)) == len(questions) {
-		return ""
-	}
-	switch {
-	case len(questions) > 1:
-		return "multi_question"
-	case len(answers[0].Labels) == 0:
-		return "custom_text"
-	case questions[0].MultiSelect:
-		return "multi_select"
-	}
-	return "single_select"
-}
-
-// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
-// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
-// Remarks are not in the value.
-func Decompose(p state.Prompt, value string) state.Answer {
-	var numbers []int
-	for value != "" {
-		best, rest := 0, ""
-		for i, o := range p.Options {
-			after, ok := cutLabel(value, o.Label)
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
-			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
-				best, rest = i+1, after
-			}
-		}
-		if best == 0 {
-			break
-		}
-		numbers, value = append(numbers, best), rest
-	}
-	return state.Answer{Labels: newChoices(p).chosen(numbers), Text: value}
-}
-
-// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
-func cutLabel(value, label string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(value, label)
-	if !ok || label == "" || rest == "" {
-		return "", ok && label != ""
-	}
-	rest, ok = strings.CutPrefix(rest, ", ")
-	return rest, ok && rest != ""
 }

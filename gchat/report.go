@@ -3,7 +3,10 @@ package gchat
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -29,7 +32,7 @@ func ReportTexts(r state.Report) []string {
 // report that says nothing.
 func ReportWhole(r state.Report) string {
 	header, distance, text := reportPieces(r)
-	return strings.TrimSuffix(strings.TrimPrefix(header+distance+text, "\n\n"), distance)
+	return strings.Join(split(header, distance, text, math.MaxInt), "")
 }
 
 func reportPieces(r state.Report) (header, distance, text string) {
@@ -42,17 +45,17 @@ func reportPieces(r state.Report) (header, distance, text string) {
 	if title := strings.ReplaceAll(field(r.Title), "*", "∗"); title != "" {
 		lines = append(lines, line{text: "*" + title + "*"})
 	}
-	lines = append(lines, reportLines(r)...)
+	lines = append(lines, markdown(reportMarkdown(r))...)
 	return header, distance, settle(lines)
 }
 
-// reportHeader is "[Done] name | time", with what of it there is.
+// reportHeader is "[Done] name | time", with what of it there is. No bar in a name makes it look like one with a time behind it.
 func reportHeader(r state.Report) string {
 	header := field(cmp.Or(r.Prefix, prefixes[r.Type]))
 	if header == "" {
 		return ""
 	}
-	if name := closed(bars.Replace(field(r.Session))); name != "" {
+	if name := closed(strings.ReplaceAll(field(r.Session), "|", "/")); name != "" {
 		header += " " + name
 		if !r.At.IsZero() {
 			header += " |"
@@ -64,9 +67,6 @@ func reportHeader(r state.Report) string {
 	return header
 }
 
-// bars could make a name look like one with a time behind it.
-var bars = strings.NewReplacer("|", "/", "｜", "/", "│", "/", "┃", "/", "∣", "/", "￨", "/", "❘", "/", "ǀ", "/", "¦", "/")
-
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
 	if len(s) > longestField {
@@ -77,23 +77,24 @@ func field(s string) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-// reportLines is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
+var blockStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
+})
+
+// reportMarkdown is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.
-func reportLines(r state.Report) []line {
-	lines, inline := markdown(visible(r.Text))
-	if r.Type != state.BlockedAlert || len(lines) == 0 {
-		return lines
-	}
-	first := strings.TrimLeft(lines[0].text, " \t*_~#>")
-	words := strings.NewReplacer("*", "", "_", "", "~", "").Replace(first)
+func reportMarkdown(r state.Report) string {
+	text := visible(r.Text)
+	words := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {
-	case !lines[0].code && len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
-	case inline:
-		lines[0].text = actionRequired + " " + strings.TrimLeft(lines[0].text, " \t")
-	default:
-		lines = append([]line{{text: actionRequired}}, lines...)
+	case r.Type != state.BlockedAlert || words == "":
+		return text
+	case len(words) >= len(actionRequired) && strings.EqualFold(words[:len(actionRequired)], actionRequired):
+		return text
+	case blockStart().MatchString(text):
+		return actionRequired + "\n" + text
 	}
-	return lines
+	return actionRequired + " " + strings.TrimLeft(text, " \t\n")
 }
 
 // Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
@@ -138,6 +139,8 @@ func split(header, distance, text string, limit int) []string {
 		part := text[:n]
 		if text = text[n:]; open {
 			part = fence + "\n" + part
+		} else {
+			part = disarm(part) // a line that is cut may go on with any of its words
 		}
 		if open = strings.Count(part, fence)%2 == 1; open {
 			part = strings.TrimSuffix(part, "\n") + "\n" + fence

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gchat-hooks/state"
 )
 
 func TestSplit(t *testing.T) {
@@ -135,4 +137,11 @@ func FuzzSplit(f *testing.F) {
 			whole(t, parts, header, "\n\n", text, limit)
 		}
 	})
+}
+
+func TestALongLineThatIsCutForgesNothing(t *testing.T) {
+	texts := ReportTexts(state.Report{Type: state.Plain, Text: strings.Repeat("x", MaxText-100) + " [Done]" + strings.Repeat("y", 300)})
+	if len(texts) != 2 || !strings.HasPrefix(texts[1], "(2/2)\n(Done)y") {
+		t.Errorf("%d texts, …%.40q", len(texts), texts[len(texts)-1])
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,10 +28,8 @@ const maxBody = 1 << 20
 
 // Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
-	Space  string       // spaces/S
-	Client *http.Client // nil: one that follows no redirects, which would carry the secret away
-
-	url *url.URL
+	Space string // spaces/S
+	url   *url.URL
 }
 
 var webhookPath = sync.OnceValue(func() *regexp.Regexp {
@@ -140,7 +137,8 @@ func isName(s, kind string) bool {
 	return len(parts) == 4 && parts[0] == "spaces" && parts[1] != "" && parts[2] == kind && parts[3] != ""
 }
 
-// noRedirects is shared: a process posts to one host, mostly once. HTTP/2 would only cost it time.
+// noRedirects follows none, which would carry the secret away. It is shared: a process posts to one host, mostly once, and HTTP/2
+// would only cost it time.
 var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport: &http.Transport{
@@ -166,32 +164,25 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 	u.RawQuery = strings.TrimPrefix(q, "&")
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	resp, got, err := w.do(ctx, u.String(), p.Body())
-	if resp == nil {
+	resp, answer, err := w.do(ctx, u.String(), p.Body())
+	if err != nil {
 		return Posted{}, fmt.Errorf("post message: %w", err)
 	}
-	posted, perr := readPosted(resp, got, w.Space)
-	switch {
-	case perr == nil:
-		return posted, nil
-	case err != nil && errors.Is(perr, ErrNonsense):
-		perr = err
+	posted, err := readPosted(resp, answer, w.Space)
+	if err != nil {
+		return posted, fmt.Errorf("post message: %w", err)
 	}
-	return Posted{}, fmt.Errorf("post message: %w", perr)
+	return posted, nil
 }
 
-// do posts a body and reads the answer. Without an answer resp is nil; err besides one is why it broke off.
+// do posts a body and reads the answer.
 func (w *Webhook) do(ctx context.Context, to string, body []byte) (resp *http.Response, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, ErrNotWebhook
 	}
 	req.Header.Set("Content-Type", "application/json; charset=UTF-8")
-	client := w.Client
-	if client == nil {
-		client = noRedirects
-	}
-	if resp, err = client.Do(req); err != nil {
+	if resp, err = noRedirects.Do(req); err != nil {
 		return nil, nil, unquote(err)
 	}
 	defer resp.Body.Close()
@@ -244,50 +235,35 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "")
-	if len(s) <= n {
-		return s
+	if len(s) > n {
+		return head(s, n) + "…"
 	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
+	return s
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
 // ("Message cannot be empty.") once key and token are right, and with other words when they are not. ahead is how far
-// Chat's clock is ahead of ours, to about a second, where it told (clock). Errors are those of Post. What stands in for Chat
-// may take the empty message and tell its name: it let the webhook in, too.
+// Chat's clock is ahead of ours, to about a second. Errors are those of Post. What stands in for Chat may take the empty message
+// and tell its name: it let the webhook in, too.
 //
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
-func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, clock bool, err error) {
+func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	resp, body, err := w.do(ctx, w.url.String(), []byte("{}"))
 	if err != nil {
-		return 0, false, fmt.Errorf("reach webhook: %w", err)
+		return 0, fmt.Errorf("reach webhook: %w", err)
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		ahead, clock = time.Until(t), true
+		ahead = time.Until(t)
 	}
-	answer := answeredError(resp.StatusCode, resp.Header, body)
-	switch {
-	case resp.StatusCode == http.StatusBadRequest && !answer.badKey() && answer.Status == "INVALID_ARGUMENT":
-		return ahead, clock, nil // refused as empty: let in
-	case resp.StatusCode >= 200 && resp.StatusCode < 300 && namesMessage(body):
-		return ahead, clock, nil
-	case resp.StatusCode < 400:
-		return ahead, clock, fmt.Errorf("reach webhook: %w", ErrNonsense)
+	_, err = readPosted(resp, body, w.Space)
+	refused := answered(err)
+	if err == nil || refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
+		return ahead, nil
 	}
-	return ahead, clock, fmt.Errorf("reach webhook: %w", answer)
-}
-
-// namesMessage says that an answer is a message of some space.
-func namesMessage(body []byte) bool {
-	var created struct {
-		Name string `json:"name"`
-	}
-	return json.Unmarshal(body, &created) == nil && strings.HasPrefix(created.Name, "spaces/")
+	return ahead, fmt.Errorf("reach webhook: %w", err)
 }
 
 var threadParts = sync.OnceValue(func() *regexp.Regexp {
@@ -306,12 +282,9 @@ func ThreadLink(chat, thread string) string {
 	if host == googleHost {
 		return "https://chat.google.com/room/" + m[1] + "/" + m[2]
 	}
-	name, _, err := net.SplitHostPort(host)
-	if ip := net.ParseIP(name); err == nil && m[1] == embeddedSpace && (name == "localhost" || ip != nil && ip.IsLoopback()) {
+	const embedded = "local" // the one space of the embedded server
+	if name, _, err := net.SplitHostPort(host); err == nil && m[1] == embedded && loopback(name) {
 		return "http://" + host + "/#" + m[2]
 	}
 	return ""
 }
-
-// embeddedSpace is the one space of the embedded server.
-const embeddedSpace = "local"

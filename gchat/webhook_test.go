@@ -252,3 +252,53 @@ func FuzzPosted(f *testing.F) {
 		}
 	})
 }
+
+func TestThreadLink(t *testing.T) {
+	for _, c := range []struct{ chat, thread, want string }{
+		{"chat.googleapis.com/spaces/AAQA-x_1", "spaces/AAQA-x_1/threads/Tq", "https://chat.google.com/room/AAQA-x_1/Tq"},
+		{"127.0.0.1:8765/spaces/local", "spaces/local/threads/T", "http://127.0.0.1:8765/#T"},
+		{"[::1]:8765/spaces/local", "spaces/local/threads/T", "http://[::1]:8765/#T"},
+		{"localhost:1/spaces/local", "spaces/local/threads/T", "http://localhost:1/#T"},
+		{"gateway.example/spaces/AAAA", "spaces/AAAA/threads/T", ""},           // whoever that is
+		{"127.0.0.1:8765/spaces/AAAA", "spaces/AAAA/threads/T", ""},            // a proxy of Google's, perhaps
+		{"chat.googleapis.com/spaces/AAAA", "spaces/BBBB/threads/T", ""},       // not that space's
+		{"chat.googleapis.com/spaces/AAAA", "spaces/AAAA/threads/T?x=y#z", ""}, // no id
+		{"chat.googleapis.com/spaces/AAAA", "", ""},
+		{"", "spaces/AAAA/threads/T", ""},
+	} {
+		if got := ThreadLink(c.chat, c.thread); got != c.want {
+			t.Errorf("%s in %s: %q, want %q", c.thread, c.chat, got, c.want)
+		}
+	}
+}
+
+// What answers a message, to whatever is posted, lets the webhook in; any other answer is not Chat's.
+func TestProbeTakesAMessageForALetIn(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		code       int
+		nonsense   bool
+	}{
+		{"a message", `{"name": "spaces/A/messages/m", "thread": {"name": "spaces/A/threads/t"}}`, 200, false},
+		{"another name", `{"name": "projects/A"}`, 200, true},
+		{"no name", `{}`, 200, true},
+		{"no object", `"spaces/A/messages/m"`, 200, true},
+		{"a page", `<html>spaces/A/messages/m</html>`, 200, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.code)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer server.Close()
+			hook, err := ParseWebhook(server.URL+"/v1/spaces/A/messages?key=k&token=t", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = hook.Probe(t.Context())
+			if errors.Is(err, ErrNonsense) != c.nonsense || !c.nonsense && err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

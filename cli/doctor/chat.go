@@ -63,7 +63,7 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	hook, err := e.webhook()
 	ahead := time.Duration(0)
 	if err == nil {
-		ahead, _, err = hook.Probe(ctx)
+		ahead, err = hook.Probe(ctx)
 	}
 	// Google refuses a service account's token from about five minutes on; a reply's time is compared with this machine's.
 	if off := ahead.Abs().Round(time.Second); off >= 30*time.Second {

@@ -36,7 +36,7 @@ func TestLoopbackOnly(t *testing.T) {
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "192.168.1.5:8080": 403,
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
-		for _, path := range []string{"/", "/v1/spaces", "/v1/" + Name + "/messages", "/page/page.js"} {
+		for _, path := range []string{"/", "/v1/" + Name + "/messages", "/page/page.js"} {
 			if got := call(s, "GET", path, "", "Host: "+host).Code; got != want {
 				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
 			}
@@ -107,14 +107,12 @@ func TestToken(t *testing.T) {
 		"/page/page.js":                        401,
 		"/page/icon.svg":                       401,
 		"/events":                              401,
-		"/v1/spaces":                           401,
 		"/v1/" + Name + "/messages":            401,
-		"/t/wrong/v1/spaces":                   401,
-		"/t/sesame-1/v1/spaces":                200,
+		"/t/wrong/v1/" + Name + "/messages":    401,
 		"/t/sesame-1/v1/" + Name + "/messages": 200,
 		"/t/sesame-1/":                         401,
 		"/t/sesame-1/page/page.js":             401,
-		"/t/sesame-1/t/sesame-1/v1/spaces":     404,
+		"/t/sesame-1/t/sesame-1/v1/x":          404,
 	} {
 		w := call(s, "GET", path, "", elsewhere)
 		if w.Code != want || want == 401 && strings.Contains(w.Body.String(), "secret") {

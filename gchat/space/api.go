@@ -4,11 +4,15 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/api/chat/v1"
 )
@@ -20,8 +24,6 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("POST /v1/spaces/{space}/messages", s.apiMethod("chat.spaces.messages.create", s.createMessage))
 	mux.Handle("GET /v1/spaces/{space}/messages", s.apiMethod("chat.spaces.messages.list", s.listMessages))
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod("chat.spaces.messages.get", s.getMessage))
-	mux.Handle("GET /v1/spaces/{space}", s.apiMethod("chat.spaces.get", s.getSpace))
-	mux.Handle("GET /v1/spaces", s.apiMethod("chat.spaces.list", s.listSpaces))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("Method not found."))
 	})
@@ -110,35 +112,159 @@ func (s *Space) getMessage(r *http.Request) (any, error) {
 	return found.Message, nil
 }
 
-func (s *Space) getSpace(*http.Request) (any, error) {
-	return &chat.Space{
-		Name:                Name,
-		DisplayName:         "Local space",
-		Type:                "ROOM",
-		SpaceType:           "SPACE",
-		SpaceThreadingState: "THREADED_MESSAGES",
-		SpaceHistoryState:   "HISTORY_ON",
-	}, nil
-}
+const (
+	defaultPage = 25
+	maxPage     = 1000
+)
 
-// spaceTypes is the filter of spaces.list: space types, with OR between them.
-var spaceTypes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(space_type|spaceType) = "[A-Z_]+"( OR (space_type|spaceType) = "[A-Z_]+")*$`)
-})
-
-func (s *Space) listSpaces(r *http.Request) (any, error) {
-	filter := r.URL.Query().Get("filter")
-	if filter != "" && !spaceTypes().MatchString(filter) {
-		return nil, invalid("Invalid filter query")
-	}
-	if filter != "" && !strings.Contains(filter, `"SPACE"`) {
-		return &chat.ListSpacesResponse{}, nil
-	}
-	space, err := s.getSpace(r)
+// listMessages is spaces.messages.list. Nothing is ever deleted here, so showDeleted changes nothing.
+func (s *Space) listMessages(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	f, err := parseFilter(query.Get("filter"))
 	if err != nil {
 		return nil, err
 	}
-	return &chat.ListSpacesResponse{Spaces: []*chat.Space{space.(*chat.Space)}}, nil
+	descending, err := parseOrder(query.Get("orderBy"))
+	if err != nil {
+		return nil, err
+	}
+	size, _ := strconv.Atoi(query.Get("pageSize")) // an int32, or absent
+	switch {
+	case size < 0:
+		return nil, invalid("Page size must not be negative")
+	case size == 0:
+		size = defaultPage
+	case size > maxPage:
+		size = maxPage
+	}
+
+	s.mu.Lock()
+	rows := s.rows
+	s.mu.Unlock()
+
+	asked := query.Get("filter") + "\n" + query.Get("orderBy")
+	from := 0 // rows already given, counted in the order asked for
+	if descending {
+		from = -len(rows) // rows that came in while paging must not shift the pages
+	}
+	if token := query.Get("pageToken"); token != "" {
+		if from, err = readPageToken(token, asked); err != nil {
+			return nil, err
+		}
+	}
+	answer := new(chat.ListMessagesResponse)
+	for i := from; ; i++ {
+		at := i
+		if descending {
+			at = -i - 1
+		}
+		if at < 0 || at >= len(rows) {
+			return answer, nil
+		}
+		if !f.matches(rows[at].Message) {
+			continue
+		}
+		if len(answer.Messages) == size {
+			answer.NextPageToken = pageToken(i, asked)
+			return answer, nil
+		}
+		answer.Messages = append(answer.Messages, rows[at].Message)
+	}
+}
+
+var orderForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(?:(?-i:createTime|create_time)(?:\s+(asc|desc))?\s*)?$`)
+})
+
+// parseOrder reads orderBy; it tells whether the newest come first.
+func parseOrder(s string) (descending bool, err error) {
+	m := orderForm().FindStringSubmatch(s)
+	if m == nil {
+		return false, invalid("Invalid order by: " + brief(s))
+	}
+	return strings.EqualFold(m[1], "desc"), nil
+}
+
+// A page token is the next row's number and a hash of what was asked, so that a token used with another filter is noticed.
+func pageToken(next int, asked string) string {
+	h := fnv.New32a()
+	h.Write([]byte(asked))
+	return fmt.Sprintf("%d.%08x", next, h.Sum32())
+}
+
+func readPageToken(token, asked string) (int, error) {
+	number, _, _ := strings.Cut(token, ".")
+	next, err := strconv.Atoi(number)
+	if err != nil || token != pageToken(next, asked) {
+		return 0, invalid("Invalid page token: it belongs to another request")
+	}
+	return next, nil
+}
+
+// A filter is what spaces.messages.list can be asked for:
+//
+//	createTime > "2026-01-02T15:04:05Z" AND createTime < "…" AND thread.name = spaces/S/threads/T
+//
+// each part at most once, in any order. Both bounds are exclusive.
+type filter struct {
+	after, before *time.Time
+	thread        string
+}
+
+func (f filter) matches(m *chat.Message) bool {
+	if f.thread != "" && m.Thread.Name != f.thread {
+		return false
+	}
+	if f.after == nil && f.before == nil {
+		return true
+	}
+	t, err := time.Parse(time.RFC3339Nano, m.CreateTime)
+	return err == nil && (f.after == nil || t.After(*f.after)) && (f.before == nil || t.Before(*f.before))
+}
+
+var (
+	filterAnd  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s+AND\s+`) })
+	filterTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:createTime|create_time)\s*([<>])\s*"([^"]*)"$`)
+	})
+	filterThread = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^thread\.name\s*=\s*("?)(spaces/[^/\s"]+/threads/[^/\s"]+)("?)$`)
+	})
+)
+
+// parseFilter reads a filter. Google tells no more than that one is invalid.
+func parseFilter(s string) (f filter, err error) {
+	if strings.TrimSpace(s) == "" {
+		return f, nil
+	}
+	for _, term := range filterAnd().Split(strings.TrimSpace(s), -1) {
+		if !f.add(term) {
+			return filter{}, invalid("Invalid filter query")
+		}
+	}
+	return f, nil
+}
+
+// add takes one comparison into f, unless it makes no sense there.
+func (f *filter) add(term string) bool {
+	if m := filterThread().FindStringSubmatch(term); m != nil && m[1] == m[3] && f.thread == "" {
+		f.thread = m[2]
+		return true
+	}
+	m := filterTime().FindStringSubmatch(term)
+	if m == nil {
+		return false
+	}
+	bound := &f.after
+	if m[1] == "<" {
+		bound = &f.before
+	}
+	t, err := time.Parse(time.RFC3339Nano, m[2])
+	if err != nil || *bound != nil {
+		return false
+	}
+	*bound = &t
+	return true
 }
 
 // An apiError is what Google's JSON error envelope holds.

@@ -1,15 +1,18 @@
 package space
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
-
-	"google.golang.org/api/chat/v1"
+	"time"
 )
 
 //go:embed page
@@ -101,14 +104,13 @@ func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 
 // A pageMessage is a message as the page wants it.
 type pageMessage struct {
-	Name     string   `json:"name"`
-	Thread   string   `json:"thread"`
-	Sender   string   `json:"sender"`
-	Human    bool     `json:"human"`
-	Text     string   `json:"text"`
-	Time     string   `json:"time"`
-	ClientID string   `json:"clientId,omitempty"`
-	Cards    []string `json:"cards,omitempty"`
+	Name     string `json:"name"`
+	Thread   string `json:"thread"`
+	Sender   string `json:"sender"`
+	Human    bool   `json:"human"`
+	Text     string `json:"text"`
+	Time     string `json:"time"`
+	ClientID string `json:"clientId,omitempty"`
 }
 
 func forPage(r *row) pageMessage {
@@ -123,37 +125,107 @@ func forPage(r *row) pageMessage {
 	if id, ok := strings.CutPrefix(r.RequestID, "page:"); ok {
 		p.ClientID = id
 	}
-	for _, c := range m.CardsV2 {
-		p.Cards = append(p.Cards, cardText(c.Card))
-	}
 	return p
 }
 
-// cardText is what a card says, for a page that does not draw cards.
-func cardText(c *chat.GoogleAppsCardV1Card) string {
-	if c == nil {
-		return ""
+const (
+	heartbeat  = 15 * time.Second
+	eventWrite = 10 * time.Second // a reader that takes no bytes for so long is gone
+	eventBatch = 200              // messages in one event
+)
+
+// serveEvents streams the messages: first those after the last one the browser has, then each as it comes. An event's id is
+// "epoch-count"; a browser that comes with another epoch looks at another space's messages, and is told to forget them.
+func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("after")
 	}
-	var lines []string
-	if c.Header != nil {
-		lines = append(lines, c.Header.Title, c.Header.Subtitle)
+	stream := &eventStream{w: w, control: http.NewResponseController(w), epoch: s.epoch()}
+	stream.control.SetReadDeadline(time.Time{}) // the server's is for requests, not for streams
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+
+	sent := 0
+	if epoch, count, ok := strings.Cut(last, "-"); ok && epoch == stream.epoch {
+		sent, _ = strconv.Atoi(count)
 	}
-	for _, section := range c.Sections {
-		lines = append(lines, section.Header)
-		for _, widget := range section.Widgets {
-			if p := widget.TextParagraph; p != nil {
-				lines = append(lines, p.Text)
+	rows, changed := s.after(sent)
+	if rows == nil {
+		sent = 0
+		rows, changed = s.after(0)
+	}
+	if sent == 0 {
+		stream.send("reset", "", struct{}{})
+	}
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for ready := false; stream.err == nil; {
+		for len(rows) > 0 && stream.err == nil {
+			n := min(len(rows), eventBatch)
+			batch := make([]pageMessage, n)
+			for i, r := range rows[:n] {
+				batch[i] = forPage(r)
 			}
-			if d := widget.DecoratedText; d != nil {
-				lines = append(lines, strings.TrimSpace(d.TopLabel+" "+d.Text))
-			}
+			rows, sent = rows[n:], sent+n
+			stream.send("messages", stream.epoch+"-"+strconv.Itoa(sent), batch)
+		}
+		if !ready {
+			ready = true
+			stream.send("ready", "", struct{}{})
+		}
+		select {
+		case <-changed:
+			rows, changed = s.after(sent)
+		case <-ticker.C:
+			stream.send("heartbeat", "", struct{}{})
+		case <-r.Context().Done():
+			return
+		case <-s.done:
+			return
 		}
 	}
-	var said []string
-	for _, line := range lines {
-		if strings.TrimSpace(line) != "" {
-			said = append(said, line)
-		}
+}
+
+// after is the messages behind the first n, and a channel that is closed when
+// there are more. It is nil when there are not even n.
+func (s *Space) after(n int) ([]*row, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n < 0 || n > len(s.rows) {
+		return nil, s.changed
 	}
-	return strings.Join(said, "\n")
+	return append([]*row{}, s.rows[n:]...), s.changed
+}
+
+// epoch names this space's messages. The webhook's key lives exactly as long as they do; a hash of it is no secret.
+func (s *Space) epoch() string {
+	sum := sha256.Sum256([]byte("epoch " + s.secrets.Key))
+	return hex.EncodeToString(sum[:6])
+}
+
+// An eventStream writes server-sent events until the first error.
+type eventStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	epoch   string
+	err     error
+}
+
+func (e *eventStream) send(event, id string, data any) {
+	if e.err != nil {
+		return
+	}
+	var b []byte
+	if b, e.err = json.Marshal(data); e.err != nil {
+		return
+	}
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	e.control.SetWriteDeadline(time.Now().Add(eventWrite))
+	if _, e.err = fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b); e.err == nil {
+		e.err = e.control.Flush()
+	}
 }

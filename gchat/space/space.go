@@ -126,15 +126,6 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// Notes are sentences for a person about what Open found and set aside, such as
-// a half-written line after a crash. Mostly there are none.
-func (s *Space) Notes() []string {
-	if s.store == nil {
-		return nil
-	}
-	return s.store.notes
-}
-
 // WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries a secret and stays the
 // same as long as the data folder does.
 func (s *Space) WebhookURL(base string) string {

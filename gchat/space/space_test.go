@@ -68,7 +68,7 @@ func checkAnswer(method, path string, code int, body []byte) error {
 		}
 		return nil
 	}
-	ref := map[string]string{"1": "ListSpacesResponse", "2": "Space", "3": "ListMessagesResponse", "4": "Message"}
+	ref := map[string]string{"3": "ListMessagesResponse", "4": "Message"}
 	kind := ref[fmt.Sprint(strings.Count(path, "/")+1)]
 	if method == http.MethodPost {
 		kind = "Message"
@@ -161,12 +161,6 @@ func TestConversation(t *testing.T) {
 	if got, err := api.Spaces.Messages.Get(a.Name).Do(); err != nil || got.Text != "2" || got.CreateTime != a.CreateTime {
 		t.Errorf("get: %+v, %v", got, err)
 	}
-	if sp, err := api.Spaces.Get(Name).Do(); err != nil || sp.Name != Name || sp.SpaceType != "SPACE" {
-		t.Errorf("space: %+v, %v", sp, err)
-	}
-	if l, err := api.Spaces.List().Do(); err != nil || len(l.Spaces) != 1 || l.Spaces[0].Name != Name {
-		t.Errorf("spaces: %+v, %v", l, err)
-	}
 }
 
 func TestThreading(t *testing.T) {
@@ -237,6 +231,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"message id without client-", good + "&messageId=abc", `{"text":"x"}`, 400, "INVALID_ARGUMENT: The request contains an invalid message id"},
 		{"message id in capitals", good + "&messageId=client-A", `{"text":"x"}`, 400, "invalid message id"},
 		{"message id of 64", good + "&messageId=client-" + strings.Repeat("a", 57), `{"text":"x"}`, 400, "invalid message id"},
+		{"a card", good, `{"text":"x","cardsV2":[{"cardId":"a","card":{"header":{"title":"Done"}}}]}`, 400, "Cards are not served"},
 		{"other space", strings.Replace(good, Name, "spaces/other", 1), `{"text":"x"}`, 404, "NOT_FOUND"},
 		{"other alt", good + "&alt=media", `{"text":"x"}`, 400, "INVALID_ARGUMENT"},
 		{"thread key too long", good + "&messageReplyOption=" + replyOrFail, `{"text":"x","thread":{"threadKey":"` + strings.Repeat("k", 4001) + `"}}`, 400, "longer than 4000"},
@@ -260,7 +255,6 @@ func TestCreateRefuses(t *testing.T) {
 func TestCreateAccepts(t *testing.T) {
 	for name, body := range map[string]string{
 		"32,000 bytes": `{"text":"` + strings.Repeat("é", 16000) + `"}`,
-		"a card only":  `{"cardsV2":[{"cardId":"a","card":{"header":{"title":"Done"}}}]}`,
 		"globals":      `{"text":"x"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

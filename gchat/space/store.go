@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -18,7 +17,6 @@ import (
 const (
 	messagesFile = "messages.jsonl"
 	secretsFile  = "space.json"
-	asideFile    = "messages.jsonl.aside"
 	lockFile     = "lock"
 )
 
@@ -26,7 +24,6 @@ const (
 // appended to, and space.json with the webhook's secrets.
 type store struct {
 	secrets secrets
-	notes   []string
 	lock    *flock.Flock
 	file    *os.File
 	size    int64 // of the good part of file
@@ -60,29 +57,32 @@ func openStore(dir string) (_ *store, _ []*row, err error) {
 	return st, rows, nil
 }
 
-func (st *store) loadSecrets(path string) error {
-	b, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		st.secrets = newSecrets()
-		if b, err = json.MarshalIndent(st.secrets, "", "  "); err != nil {
-			return err
-		}
-		return renameio.WriteFile(path, append(b, '\n'), 0o600)
-	case err != nil:
+func (st *store) loadSecrets(path string) (err error) {
+	st.secrets, err = readSecrets(path)
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := json.Unmarshal(b, &st.secrets); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	st.secrets = newSecrets()
+	b, err := json.MarshalIndent(st.secrets, "", "  ")
+	if err != nil {
+		return err
 	}
-	if st.secrets.Key == "" || st.secrets.Token == "" {
-		return fmt.Errorf("read %s: key or token is missing", path)
-	}
-	return nil
+	return renameio.WriteFile(path, append(b, '\n'), 0o600)
 }
 
-// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is moved
-// aside. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
+func readSecrets(path string) (s secrets, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" {
+		return s, fmt.Errorf("%s is damaged", path)
+	}
+	return s, nil
+}
+
+// loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
+// off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) ([]*row, error) {
 	path := filepath.Join(dir, messagesFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -105,7 +105,7 @@ func (st *store) loadMessages(dir string) ([]*row, error) {
 			if len(rest) > 0 {
 				return nil, fmt.Errorf("read %s line %d: %w", path, n, err)
 			}
-			return rows, st.setAside(dir, b, err)
+			return rows, st.file.Truncate(st.size)
 		}
 		rows = append(rows, r)
 		st.size += int64(len(line)) + 1
@@ -123,23 +123,6 @@ func decodeRow(line []byte) (*row, error) {
 		return nil, errors.New("not a message")
 	}
 	return r, nil
-}
-
-// setAside moves the end of the messages file out of the way.
-func (st *store) setAside(dir string, end []byte, why error) error {
-	path := filepath.Join(dir, asideFile)
-	note := fmt.Sprintf("%s: the last line of %s was half-written (%d bytes at %d: %v); it is kept in %s",
-		time.Now().UTC().Format(time.RFC3339), messagesFile, len(end), st.size, why, path)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintf(f, "# %s\n%s\n", note, bytes.TrimRight(end, "\n")); err != nil {
-		return err
-	}
-	st.notes = append(st.notes, note)
-	return st.file.Truncate(st.size)
 }
 
 // append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
@@ -191,13 +174,9 @@ func KeptToken(data string) (string, error) {
 // KeptWebhookURL is the address to post to of the space that is kept in the data folder, for a server at base, also while
 // another process has it open. Its errors are those of reading.
 func KeptWebhookURL(data, base string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(data, secretsFile))
+	kept, err := readSecrets(filepath.Join(data, secretsFile))
 	if err != nil {
 		return "", fmt.Errorf("read the space's webhook: %w", err)
 	}
-	s := &Space{}
-	if err := json.Unmarshal(b, &s.secrets); err != nil || s.secrets.Key == "" || s.secrets.Token == "" {
-		return "", fmt.Errorf("read the space's webhook: %s is damaged", filepath.Join(data, secretsFile))
-	}
-	return s.WebhookURL(base), nil
+	return (&Space{secrets: kept}).WebhookURL(base), nil
 }

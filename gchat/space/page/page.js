@@ -57,7 +57,7 @@ function describe(t) {
   if (at < 0) {
     const first = t.messages[0];
     const tag = tagOf(first);
-    const line = plain((first?.text || first?.cards?.join('\n') || '').slice(tag?.[0].length ?? 0));
+    const line = plain((first?.text || '').slice(tag?.[0].length ?? 0));
     return { title: tag?.[1] ?? first?.sender ?? '', line, session: '', state: '', time };
   }
   const { session, sections } = t.messages[at].question;
@@ -172,8 +172,7 @@ function drawMessage(t, m) {
   const status = h('footer', {}, time);
   const node = h('article', { class: 'message ' + (m.human ? 'mine' : end ? 'end' : 'theirs'), 'data-state': end || false },
     m.human ? null : h('header', {}, tag ? h('b', {}, tag[1]) : m.sender),
-    h('div', { class: 'bubble' }, ...markup(tag ? m.text.slice(tag[0].length) : m.text),
-      ...(m.cards ?? []).map((c) => h('div', { class: 'attached' }, ...markup(c))), meaning),
+    h('div', { class: 'bubble' }, ...markup(tag ? m.text.slice(tag[0].length) : m.text), meaning),
     status);
   return { node, update: (now) => {
     stamp(node, time, now);
