@@ -75,7 +75,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err := MakeDir(f.Dir); err != nil {
 		return err
 	}
-	if err := createFile(f.path(name), b); err != nil {
+	if err := createFile(f.path(name), b, true); err != nil {
 		return err
 	}
 	any(rec).(recorded).record().Path = f.path(name)

@@ -65,7 +65,7 @@ func Announce(env Getenv, o Open) error {
 	if err := MakeDir(openDir(env)); err != nil {
 		return err
 	}
-	if err := createFile(OpenFile(env, o.Path), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := createFile(OpenFile(env, o.Path), b, false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}
 	return nil

@@ -89,7 +89,7 @@ const (
 func keepOutOfGit(projectState string) {
 	path := filepath.Join(projectState, gitignore)
 	if _, err := os.Lstat(path); Missing(err) {
-		_ = createFile(path, []byte(ignoreAll))
+		_ = createFile(path, []byte(ignoreAll), true)
 	}
 }
 

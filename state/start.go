@@ -49,7 +49,7 @@ func salt(env Getenv) []byte {
 	}
 	fresh := make([]byte, 16)
 	_, _ = rand.Read(fresh)
-	if MakeDir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh), fs.ErrExist) {
+	if MakeDir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh, true), fs.ErrExist) {
 		fresh, _ = ReadPlain(path, 64)
 	}
 	return fresh
@@ -190,7 +190,7 @@ func Beat(env Getenv, h Heartbeat) error {
 	if err := MakeDir(pollersDir(env)); err != nil {
 		return err
 	}
-	return WriteFile(pollerFile(env, ".json"), append(b, '\n'))
+	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))
 }
 
 // EndBeat removes the heartbeat of a poller that ends.

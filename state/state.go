@@ -99,24 +99,49 @@ func WriteFile(path string, b []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive
-// and whole at once, which a rename cannot do.
-func createFile(path string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-") // a name that no reader looks for
+// createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive and whole at
+// once, which a rename cannot do. synced says whether it waits for the disk.
+func createFile(path string, b []byte, synced bool) error {
+	tmp, err := newTemp(filepath.Dir(path), b, synced)
 	if err == nil {
-		defer os.Remove(tmp.Name())
-		if _, err = tmp.Write(b); err == nil {
-			err = tmp.Sync()
-		}
-		err = errors.Join(err, tmp.Close())
-	}
-	if err == nil {
-		err = os.Link(tmp.Name(), path)
+		defer os.Remove(tmp)
+		err = os.Link(tmp, path)
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
 	}
+	if !synced {
+		return nil
+	}
 	return syncDir(filepath.Dir(path))
+}
+
+// replaceFile replaces path with b without waiting for the disk: for what may be lost with the power, but not by kill -9.
+func replaceFile(path string, b []byte) error {
+	tmp, err := newTemp(filepath.Dir(path), b, false)
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(tmp, path); err != nil {
+		os.Remove(tmp)
+	}
+	return err
+}
+
+// newTemp writes b to a new file in dir, under a name that no reader looks for.
+func newTemp(dir string, b []byte, synced bool) (path string, err error) {
+	tmp, err := os.CreateTemp(dir, ".new-")
+	if err != nil {
+		return "", err
+	}
+	if _, err = tmp.Write(b); err == nil && synced {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		os.Remove(tmp.Name())
+		return "", err
+	}
+	return tmp.Name(), nil
 }
 
 func syncDir(dir string) error {
