@@ -6,17 +6,115 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"gchat-hooks/state"
 )
+
+// sessionNews is what the events of a session's life say besides what all events say.
+type sessionNews struct {
+	Source     words             `json:"source"`
+	Model      words             `json:"model"`
+	Transcript words             `json:"transcript_path"`
+	LastWords  words             `json:"last_assistant_message"`
+	Tasks      []json.RawMessage `json:"background_tasks"`
+	Reason     words             `json:"reason"`
+}
+
+// sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
+// end is written nowhere: turns are counted in the transcript.
+func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
+	switch e.HookEventName {
+	case "SessionStart", "Stop", "SessionEnd":
+	default:
+		return nil
+	}
+	defer h.notify(e)
+	var news sessionNews
+	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return err
+	}
+	if e.SessionID == "" {
+		return errors.New("hook event: session_id is missing")
+	}
+	if e.HookEventName == "Stop" {
+		return nil
+	}
+	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+	if !hasSpace(cfg) {
+		return nil
+	}
+	if e.HookEventName == "SessionEnd" {
+		return h.owe(e, news, string(news.Reason), func(s *state.Session) bool {
+			s.EndedAt = time.Now().UTC()
+			return true
+		})
+	}
+	return h.sessionStart(ctx, e, news, cfg)
+}
+
+// sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
+func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg *state.Config) error {
+	goesOn := news.Source == "compact"
+	known := h.session(e)
+	var branch, commit string
+	if !goesOn {
+		branch, commit = headOf(ctx, cmp.Or(e.CWD, known.ProjectDir), gitQuick)
+	}
+	now := time.Now().UTC()
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		s.LastSeen, s.EndedAt = now, time.Time{}
+		s.Model, s.TranscriptPath = cmp.Or(string(news.Model), s.Model), cmp.Or(string(news.Transcript), s.TranscriptPath)
+		if goesOn {
+			return nil
+		}
+		s.StartedAt, s.Source, s.CWD = now, string(news.Source), e.CWD
+		s.Branch, s.Commit = branch, commit
+		s.ToldSummary, s.ToldTurns = time.Time{}, 0
+		return nil
+	})
+	if goesOn {
+		return err
+	}
+	text := textLines(
+		"Project", plain(flat(filepath.Base(known.ProjectDir), 100)), "Branch", plain(flat(branch, 100)),
+		"Model", plain(flat(string(news.Model), 100)), "Source", plain(flat(string(news.Source), 100)))
+	return errors.Join(err, h.put(e, cfg, &state.Message{
+		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
+	}, state.ReportOff))
+}
+
+// owe writes down, in one write, that the session stopped or ended and that its thread is owed the summary; also says more of
+// that and whether it is so. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
+func (h *Hook) owe(e *Event, news sessionNews, reason string, also func(*state.Session) bool) error {
+	h.session(e)
+	now := time.Now().UTC()
+	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		if !also(s) {
+			return state.ErrUnchanged
+		}
+		s.OwesSummary, s.LastSeen, s.Reason = now, now, strings.TrimSpace(reason)
+		s.LastWords = shorten(string(news.LastWords), shownBytes, shownLines)
+		s.TranscriptPath = cmp.Or(string(news.Transcript), s.TranscriptPath)
+		return nil
+	})
+	if err == nil && !stands.OwesSummary.IsZero() {
+		h.startPoller() // also where another hook wrote it: that one may have been killed
+	}
+	return err
+}
 
 // Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
 // no time for git and the transcript. What is not known is left out, also of a transcript that cannot be read. The only error
@@ -312,4 +410,108 @@ func (t *tally) edited(b block) {
 	if path != "" && !strings.HasPrefix(path, "{") && t.first("file "+path, false) {
 		t.files = append(t.files, path)
 	}
+}
+
+const (
+	gitQuick = 300 * time.Millisecond // for a hook
+	gitBound = 5 * time.Second        // for the poller
+	maxNew   = 10_000                 // of new files
+)
+
+// inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
+func inGit(dir string) bool {
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return false
+		}
+		dir = up
+	}
+}
+
+// git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
+// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
+	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = gitQuick
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
+}
+
+// headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
+func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
+	if !inGit(dir) {
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+	if err != nil { // before the first commit
+		return "", ""
+	}
+	commit, branch, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	return branch, commit
+}
+
+// changes is what became of a working tree since a commit.
+type changes struct {
+	branch   string
+	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
+	files    []string // committed or not
+	subjects []string // of the commits, the newest first
+}
+
+// commitID keeps anything else from being read as an option or a range.
+var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40,64}$`) })
+
+// changesSince asks git what happened since a commit and its time; what it does not answer is left out. ok is false
+// outside git.
+func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes, ok bool) {
+	if !inGit(dir) {
+		return c, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitBound)
+	defer cancel()
+	c.branch, _ = headOf(ctx, dir, gitBound)
+	if !commitID().MatchString(commit) {
+		return c, c.branch != ""
+	}
+	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
+	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
+	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
+		c.stat = strings.TrimSpace(out)
+	}
+	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
+	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
+	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
+		info, err := os.Lstat(filepath.Join(dir, f))
+		if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
+			c.files = append(c.files, f)
+		}
+	}
+	return c, true
+}
+
+// gitList is what git answers with -z; none where it fails.
+func gitList(ctx context.Context, dir string, args ...string) []string {
+	out, err := git(ctx, dir, args...)
+	if err != nil || out == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 }
