@@ -353,17 +353,20 @@ func answeredInput(toolInput json.RawMessage, q *state.Question) (json.RawMessag
 
 // permissionAllow is the PermissionRequest decision that closes the dialog with the answers.
 func permissionAllow(input json.RawMessage) any {
-	return map[string]any{"hookSpecificOutput": map[string]any{
-		"hookEventName": "PermissionRequest",
-		"decision":      map[string]any{"behavior": "allow", "updatedInput": input},
-	}}
+	return decide("PermissionRequest", map[string]any{
+		"decision": map[string]any{"behavior": "allow", "updatedInput": input},
+	})
 }
 
 // toolAllow is the PreToolUse decision that answers before a dialog is drawn (hold mode, from 2.1.85 on).
 func toolAllow(input json.RawMessage) any {
-	return map[string]any{"hookSpecificOutput": map[string]any{
-		"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": input,
-	}}
+	return decide("PreToolUse", map[string]any{"permissionDecision": "allow", "updatedInput": input})
+}
+
+// decide is what a hook prints for Claude Code to act upon.
+func decide(event string, members map[string]any) map[string]any {
+	members["hookEventName"] = event
+	return map[string]any{"hookSpecificOutput": members}
 }
 
 // Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe whose other end is gone.

@@ -56,26 +56,23 @@ func routeOf(cfg *state.Config, kind string) (r route, ok bool) {
 
 // notice is a notification in our words, whichever event it came as.
 type notice struct {
-	kind       string // Claude Code's notification type
-	title      string
-	body       string
-	agent      string
-	transcript string
-	session    string // the event's, where its id is a readable name
+	kind  string // Claude Code's notification type
+	title string
+	body  string
+	agent string
 }
 
 // readNotice reads the events that something is told by; kind is "" when this one tells nothing.
 func readNotice(e *Event) (n notice, err error) {
 	var in struct {
-		Kind         words           `json:"notification_type"`
-		Title        words           `json:"title"`
-		Message      words           `json:"message"`
-		Notification json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-		Transcript   words           `json:"transcript_path"`
-		Agent        words           `json:"agent_type"`
-		LastWords    words           `json:"last_assistant_message"`
-		Error        words           `json:"error"`
-		Details      words           `json:"error_details"`
+		Kind      words           `json:"notification_type"`
+		Title     words           `json:"title"`
+		Message   words           `json:"message"`
+		Old       json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
+		Agent     words           `json:"agent_type"`
+		LastWords words           `json:"last_assistant_message"`
+		Error     words           `json:"error"`
+		Details   words           `json:"error_details"`
 	}
 	if err := e.Read(&in); err != nil {
 		return n, err
@@ -83,9 +80,16 @@ func readNotice(e *Event) (n notice, err error) {
 	last := shorten(string(in.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
-		n = notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Message), transcript: string(in.Transcript)}
+		n = notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Message)}
 		if n.kind == "" {
-			return readOldNotice(e, in.Notification), nil
+			var old struct {
+				Kind  words `json:"type"`
+				Title words `json:"title"`
+				Body  words `json:"body"`
+				Agent words `json:"agent_name"`
+			}
+			_ = json.Unmarshal(in.Old, &old) // what is absent, or in an unknown form, has no kind
+			n = notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
 		}
 	case "SubagentStop":
 		if in.Agent == "" && last == "" { // a helper of Claude Code's own
@@ -97,22 +101,6 @@ func readNotice(e *Event) (n notice, err error) {
 		n = notice{kind: "error", body: strings.Join(nonEmpty(string(in.Error), what), ": ")}
 	}
 	return n, nil
-}
-
-// readOldNotice reads the form {"notification": {"type": …}}; what is absent, or in an unknown form, has no kind.
-func readOldNotice(e *Event, raw json.RawMessage) notice {
-	var in struct {
-		Kind  words `json:"type"`
-		Title words `json:"title"`
-		Body  words `json:"body"`
-		Agent words `json:"agent_name"`
-	}
-	_ = json.Unmarshal(raw, &in)
-	n := notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Body), agent: string(in.Agent)}
-	if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
-		n.session = e.SessionID
-	}
-	return n
 }
 
 // nonEmpty are those of the texts that say something.
@@ -139,10 +127,9 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if n.kind == "permission_prompt" && h.asks(e) {
 		return nil // the question itself says it already, and better
 	}
-	about, text := h.noticeText(n, to)
-	name := cmp.Or(h.Env("CLAUDE_SESSION_ID"), n.session)
+	about, text := h.noticeText(e, n, to)
 	return h.put(e, cfg, &state.Message{Report: &state.Report{
-		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: name, About: about, Text: text,
+		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, state.ReportOn)
 }
 
@@ -185,7 +172,7 @@ func (h *Hook) asks(e *Event) bool {
 }
 
 // noticeText is what stands below the header.
-func (h *Hook) noticeText(n notice, to route) (about, text string) {
+func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
 		if n.agent != "" {
@@ -195,7 +182,7 @@ func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	case n.kind == "error":
 		return "An error occurred that requires attention.", n.body
 	case n.kind == "permission_prompt":
-		return cmp.Or(n.body, n.title), h.pendingText(n.transcript)
+		return cmp.Or(n.body, n.title), h.pendingText(string(e.Transcript))
 	case strings.Contains(n.body, "\n"): // no line of its own
 	case to.kind == "permission", n.title == "":
 		return cmp.Or(n.body, n.title), ""

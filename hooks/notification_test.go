@@ -175,14 +175,6 @@ func TestReportsTakeTheNameFromTheSession(t *testing.T) {
 	m.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
 }
 
-// In the old form a session is called by its id, which is a readable name.
-func TestFirstFormNamesItsSession(t *testing.T) {
-	m := newMachine(t)
-	delete(m.env, "CLAUDE_SESSION_ID")
-	m.run(notifyHook, firstForm(t, "error", "Oops", "Disk is full.", ""))
-	m.wantReports("[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full.")
-}
-
 func TestReportsWithoutAWebhook(t *testing.T) {
 	m := newMachine(t)
 	delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL")
@@ -318,5 +310,44 @@ func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 	}
 	if n := strings.Count(m.log(), `"level":"error"`); n < 3 {
 		t.Errorf("the log has %d errors, want one for each hook: %s", n, m.log())
+	}
+}
+
+// FuzzNotice is for whatever notification comes: it is read and worded without a panic.
+func FuzzNotice(f *testing.F) {
+	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
+		for _, b := range payloads(f, pattern) {
+			f.Add(b)
+		}
+	}
+	const notification = `{"session_id":"s","hook_event_name":"Notification","notification":`
+	f.Add([]byte(notification + `{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":7}}`))
+	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
+	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decode(b, "")
+		if err != nil {
+			return
+		}
+		n, err := readNotice(e)
+		if err != nil {
+			return
+		}
+		to, ok := routeOf(&state.Config{}, n.kind)
+		if !ok {
+			return
+		}
+		e.Transcript = "" // whatever file it names
+		(&Hook{}).noticeText(e, n, to)
+	})
+}
+
+func TestWordsTakeAnything(t *testing.T) {
+	var in struct{ A, B, C, D, E words }
+	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
+		t.Errorf("%+v", in)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -32,9 +31,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 		// Without a denial there is a dialog, or another hook is about to deny.
 		markers = slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
-			if h.wakeWith(lost) {
-				h.told(lost)
-			}
+			h.wakeWith(lost)
 			return nil
 		}
 	}
@@ -128,7 +125,8 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 			return
 		case <-final:
 		}
-		if h.deliver(paths, over) {
+		if texts := h.deliver(paths, over); len(texts) > 0 {
+			h.wakeWith(texts)
 			return
 		}
 	}
@@ -139,35 +137,48 @@ func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// deliver wakes the session with what became of these questions. It reports whether there is something to wake it with.
+// deliver is what there is by now to wake the session with, of these questions.
+func (h *Hook) deliver(paths []string, over func(*state.Question) bool) (texts []string) {
+	for _, path := range paths {
+		if q, err := state.LoadQuestion(path); err == nil && !over(q) {
+			texts = append(texts, nonEmpty(h.handOver(q))...)
+		}
+	}
+	return texts
+}
+
+// handOver is what Claude is to be told of a question in deny mode now; "" for nothing.
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
-func (h *Hook) deliver(paths []string, over func(*state.Question) bool) (found bool) {
-	var all []telling
-	for _, path := range paths {
-		q, err := state.LoadQuestion(path)
-		switch {
-		case err != nil || over(q) || !q.Denied:
-			continue
-		case q.Status == state.Answered:
-			err = resolve(q, delivered)
-			all = append(all, telling{text: replyText(q)})
-		case untold(q):
-			err = timeoutTold(path)
-			all = append(all, telling{text: timeoutText(q, h.unread(q))})
-		default:
-			continue
+func (h *Hook) handOver(q *state.Question) (text string) {
+	var err error
+	now := time.Now().UTC()
+	switch {
+	case q.Denied && q.Status == state.Answered:
+		text = replyText(q)
+		var ended bool
+		ended, err = state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
+			q.DeliveredAt, q.DeliverySeen = &now, false
+		})
+		if err == nil && !ended {
+			err = errors.New("it was closed just now")
 		}
-		if found = true; err != nil {
-			h.log.Error().Err(err).Msg("session not woken: that cannot be written down")
-			all = all[:len(all)-1]
-		}
+	case untold(q):
+		text = timeoutText(q, h.unread(q))
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if !untold(q) {
+				return errors.New("a reply came just now")
+			}
+			q.DeliveredAt = &now
+			return nil
+		})
 	}
-	if len(all) > 0 {
-		h.wakeWith(all)
+	if err != nil {
+		h.log.Error().Err(err).Msg("session not told: that cannot be written down")
+		return ""
 	}
-	return found
+	return text
 }
 
 // unread says that a question without a reply may have one: its space cannot be read, or the list of those who may answer.
@@ -176,75 +187,19 @@ func (h *Hook) unread(q *state.Question) bool {
 }
 
 // wakeWith has this process wake its session with these texts, as soon as it ends.
-func (h *Hook) wakeWith(all []telling) bool {
-	if _, err := fmt.Fprintln(h.Stderr, textOf(all)); err != nil {
+func (h *Hook) wakeWith(texts []string) {
+	if _, err := fmt.Fprintln(h.Stderr, strings.Join(texts, "\n\n")); err != nil {
 		h.log.Error().Err(err).Msg("session not woken")
-		return false
+		return
 	}
 	h.code = exitWake
-	return true
-}
-
-// delivered notes when a session was to be woken: whether it was, the transcript tells later.
-func delivered(q *state.Question) {
-	now := time.Now().UTC()
-	q.DeliveredAt, q.DeliverySeen = &now, false
-}
-
-// timeoutTold notes that the session is woken with a question's timeout.
-func timeoutTold(path string) error {
-	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
-		if !untold(q) {
-			return errors.New("a reply came just now")
-		}
-		delivered(q)
-		return nil
-	})
-	return err
-}
-
-// resolve closes a question whose answer Claude has.
-func resolve(q *state.Question, also func(*state.Question)) error {
-	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", also)
-	if err == nil && !ended {
-		err = errors.New("it was closed just now")
-	}
-	return err
-}
-
-// telling is what Claude is told of a question in deny mode, and what is written down of that.
-type telling struct {
-	text   string
-	record func() error
-}
-
-// textOf is what these say, in one text.
-func textOf(all []telling) string {
-	texts := make([]string, len(all))
-	for i, t := range all {
-		texts[i] = t.text
-	}
-	return strings.Join(texts, "\n\n")
-}
-
-// told writes down what Claude was told.
-func (h *Hook) told(all []telling) {
-	for _, t := range all {
-		if err := t.record(); err != nil {
-			h.log.Error().Err(err).Msg("told, and not written down")
-		}
-	}
 }
 
 // undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
-// session had ended. The locks show other processes that this one does.
-func (h *Hook) undelivered(e *Event) (all []telling, locks []*state.Lock) {
+// session had ended.
+func (h *Hook) undelivered(e *Event) (texts []string) {
 	markers := h.markers(e)
-	all = h.neverArrived(context.Background(), e, markers)
-	also := delivered // another hook may block the prompt, and its context with it: the next event looks
-	if e.HookEventName == "SessionStart" {
-		also = func(q *state.Question) { q.DeliveredAt = nil } // nothing blocks that
-	}
+	texts = h.neverArrived(context.Background(), e, markers)
 	for _, q := range markers {
 		if !q.Denied || q.Status != state.Answered {
 			continue
@@ -253,15 +208,15 @@ func (h *Hook) undelivered(e *Event) (all []telling, locks []*state.Lock) {
 		if err != nil {
 			continue // another process is about to deliver it
 		}
-		locks = append(locks, lock)
-		if q, err = state.LoadQuestion(q.Path); err == nil && q.Status == state.Answered {
-			all = append(all, telling{replyText(q), func() error { return resolve(q, also) }})
+		if q, err = state.LoadQuestion(q.Path); err == nil {
+			texts = append(texts, nonEmpty(h.handOver(q))...)
 		}
+		lock.Unlock()
 	}
 	if slices.ContainsFunc(markers, func(q *state.Question) bool { return q.Status.Open() }) {
 		h.startPoller() // after the machine was off, nothing else would read what the person replied
 	}
-	return all, locks
+	return texts
 }
 
 // sessionEnded writes down that the session of open markers has ended: its waiters end, and a person who replies is told when
@@ -292,30 +247,20 @@ func (h *Hook) notify(e *Event) {
 		return
 	}
 	out := map[string]any{}
+	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
+		if texts := h.undelivered(e); len(texts) > 0 {
+			out = decide(e.HookEventName, map[string]any{"additionalContext": strings.Join(texts, "\n\n")})
+		}
+	}
 	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
 		out["systemMessage"] = text
-	}
-	var tellings []telling
-	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
-		var locks []*state.Lock
-		tellings, locks = h.undelivered(e)
-		defer func() {
-			for _, lock := range locks {
-				lock.Unlock()
-			}
-		}()
-	}
-	if len(tellings) > 0 {
-		out["hookSpecificOutput"] = map[string]any{"hookEventName": e.HookEventName, "additionalContext": textOf(tellings)}
 	}
 	if len(out) == 0 {
 		return
 	}
 	if err := h.Print(out); err != nil {
 		h.log.Error().Err(err).Msg("notice not shown")
-		return
 	}
-	h.told(tellings)
 }
 
 // markers are the session's questions in deny mode, the newest first.
@@ -346,9 +291,10 @@ const (
 	wokenWithin = 16 << 20
 )
 
-// neverArrived is what the session was to be told of its questions in deny mode, and was not: the process was killed between
-// writing that down and its end, or another hook blocked the prompt that carried it. The transcript tells. It is told once more.
-func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (lost []telling) {
+// neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
+// killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
+// gives it as context in the transcript, at a session's start too (2.1.197, 2.1.329).
+func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (lost []string) {
 	for _, q := range markers {
 		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() {
 			continue
@@ -363,22 +309,20 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			sleep(ctx, transcriptLag-since) // in the background
 		}
 		there, known := toldIn(string(e.Transcript), q)
-		if !there && !known {
+		if !known {
 			continue
 		}
-		seen := telling{replyText(q), func() error {
-			_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.DeliverySeen = true; return nil })
-			return err
-		}}
-		if there {
-			h.told([]telling{seen})
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.DeliverySeen = true
+			return nil
+		}); err != nil || there {
 			continue
 		}
 		if q.Status == state.TimedOut {
-			seen.text = timeoutText(q, false)
+			lost = append(lost, timeoutText(q, false))
+		} else {
+			lost = append(lost, replyText(q))
 		}
-		h.log.Warn().Str("question", q.QuestionID).Msg("the session was not told of this; it is told again")
-		lost = append(lost, seen)
 	}
 	return lost
 }
@@ -398,11 +342,7 @@ func toldIn(path string, q *state.Question) (there, known bool) {
 		return false, false
 	}
 	defer f.Close()
-	from := max(size-wokenWithin, 0)
-	b, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
-	if err != nil {
-		return false, false
-	}
-	there = bytes.Contains(b, []byte(endOf(q)))
-	return there, there || from == 0
+	tail, err := lastLines(f, size, wokenWithin)
+	there = bytes.Contains(tail, []byte(endOf(q)))
+	return there, err == nil && (there || size <= wokenWithin)
 }

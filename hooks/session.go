@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -25,12 +26,20 @@ import (
 
 // sessionNews is what the events of a session's life say besides what all events say.
 type sessionNews struct {
-	Source     words             `json:"source"`
-	Model      words             `json:"model"`
-	Transcript words             `json:"transcript_path"`
-	LastWords  words             `json:"last_assistant_message"`
-	Tasks      []json.RawMessage `json:"background_tasks"`
-	Reason     words             `json:"reason"`
+	Source    words             `json:"source"`
+	Model     words             `json:"model"`
+	LastWords words             `json:"last_assistant_message"`
+	Tasks     []json.RawMessage `json:"background_tasks"`
+	Reason    words             `json:"reason"`
+	Again     json.RawMessage   `json:"stop_hook_active"` // true when a Stop hook sent the session back already
+}
+
+// sessionNews reads them. A member of another type is left out.
+func (e *Event) sessionNews() (news sessionNews, err error) {
+	if err = e.Read(&news); errors.As(err, new(*json.UnmarshalTypeError)) {
+		err = nil
+	}
+	return news, err
 }
 
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
@@ -42,19 +51,16 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
-	var news sessionNews
-	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-		return err
-	}
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
 	if e.HookEventName == "Stop" {
 		return nil
 	}
+	news, err := e.sessionNews()
 	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
-	if !hasSpace(cfg) {
-		return nil
+	if err != nil || !hasSpace(cfg) {
+		return err
 	}
 	if e.HookEventName == "SessionEnd" {
 		return h.owe(e, news, string(news.Reason), func(s *state.Session) bool {
@@ -76,7 +82,7 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg
 	now := time.Now().UTC()
 	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
 		s.LastSeen, s.EndedAt = now, time.Time{}
-		s.Model, s.TranscriptPath = cmp.Or(string(news.Model), s.Model), cmp.Or(string(news.Transcript), s.TranscriptPath)
+		s.Model, s.TranscriptPath = cmp.Or(string(news.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if goesOn {
 			return nil
 		}
@@ -107,7 +113,7 @@ func (h *Hook) owe(e *Event, news sessionNews, reason string, also func(*state.S
 		}
 		s.OwesSummary, s.LastSeen, s.Reason = now, now, strings.TrimSpace(reason)
 		s.LastWords = shorten(string(news.LastWords), shownBytes, shownLines)
-		s.TranscriptPath = cmp.Or(string(news.Transcript), s.TranscriptPath)
+		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		return nil
 	})
 	if err == nil && !stands.OwesSummary.IsZero() {
@@ -119,7 +125,7 @@ func (h *Hook) owe(e *Event, news sessionNews, reason string, also func(*state.S
 // Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
 // no time for git and the transcript. What is not known is left out, also of a transcript that cannot be read. The only error
 // is ctx's.
-func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Report, int, error) {
+func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
 	since := s.StartedAt
 	if s.Source == "" || since.After(end) { // no hook saw the start, or the session began anew meanwhile
@@ -129,7 +135,7 @@ func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Rep
 	if did.prompted && s.EndedAt.IsZero() { // the session stopped, so it answered: the transcript lags
 		did.turns++
 	}
-	git, inGit := changesSince(ctx, cmp.Or(s.CWD, s.ProjectDir), s.Commit, s.StartedAt)
+	git := changesSince(ctx, cmp.Or(s.CWD, s.ProjectDir), s.Commit, s.StartedAt)
 	if err := ctx.Err(); err != nil {
 		return state.Report{}, 0, err
 	}
@@ -137,9 +143,9 @@ func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Rep
 	if branch == "HEAD" {
 		branch = "(detached)"
 	}
-	files := git.files
-	if !inGit || s.Commit == "" {
-		files = did.files
+	turns := ""
+	if did.turns > 0 {
+		turns = strconv.Itoa(did.turns)
 	}
 	reason := s.Reason
 	if reason == "other" {
@@ -148,13 +154,12 @@ func Summary(ctx context.Context, env state.Getenv, s *state.Session) (state.Rep
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
 		"Duration", duration(end.Sub(since), !since.IsZero()),
-		"Turns", number(did.turns),
+		"Turns", turns,
 		"Tools", tools,
 		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
-		"Files", fileList(files, s.ProjectDir),
+		"Files", fileList(git.files),
 		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
 		"Promises", promises(s.ProjectDir),
-		"Formatting", formatting(env, s, since),
 		"Reason", plain(flat(reason, 100)))
 	last := shorten(cmp.Or(s.LastWords, did.last.Text), shownBytes, shownLines)
 	if strings.Contains(last, "\n") {
@@ -197,14 +202,6 @@ func duration(d time.Duration, known bool) string {
 	return fmt.Sprintf("%d h %d min", h, m)
 }
 
-// number is a count, "" for none.
-func number(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
 // counted is a count of things, "" for none.
 func counted(n int, what string) string {
 	switch {
@@ -216,42 +213,10 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// formatting is how many of the session's questions a model was paid for to reword, and what that cost. Questions are kept for
-// a day, so of a longer session it says no more than that.
-func formatting(env state.Getenv, s *state.Session, since time.Time) string {
-	n, usd := 0, 0.0
-	projects, _ := state.Projects(env)
-	for _, p := range projects {
-		if p.Dir != s.ProjectDir {
-			continue
-		}
-		for _, folder := range []state.Questions{state.QuestionsIn(p.State), state.MarkersIn(p.State)} {
-			qs, _, _ := folder.OfSession(s.ID)
-			for _, q := range qs {
-				if q.FormatUSD > 0 && !q.AskedAt.Before(since) {
-					n++
-					usd += q.FormatUSD
-				}
-			}
-		}
-	}
-	if n == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("%s, $%.4f", counted(n, "question"), usd)
-	if time.Since(s.StartedAt) > state.MaxAge {
-		text += " in the last day"
-	}
-	return text
-}
-
-// fileList names at most ten files, those of the project without its folder.
-func fileList(files []string, projectDir string) string {
+// fileList names at most ten files.
+func fileList(files []string) string {
 	var shown []string
 	for _, f := range files[:min(10, len(files))] {
-		if rel, err := filepath.Rel(projectDir, f); err == nil && filepath.IsAbs(f) && filepath.IsLocal(rel) {
-			f = rel
-		}
 		shown = append(shown, plain(flat(f, 120)))
 	}
 	return strings.Join(shown, ", ") + more(len(files)-len(shown))
@@ -285,27 +250,17 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-const (
-	maxPromises    = 1000
-	maxPromiseFile = 1 << 20 // bytes
-)
-
 // promises counts a project's completion promises, the files .claude/completion-state/promises/*.json, by their status:
 // "2 verified, 1 pending". It is "" where there are none.
 func promises(projectDir string) string {
-	dir := filepath.Join(projectDir, ".claude", "completion-state", "promises")
+	files, _ := fs.Glob(os.DirFS(projectDir), ".claude/completion-state/promises/[^.]*.json")
 	counts := map[string]int{}
-	files, _ := os.ReadDir(dir)
-	for _, f := range files[:min(maxPromises, len(files))] {
-		name := f.Name()
-		if !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") {
-			continue
-		}
+	for _, file := range files {
 		var p struct {
 			Status string `json:"status"`
 		}
-		b, err := state.ReadPlain(filepath.Join(dir, name), maxPromiseFile)
-		if err != nil || json.Unmarshal(b, &p) != nil || strings.TrimSpace(p.Status) == "" {
+		b, err := state.ReadPlain(filepath.Join(projectDir, file), 1<<20)
+		if err != nil || json.Unmarshal(b, &p) != nil || p.Status == "" {
 			p.Status = "unreadable"
 		}
 		counts[plain(flat(p.Status, 40))]++
@@ -323,12 +278,11 @@ const (
 type tally struct {
 	turns int // prompts of the person that Claude answered
 	tools map[string]int
-	files []string // edited, in the order of their first edit
-	last  Said     // of the main transcript
+	last  Said // of the main transcript
 
 	since    time.Time
 	prompted bool            // by a prompt that has no answer yet
-	seen     map[string]bool // calls, prompts and files: a resumed session's transcript can hold one twice
+	seen     map[string]bool // calls and prompts: a resumed session's transcript can hold one twice
 }
 
 // tallyOf reads the transcripts of a session and its subagents from since on: a resumed session goes on in the same file.
@@ -371,7 +325,7 @@ func (t *tally) add(line []byte, main bool) {
 		return
 	}
 	main = main && !e.IsSidechain
-	if _, prompt := promptOf(line, e, blocks); prompt && main && t.first("prompt "+string(e.UUID), e.UUID == "") {
+	if _, prompt := promptOf(e, blocks); prompt && main && t.first("prompt "+string(e.UUID), e.UUID == "") {
 		t.prompted = true
 	}
 	if e.Type != "assistant" {
@@ -387,7 +341,6 @@ func (t *tally) add(line []byte, main bool) {
 	for _, b := range blocks {
 		if b.Type == "tool_use" && b.Name != "" && t.first("call "+b.ID, b.ID == "") {
 			t.tools[b.Name]++
-			t.edited(b)
 		}
 	}
 }
@@ -400,16 +353,6 @@ func (t *tally) first(name string, unnamed bool) bool {
 	known := t.seen[name]
 	t.seen[name] = true
 	return !known
-}
-
-func (t *tally) edited(b block) {
-	if b.Name != "Edit" && b.Name != "MultiEdit" && b.Name != "Write" && b.Name != "NotebookEdit" {
-		return
-	}
-	path := (toolCall{Name: b.Name, Input: b.Input}).what()
-	if path != "" && !strings.HasPrefix(path, "{") && t.first("file "+path, false) {
-		t.files = append(t.files, path)
-	}
 }
 
 const (
@@ -479,17 +422,16 @@ type changes struct {
 // commitID keeps anything else from being read as an option or a range.
 var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40,64}$`) })
 
-// changesSince asks git what happened since a commit and its time; what it does not answer is left out. ok is false
-// outside git.
-func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes, ok bool) {
+// changesSince asks git what happened since a commit and its time; what it does not answer is left out.
+func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes) {
 	if !inGit(dir) {
-		return c, false
+		return c
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitBound)
 	defer cancel()
 	c.branch, _ = headOf(ctx, dir, gitBound)
 	if !commitID().MatchString(commit) {
-		return c, c.branch != ""
+		return c
 	}
 	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
@@ -504,7 +446,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 			c.files = append(c.files, f)
 		}
 	}
-	return c, true
+	return c
 }
 
 // gitList is what git answers with -z; none where it fails.

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,13 +23,6 @@ const (
 	blocksWithin = time.Minute
 )
 
-// gateNews is what a Stop event says that the gate wants to know.
-type gateNews struct {
-	sessionNews
-	AgentID words           `json:"agent_id"`         // set in a subagent's events
-	Again   json.RawMessage `json:"stop_hook_active"` // true when a Stop hook sent the session back already
-}
-
 // finding is what a check of the gate has against the session's stopping.
 type finding struct {
 	level     state.GateLevel
@@ -39,14 +33,7 @@ type finding struct {
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
 // next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
 func (h *Hook) stopGate(_ context.Context, e *Event) error {
-	if e.HookEventName != "Stop" {
-		return nil
-	}
-	var news gateNews
-	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-		return err
-	}
-	if news.AgentID != "" {
+	if e.HookEventName != "Stop" || e.AgentID != "" {
 		return nil
 	}
 	h.mode(e)
@@ -56,8 +43,12 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
+	news, err := e.sessionNews()
+	if err != nil {
+		return err
+	}
 	if again := string(news.Again); again == "" || again == "false" || again == "null" {
-		out, blocked := h.decide(e, h.findings(e, news))
+		out, blocked := h.verdict(e, h.findings(e))
 		if len(out) > 0 {
 			if err := h.Print(out); err != nil {
 				return fmt.Errorf("the session stops all the same: %w", err)
@@ -71,12 +62,12 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 }
 
 // findings are what the checks that are made have against the session's stopping.
-func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
+func (h *Hook) findings(e *Event) (found []finding) {
 	for _, check := range []struct {
 		name string
 		find func() *finding
 	}{
-		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news) }},
+		{state.QuestionAsked, func() *finding { return h.checkQuestion(e) }},
 		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
 	} {
 		level := h.asked.rules.StopGate[check.name]
@@ -91,8 +82,8 @@ func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
 	return found
 }
 
-// decide makes one decision of all findings. A block that cannot be counted is none: it could go round for ever.
-func (h *Hook) decide(e *Event, found []finding) (out map[string]string, block bool) {
+// verdict makes one decision of all findings. A block that cannot be counted is none: it could go round for ever.
+func (h *Hook) verdict(e *Event, found []finding) (out map[string]string, block bool) {
 	var reasons, advice []string
 	for _, f := range found {
 		if f.level == state.GateOn {
@@ -138,18 +129,16 @@ func (h *Hook) sessions(e *Event) []string {
 // recently is how long a question, or its answer, lets its session stop.
 const recently = 30 * time.Minute
 
-// checkQuestion finds fault with a session whose person was not asked anything lately.
-func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
-	if h.wasAsked(e, string(news.Transcript)) {
+// checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
+// record of them tells, and the session stops.
+func (h *Hook) checkQuestion(e *Event) *finding {
+	if h.asked.rules.AskMode == state.Off || h.wasAsked(e) {
 		return nil
 	}
-	how := "The dialog is drawn in the terminal."
-	switch h.asked.rules.AskMode {
-	case state.Deny:
+	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
+	if h.asked.rules.AskMode == state.Deny {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
-	case state.Native, state.Hold, state.Inject:
-		how = "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
 	}
 	return &finding{
 		forClaude: "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +
@@ -159,75 +148,60 @@ func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
 	}
 }
 
-// wasAsked says whether the person was asked something: in a space, by a marker; or in the terminal, by a question that our
-// hooks wrote down, or by the transcript where they did not.
-func (h *Hook) wasAsked(e *Event, transcript string) bool {
+// wasAsked says whether the person was asked something, in a space or in the terminal.
+func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
+	since := now.Add(-state.MaxAge - state.MarkerSlack)
 	for _, dir := range h.stateDirs() {
-		asked, bad := state.MarkersIn(dir).Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack),
-			func(q *state.Question, written time.Time) (bool, error) { return askedInSpace(q, written, now) })
+		asked, bad := state.MarkersIn(dir).Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
+			return q.Status != state.Cancelled && letsStop(q, written, now), fromFuture(q, now)
+		})
 		if h.passedOver(bad); asked {
 			return true
 		}
-		// Of what is broken among the questions the other hooks speak.
-		asked, _ = state.QuestionsIn(dir).Find(sessions, now.Add(-recently-state.MarkerSlack),
-			func(q *state.Question, _ time.Time) (bool, error) {
-				return q.Status != state.Expired && within(now, q.AskedAt, recently), nil
-			})
+		asked, _ = state.QuestionsIn(dir).Find(sessions, since, func(q *state.Question, _ time.Time) (bool, error) {
+			return letsStop(q, q.AskedAt, now), fromFuture(q, now) // also one that the person dismissed
+		})
 		if asked {
 			return true
 		}
 	}
-	tail, err := tailOf(transcript)
-	return err == nil && askedInTurn(tail)
+	return false
 }
 
-// askedInSpace says whether a marker lets its session stop; written is when its file was.
-func askedInSpace(q *state.Question, written, now time.Time) (bool, error) {
-	if q.AskedAt.After(now.Add(state.MarkerSlack)) {
-		return false, fmt.Errorf("it is from the future: asked_at is %s", q.AskedAt.Format(time.RFC3339))
+func fromFuture(q *state.Question, now time.Time) error {
+	if q.AskedAt.Before(now.Add(state.MarkerSlack)) {
+		return nil
 	}
-	asked := within(now, q.AskedAt, recently)
+	return fmt.Errorf("it is from the future: asked_at is %s", q.AskedAt.Format(time.RFC3339))
+}
+
+// letsStop says whether a question lets its session stop: it was asked or answered lately, or asked in vain. written is the
+// time of its file, which stands for what another program did not say.
+func letsStop(q *state.Question, written, now time.Time) bool {
 	switch q.Status {
-	case state.Pending:
-		return asked || q.Unread() && within(now, written, recently), nil // another program wrote the reply into it
-	case state.TimedOut: // asked in vain: there is nothing more to do about it
-		return within(now, q.AskedAt, state.MaxAge), nil
-	case state.Answered, state.Resolved:
-		answered := written
-		if q.ResolvedAt != nil {
-			answered = *q.ResolvedAt
-		}
-		return asked || within(now, answered, recently), nil
-	case state.Cancelled, state.Abandoned, state.Expired:
-		return false, nil
+	case state.Expired, state.Abandoned:
+		return false
+	case state.TimedOut: // there is nothing more to do about it
+		return now.Sub(q.AskedAt) < state.MaxAge
 	}
-	return within(now, written, recently), nil // another program's word
-}
-
-// within says whether then is less than so long ago, or just ahead.
-func within(now, then time.Time, long time.Duration) bool {
-	ago := now.Sub(then)
-	return ago >= -state.MarkerSlack && ago < long
+	if q.ResolvedAt != nil {
+		written = *q.ResolvedAt
+	}
+	return now.Sub(q.AskedAt) < recently || (q.Status != state.Pending || q.Unread()) && now.Sub(written) < recently
 }
 
 // tellStop has the summary of a session that stops sent, once for each of its starts: such a session mostly stays open for days.
 // Its end brings another one only where there were turns since.
-func (h *Hook) tellStop(e *Event, news gateNews) error {
+func (h *Hook) tellStop(e *Event, news sessionNews) error {
 	cfg := h.asked.cfg
-	if !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
+	pause := len(news.Tasks) > 0 // they wake it
+	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
 		return nil
 	}
-	if len(news.Tasks) > 0 { // a pause: they wake it
-		return nil
-	}
-	err := h.owe(e, news.sessionNews, "stopped; the session is still open", func(s *state.Session) bool {
+	return h.owe(e, news, "stopped; the session is still open", func(s *state.Session) bool {
 		return s.ToldSummary.IsZero() && s.OwesSummary.IsZero()
 	})
-	if err != nil {
-		return fmt.Errorf("tell of the stop: %w", err)
-	}
-	return nil
 }
 
 // maxTeam bounds a team's configuration, in bytes.
@@ -278,21 +252,17 @@ func (h *Hook) checkAgents(e *Event) *finding {
 // team reads the members of the session's team: s3-live and the end of the session's id, else s3-live. It is "" where
 // there is none.
 func (h *Hook) team(e *Event) (name string, members []member, err error) {
-	var names []string
-	for _, id := range slices.Backward(h.sessions(e)) {
-		if end := id[max(0, len(id)-8):]; filepath.IsLocal(end) && filepath.Base(end) == end {
-			names = append(names, "s3-live-"+end)
-		}
+	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(h.Env("HOME"), ".claude"))
+	names := []string{"s3-live"}
+	for _, id := range h.sessions(e) {
+		names = append(names, "s3-live-"+id[max(0, len(id)-8):])
 	}
-	for _, name := range append(names, "s3-live") {
-		for _, root := range []string{h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(h.Env("HOME"), ".claude")} {
-			if !filepath.IsAbs(root) {
-				continue
-			}
-			members, err := teamMembers(filepath.Join(root, "teams", name, "config.json"))
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-				continue
-			}
+	for _, name := range slices.Backward(names) {
+		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+			continue
+		}
+		members, err := teamMembers(filepath.Join(config, "teams", name, "config.json"))
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return name, members, err
 		}
 	}

@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gchat-hooks/state"
 )
@@ -25,10 +23,13 @@ type entry struct {
 	Type        string `json:"type"`
 	IsSidechain bool   `json:"isSidechain"` // a subagent's, in versions that write them into the same file
 	IsMeta      bool   `json:"isMeta"`
-	UUID        words  `json:"uuid"`
-	Parent      words  `json:"parentUuid"` // the entry that this one follows
-	Timestamp   words  `json:"timestamp"`  // RFC 3339
-	Message     struct {
+	IsSummary   bool   `json:"isCompactSummary"` // of the conversation before a compaction
+	Origin      struct {
+		Kind string `json:"kind"` // human, task-notification
+	} `json:"origin"`
+	UUID      words `json:"uuid"`
+	Timestamp words `json:"timestamp"` // RFC 3339
+	Message   struct {
 		ID      words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
@@ -42,8 +43,6 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
-	IsError   bool            `json:"is_error"`
-	Content   words           `json:"content"`
 }
 
 // readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
@@ -148,15 +147,9 @@ var mainInput = map[string]string{
 	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
 }
 
-// plainName is a tool's name that no renderer takes for markup; an MCP tool's (mcp__server__tool) is none.
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]+$`) })
-
 // text tells a person, in Markdown, what Claude wants to do.
 func (c toolCall) text() string {
-	name := flat(c.Name, 100)
-	if !plainName().MatchString(name) {
-		name = code(name)
-	}
+	name := plain(flat(c.Name, 100))
 	what := shorten(c.what(), shownBytes, 2*shownLines)
 	if what == "" {
 		return name
@@ -198,12 +191,8 @@ func questionLines(in askInput) string {
 	return strings.Join(lines, "\n")
 }
 
-// What is read of a transcript's end for Claude's last words: what follows them is mostly a few lines, but one line can be a
-// picture of ten megabytes.
-const (
-	endBytes     = 1 << 20
-	longEndBytes = 64 << 20
-)
+// endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
+const endBytes = 4 << 20
 
 // Said is what a transcript's end tells of Claude's last words.
 type Said struct {
@@ -217,30 +206,17 @@ type Said struct {
 
 // LastWords is the last that Claude said in a transcript. However long that is, only its end is read. Errors are
 // those of opening and reading.
-func LastWords(path string) (Said, error) {
-	if to, err := filepath.EvalSymlinks(path); err == nil { // a person may keep them on another disk
-		path = to
-	}
+func LastWords(path string) (said Said, err error) {
 	f, size, err := openTranscript(path)
 	if err != nil {
-		return Said{}, err
+		return said, err
 	}
 	defer f.Close()
-	said := Said{}
-	for _, most := range []int64{endBytes, longEndBytes} {
-		tail, err := lastLines(f, size, most)
-		if err != nil {
-			return Said{}, err
-		}
-		said = Said{}
-		for line := range bytes.Lines(tail) {
-			said.read(line)
-		}
-		if said.Text != "" || size <= most {
-			break
-		}
+	tail, err := lastLines(f, size, endBytes)
+	for line := range bytes.Lines(tail) {
+		said.read(line)
 	}
-	return said, nil
+	return said, err
 }
 
 // read takes a further line along.
@@ -255,7 +231,7 @@ func (s *Said) read(line []byte) {
 	case e.Type == "assistant":
 		s.add(e, blocks)
 	case e.Type == "user":
-		prompt, ok := promptOf(line, e, blocks)
+		prompt, ok := promptOf(e, blocks)
 		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
 		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
 			s.Last, s.Earlier = false, s.Text != ""
@@ -288,85 +264,15 @@ func mayPrompt(line []byte) bool {
 
 // promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude
 // Code makes up.
-func promptOf(line []byte, e entry, blocks []block) (text string, ok bool) {
-	var p promptEntry
-	if e.Type != "user" || e.IsMeta || json.Unmarshal(line, &p) != nil || p.Summary {
+func promptOf(e entry, blocks []block) (text string, ok bool) {
+	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
 		return "", false
 	}
-	if text = string(p.Message.Content); len(blocks) > 0 {
-		if blocks[0].Type == "tool_result" {
-			return "", false
-		}
-		text = blocks[0].Text
-	}
-	if p.Origin.Kind != "" && p.Origin.Kind != "human" {
+	if len(blocks) == 0 {
+		_ = json.Unmarshal(e.Message.Content, &text)
+	} else if text = blocks[0].Text; blocks[0].Type == "tool_result" {
 		return "", false
 	}
 	text = strings.TrimSpace(text)
 	return text, !strings.HasPrefix(text, "[Request interrupted by user") && !strings.HasPrefix(text, "<task-notification>")
-}
-
-// refusedByPerson begins the result of a call that the person turned down in its dialog, with Esc or with "chat about this"
-// (2.1.197, 2.1.329). A hook that denies a call leaves its own words there, before which newer versions put theirs.
-const refusedByPerson = "The user doesn't want to proceed with this tool use."
-
-// promptEntry is a line of a transcript as far as it tells a prompt of the person from one that Claude Code makes up.
-type promptEntry struct {
-	Origin struct {
-		Kind string `json:"kind"` // human, task-notification
-	} `json:"origin"`
-	Summary bool `json:"isCompactSummary"` // of the conversation before a compaction
-	Message struct {
-		Content words `json:"content"`
-	} `json:"message"`
-}
-
-// askedInTurn says whether a dialog with a question was put to the person since the last prompt that he typed. A turn that
-// is longer than the tail counts as far as it is there.
-func askedInTurn(tail []byte) bool {
-	lines := bytes.Split(tail, []byte("\n"))
-	begin := turnBegin(lines)
-	asked := map[string]bool{}
-	for _, line := range lines[begin:] {
-		isCall := bytes.Contains(line, []byte(`"`+askTool+`"`))
-		isResult := len(asked) > 0 && bytes.Contains(line, []byte(`"tool_result"`))
-		if !isCall && !isResult { // most lines need no parser
-			continue
-		}
-		e, blocks, ok := readEntry(line)
-		if !ok || e.IsSidechain {
-			continue
-		}
-		for _, b := range blocks {
-			switch {
-			case e.Type == "assistant" && b.Type == "tool_use" && b.Name == askTool && b.ID != "":
-				asked[b.ID] = true
-			case e.Type == "user" && b.Type == "tool_result" && asked[b.ToolUseID] && wasDrawn(b):
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// turnBegin is the index of the last line that the person typed; 0 where there is none.
-func turnBegin(lines [][]byte) int {
-	for i := len(lines) - 1; i > 0; i-- {
-		line := lines[i]
-		if !mayPrompt(line) {
-			continue
-		}
-		if e, blocks, ok := readEntry(line); ok && !e.IsSidechain {
-			if _, ok := promptOf(line, e, blocks); ok {
-				return i
-			}
-		}
-	}
-	return 0
-}
-
-// wasDrawn says whether a call's result is that of a dialog: an answer, or its dismissal. Any other error means that there was
-// no dialog.
-func wasDrawn(result block) bool {
-	return !result.IsError || strings.Contains(string(result.Content), refusedByPerson)
 }

@@ -240,8 +240,8 @@ func TestTally(t *testing.T) {
 	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" {
 		t.Errorf("tools %s", got)
 	}
-	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.last.Text != "Done." {
-		t.Errorf("files %s, last words %q", got, did.last.Text)
+	if did.last.Text != "Done." {
+		t.Errorf("last words %q", did.last.Text)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -270,36 +270,6 @@ func TestPlain(t *testing.T) {
 		if got := plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-	}
-}
-
-func TestPromises(t *testing.T) {
-	project := t.TempDir()
-	dir := filepath.Join(project, ".claude", "completion-state", "promises")
-	if got := promises(project); got != "" {
-		t.Errorf("without any: %q", got)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := promises(project); got != "" {
-		t.Errorf("of an empty folder: %q", got)
-	}
-	for name, content := range map[string]string{
-		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`,
-		"4.json": `{"status":`, "5.json": `{"status":7}`,
-		"6.json": `{"status":"<users/all>\n` + strings.Repeat("x", 100) + `"}`, "notes.txt": "x", ".7.json": `{"status":"verified"}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want := "3 unreadable, 2 verified, 1 `<users/all> " + strings.Repeat("x", 28) + "…`, 1 pending"
-	if got := promises(project); got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -337,10 +307,10 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
-	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
+	c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
+	if c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
 		c.stat != "3 files changed, 3 insertions(+)" {
-		t.Errorf("got %+v, %v", c, ok)
+		t.Errorf("got %+v", c)
 	}
 	old := filepath.Join(repo, "was there before")
 	for _, f := range []string{old, filepath.Join(repo, "new and never added")} {
@@ -352,7 +322,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+	if c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
@@ -362,7 +332,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
+	if c := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {
@@ -458,4 +428,114 @@ func FuzzTranscriptTail(f *testing.F) {
 			did.last.read(line)
 		}
 	})
+}
+
+// transcriptOf writes lines to a transcript; one that does not end in "}" is left half written.
+func transcriptOf(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	text := strings.Join(lines, "\n")
+	if strings.HasSuffix(text, "}") {
+		text += "\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLastWords(t *testing.T) {
+	says := func(id, blocks string) string {
+		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s",`+
+			`"message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)
+	}
+	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
+	const (
+		thinking = `{"type":"thinking","thinking":"hm","signature":"x"}`
+		call     = `{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}`
+		result   = `{"type":"user","uuid":"r1",` +
+			`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`
+		prompt = `{"type":"user","uuid":"u1","message":{"role":"user","content":"go on"}}`
+		typed  = `{"type":"user","uuid":"u2","origin":{"kind":"human"},` +
+			`"message":{"role":"user","content":[{"type":"text","text":"and then"}]}}`
+		note    = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
+		command = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
+		broken  = `{"type":"user","uuid":"u5",` +
+			`"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		shell   = `{"type":"user","uuid":"u6","message":{"role":"user","content":"<bash-input>ls</bash-input>"}}`
+		summary = `{"type":"user","uuid":"u7","isCompactSummary":true,` +
+			`"message":{"role":"user","content":"This session is being continued."}}`
+		system = `{"type":"system","subtype":"turn_duration"}`
+	)
+	side := strings.Replace(says("m9", text("a subagent")), `"isSidechain":false`, `"isSidechain":true`, 1)
+	meta := strings.Replace(says("m9", text("meta")), `"isSidechain":false`, `"isMeta":true`, 1)
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"nothing": {nil, ""},
+		"one":     {[]string{prompt, says("m1", text("done"))}, "done"},
+		"all its blocks in order": {[]string{prompt, says("m1", thinking+","+text("one")+","+call+","+text("two"))},
+			"one\ntwo"},
+		"a message in several lines": {[]string{prompt, says("m1", text("old")), says("m2", thinking), says("m2",
+			text("one")), says("m2", text("two")), says("m2", call)}, "one\ntwo"},
+		"a result between the lines": {[]string{prompt, says("m2", text("one")), says("m2", call), result, says("m2",
+			text("two"))}, "one\ntwo"},
+		"the last message only": {[]string{prompt, says("m1", text("old")), result, says("m2", text("new"))}, "new"},
+		"without ids":           {[]string{prompt, says("", text("old")), says("", text("new"))}, "new"},
+		"calls after the words": {[]string{prompt, says("m1", text("let me look")), says("m2", call), result, says("m3",
+			call)}, "let me look"},
+		"a prompt after the words":         {[]string{says("m1", text("old")), typed}, ""},
+		"a call after the prompt":          {[]string{says("m1", text("old")), typed, says("m2", thinking), says("m2", call)}, ""},
+		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken, note, command, system}, "done"},
+		"sidechain and meta":               {[]string{prompt, says("m1", text("done")), side, meta}, "done"},
+		"half a line": {[]string{prompt, says("m1", text("done")),
+			`{"type":"assistant","message":{"content":[{"type":"text","te`}, "done"},
+		"blank words": {[]string{prompt, says("m1", text("done")), says("m2", text(" \n"))}, "done"},
+		"cut by the first look": {[]string{prompt, says("m2", text("one")), says("m2",
+			thinking+`,{"type":"thinking","thinking":"`+strings.Repeat("y", 1<<19)+`"}`), says("m2", text("two"))}, "one\ntwo"},
+		"behind a line without end": {[]string{strings.Repeat("z", 5<<20), says("m2", text("two"))}, "two"},
+		"commands for the shell":    {[]string{prompt, says("m1", text("done")), shell}, "done"},
+		"a summary":                 {[]string{prompt, says("m1", text("done")), summary}, "done"},
+		"not what followed another": {[]string{strings.Replace(says("m0", text("older")), `"u1"`, `"u0"`, 1), prompt}, ""},
+		"escaped and wide": {[]string{prompt, says("m1", `{"type":"text","text":"a\u00e9\n\"ü\" 🙂"}`)},
+			"aé\n\"ü\" 🙂"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, err := LastWords(transcriptOf(t, c.lines...))
+			got := said.Text
+			if said.Earlier {
+				got = ""
+			}
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		last  bool
+	}{
+		"nothing":            {nil, false},
+		"words":              {[]string{prompt, says("m1", text("done"))}, true},
+		"words and remarks":  {[]string{prompt, says("m1", text("done")), system, note}, true},
+		"a call":             {[]string{prompt, says("m1", text("let me look")), says("m1", call)}, false},
+		"a call's result":    {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, false},
+		"a call in one line": {[]string{prompt, says("m1", text("let me look")+","+call), result}, false},
+		"remarks on a call":  {[]string{prompt, says("m1", text("let me look")), says("m1", call), system}, false},
+		"thoughts":           {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, false},
+		"a prompt":           {[]string{says("m0", text("old")), typed}, false},
+		"a subagent's call":  {[]string{prompt, says("m1", text("done")), side}, true},
+	} {
+		if said, err := LastWords(transcriptOf(t, c.lines...)); err != nil || said.Last != c.last {
+			t.Errorf("%s: last %v, %v", name, said.Last, err)
+		}
+	}
+	if said, err := LastWords(transcriptOf(t, prompt, says("m1", text("old")), typed, says("m2", call))); err != nil ||
+		said.Text != "old" || !said.Earlier || said.Last || said.Entry != "a-m1" {
+		t.Errorf("words of an earlier turn: %+v, %v", said, err)
+	}
+	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {
+		t.Errorf("no file: %v", err)
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -70,23 +72,18 @@ func code(s string) string {
 	return "\n```\n" + strings.ReplaceAll(s, "```", "'''") + "\n```"
 }
 
+// markup is what some renderer could take for markup; an underscore between letters or digits emphasises nothing.
+var markup = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
+})
+
 // plain makes foreign text safe to stand within a line of Markdown: as it is when no renderer could take any of it for
 // markup, else as a code span.
 func plain(line string) string {
-	for i, r := range line {
-		if strings.ContainsRune("`*~<>[]|&\\", r) || r == '_' && !inWord(line, i) {
-			return "`" + strings.ReplaceAll(line, "`", "'") + "`"
-		}
+	if markup().MatchString(line) {
+		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
 	}
 	return line
-}
-
-// inWord says whether the underscore at i stands between letters or digits, where it emphasises nothing.
-func inWord(s string, i int) bool {
-	word := func(i int) bool {
-		return i >= 0 && i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9')
-	}
-	return word(i-1) && word(i+1)
 }
 
 // What a session or a script is told of a question in deny mode begins with one of these: agents' instructions name them.
