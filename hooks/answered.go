@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gchat-hooks/state"
@@ -134,9 +133,8 @@ func typed(q *state.Question, answers map[string]string) bool {
 		return false
 	}
 	for _, p := range q.Questions {
-		told, meant, remark := strings.Fields(answers[p.Question]), q.Answers[p.Question], q.Notes[p.Question]
-		withRemark := remark != "" && slices.Equal(told, strings.Fields(meant+" – "+remark))
-		if !withRemark && !slices.Equal(told, strings.Fields(meant)) {
+		told, meant := oneLine(answers[p.Question]), q.Answers[p.Question]
+		if told != oneLine(meant) && told != oneLine(meant+" – "+q.Notes[p.Question]) {
 			return false
 		}
 	}

@@ -45,7 +45,6 @@ type Hook struct {
 	asked  struct { // found out once
 		cfg     *state.Config
 		rules   state.SessionRules
-		by      *inject.Asker
 		session *state.Session
 		pid     int // of Claude Code; 0 when that cannot be told
 	}
@@ -158,15 +157,6 @@ func (h *Hook) startPoller() {
 	}
 }
 
-// asker is where this session runs; found out once, since tmux is a process to ask.
-func (h *Hook) asker(*Event) *inject.Asker {
-	if h.asked.by == nil {
-		a := inject.Identify(context.Background(), h.Env)
-		h.asked.by = &a
-	}
-	return h.asked.by
-}
-
 // sessionKept is how long a session's record stays as it is while nothing changes; it is swept a month after its LastSeen.
 const sessionKept = 24 * time.Hour
 
@@ -183,7 +173,7 @@ func (h *Hook) session(e *Event) *state.Session {
 		h.asked.session = one
 		return one
 	}
-	a, project, now := h.asker(e), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	a, project, now := inject.Identify(context.Background(), h.Env), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
 	name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
 	fill := func(s *state.Session) error {
 		s.Name, s.ProjectDir, s.CWD, s.LastSeen = name, project, cmp.Or(e.CWD, s.CWD), now

@@ -49,19 +49,9 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 // ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
 // another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
-	hash := e.inputHash()
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
-		for _, q := range h.markers(e) {
-			byID := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID
-			byInput := q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == "")
-			if byID || byInput {
-				return q
-			}
-		}
-		for _, dir := range h.stateDirs() { // asked in the terminal after all
-			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && ofCall(qs, e) != nil {
-				return nil
-			}
+		if q := ofCall(h.markers(e), e); q != nil {
+			return q
 		}
 	}
 	return nil

@@ -161,7 +161,7 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
 		"Promises", promises(s.ProjectDir),
 		"Reason", plain(flat(reason, 100)))
-	last := shorten(cmp.Or(s.LastWords, did.last.Text), shownBytes, shownLines)
+	last := shorten(cmp.Or(s.LastWords, did.last.text), shownBytes, shownLines)
 	if strings.Contains(last, "\n") {
 		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
 	} else {
@@ -278,7 +278,7 @@ const (
 type tally struct {
 	turns int // prompts of the person that Claude answered
 	tools map[string]int
-	last  Said // of the main transcript
+	last  said // of the main transcript
 
 	since    time.Time
 	prompted bool            // by a prompt that has no answer yet

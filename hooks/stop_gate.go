@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"gchat-hooks/state"
@@ -252,38 +251,37 @@ func (h *Hook) checkAgents(e *Event) *finding {
 // team reads the members of the session's team: s3-live and the end of the session's id, else s3-live. It is "" where
 // there is none.
 func (h *Hook) team(e *Event) (name string, members []member, err error) {
-	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(h.Env("HOME"), ".claude"))
+	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	names := []string{"s3-live"}
 	for _, id := range h.sessions(e) {
 		names = append(names, "s3-live-"+id[max(0, len(id)-8):])
 	}
 	for _, name := range slices.Backward(names) {
-		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		if filepath.Base(name) != name {
 			continue
 		}
-		members, err := teamMembers(filepath.Join(config, "teams", name, "config.json"))
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return name, members, err
+		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), maxTeam)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		members, merr := readTeam(b)
+		return name, members, cmp.Or(err, merr)
 	}
 	return "", nil, nil
 }
 
-func teamMembers(path string) (members []member, err error) {
-	b, err := state.ReadPlain(path, maxTeam)
-	if err != nil {
-		return nil, err
-	}
+// readTeam reads a team's configuration. A member that is none is passed over.
+func readTeam(b []byte) (members []member, err error) {
 	var team struct {
-		Members *[]json.RawMessage `json:"members"`
+		Members []json.RawMessage `json:"members"`
 	}
 	if err := json.Unmarshal(b, &team); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("team: %w", err)
 	}
 	if team.Members == nil {
-		return nil, fmt.Errorf("%s: members is missing", path)
+		return nil, errors.New("team: members is missing")
 	}
-	for _, raw := range *team.Members {
+	for _, raw := range team.Members {
 		var m member
 		if json.Unmarshal(raw, &m) == nil {
 			members = append(members, m)

@@ -96,42 +96,33 @@ func lastLines(f *os.File, size, most int64) ([]byte, error) {
 	return tail, nil
 }
 
-// pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all
-// results; or to what the person said last: a call before that has no result because it was broken off.
+// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
+// has all results, and after what the person said last, since a call before that was broken off.
 func pendingIn(tail []byte) (calls []toolCall) {
-	done := map[string]bool{}
-	last := words("")
-	for len(tail) > 0 && len(calls) < 3 {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
+	message := words("")
+	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok {
 			continue
 		}
-		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" {
-			if last != "" && last != e.Message.ID {
-				break
-			}
-			last = e.Message.ID
+		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" && e.Message.ID != message {
+			message, calls = e.Message.ID, nil
 		}
 		results := 0
-		for _, b := range slices.Backward(blocks) {
+		for _, b := range blocks {
 			switch {
 			case e.Type == "user" && b.Type == "tool_result":
-				done[b.ToolUseID] = true
 				results++
-			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
-				done[b.ID] = true
+				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
+			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
 				calls = append(calls, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			break
+			calls = nil
 		}
 	}
-	calls = calls[:min(3, len(calls))]
-	slices.Reverse(calls)
-	return calls
+	return calls[max(0, len(calls)-3):]
 }
 
 // toolCall is a tool_use of a transcript.
@@ -194,35 +185,36 @@ func questionLines(in askInput) string {
 // endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
 const endBytes = 4 << 20
 
-// Said is what a transcript's end tells of Claude's last words.
-type Said struct {
-	Text    string // all text blocks of the message, a line each; "" for none
-	Entry   string // the uuid of the message's last line with a text: tells equal words of two turns apart
-	Last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
-	Earlier bool   // a prompt of the person's follows: they are words of an earlier turn
-
-	message words // its id
+// said is Claude's last words, as far as a transcript was read.
+type said struct {
+	text    string // all text blocks of the message, a line each; "" for none
+	last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
+	message words  // its id
 }
 
-// LastWords is the last that Claude said in a transcript. However long that is, only its end is read. Errors are
-// those of opening and reading.
-func LastWords(path string) (said Said, err error) {
+// LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
+// only its end is read. Errors are those of opening and reading.
+func LastWords(path string) (string, error) {
 	f, size, err := openTranscript(path)
 	if err != nil {
-		return said, err
+		return "", err
 	}
 	defer f.Close()
 	tail, err := lastLines(f, size, endBytes)
+	s := said{}
 	for line := range bytes.Lines(tail) {
-		said.read(line)
+		s.read(line)
 	}
-	return said, err
+	if !s.last {
+		return "", err
+	}
+	return s.text, err
 }
 
 // read takes a further line along.
-func (s *Said) read(line []byte) {
+func (s *said) read(line []byte) {
 	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		s.Last = s.Last && !bytes.Contains(line, []byte(`"tool_result"`))
+		s.last = s.last && !bytes.Contains(line, []byte(`"tool_result"`))
 		return
 	}
 	e, blocks, ok := readEntry(line)
@@ -234,27 +226,26 @@ func (s *Said) read(line []byte) {
 		prompt, ok := promptOf(e, blocks)
 		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
 		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
-			s.Last, s.Earlier = false, s.Text != ""
+			s.last = false
 		}
 	}
 }
 
 // add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
-func (s *Said) add(e entry, blocks []block) {
+func (s *said) add(e entry, blocks []block) {
 	var texts []string
 	for _, b := range blocks {
 		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
 			texts = append(texts, b.Text)
 		}
 	}
-	if s.Last = len(texts) > 0; !s.Last {
+	if s.last = len(texts) > 0; !s.last {
 		return
 	}
 	if e.Message.ID == "" || e.Message.ID != s.message {
-		s.message, s.Text = e.Message.ID, ""
+		s.message, s.text = e.Message.ID, ""
 	}
-	s.Text = strings.Join(append(nonEmpty(s.Text), texts...), "\n")
-	s.Entry, s.Earlier = string(e.UUID), false
+	s.text = strings.Join(append(nonEmpty(s.text), texts...), "\n")
 }
 
 // mayPrompt says whether a line may be a prompt, before it is parsed.
