@@ -245,34 +245,41 @@ const maxEvent = 32 << 20
 const askTool = "AskUserQuestion"
 
 // Event is what Claude Code tells a hook on stdin, as far as ours need it. PermissionRequest has no tool_use_id, and
-// prompt_id comes from 2.1.196 on.
+// prompt_id and last_assistant_message come from 2.1.196 and 2.1.197 on.
 type Event struct {
 	HookEventName string          `json:"hook_event_name"`
 	SessionID     string          `json:"session_id"`
 	CWD           string          `json:"cwd"`
 	PromptID      words           `json:"prompt_id"`
 	AgentID       words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	AgentType     words           `json:"agent_type"`
 	Transcript    words           `json:"transcript_path"`
+	LastWords     words           `json:"last_assistant_message"`
 	ToolName      string          `json:"tool_name"`
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
 
-	raw []byte
+	Kind    words           `json:"notification_type"`
+	Title   words           `json:"title"`
+	Message words           `json:"message"`
+	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
+	Error   words           `json:"error"`
+	Details words           `json:"error_details"`
+
+	Source words `json:"source"`
+	Model  words `json:"model"`
+	Reason words `json:"reason"`
+	Tasks  words `json:"background_tasks"`
+	Again  words `json:"stop_hook_active"`
 }
 
-// Read reads further members into v. A member of another type than v's is an error, and the others are read all the same.
-// They are not in Event: a member that changes its type in some version must not keep other hooks from reading the event.
-func (e *Event) Read(v any) error {
-	if err := json.Unmarshal(e.raw, v); err != nil {
-		return fmt.Errorf("hook event: %w", err)
-	}
-	return nil
-}
+// SentBack says that a Stop hook sent the session back already.
+func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
 // decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.
 func decode(b []byte, own string) (*Event, error) {
-	e := &Event{raw: b}
+	e := &Event{}
 	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("hook event: %w", err)
 	}

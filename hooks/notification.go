@@ -63,44 +63,30 @@ type notice struct {
 }
 
 // readNotice reads the events that something is told by; kind is "" when this one tells nothing.
-func readNotice(e *Event) (n notice, err error) {
-	var in struct {
-		Kind      words           `json:"notification_type"`
-		Title     words           `json:"title"`
-		Message   words           `json:"message"`
-		Old       json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-		Agent     words           `json:"agent_type"`
-		LastWords words           `json:"last_assistant_message"`
-		Error     words           `json:"error"`
-		Details   words           `json:"error_details"`
-	}
-	if err := e.Read(&in); err != nil {
-		return n, err
-	}
-	last := shorten(string(in.LastWords), shownBytes, shownLines)
+func readNotice(e *Event) notice {
+	last := shorten(string(e.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
-		n = notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Message)}
-		if n.kind == "" {
-			var old struct {
-				Kind  words `json:"type"`
-				Title words `json:"title"`
-				Body  words `json:"body"`
-				Agent words `json:"agent_name"`
-			}
-			_ = json.Unmarshal(in.Old, &old) // what is absent, or in an unknown form, has no kind
-			n = notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
+		if e.Kind != "" {
+			return notice{kind: string(e.Kind), title: string(e.Title), body: string(e.Message)}
 		}
+		var old struct {
+			Kind  words `json:"type"`
+			Title words `json:"title"`
+			Body  words `json:"body"`
+			Agent words `json:"agent_name"`
+		}
+		_ = json.Unmarshal(e.Old, &old) // what is absent, or in an unknown form, has no kind
+		return notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
 	case "SubagentStop":
-		if in.Agent == "" && last == "" { // a helper of Claude Code's own
-			return n, nil
+		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
+			return notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(e.AgentType), body: last}
 		}
-		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last}
 	case "StopFailure":
-		what := cmp.Or(shorten(string(in.Details), shownBytes, shownLines), last)
-		n = notice{kind: "error", body: strings.Join(nonEmpty(string(in.Error), what), ": ")}
+		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
+		return notice{kind: "error", body: strings.Join(nonEmpty(string(e.Error), what), ": ")}
 	}
-	return n, nil
+	return notice{}
 }
 
 // nonEmpty are those of the texts that say something.
@@ -111,9 +97,9 @@ func nonEmpty(texts ...string) []string {
 // notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
-	n, err := readNotice(e)
-	if err != nil || n.kind == "" {
-		return err
+	n := readNotice(e)
+	if n.kind == "" {
+		return nil
 	}
 	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
 	to, ok := routeOf(cfg, n.kind)

@@ -24,24 +24,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// sessionNews is what the events of a session's life say besides what all events say.
-type sessionNews struct {
-	Source    words             `json:"source"`
-	Model     words             `json:"model"`
-	LastWords words             `json:"last_assistant_message"`
-	Tasks     []json.RawMessage `json:"background_tasks"`
-	Reason    words             `json:"reason"`
-	Again     json.RawMessage   `json:"stop_hook_active"` // true when a Stop hook sent the session back already
-}
-
-// sessionNews reads them. A member of another type is left out.
-func (e *Event) sessionNews() (news sessionNews, err error) {
-	if err = e.Read(&news); errors.As(err, new(*json.UnmarshalTypeError)) {
-		err = nil
-	}
-	return news, err
-}
-
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
 // end is written nowhere: turns are counted in the transcript.
 func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
@@ -57,23 +39,22 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	if e.HookEventName == "Stop" {
 		return nil
 	}
-	news, err := e.sessionNews()
 	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
-	if err != nil || !hasSpace(cfg) {
-		return err
+	if !hasSpace(cfg) {
+		return nil
 	}
 	if e.HookEventName == "SessionEnd" {
-		return h.owe(e, news, string(news.Reason), func(s *state.Session) bool {
+		return h.owe(e, string(e.Reason), func(s *state.Session) bool {
 			s.EndedAt = time.Now().UTC()
 			return true
 		})
 	}
-	return h.sessionStart(ctx, e, news, cfg)
+	return h.sessionStart(ctx, e, cfg)
 }
 
 // sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
-func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg *state.Config) error {
-	goesOn := news.Source == "compact"
+func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *state.Config) error {
+	goesOn := e.Source == "compact"
 	known := h.session(e)
 	var branch, commit string
 	if !goesOn {
@@ -82,11 +63,11 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg
 	now := time.Now().UTC()
 	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
 		s.LastSeen, s.EndedAt = now, time.Time{}
-		s.Model, s.TranscriptPath = cmp.Or(string(news.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
+		s.Model, s.TranscriptPath = cmp.Or(string(e.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if goesOn {
 			return nil
 		}
-		s.StartedAt, s.Source, s.CWD = now, string(news.Source), e.CWD
+		s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
 		s.Branch, s.Commit = branch, commit
 		s.ToldSummary, s.ToldTurns = time.Time{}, 0
 		return nil
@@ -96,7 +77,7 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg
 	}
 	text := textLines(
 		"Project", plain(flat(filepath.Base(known.ProjectDir), 100)), "Branch", plain(flat(branch, 100)),
-		"Model", plain(flat(string(news.Model), 100)), "Source", plain(flat(string(news.Source), 100)))
+		"Model", plain(flat(string(e.Model), 100)), "Source", plain(flat(string(e.Source), 100)))
 	return errors.Join(err, h.put(e, cfg, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
 	}, state.ReportOff))
@@ -104,7 +85,7 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, news sessionNews, cfg
 
 // owe writes down, in one write, that the session stopped or ended and that its thread is owed the summary; also says more of
 // that and whether it is so. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
-func (h *Hook) owe(e *Event, news sessionNews, reason string, also func(*state.Session) bool) error {
+func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) error {
 	h.session(e)
 	now := time.Now().UTC()
 	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
@@ -112,7 +93,7 @@ func (h *Hook) owe(e *Event, news sessionNews, reason string, also func(*state.S
 			return state.ErrUnchanged
 		}
 		s.OwesSummary, s.LastSeen, s.Reason = now, now, strings.TrimSpace(reason)
-		s.LastWords = shorten(string(news.LastWords), shownBytes, shownLines)
+		s.LastWords = shorten(string(e.LastWords), shownBytes, shownLines)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		return nil
 	})

@@ -42,11 +42,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
-	news, err := e.sessionNews()
-	if err != nil {
-		return err
-	}
-	if again := string(news.Again); again == "" || again == "false" || again == "null" {
+	if !e.SentBack() {
 		out, blocked := h.verdict(e, h.findings(e))
 		if len(out) > 0 {
 			if err := h.Print(out); err != nil {
@@ -57,7 +53,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 			return nil
 		}
 	}
-	return h.tellStop(e, news)
+	return h.tellStop(e)
 }
 
 // findings are what the checks that are made have against the session's stopping.
@@ -192,13 +188,13 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 
 // tellStop has the summary of a session that stops sent, once for each of its starts: such a session mostly stays open for days.
 // Its end brings another one only where there were turns since.
-func (h *Hook) tellStop(e *Event, news sessionNews) error {
+func (h *Hook) tellStop(e *Event) error {
 	cfg := h.asked.cfg
-	pause := len(news.Tasks) > 0 // they wake it
+	pause := strings.HasPrefix(string(e.Tasks), "[") && e.Tasks != "[]" // they wake it
 	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
 		return nil
 	}
-	return h.owe(e, news, "stopped; the session is still open", func(s *state.Session) bool {
+	return h.owe(e, "stopped; the session is still open", func(s *state.Session) bool {
 		return s.ToldSummary.IsZero() && s.OwesSummary.IsZero()
 	})
 }

@@ -66,8 +66,8 @@ func textID(words string) string { return hash(strings.TrimSpace(words)) }
 // lastWords is what Claude said last, by the event or the transcript; "" when it said nothing, or that cannot be read, or when
 // this is a notification and they are known: what the session waits for is on the screen.
 func (f *fire) lastWords(known *state.WakeMemory) string {
-	path := text(f.news.Transcript)
-	if said := readable(text(f.news.LastWords)); said != "" || path == "" {
+	path := string(f.event.Transcript)
+	if said := readable(string(f.event.LastWords)); said != "" || path == "" {
 		return said
 	}
 	words, err := hooks.LastWords(path)
