@@ -174,9 +174,8 @@ func (h *Hook) session(e *Event) *state.Session {
 		return one
 	}
 	a, project, now := inject.Identify(context.Background(), h.Env), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
-	name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
 	fill := func(s *state.Session) error {
-		s.Name, s.ProjectDir, s.CWD, s.LastSeen = name, project, cmp.Or(e.CWD, s.CWD), now
+		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
@@ -188,15 +187,24 @@ func (h *Hook) session(e *Event) *state.Session {
 	}
 	one = &state.Session{ID: e.SessionID}
 	_ = fill(one)
-	if h.asked.session = one; e.SessionID == "" {
-		return one
+	for range 3 { // two sessions that begin at one moment see each other only when both are written down
+		name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+		if name == one.Name {
+			break
+		}
+		one.Name = name
+		if e.SessionID == "" {
+			break
+		}
+		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error { s.Name = name; return fill(s) })
+		if err != nil {
+			h.log.Error().Err(err).Msg("session not written down")
+			break
+		}
+		one = kept
 	}
-	if kept, err := sessions.Change(e.SessionID, fill); err != nil {
-		h.log.Error().Err(err).Msg("session not written down")
-	} else {
-		h.asked.session = kept
-	}
-	return h.asked.session
+	h.asked.session = one
+	return one
 }
 
 // isStill says whether a session runs where its record says.

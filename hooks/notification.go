@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -145,16 +143,7 @@ func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 
 // asks says whether the session has a question open.
 func (h *Hook) asks(e *Event) bool {
-	for _, dir := range h.stateDirs() {
-		qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if err != nil {
-			h.log.Error().Err(err).Msg("questions not read")
-		}
-		if slices.ContainsFunc(qs, func(q *state.Question) bool { return q.Status.Open() }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), func(q *state.Question) bool { return q.Status.Open() })
 }
 
 // noticeText is what stands below the header.
@@ -178,13 +167,7 @@ func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.
 func (h *Hook) pendingText(transcript string) string {
-	if transcript == "" {
-		return ""
-	}
-	tail, err := tailOf(transcript)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Error().Err(err).Msg("transcript not read; the message does not say what is asked")
-	}
+	tail, _ := tailOf(transcript)
 	var lines []string
 	for _, c := range pendingIn(tail) {
 		lines = append(lines, c.text())

@@ -254,11 +254,14 @@ func (h *Hook) notify(e *Event) {
 }
 
 // markers are the session's questions in deny mode, the newest first.
-func (h *Hook) markers(e *Event) (all []*state.Question) {
+func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, state.MarkersIn) }
+
+// ofSession are the session's questions in a folder of the project's state and in the person's own, the newest first.
+func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
 	for _, dir := range h.stateDirs() {
-		qs, bad, err := state.MarkersIn(dir).OfSession(e.SessionID)
+		qs, bad, err := folder(dir).OfSession(e.SessionID)
 		if err != nil {
-			h.log.Error().Err(err).Msg("markers not looked at")
+			h.log.Error().Err(err).Msg("questions not read")
 		}
 		h.passedOver(bad)
 		all = append(all, qs...)

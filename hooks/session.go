@@ -13,11 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -250,32 +248,34 @@ func promises(projectDir string) string {
 }
 
 const (
-	tallyBound   = 10 * time.Second // for all of a session's transcripts, which is some gigabytes; what takes longer is not told
-	maxLine      = 64 << 20         // bytes; a transcript is read up to a longer one
-	maxSubagents = 1000
+	tallyBound = 10 * time.Second // for a transcript, which may be some gigabytes; of one that takes longer nothing is told
+	maxLine    = 64 << 20         // bytes; a transcript is read up to a longer one
 )
 
-// tally is what a session did, by its transcripts.
+// tally is what a session did, by its transcript.
 type tally struct {
 	turns int // prompts of the person that Claude answered
 	tools map[string]int
-	last  said // of the main transcript
+	last  said
 
 	since    time.Time
-	prompted bool            // by a prompt that has no answer yet
-	seen     map[string]bool // calls and prompts: a resumed session's transcript can hold one twice
+	prompted bool // by a prompt that has no answer yet
 }
 
-// tallyOf reads the transcripts of a session and its subagents from since on: a resumed session goes on in the same file.
+// tallyOf reads a session's transcript from since on: a resumed session goes on in the same file.
 func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyBound)
 	defer cancel()
-	t := &tally{tools: map[string]int{}, since: since, seen: map[string]bool{}}
-	t.read(ctx, transcript, true)
-	subagents := filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents")
-	files, _ := os.ReadDir(subagents)
-	for _, f := range files[:min(maxSubagents, len(files))] {
-		t.read(ctx, filepath.Join(subagents, f.Name()), false)
+	t := &tally{tools: map[string]int{}, since: since}
+	f, _, err := openTranscript(transcript)
+	if err != nil {
+		return t
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for ctx.Err() == nil && lines.Scan() {
+		t.add(lines.Bytes())
 	}
 	if ctx.Err() != nil {
 		return &tally{}
@@ -283,57 +283,30 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	return t
 }
 
-// read counts what stands in a transcript; main is false for a subagent's.
-func (t *tally) read(ctx context.Context, path string, main bool) {
-	f, _, err := openTranscript(path)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxLine)
-	for ctx.Err() == nil && lines.Scan() {
-		t.add(lines.Bytes(), main)
-	}
-}
-
-func (t *tally) add(line []byte, main bool) {
-	if !bytes.Contains(line, []byte(`"assistant"`)) && !(main && mayPrompt(line)) { // most bytes need no parser
+func (t *tally) add(line []byte) {
+	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
 		return
 	}
 	e, blocks, ok := readEntry(line)
-	if at, err := time.Parse(time.RFC3339, string(e.Timestamp)); !ok || err == nil && at.Before(t.since) {
+	if at, err := time.Parse(time.RFC3339, string(e.Timestamp)); !ok || e.IsSidechain || err == nil && at.Before(t.since) {
 		return
 	}
-	main = main && !e.IsSidechain
-	if _, prompt := promptOf(e, blocks); prompt && main && t.first("prompt "+string(e.UUID), e.UUID == "") {
+	if _, prompt := promptOf(e, blocks); prompt {
 		t.prompted = true
 	}
 	if e.Type != "assistant" {
 		return
 	}
-	if main && t.prompted {
+	if t.prompted {
 		t.turns++
 		t.prompted = false
 	}
-	if main {
-		t.last.add(e, blocks)
-	}
+	t.last.add(e, blocks)
 	for _, b := range blocks {
-		if b.Type == "tool_use" && b.Name != "" && t.first("call "+b.ID, b.ID == "") {
+		if b.Type == "tool_use" && b.Name != "" {
 			t.tools[b.Name]++
 		}
 	}
-}
-
-// first says whether this is new; what has no name is always.
-func (t *tally) first(name string, unnamed bool) bool {
-	if unnamed {
-		return true
-	}
-	known := t.seen[name]
-	t.seen[name] = true
-	return !known
 }
 
 const (
@@ -400,9 +373,6 @@ type changes struct {
 	subjects []string // of the commits, the newest first
 }
 
-// commitID keeps anything else from being read as an option or a range.
-var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40,64}$`) })
-
 // changesSince asks git what happened since a commit and its time; what it does not answer is left out.
 func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes) {
 	if !inGit(dir) {
@@ -411,7 +381,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	ctx, cancel := context.WithTimeout(ctx, gitBound)
 	defer cancel()
 	c.branch, _ = headOf(ctx, dir, gitBound)
-	if !commitID().MatchString(commit) {
+	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" { // nor is it an option or a range
 		return c
 	}
 	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")

@@ -168,7 +168,6 @@ func TestSummaryOfASession(t *testing.T) {
 	}
 	lines += prompt("second") + assistantLine(t, at, map[string]any{"type": "text", "text": "All **done**.\nSee `b.go`."})
 	m.put(filepath.Join(m.dir, "sess-1.jsonl"), lines)
-	m.put(filepath.Join(m.dir, "sess-1", "subagents", "agent-1.jsonl"), prompt("go")+assistantLine(t, at, call("s1", "Bash", nil)))
 	commitFile(t, dir, "Add b", "b.go", "1\n2\n")
 	commitFile(t, dir, "Fix *all* of <users/all>", "__init__.py", "1\n")
 	m.put(filepath.Join(dir, "a.go"), "a\nnot committed\n")
@@ -178,7 +177,7 @@ func TestSummaryOfASession(t *testing.T) {
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	text, turns := m.summary()
 	want := "(session_end) orch-epic4\n" +
-		"Duration: 1 h 12 min\nTurns: 2\nTools: Bash 3, Read 3, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
+		"Duration: 1 h 12 min\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
 		"Branch: main, 2 commits, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
 		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\nPromises: 2 verified, 1 pending\nReason: prompt_input_exit\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
@@ -249,13 +248,12 @@ func TestTurns(t *testing.T) {
 		want  int
 	}{
 		"none": {"", 0}, "one": {one + bash + text, 1}, "two": {one + text + prompt("and now?") + text, 2},
-		"held twice by a resumed transcript": {one + text + one + text, 1},
-		"before the session's start":         {entryLine(t, "user", start.Add(-time.Hour), "go") + text, 0},
-		"a prompt without an answer":         {one + text + prompt("and now?"), 1},
-		"two prompts, one answer":            {one + prompt("and this") + text, 1},
-		"sent back by a Stop hook":           {one + text + flag(prompt("Stop hook feedback:\nnot yet"), `"isMeta":true`) + text, 1},
-		"woken by a background task":         {one + text + flag(prompt("x"), `"origin":{"kind":"task-notification"}`) + text, 1},
-		"woken, in an older version":         {one + text + prompt("<task-notification>\n<summary>") + text, 1},
+		"before the session's start": {entryLine(t, "user", start.Add(-time.Hour), "go") + text, 0},
+		"a prompt without an answer": {one + text + prompt("and now?"), 1},
+		"two prompts, one answer":    {one + prompt("and this") + text, 1},
+		"sent back by a Stop hook":   {one + text + flag(prompt("Stop hook feedback:\nnot yet"), `"isMeta":true`) + text, 1},
+		"woken by a background task": {one + text + flag(prompt("x"), `"origin":{"kind":"task-notification"}`) + text, 1},
+		"woken, in an older version": {one + text + prompt("<task-notification>\n<summary>") + text, 1},
 		"compacted": {one + text + flag(prompt("This session is being continued"),
 			`"isCompactSummary":true`) + text, 1},
 		"interrupted":               {one + text + prompt("[Request interrupted by user]") + text, 1},

@@ -155,7 +155,11 @@ func (c toolCall) what() string {
 	if c.Name == askTool {
 		var in askInput
 		if json.Unmarshal(c.Input, &in) == nil && len(in.Questions) > 0 {
-			return questionLines(in)
+			var texts []string
+			for _, q := range in.Questions {
+				texts = append(texts, flat(q.Question, shownBytes))
+			}
+			return strings.Join(texts, "\n")
 		}
 	}
 	if name := mainInput[c.Name]; name != "" {
@@ -169,17 +173,6 @@ func (c toolCall) what() string {
 		return ""
 	}
 	return b.String()
-}
-
-func questionLines(in askInput) string {
-	var lines []string
-	for _, q := range in.Questions {
-		lines = append(lines, flat(q.Question, shownBytes))
-		for i, o := range q.Options {
-			lines = append(lines, fmt.Sprintf("%d. %s", i+1, flat(o.Label, shownBytes)))
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
