@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -280,7 +279,6 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
 	waiting, cancel := context.WithTimeout(ctx, state.HookTimeout-30*time.Second)
 	defer cancel()
-	debug.FreeOSMemory() // a waiting hook should be small
 	q, err := state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
 	if !told() { // from here on the answer is on its way, and a signal changes nothing
 		h.dismiss(path)

@@ -115,7 +115,13 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 			return
 		case <-final:
 		}
-		if texts := h.deliver(paths, over); len(texts) > 0 {
+		var texts []string
+		for _, path := range paths {
+			if q, err := state.LoadQuestion(path); err == nil && !over(q) {
+				texts = append(texts, nonEmpty(h.handOver(q))...)
+			}
+		}
+		if len(texts) > 0 {
 			h.wakeWith(texts)
 			return
 		}
@@ -125,16 +131,6 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 // untold says that a question timed out, and its session was not told of that.
 func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
-}
-
-// deliver is what there is by now to wake the session with, of these questions.
-func (h *Hook) deliver(paths []string, over func(*state.Question) bool) (texts []string) {
-	for _, path := range paths {
-		if q, err := state.LoadQuestion(path); err == nil && !over(q) {
-			texts = append(texts, nonEmpty(h.handOver(q))...)
-		}
-	}
-	return texts
 }
 
 // handOver is what Claude is to be told of a question in deny mode now; "" for nothing.

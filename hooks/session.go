@@ -122,10 +122,6 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	if branch == "HEAD" {
 		branch = "(detached)"
 	}
-	turns := ""
-	if did.turns > 0 {
-		turns = strconv.Itoa(did.turns)
-	}
 	reason := s.Reason
 	if reason == "other" {
 		reason = ""
@@ -133,7 +129,7 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
 		"Duration", duration(end.Sub(since), !since.IsZero()),
-		"Turns", turns,
+		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
 		"Tools", tools,
 		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
 		"Files", fileList(git.files),
@@ -312,7 +308,6 @@ func (t *tally) add(line []byte) {
 const (
 	gitQuick = 300 * time.Millisecond // for a hook
 	gitBound = 5 * time.Second        // for the poller
-	maxNew   = 10_000                 // of new files
 )
 
 // inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
@@ -393,7 +388,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
 	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
 		info, err := os.Lstat(filepath.Join(dir, f))
-		if err == nil && !info.ModTime().Before(began) && len(c.files) < maxNew {
+		if err == nil && !info.ModTime().Before(began) {
 			c.files = append(c.files, f)
 		}
 	}

@@ -149,13 +149,13 @@ func (h *Hook) wasAsked(e *Event) bool {
 	since := now.Add(-state.MaxAge - state.MarkerSlack)
 	for _, dir := range h.stateDirs() {
 		asked, bad := state.MarkersIn(dir).Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
-			return q.Status != state.Cancelled && letsStop(q, written, now), fromFuture(q, now)
+			return q.Status != state.Cancelled && letsStop(q, written, now), nil
 		})
 		if h.passedOver(bad); asked {
 			return true
 		}
 		asked, _ = state.QuestionsIn(dir).Find(sessions, since, func(q *state.Question, _ time.Time) (bool, error) {
-			return letsStop(q, q.AskedAt, now), fromFuture(q, now) // also one that the person dismissed
+			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
 		})
 		if asked {
 			return true
@@ -164,20 +164,13 @@ func (h *Hook) wasAsked(e *Event) bool {
 	return false
 }
 
-func fromFuture(q *state.Question, now time.Time) error {
-	if q.AskedAt.Before(now.Add(state.MarkerSlack)) {
-		return nil
-	}
-	return fmt.Errorf("it is from the future: asked_at is %s", q.AskedAt.Format(time.RFC3339))
-}
-
 // letsStop says whether a question lets its session stop: it was asked or answered lately, or asked in vain. written is the
 // time of its file, which stands for what another program did not say.
 func letsStop(q *state.Question, written, now time.Time) bool {
-	switch q.Status {
-	case state.Expired, state.Abandoned:
+	switch {
+	case q.Status == state.Expired, q.Status == state.Abandoned, q.AskedAt.After(now.Add(state.MarkerSlack)):
 		return false
-	case state.TimedOut: // there is nothing more to do about it
+	case q.Status == state.TimedOut: // there is nothing more to do about it
 		return now.Sub(q.AskedAt) < state.MaxAge
 	}
 	if q.ResolvedAt != nil {
