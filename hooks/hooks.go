@@ -274,12 +274,11 @@ type Event struct {
 	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
 	Error   words           `json:"error"`
 	Details words           `json:"error_details"`
-
-	Source words `json:"source"`
-	Model  words `json:"model"`
-	Reason words `json:"reason"`
-	Tasks  words `json:"background_tasks"`
-	Again  words `json:"stop_hook_active"`
+	Source  words           `json:"source"`
+	Model   words           `json:"model"`
+	Reason  words           `json:"reason"`
+	Tasks   words           `json:"background_tasks"`
+	Again   words           `json:"stop_hook_active"`
 }
 
 // SentBack says that a Stop hook sent the session back already.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"gchat-hooks/state"
@@ -232,27 +231,6 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
 		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
 			"\nBash: `<users/all> *b* [Done] x`"},
-		"a fifo": {func(t *testing.T, path string) {
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, head},
-		"a link to zeros": {func(t *testing.T, path string) {
-			if err := os.Symlink("/dev/zero", path); err != nil {
-				t.Fatal(err)
-			}
-		}, head},
-		"hundreds of megabytes": {func(t *testing.T, path string) {
-			mustWrite(t, path, bash("0", "early")) // and a hole that reads as zeros
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if _, err := f.WriteAt([]byte("\n"+bash("1", "late")), 300<<20); err != nil {
-				t.Fatal(err)
-			}
-		}, head + "\nBash: `late`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,36 +240,6 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 			m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
 			m.wantReports(c.want)
 		})
-	}
-	t.Run("not a transcript's name", func(t *testing.T) {
-		t.Parallel()
-		m := newMachine(t)
-		path := filepath.Join(m.dir, "notes.txt")
-		mustWrite(t, path, bash("1", "ls"))
-		m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
-		m.wantReports(head)
-	})
-}
-
-func TestReportHooksReadAnything(t *testing.T) {
-	m := newMachine(t)
-	nested := strings.Repeat(`[`, 100000) + strings.Repeat("]", 100000)
-	for name, in := range map[string]string{
-		"nothing": "", "garbage": "\x00\x01\xff{{{", "null": "null", "list": "[]", "half": `{"hook_event_name":"Notif`,
-		"deep":                  `{"hook_event_name":"Notification","notification":` + nested + "}",
-		"wrong types":           `{"hook_event_name":"Notification","session_id":"s","notification_type":[],"notification":7}`,
-		"no session":            `{"hook_event_name":"SessionEnd"}`,
-		"tasks of another type": `{"hook_event_name":"SessionEnd","background_tasks":{}}`,
-		"an event of tomorrow":  `{"hook_event_name":"PreCoffee","session_id":"s"}`,
-	} {
-		for _, hook := range []string{notifyHook, sessionHook, gateHook} {
-			if out := m.run(hook, []byte(in)); out != "" {
-				t.Errorf("%s, %s: printed %q", hook, name, out)
-			}
-		}
-	}
-	if n := len(m.reports()); n != 0 || strings.Contains(m.log(), "a bug in gchat-hooks") {
-		t.Errorf("%d reports, log %s", n, m.log())
 	}
 }
 
