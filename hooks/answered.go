@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gchat-hooks/state"
@@ -26,21 +25,11 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
-	for _, dir := range h.stateDirs() {
-		qs, bad, err := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if err != nil {
-			return err
-		}
-		for _, err := range bad {
-			h.log.Error().Err(err).Msg("question set aside")
-		}
-		if e.HookEventName == "PostToolUse" {
-			if q := h.match(e, qs); q != nil {
-				return h.confirm(e, q)
-			}
-			continue
-		}
+	qs := h.ofSession(e, state.QuestionsIn)
+	if e.HookEventName != "PostToolUse" {
 		h.closeAll(e, qs)
+	} else if q := h.match(e, qs); q != nil {
+		return h.confirm(e, q)
 	}
 	return nil
 }
@@ -71,15 +60,12 @@ func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
 	case byAnswer == nil || byAnswer == byID || byID.Status != state.Pending:
 		return byID
 	}
-	h.setToolUse(byID, byAnswer.ToolUseID)
-	h.setToolUse(byAnswer, e.ToolUseID)
-	return byAnswer
-}
-
-func (h *Hook) setToolUse(q *state.Question, id string) {
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil }); err != nil {
-		h.log.Error().Err(err).Msg("equal questions not told apart")
+	for q, id := range map[*state.Question]string{byID: byAnswer.ToolUseID, byAnswer: e.ToolUseID} {
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil }); err != nil {
+			h.log.Error().Err(err).Msg("equal questions not told apart")
+		}
 	}
+	return byAnswer
 }
 
 // confirm closes a question that Claude has the answer to. What PostToolUse saw is what Claude was told: where the question
@@ -134,9 +120,8 @@ func typed(q *state.Question, answers map[string]string) bool {
 		return false
 	}
 	for _, p := range q.Questions {
-		told, meant, remark := strings.Fields(answers[p.Question]), q.Answers[p.Question], q.Notes[p.Question]
-		withRemark := remark != "" && slices.Equal(told, strings.Fields(meant+" – "+remark))
-		if !withRemark && !slices.Equal(told, strings.Fields(meant)) {
+		told, meant := oneLine(answers[p.Question]), q.Answers[p.Question]
+		if told != oneLine(meant) && told != oneLine(meant+" – "+q.Notes[p.Question]) {
 			return false
 		}
 	}

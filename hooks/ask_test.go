@@ -425,3 +425,27 @@ func TestStateFolderIsKeptOutOfGit(t *testing.T) {
 		}
 	}
 }
+
+// Two sessions that begin in one project at one moment do not share a name either.
+func TestSessionsThatBeginAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	var hooks []*process
+	for i := range 3 {
+		one := w.with("CLAUDE_PID", livingPID(t))
+		hooks = append(hooks, one.start(forward, recorded(t, "single-03-PreToolUse",
+			"session_id", fmt.Sprintf("%d-session", i), "tool_use_id", fmt.Sprint("t", i))))
+	}
+	names := map[string]bool{}
+	for i, p := range hooks {
+		p.end()
+		s, err := state.SessionsIn(state.UserState(w.getenv)).Of(fmt.Sprintf("%d-session", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[s.Name] = true
+	}
+	if len(names) != len(hooks) {
+		t.Errorf("called %v", names)
+	}
+}

@@ -59,7 +59,9 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	if _, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.Denied = true; return nil }); err != nil {
 		return errors.Join(err, h.askInTerminal(e, q))
 	}
-	return h.Print(toolDeny(h.denial(q)))
+	return h.Print(decide("PreToolUse", map[string]any{
+		"permissionDecision": "deny", "permissionDecisionReason": h.denial(q),
+	}))
 }
 
 // lacksRewake says whether our hooks are registered in Claude Code's settings, and the one that delivers replies in deny mode
@@ -91,17 +93,12 @@ func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
 	fresh.ThreadKey = fresh.QuestionID
 	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
 	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut
-	known := false
-	q, err := h.record(state.MarkersIn, e, func(have []*state.Question) *state.Question {
-		if known = ofCall(have, e) != nil; known {
+	return h.record(state.MarkersIn, e, func(have []*state.Question) *state.Question {
+		if ofCall(have, e) != nil {
 			return nil
 		}
 		return fresh
 	})
-	if known || q == nil {
-		return nil, err
-	}
-	return q, err
 }
 
 // inThread waits until the poller put a marker into its thread, as long as a session can be kept waiting.
@@ -147,13 +144,6 @@ func (h *Hook) waitCommand(id string) string {
 	return state.ShellQuoted(h.Self) + " wait --question-id " + id
 }
 
-// toolDeny is the PreToolUse decision that keeps a call from being made and tells Claude why.
-func toolDeny(reason string) any {
-	return map[string]any{"hookSpecificOutput": map[string]any{
-		"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
-	}}
-}
-
 // askAgain says whether this call is a question that had no reply in time, asked again: it goes to the terminal, once.
 // Claude is told to ask in the same words, and may have chosen others: the same options count as well.
 func (h *Hook) askAgain(e *Event) (again bool, err error) {
@@ -168,18 +158,10 @@ func (h *Hook) askAgain(e *Event) (again bool, err error) {
 		})
 	}
 	for _, q := range h.markers(e) {
-		if q.TimeoutPolicy != state.AskTerminal || !slices.ContainsFunc(q.Questions, alike) {
-			continue
-		}
-		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if again = q.Status == state.TimedOut && !q.AskedAgain; !again {
-				return state.ErrUnchanged
-			}
-			q.AskedAgain = true
-			return nil
-		})
-		if again || err != nil {
-			return again, err
+		again = q.TimeoutPolicy == state.AskTerminal && q.Status == state.TimedOut && !q.AskedAgain
+		if again && slices.ContainsFunc(q.Questions, alike) {
+			_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error { q.AskedAgain = true; return nil })
+			return true, err
 		}
 	}
 	return false, nil

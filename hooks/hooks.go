@@ -6,7 +6,10 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -42,7 +45,6 @@ type Hook struct {
 	asked  struct { // found out once
 		cfg     *state.Config
 		rules   state.SessionRules
-		by      *inject.Asker
 		session *state.Session
 		pid     int // of Claude Code; 0 when that cannot be told
 	}
@@ -155,15 +157,6 @@ func (h *Hook) startPoller() {
 	}
 }
 
-// asker is where this session runs; found out once, since tmux is a process to ask.
-func (h *Hook) asker(*Event) *inject.Asker {
-	if h.asked.by == nil {
-		a := inject.Identify(context.Background(), h.Env)
-		h.asked.by = &a
-	}
-	return h.asked.by
-}
-
 // sessionKept is how long a session's record stays as it is while nothing changes; it is swept a month after its LastSeen.
 const sessionKept = 24 * time.Hour
 
@@ -180,10 +173,9 @@ func (h *Hook) session(e *Event) *state.Session {
 		h.asked.session = one
 		return one
 	}
-	a, project, now := h.asker(e), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
-	name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+	a, project, now := inject.Identify(context.Background(), h.Env), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
 	fill := func(s *state.Session) error {
-		s.Name, s.ProjectDir, s.CWD, s.LastSeen = name, project, cmp.Or(e.CWD, s.CWD), now
+		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
@@ -195,15 +187,24 @@ func (h *Hook) session(e *Event) *state.Session {
 	}
 	one = &state.Session{ID: e.SessionID}
 	_ = fill(one)
-	if h.asked.session = one; e.SessionID == "" {
-		return one
+	for range 3 { // two sessions that begin at one moment see each other only when both are written down
+		name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+		if name == one.Name {
+			break
+		}
+		one.Name = name
+		if e.SessionID == "" {
+			break
+		}
+		kept, err := sessions.Change(e.SessionID, func(s *state.Session) error { s.Name = name; return fill(s) })
+		if err != nil {
+			h.log.Error().Err(err).Msg("session not written down")
+			break
+		}
+		one = kept
 	}
-	if kept, err := sessions.Change(e.SessionID, fill); err != nil {
-		h.log.Error().Err(err).Msg("session not written down")
-	} else {
-		h.asked.session = kept
-	}
-	return h.asked.session
+	h.asked.session = one
+	return one
 }
 
 // isStill says whether a session runs where its record says.
@@ -242,4 +243,92 @@ func siblings(sessions state.Sessions, id, project string) (others []inject.Aske
 		}
 	}
 	return others
+}
+
+// maxEvent bounds a hook event, in bytes. Stop carries the last message and PostToolUse a tool's result; neither comes
+// near.
+const maxEvent = 32 << 20
+
+// askTool is the tool whose calls are questions to the person.
+const askTool = "AskUserQuestion"
+
+// Event is what Claude Code tells a hook on stdin, as far as ours need it. PermissionRequest has no tool_use_id, and
+// prompt_id and last_assistant_message come from 2.1.196 and 2.1.197 on.
+type Event struct {
+	HookEventName string          `json:"hook_event_name"`
+	SessionID     string          `json:"session_id"`
+	CWD           string          `json:"cwd"`
+	PromptID      words           `json:"prompt_id"`
+	AgentID       words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	AgentType     words           `json:"agent_type"`
+	Transcript    words           `json:"transcript_path"`
+	LastWords     words           `json:"last_assistant_message"`
+	ToolName      string          `json:"tool_name"`
+	ToolUseID     string          `json:"tool_use_id"`
+	ToolInput     json.RawMessage `json:"tool_input"`
+	ToolResponse  json.RawMessage `json:"tool_response"`
+
+	Kind    words           `json:"notification_type"`
+	Title   words           `json:"title"`
+	Message words           `json:"message"`
+	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
+	Error   words           `json:"error"`
+	Details words           `json:"error_details"`
+	Source  words           `json:"source"`
+	Model   words           `json:"model"`
+	Reason  words           `json:"reason"`
+	Tasks   words           `json:"background_tasks"`
+	Again   words           `json:"stop_hook_active"`
+}
+
+// SentBack says that a Stop hook sent the session back already.
+func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
+
+// decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.
+func decode(b []byte, own string) (*Event, error) {
+	e := &Event{}
+	if err := json.Unmarshal(b, e); err != nil {
+		return nil, fmt.Errorf("hook event: %w", err)
+	}
+	if e.HookEventName = cmp.Or(e.HookEventName, own); e.HookEventName == "" {
+		return nil, errors.New("hook event: hook_event_name is missing")
+	}
+	return e, nil
+}
+
+// askInput is the tool_input of an AskUserQuestion call.
+type askInput struct {
+	Questions []state.Prompt `json:"questions"`
+}
+
+// prompts reads the questions of an AskUserQuestion call.
+func (e *Event) prompts() ([]state.Prompt, error) {
+	var in askInput
+	if err := json.Unmarshal(e.ToolInput, &in); err != nil {
+		return nil, fmt.Errorf("tool input: %w", err)
+	}
+	if len(in.Questions) == 0 {
+		return nil, errors.New("tool input: no questions")
+	}
+	for i := range in.Questions {
+		in.Questions[i].OptionCount = len(in.Questions[i].Options)
+	}
+	return in.Questions, nil
+}
+
+// inputHash is equal for the PreToolUse, PermissionRequest and PostToolUse of one call: they carry the same questions,
+// though not the same bytes, and PostToolUse adds answers beside them.
+func (e *Event) inputHash() string {
+	var in struct {
+		Questions any `json:"questions"`
+	}
+	if json.Unmarshal(e.ToolInput, &in) != nil {
+		return ""
+	}
+	b, err := json.Marshal(in.Questions) // sorts the keys
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -56,63 +54,37 @@ func routeOf(cfg *state.Config, kind string) (r route, ok bool) {
 
 // notice is a notification in our words, whichever event it came as.
 type notice struct {
-	kind       string // Claude Code's notification type
-	title      string
-	body       string
-	agent      string
-	transcript string
-	session    string // the event's, where its id is a readable name
+	kind  string // Claude Code's notification type
+	title string
+	body  string
+	agent string
 }
 
 // readNotice reads the events that something is told by; kind is "" when this one tells nothing.
-func readNotice(e *Event) (n notice, err error) {
-	var in struct {
-		Kind         words           `json:"notification_type"`
-		Title        words           `json:"title"`
-		Message      words           `json:"message"`
-		Notification json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-		Transcript   words           `json:"transcript_path"`
-		Agent        words           `json:"agent_type"`
-		LastWords    words           `json:"last_assistant_message"`
-		Error        words           `json:"error"`
-		Details      words           `json:"error_details"`
-	}
-	if err := e.Read(&in); err != nil {
-		return n, err
-	}
-	last := shorten(string(in.LastWords), shownBytes, shownLines)
+func readNotice(e *Event) notice {
+	last := shorten(string(e.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
-		n = notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Message), transcript: string(in.Transcript)}
-		if n.kind == "" {
-			return readOldNotice(e, in.Notification), nil
+		if e.Kind != "" {
+			return notice{kind: string(e.Kind), title: string(e.Title), body: string(e.Message)}
 		}
+		var old struct {
+			Kind  words `json:"type"`
+			Title words `json:"title"`
+			Body  words `json:"body"`
+			Agent words `json:"agent_name"`
+		}
+		_ = json.Unmarshal(e.Old, &old) // what is absent, or in an unknown form, has no kind
+		return notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
 	case "SubagentStop":
-		if in.Agent == "" && last == "" { // a helper of Claude Code's own
-			return n, nil
+		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
+			return notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(e.AgentType), body: last}
 		}
-		n = notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(in.Agent), body: last}
 	case "StopFailure":
-		what := cmp.Or(shorten(string(in.Details), shownBytes, shownLines), last)
-		n = notice{kind: "error", body: strings.Join(nonEmpty(string(in.Error), what), ": ")}
+		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
+		return notice{kind: "error", body: strings.Join(nonEmpty(string(e.Error), what), ": ")}
 	}
-	return n, nil
-}
-
-// readOldNotice reads the form {"notification": {"type": …}}; what is absent, or in an unknown form, has no kind.
-func readOldNotice(e *Event, raw json.RawMessage) notice {
-	var in struct {
-		Kind  words `json:"type"`
-		Title words `json:"title"`
-		Body  words `json:"body"`
-		Agent words `json:"agent_name"`
-	}
-	_ = json.Unmarshal(raw, &in)
-	n := notice{kind: string(in.Kind), title: string(in.Title), body: string(in.Body), agent: string(in.Agent)}
-	if uuid.Validate(e.SessionID) != nil { // Claude Code's own ids are no names
-		n.session = e.SessionID
-	}
-	return n
+	return notice{}
 }
 
 // nonEmpty are those of the texts that say something.
@@ -123,9 +95,9 @@ func nonEmpty(texts ...string) []string {
 // notification is gchat-notification-dispatch: what a session has to tell goes to its thread. It prints nothing, and a
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
-	n, err := readNotice(e)
-	if err != nil || n.kind == "" {
-		return err
+	n := readNotice(e)
+	if n.kind == "" {
+		return nil
 	}
 	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
 	to, ok := routeOf(cfg, n.kind)
@@ -139,10 +111,9 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if n.kind == "permission_prompt" && h.asks(e) {
 		return nil // the question itself says it already, and better
 	}
-	about, text := h.noticeText(n, to)
-	name := cmp.Or(h.Env("CLAUDE_SESSION_ID"), n.session)
+	about, text := h.noticeText(e, n, to)
 	return h.put(e, cfg, &state.Message{Report: &state.Report{
-		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: name, About: about, Text: text,
+		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, state.ReportOn)
 }
 
@@ -172,20 +143,11 @@ func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 
 // asks says whether the session has a question open.
 func (h *Hook) asks(e *Event) bool {
-	for _, dir := range h.stateDirs() {
-		qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID)
-		if err != nil {
-			h.log.Error().Err(err).Msg("questions not read")
-		}
-		if slices.ContainsFunc(qs, func(q *state.Question) bool { return q.Status.Open() }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), func(q *state.Question) bool { return q.Status.Open() })
 }
 
 // noticeText is what stands below the header.
-func (h *Hook) noticeText(n notice, to route) (about, text string) {
+func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
 		if n.agent != "" {
@@ -195,7 +157,7 @@ func (h *Hook) noticeText(n notice, to route) (about, text string) {
 	case n.kind == "error":
 		return "An error occurred that requires attention.", n.body
 	case n.kind == "permission_prompt":
-		return cmp.Or(n.body, n.title), h.pendingText(n.transcript)
+		return cmp.Or(n.body, n.title), h.pendingText(string(e.Transcript))
 	case strings.Contains(n.body, "\n"): // no line of its own
 	case to.kind == "permission", n.title == "":
 		return cmp.Or(n.body, n.title), ""
@@ -205,13 +167,7 @@ func (h *Hook) noticeText(n notice, to route) (about, text string) {
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.
 func (h *Hook) pendingText(transcript string) string {
-	if transcript == "" {
-		return ""
-	}
-	tail, err := tailOf(transcript)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Error().Err(err).Msg("transcript not read; the message does not say what is asked")
-	}
+	tail, _ := tailOf(transcript)
 	var lines []string
 	for _, c := range pendingIn(tail) {
 		lines = append(lines, c.text())

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"gchat-hooks/state"
@@ -175,14 +174,6 @@ func TestReportsTakeTheNameFromTheSession(t *testing.T) {
 	m.wantReports("[Subagent Done] orch-epic4\ngeneral-purpose completed task\nsub text")
 }
 
-// In the old form a session is called by its id, which is a readable name.
-func TestFirstFormNamesItsSession(t *testing.T) {
-	m := newMachine(t)
-	delete(m.env, "CLAUDE_SESSION_ID")
-	m.run(notifyHook, firstForm(t, "error", "Oops", "Disk is full.", ""))
-	m.wantReports("[Error] orch-epic4\nAn error occurred that requires attention.\nDisk is full.")
-}
-
 func TestReportsWithoutAWebhook(t *testing.T) {
 	m := newMachine(t)
 	delete(m.env, "GOOGLE_CHAT_WEBHOOK_URL")
@@ -240,27 +231,6 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 		}, head + "\nBash:\n```\n<users/all>\n'''\n[Session End] x\n*b*\n```"},
 		"hostile inline": {func(t *testing.T, path string) { mustWrite(t, path, bash("1", "<users/all> *b* [Done] x")) }, head +
 			"\nBash: `<users/all> *b* [Done] x`"},
-		"a fifo": {func(t *testing.T, path string) {
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, head},
-		"a link to zeros": {func(t *testing.T, path string) {
-			if err := os.Symlink("/dev/zero", path); err != nil {
-				t.Fatal(err)
-			}
-		}, head},
-		"hundreds of megabytes": {func(t *testing.T, path string) {
-			mustWrite(t, path, bash("0", "early")) // and a hole that reads as zeros
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if _, err := f.WriteAt([]byte("\n"+bash("1", "late")), 300<<20); err != nil {
-				t.Fatal(err)
-			}
-		}, head + "\nBash: `late`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,36 +240,6 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 			m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
 			m.wantReports(c.want)
 		})
-	}
-	t.Run("not a transcript's name", func(t *testing.T) {
-		t.Parallel()
-		m := newMachine(t)
-		path := filepath.Join(m.dir, "notes.txt")
-		mustWrite(t, path, bash("1", "ls"))
-		m.run(notifyHook, payload(t, "timing-05-Notification", "transcript_path", path))
-		m.wantReports(head)
-	})
-}
-
-func TestReportHooksReadAnything(t *testing.T) {
-	m := newMachine(t)
-	nested := strings.Repeat(`[`, 100000) + strings.Repeat("]", 100000)
-	for name, in := range map[string]string{
-		"nothing": "", "garbage": "\x00\x01\xff{{{", "null": "null", "list": "[]", "half": `{"hook_event_name":"Notif`,
-		"deep":                  `{"hook_event_name":"Notification","notification":` + nested + "}",
-		"wrong types":           `{"hook_event_name":"Notification","session_id":"s","notification_type":[],"notification":7}`,
-		"no session":            `{"hook_event_name":"SessionEnd"}`,
-		"tasks of another type": `{"hook_event_name":"SessionEnd","background_tasks":{}}`,
-		"an event of tomorrow":  `{"hook_event_name":"PreCoffee","session_id":"s"}`,
-	} {
-		for _, hook := range []string{notifyHook, sessionHook, gateHook} {
-			if out := m.run(hook, []byte(in)); out != "" {
-				t.Errorf("%s, %s: printed %q", hook, name, out)
-			}
-		}
-	}
-	if n := len(m.reports()); n != 0 || strings.Contains(m.log(), "a bug in gchat-hooks") {
-		t.Errorf("%d reports, log %s", n, m.log())
 	}
 }
 
@@ -318,5 +258,41 @@ func TestReportHooksWhereNothingCanBeWritten(t *testing.T) {
 	}
 	if n := strings.Count(m.log(), `"level":"error"`); n < 3 {
 		t.Errorf("the log has %d errors, want one for each hook: %s", n, m.log())
+	}
+}
+
+// FuzzNotice is for whatever notification comes: it is read and worded without a panic.
+func FuzzNotice(f *testing.F) {
+	for _, pattern := range []string{"2.1.329/*Notification.json", "2.1.*/*SubagentStop.json", "2.1.*/*Stop.json"} {
+		for _, b := range payloads(f, pattern) {
+			f.Add(b)
+		}
+	}
+	const notification = `{"session_id":"s","hook_event_name":"Notification","notification":`
+	f.Add([]byte(notification + `{"type":"subagent_complete","title":"T","body":"B\n[Done] x","agent_name":"a","timestamp":7}}`))
+	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
+	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decode(b, "")
+		if err != nil {
+			return
+		}
+		n := readNotice(e)
+		to, ok := routeOf(&state.Config{}, n.kind)
+		if !ok {
+			return
+		}
+		e.Transcript = "" // whatever file it names
+		(&Hook{}).noticeText(e, n, to)
+	})
+}
+
+func TestWordsTakeAnything(t *testing.T) {
+	var in struct{ A, B, C, D, E words }
+	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.A != "a" || in.B != "" || in.C != "7" || in.D != `{"x":[1,2]}` || in.E != "false" {
+		t.Errorf("%+v", in)
 	}
 }

@@ -1,10 +1,12 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gchat-hooks/inject"
@@ -29,9 +31,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 		// Without a denial there is a dialog, or another hook is about to deny.
 		markers = slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
-			if h.wakeWith(lost) {
-				h.told(lost)
-			}
+			h.wakeWith(lost)
 			return nil
 		}
 	}
@@ -49,19 +49,9 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 // ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
 // another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
-	hash := e.inputHash()
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
-		for _, q := range h.markers(e) {
-			byID := e.ToolUseID != "" && q.ToolUseID == e.ToolUseID
-			byInput := q.InputHash == hash && (e.ToolUseID == "" || q.ToolUseID == "")
-			if byID || byInput {
-				return q
-			}
-		}
-		for _, dir := range h.stateDirs() { // asked in the terminal after all
-			if qs, _, err := state.QuestionsIn(dir).OfSession(e.SessionID); err == nil && ofCall(qs, e) != nil {
-				return nil
-			}
+		if q := ofCall(h.markers(e), e); q != nil {
+			return q
 		}
 	}
 	return nil
@@ -125,7 +115,14 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 			return
 		case <-final:
 		}
-		if h.deliver(paths, over) {
+		var texts []string
+		for _, path := range paths {
+			if q, err := state.LoadQuestion(path); err == nil && !over(q) {
+				texts = append(texts, nonEmpty(h.handOver(q))...)
+			}
+		}
+		if len(texts) > 0 {
+			h.wakeWith(texts)
 			return
 		}
 	}
@@ -136,35 +133,38 @@ func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// deliver wakes the session with what became of these questions. It reports whether there is something to wake it with.
+// handOver is what Claude is to be told of a question in deny mode now; "" for nothing.
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
-func (h *Hook) deliver(paths []string, over func(*state.Question) bool) (found bool) {
-	var all []telling
-	for _, path := range paths {
-		q, err := state.LoadQuestion(path)
-		switch {
-		case err != nil || over(q) || !q.Denied:
-			continue
-		case q.Status == state.Answered:
-			err = resolve(q, delivered)
-			all = append(all, telling{text: replyText(q)})
-		case untold(q):
-			err = timeoutTold(path)
-			all = append(all, telling{text: timeoutText(q, h.unread(q))})
-		default:
-			continue
+func (h *Hook) handOver(q *state.Question) (text string) {
+	var err error
+	now := time.Now().UTC()
+	switch {
+	case q.Denied && q.Status == state.Answered:
+		text = replyText(q)
+		var ended bool
+		ended, err = state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
+			q.DeliveredAt, q.DeliverySeen = &now, false
+		})
+		if err == nil && !ended {
+			err = errors.New("it was closed just now")
 		}
-		if found = true; err != nil {
-			h.log.Error().Err(err).Msg("session not woken: that cannot be written down")
-			all = all[:len(all)-1]
-		}
+	case untold(q):
+		text = timeoutText(q, h.unread(q))
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if !untold(q) {
+				return errors.New("a reply came just now")
+			}
+			q.DeliveredAt = &now
+			return nil
+		})
 	}
-	if len(all) > 0 {
-		h.wakeWith(all)
+	if err != nil {
+		h.log.Error().Err(err).Msg("session not told: that cannot be written down")
+		return ""
 	}
-	return found
+	return text
 }
 
 // unread says that a question without a reply may have one: its space cannot be read, or the list of those who may answer.
@@ -173,38 +173,165 @@ func (h *Hook) unread(q *state.Question) bool {
 }
 
 // wakeWith has this process wake its session with these texts, as soon as it ends.
-func (h *Hook) wakeWith(all []telling) bool {
-	if _, err := fmt.Fprintln(h.Stderr, textOf(all)); err != nil {
+func (h *Hook) wakeWith(texts []string) {
+	if _, err := fmt.Fprintln(h.Stderr, strings.Join(texts, "\n\n")); err != nil {
 		h.log.Error().Err(err).Msg("session not woken")
-		return false
+		return
 	}
 	h.code = exitWake
-	return true
 }
 
-// delivered notes when a session was to be woken: whether it was, the transcript tells later.
-func delivered(q *state.Question) {
-	now := time.Now().UTC()
-	q.DeliveredAt, q.DeliverySeen = &now, false
-}
-
-// timeoutTold notes that the session is woken with a question's timeout.
-func timeoutTold(path string) error {
-	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
-		if !untold(q) {
-			return errors.New("a reply came just now")
+// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
+// session had ended.
+func (h *Hook) undelivered(e *Event) (texts []string) {
+	markers := h.markers(e)
+	texts = h.neverArrived(context.Background(), e, markers)
+	for _, q := range markers {
+		if !q.Denied || q.Status != state.Answered {
+			continue
 		}
-		delivered(q)
-		return nil
-	})
-	return err
+		lock, err := state.LockWaiter(h.Env, q.Path)
+		if err != nil {
+			continue // another process is about to deliver it
+		}
+		if q, err = state.LoadQuestion(q.Path); err == nil {
+			texts = append(texts, nonEmpty(h.handOver(q))...)
+		}
+		lock.Unlock()
+	}
+	if slices.ContainsFunc(markers, func(q *state.Question) bool { return q.Status.Open() }) {
+		h.startPoller() // after the machine was off, nothing else would read what the person replied
+	}
+	return texts
 }
 
-// resolve closes a question whose answer Claude has.
-func resolve(q *state.Question, also func(*state.Question)) error {
-	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", also)
-	if err == nil && !ended {
-		err = errors.New("it was closed just now")
+// sessionEnded writes down that the session of open markers has ended: its waiters end, and a person who replies is told when
+// the reply will be read.
+func (h *Hook) sessionEnded(e *Event) {
+	for _, q := range h.markers(e) {
+		if h.inOtherTerminal(q) {
+			continue
+		}
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if q.Closed() && !q.Answerable() || q.SessionEnded != nil {
+				return state.ErrUnchanged
+			}
+			now := time.Now().UTC()
+			q.SessionEnded = &now
+			return nil
+		}); err != nil {
+			h.log.Error().Err(err).Msg("end of session not written down")
+		}
 	}
-	return err
+}
+
+// notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
+// no other way, where the event takes a context. At the session's end, which shows nothing to anyone, the markers hear of it.
+func (h *Hook) notify(e *Event) {
+	if e.HookEventName == "SessionEnd" {
+		h.sessionEnded(e)
+		return
+	}
+	out := map[string]any{}
+	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
+		if texts := h.undelivered(e); len(texts) > 0 {
+			out = decide(e.HookEventName, map[string]any{"additionalContext": strings.Join(texts, "\n\n")})
+		}
+	}
+	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
+		out["systemMessage"] = text
+	}
+	if len(out) == 0 {
+		return
+	}
+	if err := h.Print(out); err != nil {
+		h.log.Error().Err(err).Msg("notice not shown")
+	}
+}
+
+// markers are the session's questions in deny mode, the newest first.
+func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, state.MarkersIn) }
+
+// ofSession are the session's questions in a folder of the project's state and in the person's own, the newest first.
+func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
+	for _, dir := range h.stateDirs() {
+		qs, bad, err := folder(dir).OfSession(e.SessionID)
+		if err != nil {
+			h.log.Error().Err(err).Msg("questions not read")
+		}
+		h.passedOver(bad)
+		all = append(all, qs...)
+	}
+	return all
+}
+
+// passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.
+func (h *Hook) passedOver(bad []error) {
+	if len(bad) > 0 && !h.passed {
+		h.passed = true
+		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("marker passed over")
+	}
+}
+
+const (
+	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
+	transcriptLag = 3 * time.Second
+	// wokenWithin is how much of a transcript's end is searched for it, in bytes.
+	wokenWithin = 16 << 20
+)
+
+// neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
+// killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
+// gives it as context in the transcript, at a session's start too (2.1.197, 2.1.329).
+func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Question) (lost []string) {
+	for _, q := range markers {
+		if q.DeliveredAt == nil || q.DeliverySeen || q.Status.Open() {
+			continue
+		}
+		if q.Status != state.TimedOut && (q.ResolvedAt == nil || q.ResolvedAt.Sub(*q.DeliveredAt).Abs() > time.Second) {
+			continue // it was woken with the timeout, and the late reply went another way
+		}
+		if since := time.Since(*q.DeliveredAt).Abs(); since < transcriptLag {
+			if e.HookEventName != "Stop" {
+				continue // the next event tells
+			}
+			sleep(ctx, transcriptLag-since) // in the background
+		}
+		there, known := toldIn(string(e.Transcript), q)
+		if !known {
+			continue
+		}
+		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			q.DeliverySeen = true
+			return nil
+		}); err != nil || there {
+			continue
+		}
+		if q.Status == state.TimedOut {
+			lost = append(lost, timeoutText(q, false))
+		} else {
+			lost = append(lost, replyText(q))
+		}
+	}
+	return lost
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// toldIn says whether a transcript holds what its session was woken with; known is false where that cannot be told.
+func toldIn(path string, q *state.Question) (there, known bool) {
+	f, size, err := openTranscript(path)
+	if err != nil {
+		return false, false
+	}
+	defer f.Close()
+	tail, err := lastLines(f, size, wokenWithin)
+	there = bytes.Contains(tail, []byte(endOf(q)))
+	return there, err == nil && (there || size <= wokenWithin)
 }

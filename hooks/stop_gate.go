@@ -1,10 +1,14 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +22,6 @@ const (
 	blocksWithin = time.Minute
 )
 
-// gateNews is what a Stop event says that the gate wants to know.
-type gateNews struct {
-	sessionNews
-	AgentID words           `json:"agent_id"`         // set in a subagent's events
-	Again   json.RawMessage `json:"stop_hook_active"` // true when a Stop hook sent the session back already
-}
-
 // finding is what a check of the gate has against the session's stopping.
 type finding struct {
 	level     state.GateLevel
@@ -35,14 +32,7 @@ type finding struct {
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
 // next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
 func (h *Hook) stopGate(_ context.Context, e *Event) error {
-	if e.HookEventName != "Stop" {
-		return nil
-	}
-	var news gateNews
-	if err := e.Read(&news); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-		return err
-	}
-	if news.AgentID != "" {
+	if e.HookEventName != "Stop" || e.AgentID != "" {
 		return nil
 	}
 	h.mode(e)
@@ -52,8 +42,8 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
-	if again := string(news.Again); again == "" || again == "false" || again == "null" {
-		out, blocked := h.decide(e, h.findings(e, news))
+	if !e.SentBack() {
+		out, blocked := h.verdict(e, h.findings(e))
 		if len(out) > 0 {
 			if err := h.Print(out); err != nil {
 				return fmt.Errorf("the session stops all the same: %w", err)
@@ -63,16 +53,16 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 			return nil
 		}
 	}
-	return h.tellStop(e, news)
+	return h.tellStop(e)
 }
 
 // findings are what the checks that are made have against the session's stopping.
-func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
+func (h *Hook) findings(e *Event) (found []finding) {
 	for _, check := range []struct {
 		name string
 		find func() *finding
 	}{
-		{state.QuestionAsked, func() *finding { return h.checkQuestion(e, news) }},
+		{state.QuestionAsked, func() *finding { return h.checkQuestion(e) }},
 		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
 	} {
 		level := h.asked.rules.StopGate[check.name]
@@ -87,8 +77,8 @@ func (h *Hook) findings(e *Event, news gateNews) (found []finding) {
 	return found
 }
 
-// decide makes one decision of all findings. A block that cannot be counted is none: it could go round for ever.
-func (h *Hook) decide(e *Event, found []finding) (out map[string]string, block bool) {
+// verdict makes one decision of all findings. A block that cannot be counted is none: it could go round for ever.
+func (h *Hook) verdict(e *Event, found []finding) (out map[string]string, block bool) {
 	var reasons, advice []string
 	for _, f := range found {
 		if f.level == state.GateOn {
@@ -134,18 +124,16 @@ func (h *Hook) sessions(e *Event) []string {
 // recently is how long a question, or its answer, lets its session stop.
 const recently = 30 * time.Minute
 
-// checkQuestion finds fault with a session whose person was not asked anything lately.
-func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
-	if h.wasAsked(e, string(news.Transcript)) {
+// checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
+// record of them tells, and the session stops.
+func (h *Hook) checkQuestion(e *Event) *finding {
+	if h.asked.rules.AskMode == state.Off || h.wasAsked(e) {
 		return nil
 	}
-	how := "The dialog is drawn in the terminal."
-	switch h.asked.rules.AskMode {
-	case state.Deny:
+	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
+	if h.asked.rules.AskMode == state.Deny {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
-	case state.Native, state.Hold, state.Inject:
-		how = "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
 	}
 	return &finding{
 		forClaude: "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +
@@ -155,73 +143,138 @@ func (h *Hook) checkQuestion(e *Event, news gateNews) *finding {
 	}
 }
 
-// wasAsked says whether the person was asked something: in a space, by a marker; or in the terminal, by a question that our
-// hooks wrote down, or by the transcript where they did not.
-func (h *Hook) wasAsked(e *Event, transcript string) bool {
+// wasAsked says whether the person was asked something, in a space or in the terminal.
+func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
+	since := now.Add(-state.MaxAge - state.MarkerSlack)
 	for _, dir := range h.stateDirs() {
-		asked, bad := state.MarkersIn(dir).Find(sessions, now.Add(-state.MaxAge-state.MarkerSlack),
-			func(q *state.Question, written time.Time) (bool, error) { return askedInSpace(q, written, now) })
+		asked, bad := state.MarkersIn(dir).Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
+			return q.Status != state.Cancelled && letsStop(q, written, now), nil
+		})
 		if h.passedOver(bad); asked {
 			return true
 		}
-		// Of what is broken among the questions the other hooks speak.
-		asked, _ = state.QuestionsIn(dir).Find(sessions, now.Add(-recently-state.MarkerSlack),
-			func(q *state.Question, _ time.Time) (bool, error) {
-				return q.Status != state.Expired && within(now, q.AskedAt, recently), nil
-			})
+		asked, _ = state.QuestionsIn(dir).Find(sessions, since, func(q *state.Question, _ time.Time) (bool, error) {
+			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
+		})
 		if asked {
 			return true
 		}
 	}
-	tail, err := tailOf(transcript)
-	return err == nil && askedInTurn(tail)
+	return false
 }
 
-// askedInSpace says whether a marker lets its session stop; written is when its file was.
-func askedInSpace(q *state.Question, written, now time.Time) (bool, error) {
-	if q.AskedAt.After(now.Add(state.MarkerSlack)) {
-		return false, fmt.Errorf("it is from the future: asked_at is %s", q.AskedAt.Format(time.RFC3339))
+// letsStop says whether a question lets its session stop: it was asked or answered lately, or asked in vain. written is the
+// time of its file, which stands for what another program did not say.
+func letsStop(q *state.Question, written, now time.Time) bool {
+	switch {
+	case q.Status == state.Expired, q.Status == state.Abandoned, q.AskedAt.After(now.Add(state.MarkerSlack)):
+		return false
+	case q.Status == state.TimedOut: // there is nothing more to do about it
+		return now.Sub(q.AskedAt) < state.MaxAge
 	}
-	asked := within(now, q.AskedAt, recently)
-	switch q.Status {
-	case state.Pending:
-		return asked || q.Unread() && within(now, written, recently), nil // another program wrote the reply into it
-	case state.TimedOut: // asked in vain: there is nothing more to do about it
-		return within(now, q.AskedAt, state.MaxAge), nil
-	case state.Answered, state.Resolved:
-		answered := written
-		if q.ResolvedAt != nil {
-			answered = *q.ResolvedAt
-		}
-		return asked || within(now, answered, recently), nil
-	case state.Cancelled, state.Abandoned, state.Expired:
-		return false, nil
+	if q.ResolvedAt != nil {
+		written = *q.ResolvedAt
 	}
-	return within(now, written, recently), nil // another program's word
-}
-
-// within says whether then is less than so long ago, or just ahead.
-func within(now, then time.Time, long time.Duration) bool {
-	ago := now.Sub(then)
-	return ago >= -state.MarkerSlack && ago < long
+	return now.Sub(q.AskedAt) < recently || (q.Status != state.Pending || q.Unread()) && now.Sub(written) < recently
 }
 
 // tellStop has the summary of a session that stops sent, once for each of its starts: such a session mostly stays open for days.
 // Its end brings another one only where there were turns since.
-func (h *Hook) tellStop(e *Event, news gateNews) error {
+func (h *Hook) tellStop(e *Event) error {
 	cfg := h.asked.cfg
-	if !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
+	pause := strings.HasPrefix(string(e.Tasks), "[") && e.Tasks != "[]" // they wake it
+	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
 		return nil
 	}
-	if len(news.Tasks) > 0 { // a pause: they wake it
-		return nil
-	}
-	err := h.owe(e, news.sessionNews, "stopped; the session is still open", func(s *state.Session) bool {
+	return h.owe(e, "stopped; the session is still open", func(s *state.Session) bool {
 		return s.ToldSummary.IsZero() && s.OwesSummary.IsZero()
 	})
+}
+
+// maxTeam bounds a team's configuration, in bytes.
+const maxTeam = 4 << 20
+
+// member is one of a team's members, as far as it is known whether it is there.
+type member struct {
+	Name   words `json:"name"`
+	Active words `json:"isActive"`
+	Status words `json:"status"`
+}
+
+// gone are the words for a member that is there no more.
+var gone = []string{
+	"stopped", "shutdown", "shut_down", "dead", "inactive", "terminated",
+	"exited", "killed", "failed", "crashed", "closed", "ended",
+}
+
+func (m member) active() bool {
+	status := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(string(m.Status)), "-", "_"))
+	return m.Active != "false" && !slices.Contains(gone, status)
+}
+
+// called says whether the member is one of these agents, or one that replaces it: s3-heartbeat-2 for s3-heartbeat.
+func (m member) called(agents []string) bool {
+	name := strings.ToLower(strings.TrimSpace(string(m.Name)))
+	return slices.ContainsFunc(agents, func(agent string) bool { return strings.HasPrefix(name, strings.ToLower(agent)) })
+}
+
+// checkAgents finds fault with a session whose team has lost all its persistent agents.
+func (h *Hook) checkAgents(e *Event) *finding {
+	team, members, err := h.team(e)
 	if err != nil {
-		return fmt.Errorf("tell of the stop: %w", err)
+		h.log.Warn().Err(err).Str("session", e.SessionID).Msg("team not read; the session may stop")
+		return nil
 	}
-	return nil
+	agents := h.asked.cfg.TeamAgents
+	if team == "" || slices.ContainsFunc(members, func(m member) bool { return m.active() && m.called(agents) }) {
+		return nil
+	}
+	none := fmt.Sprintf("None of the persistent agents of the team %s is active (%s)", team, strings.Join(agents, ", "))
+	return &finding{
+		forClaude: none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
+		forPerson: none + ".",
+	}
+}
+
+// team reads the members of the session's team: s3-live and the end of the session's id, else s3-live. It is "" where
+// there is none.
+func (h *Hook) team(e *Event) (name string, members []member, err error) {
+	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
+	names := []string{"s3-live"}
+	for _, id := range h.sessions(e) {
+		names = append(names, "s3-live-"+id[max(0, len(id)-8):])
+	}
+	for _, name := range slices.Backward(names) {
+		if filepath.Base(name) != name {
+			continue
+		}
+		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), maxTeam)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		members, merr := readTeam(b)
+		return name, members, cmp.Or(err, merr)
+	}
+	return "", nil, nil
+}
+
+// readTeam reads a team's configuration. A member that is none is passed over.
+func readTeam(b []byte) (members []member, err error) {
+	var team struct {
+		Members []json.RawMessage `json:"members"`
+	}
+	if err := json.Unmarshal(b, &team); err != nil {
+		return nil, fmt.Errorf("team: %w", err)
+	}
+	if team.Members == nil {
+		return nil, errors.New("team: members is missing")
+	}
+	for _, raw := range team.Members {
+		var m member
+		if json.Unmarshal(raw, &m) == nil {
+			members = append(members, m)
+		}
+	}
+	return members, nil
 }

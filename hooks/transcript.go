@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gchat-hooks/state"
 )
@@ -25,10 +23,13 @@ type entry struct {
 	Type        string `json:"type"`
 	IsSidechain bool   `json:"isSidechain"` // a subagent's, in versions that write them into the same file
 	IsMeta      bool   `json:"isMeta"`
-	UUID        words  `json:"uuid"`
-	Parent      words  `json:"parentUuid"` // the entry that this one follows
-	Timestamp   words  `json:"timestamp"`  // RFC 3339
-	Message     struct {
+	IsSummary   bool   `json:"isCompactSummary"` // of the conversation before a compaction
+	Origin      struct {
+		Kind string `json:"kind"` // human, task-notification
+	} `json:"origin"`
+	UUID      words `json:"uuid"`
+	Timestamp words `json:"timestamp"` // RFC 3339
+	Message   struct {
 		ID      words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
@@ -42,8 +43,6 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
-	IsError   bool            `json:"is_error"`
-	Content   words           `json:"content"`
 }
 
 // readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
@@ -97,42 +96,33 @@ func lastLines(f *os.File, size, most int64) ([]byte, error) {
 	return tail, nil
 }
 
-// pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all
-// results; or to what the person said last: a call before that has no result because it was broken off.
+// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
+// has all results, and after what the person said last, since a call before that was broken off.
 func pendingIn(tail []byte) (calls []toolCall) {
-	done := map[string]bool{}
-	last := words("")
-	for len(tail) > 0 && len(calls) < 3 {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
+	message := words("")
+	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok {
 			continue
 		}
-		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" {
-			if last != "" && last != e.Message.ID {
-				break
-			}
-			last = e.Message.ID
+		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" && e.Message.ID != message {
+			message, calls = e.Message.ID, nil
 		}
 		results := 0
-		for _, b := range slices.Backward(blocks) {
+		for _, b := range blocks {
 			switch {
 			case e.Type == "user" && b.Type == "tool_result":
-				done[b.ToolUseID] = true
 				results++
-			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
-				done[b.ID] = true
+				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
+			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
 				calls = append(calls, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			break
+			calls = nil
 		}
 	}
-	calls = calls[:min(3, len(calls))]
-	slices.Reverse(calls)
-	return calls
+	return calls[max(0, len(calls)-3):]
 }
 
 // toolCall is a tool_use of a transcript.
@@ -148,15 +138,9 @@ var mainInput = map[string]string{
 	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
 }
 
-// plainName is a tool's name that no renderer takes for markup; an MCP tool's (mcp__server__tool) is none.
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]+$`) })
-
 // text tells a person, in Markdown, what Claude wants to do.
 func (c toolCall) text() string {
-	name := flat(c.Name, 100)
-	if !plainName().MatchString(name) {
-		name = code(name)
-	}
+	name := plain(flat(c.Name, 100))
 	what := shorten(c.what(), shownBytes, 2*shownLines)
 	if what == "" {
 		return name
@@ -171,7 +155,11 @@ func (c toolCall) what() string {
 	if c.Name == askTool {
 		var in askInput
 		if json.Unmarshal(c.Input, &in) == nil && len(in.Questions) > 0 {
-			return questionLines(in)
+			var texts []string
+			for _, q := range in.Questions {
+				texts = append(texts, flat(q.Question, shownBytes))
+			}
+			return strings.Join(texts, "\n")
 		}
 	}
 	if name := mainInput[c.Name]; name != "" {
@@ -187,13 +175,88 @@ func (c toolCall) what() string {
 	return b.String()
 }
 
-func questionLines(in askInput) string {
-	var lines []string
-	for _, q := range in.Questions {
-		lines = append(lines, flat(q.Question, shownBytes))
-		for i, o := range q.Options {
-			lines = append(lines, fmt.Sprintf("%d. %s", i+1, flat(o.Label, shownBytes)))
+// endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
+const endBytes = 4 << 20
+
+// said is Claude's last words, as far as a transcript was read.
+type said struct {
+	text    string // all text blocks of the message, a line each; "" for none
+	last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
+	message words  // its id
+}
+
+// LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
+// only its end is read. Errors are those of opening and reading.
+func LastWords(path string) (string, error) {
+	f, size, err := openTranscript(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	tail, err := lastLines(f, size, endBytes)
+	s := said{}
+	for line := range bytes.Lines(tail) {
+		s.read(line)
+	}
+	if !s.last {
+		return "", err
+	}
+	return s.text, err
+}
+
+// read takes a further line along.
+func (s *said) read(line []byte) {
+	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
+		s.last = s.last && !bytes.Contains(line, []byte(`"tool_result"`))
+		return
+	}
+	e, blocks, ok := readEntry(line)
+	switch {
+	case !ok || e.IsMeta || e.IsSidechain:
+	case e.Type == "assistant":
+		s.add(e, blocks)
+	case e.Type == "user":
+		prompt, ok := promptOf(e, blocks)
+		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
+		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
+			s.last = false
 		}
 	}
-	return strings.Join(lines, "\n")
+}
+
+// add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
+func (s *said) add(e entry, blocks []block) {
+	var texts []string
+	for _, b := range blocks {
+		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
+			texts = append(texts, b.Text)
+		}
+	}
+	if s.last = len(texts) > 0; !s.last {
+		return
+	}
+	if e.Message.ID == "" || e.Message.ID != s.message {
+		s.message, s.text = e.Message.ID, ""
+	}
+	s.text = strings.Join(append(nonEmpty(s.text), texts...), "\n")
+}
+
+// mayPrompt says whether a line may be a prompt, before it is parsed.
+func mayPrompt(line []byte) bool {
+	return bytes.Contains(line, []byte(`"user"`)) && !bytes.Contains(line, []byte(`"tool_result"`))
+}
+
+// promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude
+// Code makes up.
+func promptOf(e entry, blocks []block) (text string, ok bool) {
+	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
+		return "", false
+	}
+	if len(blocks) == 0 {
+		_ = json.Unmarshal(e.Message.Content, &text)
+	} else if text = blocks[0].Text; blocks[0].Type == "tool_result" {
+		return "", false
+	}
+	text = strings.TrimSpace(text)
+	return text, !strings.HasPrefix(text, "[Request interrupted by user") && !strings.HasPrefix(text, "<task-notification>")
 }

@@ -115,7 +115,7 @@ func TestPendingCallsOfEveryVersion(t *testing.T) {
 				t.Errorf("%s %s: %v, %v; want %d", version, file, calls, err, want)
 			}
 			for _, c := range calls {
-				const want = "AskUserQuestion:\n```\nWhich DB?\n1. Postgres\n2. SQLite\nWhich features?\n1. Auth\n2. Billing\n3. Search\n```"
+				const want = "AskUserQuestion:\n```\nWhich DB?\nWhich features?\n```"
 				if got := c.text(); got != want {
 					t.Errorf("%s: %q", version, got)
 				}
@@ -156,15 +156,6 @@ func TestTranscriptsThatAreNone(t *testing.T) {
 	}
 	if err := os.Mkdir(path("folder.jsonl"), 0o700); err != nil {
 		t.Fatal(err)
-	}
-	if err := os.Mkdir(path("s"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(path("s/subagents"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if did := tallyOf(t.Context(), path("s.jsonl"), time.Time{}); len(did.tools) > 0 {
-		t.Errorf("counted %v", did.tools)
 	}
 	for _, name := range []string{"fifo.jsonl", "zero.jsonl", "link.jsonl", "folder.jsonl", "absent.jsonl", "secrets.txt"} {
 		if calls, err := pendingCalls(path(name)); err == nil || len(calls) > 0 {
@@ -221,7 +212,6 @@ func TestTally(t *testing.T) {
 	main := assistantLine(t, before, call("0", "Bash", nil)) +
 		assistantLine(t, after, call("1", "Read", map[string]any{"file_path": "/p/a.go"}), call("2", "Edit",
 			map[string]any{"file_path": "/p/a.go"})) +
-		assistantLine(t, after, call("2", "Edit", map[string]any{"file_path": "/p/a.go"})) + // once more, as a resumed session has it
 		entryLine(t, "user", after, `I am the "assistant"`) +
 		"half {\"assistant\"" + "\n" + strings.Repeat("x", 20<<20) + `"assistant"` + "\n" +
 		assistantLine(t, after, map[string]any{"type": "text", "text": "Done."}) + strings.TrimSpace(assistantLine(t, after,
@@ -229,19 +219,12 @@ func TestTally(t *testing.T) {
 	if err := os.WriteFile(path, []byte(main), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sub := assistantLine(t, after, call("4", "Read", nil), map[string]any{"type": "text", "text": "a subagent's words"})
-	if err := os.MkdirAll(filepath.Join(dir, "s", "subagents"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "s", "subagents", "agent-1.jsonl"), []byte(sub), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	did := tallyOf(t.Context(), path, start)
-	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:2 Write:1]" {
+	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:1 Write:1]" {
 		t.Errorf("tools %s", got)
 	}
-	if got := fmt.Sprint(did.files); got != "[/p/a.go /p/b.go]" || did.last.Text != "Done." {
-		t.Errorf("files %s, last words %q", got, did.last.Text)
+	if did.last.text != "Done." {
+		t.Errorf("last words %q", did.last.text)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -270,36 +253,6 @@ func TestPlain(t *testing.T) {
 		if got := plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-	}
-}
-
-func TestPromises(t *testing.T) {
-	project := t.TempDir()
-	dir := filepath.Join(project, ".claude", "completion-state", "promises")
-	if got := promises(project); got != "" {
-		t.Errorf("without any: %q", got)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := promises(project); got != "" {
-		t.Errorf("of an empty folder: %q", got)
-	}
-	for name, content := range map[string]string{
-		"1.json": `{"status":"verified"}`, "2.json": `{"status":"verified","x":1}`, "3.json": `{"status":"pending"}`,
-		"4.json": `{"status":`, "5.json": `{"status":7}`,
-		"6.json": `{"status":"<users/all>\n` + strings.Repeat("x", 100) + `"}`, "notes.txt": "x", ".7.json": `{"status":"verified"}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want := "3 unreadable, 2 verified, 1 `<users/all> " + strings.Repeat("x", 28) + "…`, 1 pending"
-	if got := promises(project); got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -337,10 +290,10 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	runGit(t, repo, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "[Session End] *x*\n\nbody")
 	runGit(t, repo, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-qb", "`<users/all>`")
 	_ = os.Remove(ran)
-	c, ok := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
-	if !ok || c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
+	c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute))
+	if c.branch != "`<users/all>`" || len(c.subjects) != 1 || len(c.files) != 3 ||
 		c.stat != "3 files changed, 3 insertions(+)" {
-		t.Errorf("got %+v, %v", c, ok)
+		t.Errorf("got %+v", c)
 	}
 	old := filepath.Join(repo, "was there before")
 	for _, f := range []string{old, filepath.Join(repo, "new and never added")} {
@@ -352,7 +305,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
+	if c := changesSince(t.Context(), repo, start, time.Now().Add(-time.Minute)); len(c.files) != 4 ||
 		c.files[3] != "new and never added" {
 		t.Errorf("files %q", c.files)
 	}
@@ -362,7 +315,7 @@ func TestGitOfAHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("git started a program that the repository names")
 	}
-	if c, _ := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
+	if c := changesSince(t.Context(), repo, "--output="+ran, time.Now()); len(c.subjects) != 0 || len(c.files) != 0 {
 		t.Errorf("an option passed for a commit: %+v", c)
 	}
 	if _, err := os.Stat(ran); err == nil {
@@ -454,8 +407,93 @@ func FuzzTranscriptTail(f *testing.F) {
 		}
 		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
 		for line := range bytes.Lines(b) {
-			did.add(line, true)
+			did.add(line)
 			did.last.read(line)
 		}
 	})
+}
+
+// transcriptOf writes lines to a transcript; one that does not end in "}" is left half written.
+func transcriptOf(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	text := strings.Join(lines, "\n")
+	if strings.HasSuffix(text, "}") {
+		text += "\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLastWords(t *testing.T) {
+	says := func(id, blocks string) string {
+		return fmt.Sprintf(`{"parentUuid":"u1","isSidechain":false,"type":"assistant","uuid":"a-%s",`+
+			`"message":{"id":%q,"role":"assistant","content":[%s]}}`, id, id, blocks)
+	}
+	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
+	const (
+		thinking = `{"type":"thinking","thinking":"hm","signature":"x"}`
+		call     = `{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}`
+		result   = `{"type":"user","uuid":"r1",` +
+			`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`
+		prompt = `{"type":"user","uuid":"u1","message":{"role":"user","content":"go on"}}`
+		typed  = `{"type":"user","uuid":"u2","origin":{"kind":"human"},` +
+			`"message":{"role":"user","content":[{"type":"text","text":"and then"}]}}`
+		note    = `{"type":"user","uuid":"u3","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>"}}`
+		command = `{"type":"user","uuid":"u4","message":{"role":"user","content":"<command-name>/compact</command-name>"}}`
+		broken  = `{"type":"user","uuid":"u5",` +
+			`"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		shell   = `{"type":"user","uuid":"u6","message":{"role":"user","content":"<bash-input>ls</bash-input>"}}`
+		summary = `{"type":"user","uuid":"u7","isCompactSummary":true,` +
+			`"message":{"role":"user","content":"This session is being continued."}}`
+		system = `{"type":"system","subtype":"turn_duration"}`
+	)
+	side := strings.Replace(says("m9", text("a subagent")), `"isSidechain":false`, `"isSidechain":true`, 1)
+	meta := strings.Replace(says("m9", text("meta")), `"isSidechain":false`, `"isMeta":true`, 1)
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"nothing": {nil, ""},
+		"one":     {[]string{prompt, says("m1", text("done"))}, "done"},
+		"all its blocks in order": {[]string{prompt, says("m1", thinking+","+text("one")+","+call+","+text("two"))},
+			"one\ntwo"},
+		"a message in several lines": {[]string{prompt, says("m1", text("old")), says("m2", thinking), says("m2",
+			text("one")), says("m2", text("two"))}, "one\ntwo"},
+		"a result between the lines": {[]string{prompt, says("m2", text("one")), says("m2", call), result, says("m2",
+			text("two"))}, "one\ntwo"},
+		"the last message only": {[]string{prompt, says("m1", text("old")), result, says("m2", text("new"))}, "new"},
+		"without ids":           {[]string{prompt, says("", text("old")), says("", text("new"))}, "new"},
+		"calls after the words": {[]string{prompt, says("m1", text("let me look")), says("m2", call), result, says("m3",
+			call)}, ""},
+		"a call's result":                  {[]string{prompt, says("m1", text("let me look")), says("m1", call), result}, ""},
+		"a call in one line":               {[]string{prompt, says("m1", text("let me look")+","+call), result}, ""},
+		"thoughts":                         {[]string{prompt, says("m1", text("let me look")), says("m2", thinking)}, ""},
+		"a prompt after the words":         {[]string{says("m1", text("old")), typed}, ""},
+		"a call after the prompt":          {[]string{says("m1", text("old")), typed, says("m2", thinking), says("m2", call)}, ""},
+		"commands and breaks are no words": {[]string{prompt, says("m1", text("done")), broken, note, command, system}, "done"},
+		"sidechain and meta":               {[]string{prompt, says("m1", text("done")), side, meta}, "done"},
+		"half a line": {[]string{prompt, says("m1", text("done")),
+			`{"type":"assistant","message":{"content":[{"type":"text","te`}, "done"},
+		"cut by the first look": {[]string{prompt, says("m2", text("one")), says("m2",
+			thinking+`,{"type":"thinking","thinking":"`+strings.Repeat("y", 1<<19)+`"}`), says("m2", text("two"))}, "one\ntwo"},
+		"behind a line without end": {[]string{strings.Repeat("z", 5<<20), says("m2", text("two"))}, "two"},
+		"commands for the shell":    {[]string{prompt, says("m1", text("done")), shell}, "done"},
+		"a summary":                 {[]string{prompt, says("m1", text("done")), summary}, "done"},
+		"not what followed another": {[]string{strings.Replace(says("m0", text("older")), `"u1"`, `"u0"`, 1), prompt}, ""},
+		"escaped and wide": {[]string{prompt, says("m1", `{"type":"text","text":"a\u00e9\n\"ü\" 🙂"}`)},
+			"aé\n\"ü\" 🙂"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := LastWords(transcriptOf(t, c.lines...))
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	if _, err := LastWords(filepath.Join(t.TempDir(), "none.jsonl")); !os.IsNotExist(err) {
+		t.Errorf("no file: %v", err)
+	}
 }

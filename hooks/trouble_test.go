@@ -27,7 +27,7 @@ func TestBadStdin(t *testing.T) {
 		"another tool":         `{"hook_event_name":"PreToolUse","tool_name":"Bash","session_id":"s","tool_input":{"command":"ls"}}`,
 		"an event of tomorrow": `{"hook_event_name":"PreCoffee","session_id":"s"}`,
 	} {
-		for _, hook := range []string{forward, answered} {
+		for _, hook := range []string{forward, answered, sessionHook, "gchat-notification-dispatch", "gchat-stop-gate"} {
 			if out := w.run(hook, []byte(in)); out != "" {
 				t.Errorf("%s, %s: printed %q", hook, name, out)
 			}

@@ -3,7 +3,13 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/state"
 )
 
 // words is text in an event or a transcript. What is no text in some version comes as its JSON: a notice in odd words
@@ -66,21 +72,111 @@ func code(s string) string {
 	return "\n```\n" + strings.ReplaceAll(s, "```", "'''") + "\n```"
 }
 
+// markup is what some renderer could take for markup; an underscore between letters or digits emphasises nothing.
+var markup = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
+})
+
 // plain makes foreign text safe to stand within a line of Markdown: as it is when no renderer could take any of it for
 // markup, else as a code span.
 func plain(line string) string {
-	for i, r := range line {
-		if strings.ContainsRune("`*~<>[]|&\\", r) || r == '_' && !inWord(line, i) {
-			return "`" + strings.ReplaceAll(line, "`", "'") + "`"
-		}
+	if markup().MatchString(line) {
+		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
 	}
 	return line
 }
 
-// inWord says whether the underscore at i stands between letters or digits, where it emphasises nothing.
-func inWord(s string, i int) bool {
-	word := func(i int) bool {
-		return i >= 0 && i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9')
+// What a session or a script is told of a question in deny mode begins with one of these: agents' instructions name them.
+const (
+	replyPrefix   = "GCHAT_RESPONSE: "
+	timeoutPrefix = "GCHAT_TIMEOUT: "
+)
+
+// ReplyLine is the one line that gchat-wait prints: what the person typed.
+func ReplyLine(typed string) string { return replyPrefix + oneLine(typed) }
+
+// oneLine is a text with its white space, line breaks too, as single spaces.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// TimeoutLine is the one line that gchat-wait prints after waiting that long in vain: for a policy that chose, with its
+// choice. q may be nil.
+func TimeoutLine(waited time.Duration, q *state.Question) string {
+	line := timeoutPrefix + "No response in " + state.InWords(waited)
+	if did := outcome(q); did != "" {
+		line += ". " + oneLine(did)
 	}
-	return word(i-1) && word(i+1)
+	return line
+}
+
+// outcome is what the timeout policy made of a question; "" when it left it.
+func outcome(q *state.Question) string {
+	switch {
+	case q == nil || q.Status != state.TimedOut:
+		return ""
+	case q.ResolvedBy == "policy":
+		return "The timeout policy chose, not the user: " + pairs(q, func(i int) bool { return q.Partial[i].Empty() }) + "."
+	case q.TimeoutPolicy == state.AskTerminal:
+		return "Ask again with AskUserQuestion, in the same words: the question is then shown in the terminal."
+	}
+	return ""
+}
+
+// replyText wakes a session with a person's answer.
+func replyText(q *state.Question) string {
+	what, these := "question", "this answer"
+	if len(q.Questions) > 1 {
+		what, these = "questions", "these answers"
+	}
+	return fmt.Sprintf("%sThe user has answered your %s from Google Chat: %s. You can now continue with %s in mind. %s",
+		replyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
+}
+
+// endOf ends what a session is woken with. It stands in no other text of ours, so that a transcript tells whether the
+// session was.
+func endOf(q *state.Question) string {
+	if q.Status == state.TimedOut {
+		return "(unanswered question " + q.QuestionID + ")"
+	}
+	return "(answered question " + q.QuestionID + ")"
+}
+
+// timeoutText wakes a session whose question had no reply; unread says that there may be a reply, which cannot be read.
+func timeoutText(q *state.Question, unread bool) string {
+	waited := state.DefaultReplyTimeout
+	if q.TimesOutAt != nil {
+		waited = q.TimesOutAt.Sub(q.AskedAt)
+	}
+	text := timeoutPrefix + "No response in " + state.InWords(waited) + "."
+	if unread {
+		text += " Google Chat cannot be read at present: the user may have replied."
+	}
+	if did := outcome(q); did != "" {
+		text += " " + did
+	} else {
+		text += " Go on without an answer, as carefully as the question demands; a later reply still comes to you."
+	}
+	for i, p := range q.Questions {
+		if a := q.Partial[i]; !a.Empty() {
+			text += fmt.Sprintf("\nThe user did answer: %q=%q", p.Question, a.Value())
+		} else {
+			text += fmt.Sprintf("\nThe question was: %q", p.Question)
+		}
+	}
+	return text + " " + endOf(q)
+}
+
+// pairs are some of the questions with their answers and remarks, as Claude Code words them itself.
+func pairs(q *state.Question, which func(i int) bool) string {
+	var parts []string
+	for i, p := range q.Questions {
+		if !which(i) {
+			continue
+		}
+		pair := fmt.Sprintf("\"%s\"=\"%s\"", p.Question, q.Answers[p.Question])
+		if n := q.Notes[p.Question]; n != "" {
+			pair += " notes: " + n
+		}
+		parts = append(parts, pair)
+	}
+	return strings.Join(parts, ", ")
 }

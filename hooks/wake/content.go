@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -32,12 +31,12 @@ func (f *fire) content(known *state.WakeMemory) content {
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
-	said, entry := f.lastWords(known)
+	said := f.lastWords(known)
 	c := content{new: always || f.pane.Screen == "" || to != known.To}
 	known.To = to
 	if said != "" {
 		id := textID(said)
-		c.new, known.Text, known.Said = c.new || id != known.Text, id, cmp.Or(entry, known.Said)
+		c.new, known.Text = c.new || id != known.Text, id
 		c.source, c.text = "transcript", cutFront(said, f.agent.extractChars)
 	}
 	if f.pane.Screen != "" {
@@ -64,32 +63,22 @@ func hash(texts ...string) string {
 // textID tells words apart, and not by their margins: an event trims them.
 func textID(words string) string { return hash(strings.TrimSpace(words)) }
 
-// lastWords is what Claude said last. Words of an earlier turn count where no message has carried them: they may be all that
-// this turn had to say, and a screen says less. words is "" when it said nothing, or that cannot be read; entry is the
-// transcript's entry that they are from.
-func (f *fire) lastWords(known *state.WakeMemory) (words, entry string) {
-	path := text(f.news.Transcript)
-	if said := readable(text(f.news.LastWords)); said != "" {
-		return said, ""
+// lastWords is what Claude said last, by the event or the transcript; "" when it said nothing, or that cannot be read, or when
+// this is a notification and they are known: what the session waits for is on the screen.
+func (f *fire) lastWords(known *state.WakeMemory) string {
+	path := string(f.event.Transcript)
+	if said := readable(string(f.event.LastWords)); said != "" || path == "" {
+		return said
 	}
-	if path == "" {
-		return "", ""
+	words, err := hooks.LastWords(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
+		f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
 	}
-	said, err := hooks.LastWords(path)
-	words = readable(said.Text)
-	fresh := said.Entry != known.Said
-	if said.Entry == "" || known.Said == "" {
-		fresh = textID(words) != known.Text
+	words = readable(words)
+	if f.trigger.event == "Notification" && textID(words) == known.Text {
+		return ""
 	}
-	if there := words != "" && said.Last && !said.Earlier && fresh; !there {
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
-			f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
-		}
-		if f.trigger.event == "Notification" || !fresh && said.Earlier {
-			return "", "" // what the session waits for, or has done, is on the screen
-		}
-	}
-	return words, said.Entry
+	return words
 }
 
 // delta are the lines that are new since the pane was last told of, in their order, and as many of the last ones besides
@@ -98,7 +87,19 @@ func delta(was, is []string, least int) (told []string) {
 	if was == nil && least > 0 {
 		return is[max(0, len(is)-least):]
 	}
-	fresh, count := newIn(was, is)
+	left := map[string]int{} // of the lines before
+	for _, l := range was {
+		left[l]++
+	}
+	fresh, count := make([]bool, len(is)), 0
+	for i, l := range is {
+		if left[l] > 0 {
+			left[l]--
+			continue
+		}
+		fresh[i] = true
+		count++
+	}
 	for i := len(is) - 1; i >= 0 && count < least; i-- {
 		if !fresh[i] {
 			fresh[i] = true
@@ -111,35 +112,4 @@ func delta(was, is []string, least int) (told []string) {
 		}
 	}
 	return told
-}
-
-// newIn says of each line whether it is none of a longest common subsequence with the lines before, and of how many.
-func newIn(was, is []string) (fresh []bool, count int) {
-	longest := make([][]int, len(was)+1) // of the ends from there on
-	for i := range longest {
-		longest[i] = make([]int, len(is)+1)
-	}
-	for i := len(was) - 1; i >= 0; i-- {
-		for j := len(is) - 1; j >= 0; j-- {
-			if was[i] == is[j] {
-				longest[i][j] = longest[i+1][j+1] + 1
-			} else {
-				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
-			}
-		}
-	}
-	fresh = make([]bool, len(is))
-	i := 0
-	for j := range is {
-		for i < len(was) && was[i] != is[j] && longest[i+1][j] == longest[i][j] {
-			i++
-		}
-		if i < len(was) && was[i] == is[j] {
-			i++
-		} else {
-			fresh[j] = true
-			count++
-		}
-	}
-	return fresh, count
 }

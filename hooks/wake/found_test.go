@@ -56,21 +56,6 @@ func TestTrimmedWords(t *testing.T) {
 	}
 }
 
-// Words of an earlier turn that no message has carried are better than none.
-func TestWordsOfAnEarlierTurn(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.shows("ready")
-	transcript := w.path("project/t.jsonl")
-	w.must(os.WriteFile(transcript, []byte(`{"type":"user","uuid":"u1","message":{"content":"go"}}
-{"type":"assistant","uuid":"a1","message":{"id":"m1","content":[{"type":"text","text":"before the prompt"}]}}
-{"type":"user","uuid":"u9","message":{"content":"and then?"}}
-`), 0o600))
-	w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript))
-	if m := w.waiting(); len(m) != 1 || section(w.last(), "CONTENT") != "before the prompt" {
-		t.Errorf("told %+v", m)
-	}
-}
-
 // A message that a killed hook left is not forgotten when the next event brings nothing new.
 func TestLeftByAKilledHook(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,32 +57,21 @@ func registryPath(env state.Getenv) string {
 	return cmp.Or(env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(env), "recovery-registry.json"))
 }
 
-// registry reads the registry. While a person's edit leaves it broken, the last one that could be read counts.
+// registry reads the registry, once.
 func (f *fire) registry() (*registry, error) {
 	if f.reg != nil {
 		return f.reg, nil
 	}
 	path := registryPath(f.Env)
-	kept := filepath.Join(state.UserState(f.Env), "wake", "registry-"+state.SafeName(path)+".json")
-	was, keptErr := os.ReadFile(kept)
 	real, err := filepath.EvalSymlinks(path) // a person may keep the file elsewhere and link to it
 	if err != nil {
-		real = path
+		return nil, fmt.Errorf("registry: %w", err)
 	}
 	b, err := state.ReadPlain(real, maxRegistry)
-	if err == nil {
-		f.reg, err = parseRegistry(b)
-	}
-	switch {
-	case err == nil && !bytes.Equal(b, was):
-		_ = os.MkdirAll(filepath.Dir(kept), 0o700)
-		_ = state.WriteSecret(kept, b)
-	case err != nil && keptErr == nil && !os.IsNotExist(err):
-		f.Log().Error().Err(err).Str("registry", path).
-			Str("hint", "mend the file; the last one that could be read counts until then").Msg("registry")
-		f.reg, err = parseRegistry(was)
-	}
 	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	if f.reg, err = parseRegistry(b); err != nil {
 		return nil, fmt.Errorf("registry %s: %w", path, err)
 	}
 	for _, p := range f.reg.problems {
@@ -117,11 +105,6 @@ func (r *registry) add(entry json.RawMessage, where string) {
 	if !ok {
 		wrong(" is no object and is passed over")
 		return
-	}
-	for _, name := range []string{"agent_id", "tmux_session_name", "openclaw_session_id"} {
-		if v := in[name]; isSet(v) && v[0] != '"' {
-			wrong(".%s is no text and does not count", name)
-		}
 	}
 	a := agent{
 		id: text(in["agent_id"]), session: text(in["tmux_session_name"]), to: text(in["openclaw_session_id"]), enabled: true,

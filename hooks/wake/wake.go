@@ -62,14 +62,6 @@ func Hook(h *hooks.Hook) bool {
 	return ok
 }
 
-// news is what the events say that hooks are called for here.
-type news struct {
-	Active     json.RawMessage `json:"stop_hook_active"`
-	LastWords  json.RawMessage `json:"last_assistant_message"` // from 2.1.197 on
-	Transcript json.RawMessage `json:"transcript_path"`
-	Kind       json.RawMessage `json:"notification_type"`
-}
-
 // text is a member's value where it is text.
 func text(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
@@ -82,7 +74,6 @@ type fire struct {
 	trigger trigger
 	began   time.Time
 	event   *hooks.Event
-	news    news
 
 	reg      *registry // once read
 	agent    agent
@@ -95,9 +86,6 @@ type fire struct {
 // run is the way of an event: guards, registry, pane, agent, message.
 func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	f.event = e
-	if err := e.Read(&f.news); err != nil {
-		return err
-	}
 	if !f.meant() || f.Env("TMUX") == "" {
 		return nil
 	}
@@ -124,12 +112,11 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 
 // meant says whether this event is one that the hook tells about.
 func (f *fire) meant() bool {
-	active := string(f.news.Active)
-	kind := text(f.news.Kind)
+	kind := string(f.event.Kind)
 	return f.event.HookEventName == f.trigger.event &&
 		(f.trigger.name != askTrigger || f.event.ToolName == "AskUserQuestion") &&
 		(f.trigger.kind == "" || kind == "" || kind == f.trigger.kind) &&
-		(f.trigger.event != "Stop" || active == "" || active == "false" || active == "null")
+		(f.trigger.event != "Stop" || !f.event.SentBack())
 }
 
 func (f *fire) sessions() state.Sessions { return state.SessionsIn(state.UserState(f.Env)) }

@@ -1,0 +1,405 @@
+package hooks
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
+// end is written nowhere: turns are counted in the transcript.
+func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
+	switch e.HookEventName {
+	case "SessionStart", "Stop", "SessionEnd":
+	default:
+		return nil
+	}
+	defer h.notify(e)
+	if e.SessionID == "" {
+		return errors.New("hook event: session_id is missing")
+	}
+	if e.HookEventName == "Stop" {
+		return nil
+	}
+	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+	if !hasSpace(cfg) {
+		return nil
+	}
+	if e.HookEventName == "SessionEnd" {
+		return h.owe(e, string(e.Reason), func(s *state.Session) bool {
+			s.EndedAt = time.Now().UTC()
+			return true
+		})
+	}
+	return h.sessionStart(ctx, e, cfg)
+}
+
+// sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
+func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *state.Config) error {
+	goesOn := e.Source == "compact"
+	known := h.session(e)
+	var branch, commit string
+	if !goesOn {
+		branch, commit = headOf(ctx, cmp.Or(e.CWD, known.ProjectDir), gitQuick)
+	}
+	now := time.Now().UTC()
+	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		s.LastSeen, s.EndedAt = now, time.Time{}
+		s.Model, s.TranscriptPath = cmp.Or(string(e.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
+		if goesOn {
+			return nil
+		}
+		s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
+		s.Branch, s.Commit = branch, commit
+		s.ToldSummary, s.ToldTurns = time.Time{}, 0
+		return nil
+	})
+	if goesOn {
+		return err
+	}
+	text := textLines(
+		"Project", plain(flat(filepath.Base(known.ProjectDir), 100)), "Branch", plain(flat(branch, 100)),
+		"Model", plain(flat(string(e.Model), 100)), "Source", plain(flat(string(e.Source), 100)))
+	return errors.Join(err, h.put(e, cfg, &state.Message{
+		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
+	}, state.ReportOff))
+}
+
+// owe writes down, in one write, that the session stopped or ended and that its thread is owed the summary; also says more of
+// that and whether it is so. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
+func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) error {
+	h.session(e)
+	now := time.Now().UTC()
+	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		if !also(s) {
+			return state.ErrUnchanged
+		}
+		s.OwesSummary, s.LastSeen, s.Reason = now, now, strings.TrimSpace(reason)
+		s.LastWords = shorten(string(e.LastWords), shownBytes, shownLines)
+		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
+		return nil
+	})
+	if err == nil && !stands.OwesSummary.IsZero() {
+		h.startPoller() // also where another hook wrote it: that one may have been killed
+	}
+	return err
+}
+
+// Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
+// no time for git and the transcript. What is not known is left out, also of a transcript that cannot be read. The only error
+// is ctx's.
+func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
+	end := s.OwesSummary
+	since := s.StartedAt
+	if s.Source == "" || since.After(end) { // no hook saw the start, or the session began anew meanwhile
+		since = time.Time{}
+	}
+	did := tallyOf(ctx, s.TranscriptPath, since)
+	if did.prompted && s.EndedAt.IsZero() { // the session stopped, so it answered: the transcript lags
+		did.turns++
+	}
+	git := changesSince(ctx, cmp.Or(s.CWD, s.ProjectDir), s.Commit, s.StartedAt)
+	if err := ctx.Err(); err != nil {
+		return state.Report{}, 0, err
+	}
+	branch := cmp.Or(git.branch, s.Branch)
+	if branch == "HEAD" {
+		branch = "(detached)"
+	}
+	reason := s.Reason
+	if reason == "other" {
+		reason = ""
+	}
+	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
+	text := textLines(
+		"Duration", duration(end.Sub(since), !since.IsZero()),
+		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
+		"Tools", tools,
+		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
+		"Files", fileList(git.files),
+		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
+		"Promises", promises(s.ProjectDir),
+		"Reason", plain(flat(reason, 100)))
+	last := shorten(cmp.Or(s.LastWords, did.last.text), shownBytes, shownLines)
+	if strings.Contains(last, "\n") {
+		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
+	} else {
+		text += textLines("\nLast words", last)
+	}
+	report := state.Report{Type: state.SessionEnded, Session: s.Name, At: end.Local(), Text: strings.TrimLeft(text, "\n")}
+	return report, did.turns, nil
+}
+
+// textLines are "name: value" lines, of the values that say something.
+func textLines(nameValue ...string) string {
+	var lines []string
+	for i := 0; i+1 < len(nameValue); i += 2 {
+		name, value := nameValue[i], nameValue[i+1]
+		switch {
+		case strings.HasPrefix(value, "\n"):
+			lines = append(lines, name+":"+value)
+		case value != "":
+			lines = append(lines, name+": "+value)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// duration is in hours, minutes or seconds, as coarse as people say it.
+func duration(d time.Duration, known bool) string {
+	h, m := int(d.Hours()), int(d.Minutes())%60
+	switch {
+	case !known || d < 0:
+		return ""
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case h == 0:
+		return fmt.Sprintf("%d min", m)
+	case m == 0:
+		return fmt.Sprintf("%d h", h)
+	}
+	return fmt.Sprintf("%d h %d min", h, m)
+}
+
+// counted is a count of things, "" for none.
+func counted(n int, what string) string {
+	switch {
+	case n <= 0:
+		return ""
+	case n == 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// fileList names at most ten files.
+func fileList(files []string) string {
+	var shown []string
+	for _, f := range files[:min(10, len(files))] {
+		shown = append(shown, plain(flat(f, 120)))
+	}
+	return strings.Join(shown, ", ") + more(len(files)-len(shown))
+}
+
+// subjectLines are no list to a Markdown parser, which would take the line after them into its last item.
+func subjectLines(subjects []string) (text string) {
+	for _, s := range subjects {
+		text += "\n• " + plain(flat(s, 120))
+	}
+	return text
+}
+
+// byCount lists what was counted, the most frequent first, and how many kinds are not shown.
+func byCount(counts map[string]int, most int, show func(what string, n int) string) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	var shown []string
+	for _, name := range names[:min(most, len(names))] {
+		shown = append(shown, show(name, counts[name]))
+	}
+	return strings.Join(shown, ", ") + more(len(names)-len(shown))
+}
+
+// more says how many are not shown.
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// promises counts a project's completion promises, the files .claude/completion-state/promises/*.json, by their status:
+// "2 verified, 1 pending". It is "" where there are none.
+func promises(projectDir string) string {
+	files, _ := fs.Glob(os.DirFS(projectDir), ".claude/completion-state/promises/[^.]*.json")
+	counts := map[string]int{}
+	for _, file := range files {
+		var p struct {
+			Status string `json:"status"`
+		}
+		b, err := state.ReadPlain(filepath.Join(projectDir, file), 1<<20)
+		if err != nil || json.Unmarshal(b, &p) != nil || p.Status == "" {
+			p.Status = "unreadable"
+		}
+		counts[plain(flat(p.Status, 40))]++
+	}
+	return byCount(counts, 6, func(status string, n int) string { return fmt.Sprintf("%d %s", n, status) })
+}
+
+const (
+	tallyBound = 10 * time.Second // for a transcript, which may be some gigabytes; of one that takes longer nothing is told
+	maxLine    = 64 << 20         // bytes; a transcript is read up to a longer one
+)
+
+// tally is what a session did, by its transcript.
+type tally struct {
+	turns int // prompts of the person that Claude answered
+	tools map[string]int
+	last  said
+
+	since    time.Time
+	prompted bool // by a prompt that has no answer yet
+}
+
+// tallyOf reads a session's transcript from since on: a resumed session goes on in the same file.
+func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
+	ctx, cancel := context.WithTimeout(ctx, tallyBound)
+	defer cancel()
+	t := &tally{tools: map[string]int{}, since: since}
+	f, _, err := openTranscript(transcript)
+	if err != nil {
+		return t
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for ctx.Err() == nil && lines.Scan() {
+		t.add(lines.Bytes())
+	}
+	if ctx.Err() != nil {
+		return &tally{}
+	}
+	return t
+}
+
+func (t *tally) add(line []byte) {
+	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
+		return
+	}
+	e, blocks, ok := readEntry(line)
+	if at, err := time.Parse(time.RFC3339, string(e.Timestamp)); !ok || e.IsSidechain || err == nil && at.Before(t.since) {
+		return
+	}
+	if _, prompt := promptOf(e, blocks); prompt {
+		t.prompted = true
+	}
+	if e.Type != "assistant" {
+		return
+	}
+	if t.prompted {
+		t.turns++
+		t.prompted = false
+	}
+	t.last.add(e, blocks)
+	for _, b := range blocks {
+		if b.Type == "tool_use" && b.Name != "" {
+			t.tools[b.Name]++
+		}
+	}
+}
+
+const (
+	gitQuick = 300 * time.Millisecond // for a hook
+	gitBound = 5 * time.Second        // for the poller
+)
+
+// inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
+func inGit(dir string) bool {
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return false
+		}
+		dir = up
+	}
+}
+
+// git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
+// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
+	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = gitQuick
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
+}
+
+// headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
+func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
+	if !inGit(dir) {
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+	if err != nil { // before the first commit
+		return "", ""
+	}
+	commit, branch, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	return branch, commit
+}
+
+// changes is what became of a working tree since a commit.
+type changes struct {
+	branch   string
+	stat     string   // "5 files changed, 120 insertions(+), 8 deletions(-)"
+	files    []string // committed or not
+	subjects []string // of the commits, the newest first
+}
+
+// changesSince asks git what happened since a commit and its time; what it does not answer is left out.
+func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes) {
+	if !inGit(dir) {
+		return c
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitBound)
+	defer cancel()
+	c.branch, _ = headOf(ctx, dir, gitBound)
+	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" { // nor is it an option or a range
+		return c
+	}
+	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
+	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
+	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
+		c.stat = strings.TrimSpace(out)
+	}
+	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
+	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
+	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
+		info, err := os.Lstat(filepath.Join(dir, f))
+		if err == nil && !info.ModTime().Before(began) {
+			c.files = append(c.files, f)
+		}
+	}
+	return c
+}
+
+// gitList is what git answers with -z; none where it fails.
+func gitList(ctx context.Context, dir string, args ...string) []string {
+	out, err := git(ctx, dir, args...)
+	if err != nil || out == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+}
