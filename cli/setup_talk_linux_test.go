@@ -91,7 +91,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.answer(`Shall a message go there`, "y")
 	x.expect(`reply ok in the thread`)
 	s.says(ann, "ok")
-	x.expect(`ok    back      the reply of users/111 \(Ann\) was read`)
+	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.expect(`settings.json: 7 hooks added`)
 	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")
@@ -105,7 +105,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 		URL   string   `json:"webhook_url"`
 		Users []string `json:"allowed_users"`
 	}
-	if err := json.Unmarshal([]byte(s.config()), &cfg); err != nil || cfg.URL != s.url || strings.Join(cfg.Users, " ") != "users/111" {
+	if err := json.Unmarshal([]byte(s.config()), &cfg); err != nil || cfg.URL != s.url || strings.Join(cfg.Users, " ") != "users/121" {
 		t.Errorf("%v: the configuration is %s", err, s.config())
 	}
 	if settings, _ := os.ReadFile(filepath.Join(s.home, ".claude/settings.json")); !strings.Contains(string(settings), "gchat-ask-user-forward") {
