@@ -98,14 +98,14 @@ func TestSetupIsOneConversation(t *testing.T) {
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if n := len(s.space.Messages()); n != before+4 { // two of ours, a reply, and the end
-		t.Errorf("%d messages, want %d", n, before+4)
+	if n := len(s.space.Messages()); n != before+5 { // three of ours, a reply, and the end
+		t.Errorf("%d messages, want %d", n, before+5)
 	}
 	var cfg struct {
 		URL   string   `json:"webhook_url"`
 		Users []string `json:"allowed_users"`
 	}
-	if err := json.Unmarshal([]byte(s.config()), &cfg); err != nil || cfg.URL != s.url || strings.Join(cfg.Users, " ") != "users/121" {
+	if err := json.Unmarshal([]byte(s.config()), &cfg); err != nil || cfg.URL != s.url || strings.Join(cfg.Users, " ") != "users/111" {
 		t.Errorf("%v: the configuration is %s", err, s.config())
 	}
 	if settings, _ := os.ReadFile(filepath.Join(s.home, ".claude/settings.json")); !strings.Contains(string(settings), "gchat-ask-user-forward") {
