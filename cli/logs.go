@@ -107,7 +107,8 @@ func (l logs) print(line []byte) {
 	case l.asJSON:
 		fmt.Fprint(l.out, new(state.Redactor).Clean(state.PrintableJSON(string(line))))
 	default:
-		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !terminalOf(l.out, l.env).colour, TimeFormat: time.DateTime}
+		colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
+		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}
 		w.FormatPrepare = func(entry map[string]any) error {
 			for name, v := range entry {
 				if text, ok := v.(string); ok {
