@@ -29,10 +29,9 @@ func (p Program) demoCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` of the page"},
-			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{self: p.self, out: p.out, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			d := demo{self: p.self, out: p.out, answer: c.String("answer")}
 			err := d.run(c.Context, c.String("listen"))
 			if err == nil {
 				fmt.Fprintln(p.out, "\nNext: `gchat-hooks setup --space`, and start claude; or `gchat-hooks setup` with your Google Chat.")
@@ -44,10 +43,9 @@ func (p Program) demoCommand() *cli.Command {
 
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
-	self    string // this program
-	out     io.Writer
-	answer  string // "" waits for a person
-	verbose bool   // also show the JSON that Claude Code receives
+	self   string // this program
+	out    io.Writer
+	answer string // "" waits for a person
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
@@ -189,9 +187,7 @@ func (d *demo) recorded(ctx context.Context) error {
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
-	if d.verbose {
-		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
-	}
+	fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
 	return err

@@ -328,8 +328,7 @@ func (r *statusReport) rows(logPath string) (rows []statusRow) {
 		case s.LeftAlone != "":
 			say("left alone", "%s until %s: %s", s.Chat, local(s.Until), s.LeftAlone)
 		case s.Degraded:
-			say("replies not read (degraded: it is tried once a minute)", "%s since %s: %s",
-				s.Chat, local(s.Since), s.NotRead)
+			say("replies not read", "%s since %s, tried once a minute (degraded): %s", s.Chat, local(s.Since), s.NotRead)
 		default:
 			say("replies not read", "%s since %s: %s", s.Chat, local(s.Since), s.NotRead)
 		}

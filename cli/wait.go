@@ -85,14 +85,19 @@ type waitedFor struct {
 func (w wait) run(ctx context.Context) error {
 	var all []*waitedFor
 	for _, a := range w.replyTo {
-		one, err := w.find(ctx, a)
+		q, err := w.question(ctx, a)
 		if err != nil {
 			return failed(err, gchat.Hint(err), exitWaitTrouble)
 		}
-		same := func(other *waitedFor) bool { return other.Path == one.Path }
-		if !slices.ContainsFunc(all, same) { // one question under two names is waited for once
-			all = append(all, one)
+		same := func(other *waitedFor) bool { return other.Path == q.Path }
+		if slices.ContainsFunc(all, same) { // one question under two names is waited for once
+			continue
 		}
+		one := &waitedFor{Question: q}
+		if q.Mode == state.Deny || q.Mode == state.Thread {
+			one.lock, _ = state.LockWaiter(w.env, q.Path)
+		}
+		all = append(all, one)
 	}
 	defer func() {
 		for _, one := range all {
@@ -184,21 +189,7 @@ func (w wait) unread(all []*waitedFor) error {
 	return nil
 }
 
-// find finds what is meant, and makes this process the one that waits for it, where it is in deny mode or a thread.
-func (w wait) find(ctx context.Context, a awaited) (*waitedFor, error) {
-	q, err := w.question(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	one := &waitedFor{Question: q}
-	if q.Mode == state.Deny || q.Mode == state.Thread {
-		if one.lock, err = state.LockWaiter(w.env, q.Path); err != nil && !errors.Is(err, state.ErrLocked) {
-			return nil, err
-		}
-	}
-	return one, nil
-}
-
+// question finds what is meant.
 func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) {
 	if a.marker != "" {
 		path, err := filepath.Abs(a.marker)
@@ -246,22 +237,11 @@ func (w wait) chatOf(ctx context.Context, project, space string) string {
 	return host + "/" + space
 }
 
-// threads are the records of the threads that a process waits in without a question.
-func (w wait) threads() state.Questions {
-	return state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
-}
-
-// threadOf is the thread of a key, as far as a session, a message or an earlier wait tells it.
+// threadOf is the thread of a key, as far as a session or a message tells it.
 func (w wait) threadOf(key string) (name string) {
 	user := state.UserState(w.env)
 	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil {
 		name = session.ThreadName
-	}
-	waits, _ := w.threads().All()
-	for _, q := range waits {
-		if q.ThreadKey == key {
-			name = q.ThreadName
-		}
 	}
 	messages, _ := state.OutboxIn(user).All()
 	for _, m := range messages {
@@ -286,7 +266,8 @@ func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
 		Status: state.Pending, MessageSent: true, ThreadKey: a.threadKey, ThreadName: a.threadName, ProjectDir: project,
 		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
-	if err := w.threads().Create(q.QuestionID, q); err != nil {
+	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
+	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
 	return q, state.Announce(w.env, state.Open{
@@ -427,18 +408,13 @@ func awaitedOf(c *cli.Context) (all []awaited, err error) {
 		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
 	}
 	for _, ref := range slices.Concat(firstOf, words) {
-		for ref := range strings.SplitSeq(ref, ",") {
-			switch ref = strings.TrimSpace(ref); {
-			case ref == "":
-			case strings.HasPrefix(ref, "-"):
-				return nil, errors.New("--first-of takes ids, thread keys, thread names or files")
-			case gchat.IsThreadName(ref):
-				all = append(all, awaited{threadName: ref})
-			case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
-				all = append(all, awaited{marker: ref})
-			default: // a question's id, or a thread's key
-				all = append(all, awaited{threadKey: ref})
-			}
+		switch {
+		case gchat.IsThreadName(ref):
+			all = append(all, awaited{threadName: ref})
+		case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
+			all = append(all, awaited{marker: ref})
+		default: // a question's id, or a thread's key
+			all = append(all, awaited{threadKey: ref})
 		}
 	}
 	switch {
