@@ -64,7 +64,6 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	waited := a.awaitWaiter(ctx, q)
 	reply := state.Reply{
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: who(a.env), Text: text,
 		CreateTime: time.Now().UTC(),
@@ -73,7 +72,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.Owed{About: state.NoteLate})
-		case !waited:
+		case !a.delivered(q):
 			return a.notUsed(q, state.Owed{About: state.NoteUnwaited})
 		}
 		q.Replies = append(q.Replies, reply)
@@ -103,16 +102,9 @@ func (a answer) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// awaitWaiter says whether something can hand an answer to Claude, and gives a hook that just starts the time to.
-func (a answer) awaitWaiter(ctx context.Context, q *state.Question) bool {
-	typed := q.TmuxPane != "" || q.Mode == state.Inject
-	for !typed && q.Mode != state.Deny && !state.HasWaiter(a.env, q.Path) {
-		if ctx.Err() != nil || time.Since(q.AskedAt).Abs() > judgedSoon || !q.Answerable() {
-			return false
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return true
+// delivered says whether something can give an answer to Claude.
+func (a answer) delivered(q *state.Question) bool {
+	return q.Mode == state.Deny || q.Mode == state.Inject || q.TmuxPane != "" || state.HasWaiter(a.env, q.Path)
 }
 
 // judged waits until the poller has judged a reply, and returns the question when the reply became its answer.
@@ -126,21 +118,21 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	if err != nil && ctx.Err() == nil {
 		return q, err
 	}
-	verdict := state.Unread
-	if q != nil && q.Reply(name) != nil {
-		verdict = q.Reply(name).Verdict
+	if q == nil || q.Reply(name) == nil {
+		return q, errors.New("the reply was not judged yet")
 	}
-	switch {
-	case verdict == state.Used:
+	switch q.Reply(name).Verdict {
+	case state.Used:
 		return q, nil
-	case verdict == state.Kept:
+	case state.Kept:
 		return q, a.notUsed(q, state.Owed{About: state.NoteKept})
-	case verdict == state.Late || q != nil && q.Closed():
-		return q, a.notUsed(q, state.Owed{About: state.NoteLate})
-	case verdict == state.AskedBack:
+	case state.AskedBack:
 		return q, a.notUsed(q, state.Owed{About: state.NoteNoOption, Reply: name})
-	case verdict == state.Ignored:
+	case state.Ignored:
 		return q, a.notUsed(q, state.Owed{About: state.NoteNoText})
+	}
+	if q.Closed() || q.Reply(name).Verdict == state.Late {
+		return q, a.notUsed(q, state.Owed{About: state.NoteLate})
 	}
 	return q, errors.New("the reply is written down, and was not judged yet")
 }

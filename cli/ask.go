@@ -23,11 +23,13 @@ type asker struct {
 }
 
 func newAsker(in io.Reader, out io.Writer) *asker {
-	isTerminal := func(end any) bool {
-		f, ok := end.(*os.File)
-		return ok && term.IsTerminal(int(f.Fd()))
-	}
 	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, lines: make(chan string)}
+}
+
+// isTerminal says whether an end of this program is a person's terminal.
+func isTerminal(end any) bool {
+	f, ok := end.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // errStopped says that the person ended the conversation.

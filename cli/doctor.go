@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
-	"gchat-hooks/state"
 )
 
 func (p Program) doctorCommand() *cli.Command {
@@ -25,17 +25,11 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
-			&cli.StringFlag{Name: "wait", Value: "2m", Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {
-			o := doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix"), Live: c.Bool("live")}
+			o := doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix"), Live: c.Bool("live"), Wait: c.Duration("wait")}
 			o.Tell = func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", sentence) }
-			if s := c.String("wait"); s != "0" && s != "0s" {
-				var err error
-				if o.Wait, err = state.ParseInterval(s); err != nil {
-					return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks doctor --help")
-				}
-			}
 			if c.IsSet("wait") && !o.Live {
 				return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,12 +167,8 @@ func (f flush) forget() error {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 		l := messageStatusOf(m, new(state.Redactor))
-		session := m.SessionID
-		if session == "" {
-			session = "(none)"
-		}
 		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n",
-			l.Kind, state.OneLine(session), ago(time.Since(m.CreatedAt)), l.Text, l.Error)
+			l.Kind, state.OneLine(cmp.Or(m.SessionID, "(none)")), ago(time.Since(m.CreatedAt)), l.Text, l.Error)
 	}
 	if len(aside) == 0 {
 		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")

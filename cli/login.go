@@ -68,16 +68,20 @@ func (p Program) logoutCommand() *cli.Command {
 		Name:  "logout",
 		Usage: "end the login, at Google too",
 		Action: func(c *cli.Context) error {
-			notRevoked, err := login.Logout(c.Context, os.Getenv)
-			if err != nil {
-				return err
+			err := p.logOut(c.Context)
+			if err == nil {
+				fmt.Fprintf(p.out, "logged out: %s is gone\n", state.LoginFile(os.Getenv))
 			}
-			fmt.Fprintf(p.out, "logged out: %s is gone\n", state.LoginFile(os.Getenv))
-			if notRevoked != nil {
-				const end = "end it at https://myaccount.google.com/connections"
-				fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, end)
-			}
-			return nil
+			return err
 		},
 	}
+}
+
+func (p Program) logOut(ctx context.Context) error {
+	notRevoked, err := login.Logout(ctx, os.Getenv)
+	if err == nil && notRevoked != nil {
+		const end = "end it at https://myaccount.google.com/connections"
+		fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, end)
+	}
+	return err
 }

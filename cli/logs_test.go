@@ -79,12 +79,12 @@ func TestLastErrors(t *testing.T) {
 		text.WriteString("panic: nothing of ours\n" + `{"level":"warn","time":"2026-11-21T12:00:00Z","message":"a warning"}` + "\n")
 	}
 	env, _ := logOf(t, text.String())
-	errs := lastErrors(env, 3, at)
+	errs := lastErrors(env, at)
 	last := logError{at.Add(8999 * time.Minute), "flush", "m8999", "e", "h"}
-	if len(errs) != 3 || errs[0].Message != "m8997" || errs[2] != last {
-		t.Errorf("the last three: %+v", errs)
+	if len(errs) != mostErrors || errs[0].Message != "m8995" || errs[mostErrors-1] != last {
+		t.Errorf("the last: %+v", errs)
 	}
-	if errs := lastErrors(env, 3, at.Add(8999*time.Minute)); len(errs) != 1 {
+	if errs := lastErrors(env, at.Add(8999*time.Minute)); len(errs) != 1 {
 		t.Errorf("since then: %+v", errs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
 )
 
 // TestMain removes the program that the tests built.
@@ -70,10 +72,33 @@ func TestCommands(t *testing.T) {
 				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
 				e.Values[spaceKey{}] = s
 			}
+			e.Defer(func() { endPollersIn(e.WorkDir) })
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"arrived": arrived, "exits": exits, "bytes": writeBytes, "says": says, "asked-now": askedNow, "until": until},
 	})
+}
+
+// endPollersIn ends the pollers that commands started with a state somewhere in a folder, and waits until they have.
+func endPollersIn(dir string) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		lives := false
+		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+			if filepath.Base(path) != "pollers" {
+				return nil
+			}
+			for _, p := range state.Pollers(getenv([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
+				if p.Lives {
+					lives = true
+					_ = syscall.Kill(p.PID, syscall.SIGKILL)
+				}
+			}
+			return nil
+		})
+		if !lives {
+			return
+		}
+	}
 }
 
 type spaceKey struct{}

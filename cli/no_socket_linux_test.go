@@ -107,13 +107,7 @@ func newHooked(t *testing.T, chat string) *hooked {
 		"HOME=" + h.dir, "XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "PATH=" + os.Getenv("PATH"), "CLAUDE_PROJECT_DIR=" + project,
 		"GOOGLE_CHAT_WEBHOOK_URL=" + chatSpace.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_ASK_MODE=native",
 	}
-	t.Cleanup(func() { // before the temporary folder goes
-		for _, p := range state.Pollers(getenv(h.env)) {
-			if p.Lives {
-				_ = syscall.Kill(p.PID, syscall.SIGKILL)
-			}
-		}
-	})
+	t.Cleanup(func() { endPollersIn(h.dir) }) // before the temporary folder goes
 	return h
 }
 

@@ -65,7 +65,7 @@ func newCloud(t *testing.T) *cloud {
 }
 
 func (g *cloud) setup(args ...string) *ptyDialog {
-	return inTerminal(g.t, g.env, g.program, append([]string{"setup", "--no-browser", "--service=false"}, args...)...)
+	return inTerminal(g.t, g.env, g.program, append([]string{"setup", "--no-browser"}, args...)...)
 }
 
 // clientFile is what the console offers for download.
@@ -110,7 +110,7 @@ func TestSetupLogsIn(t *testing.T) {
 	x.answer(`Shall a message go there`, "")
 	x.expect(`reply ok in the thread`)
 	g.says(ann, "ok")
-	x.expect(`ok    back      the reply of users/7 \(Ann\) was read`) // nobody has to vouch for Ann
+	x.expect(`ok    back      the reply of users/7 Ann was read`) // nobody has to vouch for Ann
 	x.expect("hooks added")
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {

@@ -15,7 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/gchat/login"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
@@ -140,14 +139,7 @@ func (p *purge) look() error {
 		p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
 	}
 	if l, err := state.ReadLogin(state.LoginFile(p.env)); err == nil { // else it goes with its folder
-		p.add("login", gchat.Line(l.User)+", also at Google", func(ctx context.Context) error {
-			notRevoked, err := login.Logout(ctx, p.env)
-			if err == nil && notRevoked != nil {
-				const end = "end it at https://myaccount.google.com/connections"
-				fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, end)
-			}
-			return err
-		})
+		p.add("login", gchat.Line(l.User)+", also at Google", p.logOut)
 	}
 	p.addFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))
 	for _, project := range projects {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
@@ -29,7 +28,6 @@ func (p Program) verifyCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
 			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
-			&cli.StringFlag{Name: "report", Usage: "`FILE` for the report (default: in the state folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
 		},
 		Action: func(c *cli.Context) error {
@@ -40,19 +38,17 @@ func (p Program) verifyCommand() *cli.Command {
 			if c.Bool("no-human") {
 				wait = 0
 			}
-			v := verify{env: os.Getenv, out: p.out, errOut: p.errOut, wait: wait, file: c.String("report")}
-			v.asJSON = c.Bool("json")
+			v := verify{env: os.Getenv, out: p.out, errOut: p.errOut, wait: wait, asJSON: c.Bool("json")}
 			return v.run(c.Context)
 		},
 	}
 }
 
-// verify makes the round trip, and keeps what it found in a file.
+// verify makes the round trip.
 type verify struct {
 	env         state.Getenv
 	out, errOut io.Writer
 	wait        time.Duration // for a person's reply; 0 asks for none
-	file        string        // "": in the user state
 	asJSON      bool
 }
 
@@ -62,10 +58,9 @@ const (
 	exitNotVerified   = 2
 )
 
-// verifyReport is what a run found, as its file has it.
+// verifyReport is what a run found, as --json prints it.
 type verifyReport struct {
 	Chat   string       `json:"chat"`  // host/spaces/S
-	File   string       `json:"file"`  // where the report is
 	Began  time.Time    `json:"began"` // this machine's clock, UTC
 	Ended  time.Time    `json:"ended"`
 	Passed bool         `json:"passed"` // all passed, or were skipped as asked
@@ -73,19 +68,12 @@ type verifyReport struct {
 }
 
 func (v *verify) run(ctx context.Context) error {
-	path, err := v.reportFile(time.Now())
-	if err != nil {
-		return err
-	}
 	project, err := filepath.Abs(state.ProjectDir(v.env))
 	if err != nil {
 		return err
 	}
 	log := state.NewLog(v.env, "verify")
-	for _, problem := range state.LoadConfig(v.env, project).Problems {
-		fmt.Fprintln(v.errOut, "gchat-hooks: warning:", log.Clean(problem.Error()))
-	}
-	r := verifyReport{File: path, Began: time.Now().UTC(), Passed: true}
+	r := verifyReport{Began: time.Now().UTC(), Passed: true}
 	r.Chat, r.Legs, err = doctor.RoundTrip{
 		Env: v.env, Log: log, ProjectDir: project, Wait: v.wait,
 		Tell: func(sentence string) { fmt.Fprintln(v.errOut, "gchat-hooks:", plain(log.Clean(sentence))) },
@@ -103,17 +91,12 @@ func (v *verify) run(ctx context.Context) error {
 		}
 	}
 	r.Ended = time.Now().UTC()
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(path, append(b, '\n'), 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
-		return failed(fmt.Errorf("write report: %w", err), "name a file that can be written with --report", exitNotVerifiable)
-	}
 	if v.asJSON {
-		fmt.Fprintf(v.out, "%s\n", b)
-	} else {
-		fmt.Fprintln(v.out, "report:", path)
+		e := json.NewEncoder(v.out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(r); err != nil {
+			return err
+		}
 	}
 	if !r.Passed {
 		return failed(errors.New(why), hint, exitNotVerified)
@@ -127,30 +110,4 @@ func (v *verify) show(leg doctor.Leg) {
 	for key, name := range leg.Threads {
 		fmt.Fprintf(v.out, "              %s → %s\n", key, gchat.Line(plain(name)))
 	}
-}
-
-// reportFile is where the report goes. What stands there is replaced, so it must be a file.
-func (v *verify) reportFile(now time.Time) (string, error) {
-	wrong := func(format string, args ...any) error {
-		return usage(fmt.Errorf("--report: "+format, args...), "gchat-hooks verify --help")
-	}
-	if v.file == "" {
-		dir := state.UserState(v.env)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", failed(fmt.Errorf("make state folder: %w", err),
-				"name a file that can be written with --report", exitNotVerifiable)
-		}
-		return filepath.Join(dir, "gchat-verify-"+now.Format("20060102-150405.000")+".json"), nil
-	}
-	path, err := filepath.Abs(v.file)
-	if err != nil {
-		return "", err
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return "", wrong("there is no folder %s", filepath.Dir(path))
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return "", wrong("%s is no file", path)
-	}
-	return path, nil
 }

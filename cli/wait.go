@@ -55,7 +55,7 @@ func (p Program) waitCommand() *cli.Command {
 				return failed(fmt.Errorf("--timeout: %w", err), "", exitWaitTrouble)
 			}
 			w := wait{env: os.Getenv, self: p.self, out: p.out, timeout: timeout, asJSON: c.Bool("json"), replyTo: replyTo}
-			return endsWith(c.Context, func() error { return w.run(c.Context) })
+			return w.run(c.Context)
 		},
 	}
 }
@@ -76,26 +76,6 @@ type wait struct {
 	replyTo []awaited
 }
 
-// endBound is how long gchat-wait may take to let go of its questions when it is told to end.
-const endBound = 2 * time.Second
-
-// endsWith runs f, and leaves it endBound after ctx has ended: what hangs then, as a disk, does not hold the process.
-func endsWith(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(endBound):
-		return failed(errors.New("interrupted"), "", exitWaitTrouble)
-	}
-}
-
 // waitedFor is a question, or a thread without one, and what came of waiting for it.
 type waitedFor struct {
 	*state.Question
@@ -105,14 +85,19 @@ type waitedFor struct {
 func (w wait) run(ctx context.Context) error {
 	var all []*waitedFor
 	for _, a := range w.replyTo {
-		one, err := w.find(ctx, a)
+		q, err := w.question(ctx, a)
 		if err != nil {
 			return failed(err, gchat.Hint(err), exitWaitTrouble)
 		}
-		same := func(other *waitedFor) bool { return other.Path == one.Path }
-		if !slices.ContainsFunc(all, same) { // one question under two names is waited for once
-			all = append(all, one)
+		same := func(other *waitedFor) bool { return other.Path == q.Path }
+		if slices.ContainsFunc(all, same) { // one question under two names is waited for once
+			continue
 		}
+		one := &waitedFor{Question: q}
+		if q.Mode == state.Deny || q.Mode == state.Thread {
+			one.lock, _ = state.LockWaiter(w.env, q.Path)
+		}
+		all = append(all, one)
 	}
 	defer func() {
 		for _, one := range all {
@@ -204,21 +189,7 @@ func (w wait) unread(all []*waitedFor) error {
 	return nil
 }
 
-// find finds what is meant, and makes this process the one that waits for it, where it is in deny mode or a thread.
-func (w wait) find(ctx context.Context, a awaited) (*waitedFor, error) {
-	q, err := w.question(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	one := &waitedFor{Question: q}
-	if q.Mode == state.Deny || q.Mode == state.Thread {
-		if one.lock, err = state.LockWaiter(w.env, q.Path); err != nil && !errors.Is(err, state.ErrLocked) {
-			return nil, err
-		}
-	}
-	return one, nil
-}
-
+// question finds what is meant.
 func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) {
 	if a.marker != "" {
 		path, err := filepath.Abs(a.marker)
@@ -229,17 +200,15 @@ func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) 
 		if err != nil {
 			return nil, fmt.Errorf("marker: %w", err)
 		}
-		if state.AmongMarkers(path) {
-			return w.adopt(ctx, q)
+		if state.AmongMarkers(path) && q.Mode != "" {
+			return q, nil
 		}
-		a = awaited{question: q.QuestionID, threadName: q.ThreadName} // a copy, or a question elsewhere
+		// A copy, or another program's marker: what is replied in its thread.
+		a = awaited{question: q.QuestionID, threadKey: q.ThreadKey, threadName: q.ThreadName}
 	}
 	by := cmp.Or(a.question, a.threadKey, a.threadName)
 	if q, _ := poller.FindQuestion(w.env, by); q != nil && q.Mode != state.Thread {
 		return q, nil
-	}
-	if q := w.marker(by); q != nil {
-		return w.adopt(ctx, q)
 	}
 	if a.threadName == "" && a.threadKey != "" {
 		a.threadName = w.threadOf(a.threadKey)
@@ -257,82 +226,22 @@ func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) 
 	return w.thread(ctx, a)
 }
 
-// marker is another program's marker, by its id, which is its file's name, in a project that is known; nil where there is none.
-func (w wait) marker(id string) *state.Question {
-	projects, _ := state.Projects(w.env)
-	dirs := []string{state.ProjectState(w.env)}
-	for _, p := range projects {
-		dirs = append(dirs, p.State)
-	}
-	for _, dir := range dirs {
-		if dir, err := filepath.Abs(dir); err == nil && id == filepath.Base(id) {
-			q, err := state.PeekQuestion(filepath.Join(state.MarkersIn(dir).Dir, id+".json"))
-			if err == nil && q.QuestionID == id {
-				return q
-			}
-		}
-	}
-	return nil
-}
-
-// closed are the ends of a question. Another program's marker may have a word of its own there, which is no end.
-var closed = []state.Status{state.Resolved, state.Cancelled, state.Abandoned, state.TimedOut, state.Expired}
-
-// adopt makes a marker ours that another program wrote, since a person wants its reply: a question in deny mode, in the space
-// of its project. What is ours stays as it is.
-func (w wait) adopt(ctx context.Context, q *state.Question) (*state.Question, error) {
-	if q.Mode != "" || !state.AmongMarkers(q.Path) || slices.Contains(closed, q.Status) {
-		return q, nil
-	}
-	project, err := filepath.Abs(state.ProjectDir(w.env))
-	if err != nil {
-		return nil, err
-	}
-	if dir, ok := strings.CutSuffix(filepath.Dir(filepath.Dir(q.Path)), "/.claude/state"); ok {
-		project = dir
-	}
-	thread := cmp.Or(q.ThreadName, w.threadOf(q.ThreadKey))
-	chat := w.chatOf(ctx, project, thread)
-	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		q.Mode, q.Status, q.MessageSent, q.ThreadName = state.Deny, state.Pending, true, thread
-		q.Chat, q.Space = chat, chat[strings.Index(chat, "/")+1:]
-		q.ProjectDir, q.SessionName = project, cmp.Or(q.SessionName, q.SessionID)
-		return nil
-	})
-	if err == nil {
-		err = state.AnnounceQuestion(w.env, q)
-	}
-	return q, err
-}
-
-// chatOf is where a thread is: in its space, on the host that the project's webhook names.
-func (w wait) chatOf(ctx context.Context, project, thread string) string {
-	host, space := "chat.googleapis.com", strings.Split(thread+"/threads/", "/threads/")[0]
-	cfg := state.LoadConfig(w.env, project)
+// chatOf is a space on the host that the project's webhook names.
+func (w wait) chatOf(ctx context.Context, project, space string) string {
+	host, cfg := "chat.googleapis.com", state.LoadConfig(w.env, project)
 	if url, err := cfg.Webhook(ctx); err == nil {
 		if hook, err := gchat.ConfiguredWebhook(cfg, url); err == nil {
-			host, space = strings.TrimSuffix(hook.Chat(), "/"+hook.Space), cmp.Or(space, hook.Space)
+			host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
 		}
 	}
 	return host + "/" + space
 }
 
-// threads are the records of the threads that a process waits in without a question.
-func (w wait) threads() state.Questions {
-	return state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
-}
-
-// threadOf is the thread of a key, as far as a session, a message or an earlier wait tells it.
+// threadOf is the thread of a key, as far as a session or a message tells it.
 func (w wait) threadOf(key string) (name string) {
 	user := state.UserState(w.env)
 	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil {
 		name = session.ThreadName
-	}
-	waits, _ := w.threads().All()
-	for _, q := range waits {
-		if q.ThreadKey == key {
-			name = q.ThreadName
-		}
 	}
 	messages, _ := state.OutboxIn(user).All()
 	for _, m := range messages {
@@ -351,12 +260,14 @@ func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
 	}
 	now := time.Now().UTC()
 	until := now.Add(w.timeout)
+	space, _, _ := strings.Cut(a.threadName, "/threads/")
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
 		Status: state.Pending, MessageSent: true, ThreadKey: a.threadKey, ThreadName: a.threadName, ProjectDir: project,
-		Chat: w.chatOf(ctx, project, a.threadName), Space: strings.Split(a.threadName, "/threads/")[0],
+		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
-	if err := w.threads().Create(q.QuestionID, q); err != nil {
+	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
+	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
 	return q, state.Announce(w.env, state.Open{
@@ -497,18 +408,13 @@ func awaitedOf(c *cli.Context) (all []awaited, err error) {
 		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
 	}
 	for _, ref := range slices.Concat(firstOf, words) {
-		for ref := range strings.SplitSeq(ref, ",") {
-			switch ref = strings.TrimSpace(ref); {
-			case ref == "":
-			case strings.HasPrefix(ref, "-"):
-				return nil, errors.New("--first-of takes ids, thread keys, thread names or files")
-			case gchat.IsThreadName(ref):
-				all = append(all, awaited{threadName: ref})
-			case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
-				all = append(all, awaited{marker: ref})
-			default: // a question's id, or a thread's key
-				all = append(all, awaited{threadKey: ref})
-			}
+		switch {
+		case gchat.IsThreadName(ref):
+			all = append(all, awaited{threadName: ref})
+		case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
+			all = append(all, awaited{marker: ref})
+		default: // a question's id, or a thread's key
+			all = append(all, awaited{threadKey: ref})
 		}
 	}
 	switch {

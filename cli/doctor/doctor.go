@@ -34,7 +34,7 @@ var checks = []check{
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
 	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
-	{"claude.version", (*exam).claudeVersion, "gchat-hooks demo --claude shows whether it works; look for a newer gchat-hooks"},
+	{"claude.version", (*exam).claudeVersion, "have claude ask you something to see whether it works; look for a newer gchat-hooks"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
