@@ -59,7 +59,7 @@ type status struct {
 func (s status) print() error {
 	cfg := state.LoadConfig(s.env, state.ProjectDir(s.env))
 	var redact state.Redactor
-	redact.HideConfigured(s.env, cfg)
+	redact.Hide(cfg.Secrets(s.env)...)
 	r := gather(s.env, cfg, &redact)
 	text := r.text(isTerminal(s.out), logPath(s.env))
 	if s.asJSON {

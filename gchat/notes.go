@@ -227,12 +227,18 @@ func noOptionText(q *state.Question, r *state.Reply) string {
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	several, of := "", ""
-	if len(q.Questions) > 1 {
-		several, of = fmt.Sprintf(" in Q%d", none.Question+1), fmt.Sprintf("Q%d: ", none.Question+1)
+	numbers := "1"
+	switch n := len(q.Questions[none.Question].Options); {
+	case n == 2:
+		numbers = "1 or 2"
+	case n > 2:
+		numbers = fmt.Sprintf("1 to %d", n)
 	}
-	return fmt.Sprintf("[Not used] There is no option %d%s. Reply `%s1` to `%s%d`, or `%sother: %d`.",
-		none.Number, several, of, of, len(q.Questions[none.Question].Options), of, none.Number)
+	if len(q.Questions) == 1 {
+		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
+	}
+	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
+		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.
