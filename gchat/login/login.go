@@ -60,7 +60,7 @@ func failed(hint, format string, args ...any) error {
 // stays as it was. That Chat does not tell who it is, is no error: see Account.Unknown. Errors are *state.UserError, and
 // those of listening on this machine and of writing the file.
 func Run(ctx context.Context, o Options) (Account, error) {
-	config, err := o.client()
+	client, err := o.client()
 	if err != nil {
 		return Account{}, err
 	}
@@ -69,10 +69,10 @@ func Run(ctx context.Context, o Options) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("wait for the browser: %w", err)
 	}
-	config.Scopes, config.RedirectURL = scopes, "http://"+l.Addr().String()+"/"
+	client.Scopes, client.RedirectURL = scopes, "http://"+l.Addr().String()+"/"
 	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
 	end := b.serve(l)
-	login, err := o.permission(ctx, config, b)
+	login, err := o.permission(ctx, client, b)
 	file := state.LoginFile(o.Env)
 	if err == nil {
 		err = login.Save(file)
@@ -98,12 +98,12 @@ func (o Options) client() (*oauth2.Config, error) {
 	if err != nil {
 		return nil, failed(gchat.DesktopClient, "client file: %w", err)
 	}
-	config, err := google.ConfigFromJSON(file)
-	if err != nil || config.ClientID == "" || config.ClientSecret == "" {
+	client, err := google.ConfigFromJSON(file)
+	if err != nil || client.ClientID == "" || client.ClientSecret == "" {
 		return nil, failed(gchat.DesktopClient, "client file: there is no OAuth client of type Desktop app in it")
 	}
-	config.Endpoint = endpoint(config.Endpoint.TokenURL)
-	return config, nil
+	client.Endpoint = endpoint(client.Endpoint.TokenURL)
+	return client, nil
 }
 
 // endpoint is Google's, whatever a file names: the author of a client's file cannot have logins sent elsewhere. Only a
@@ -120,11 +120,11 @@ func endpoint(tokenURI string) oauth2.Endpoint {
 // permission has the person allow our scopes, and exchanges the code that the browser comes back with for a login. The
 // access token that comes with it is not kept: it ends within the hour, and the refresh token gets another. Google does not
 // replace a refresh token when it is used, so that nothing has to be written back, and many processes can use one file.
-func (o Options) permission(ctx context.Context, config *oauth2.Config, b *browser) (*state.Login, error) {
+func (o Options) permission(ctx context.Context, client *oauth2.Config, b *browser) (*state.Login, error) {
 	verifier := oauth2.GenerateVerifier() // PKCE: Google gives a token for a code only to the program that asked for the code
 	// With "consent" Google gives a refresh token also to a person who logged in before.
-	o.invite(config.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
-		oauth2.SetAuthURLParam("prompt", "consent")), config.RedirectURL)
+	o.invite(client.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
+		oauth2.SetAuthURLParam("prompt", "consent")), client.RedirectURL)
 	answer, err := o.wait(ctx, b)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (o Options) permission(ctx context.Context, config *oauth2.Config, b *brows
 		return nil, failed(gchat.LoginHint(words), "google says no: %.300s", words)
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, gchat.TokenClient())
-	token, err := config.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
+	token, err := client.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
 	if err != nil {
 		return nil, exchangeError(err)
 	}
@@ -146,8 +146,8 @@ func (o Options) permission(ctx context.Context, config *oauth2.Config, b *brows
 		}
 	}
 	return &state.Login{
-		ClientID: config.ClientID, ClientSecret: config.ClientSecret,
-		RefreshToken: token.RefreshToken, TokenURI: config.Endpoint.TokenURL,
+		ClientID: client.ClientID, ClientSecret: client.ClientSecret,
+		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL,
 	}, nil
 }
 
