@@ -25,7 +25,7 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post two messages in one thread, read them back, and wait for your reply there"},
-			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for a reply; 0: none"},
 		},
 		Action: func(c *cli.Context) error {
 			o := doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix"), Live: c.Bool("live"), Wait: c.Duration("wait")}
