@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -65,8 +64,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
 	reply := state.Reply{
-		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: who(a.env), Text: text,
-		CreateTime: time.Now().UTC(),
+		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
+		Text: text, CreateTime: time.Now().UTC(),
 	}
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		switch {
@@ -85,8 +84,6 @@ func (a answer) run(ctx context.Context, args []string) error {
 	switch {
 	case errors.As(err, &told):
 		return told
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, state.ErrUnserved):
-		return failed(errors.New("[Not used] This question is closed: its file was removed."), "", exitNotUsed)
 	case err != nil:
 		return failed(err, "gchat-hooks status", exitNotUsed)
 	}
@@ -256,9 +253,4 @@ func (a answer) list() error {
 	_, err := fmt.Fprintf(a.out, "\nanswer one: gchat-hooks answer %s TEXT\n",
 		state.OneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
 	return err
-}
-
-// who is the person at this shell, for the thread.
-func who(env state.Getenv) string {
-	return cmp.Or(env("USER"), env("LOGNAME"), fmt.Sprintf("uid %d", os.Getuid()))
 }

@@ -34,7 +34,7 @@ func (p Program) demoCommand() *cli.Command {
 			d := demo{self: p.self, out: p.out, answer: c.String("answer")}
 			err := d.run(c.Context, c.String("listen"))
 			if err == nil {
-				fmt.Fprintln(p.out, "\nNext: `gchat-hooks setup --space`, and start claude; or `gchat-hooks setup` with your Google Chat.")
+				fmt.Fprintln(p.out, "\nNext: `gchat-hooks setup --space`, then claude; or setup with your Google Chat.")
 			}
 			return err
 		},

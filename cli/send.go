@@ -188,10 +188,8 @@ func (s *send) message(args []string) (*state.Message, error) {
 		return nil, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
 		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessage)
-	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0):
-		return nil, errors.New("the message holds a NUL byte: it is no text")
-	case !utf8.ValidString(text + s.title + s.session + s.threadKey):
-		return nil, errors.New("the message is not valid UTF-8")
+	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0) || !utf8.ValidString(text+s.title+s.session+s.threadKey):
+		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
 	case s.threadKey != "" && s.threadName != "":
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
 	case utf8.RuneCountInString(s.threadKey) > maxThreadKey:

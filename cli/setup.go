@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -142,7 +141,10 @@ func (s *setup) webhook(ctx context.Context) error {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
 	if file := s.flags.String("webhook-url-file"); file != "" {
-		b, err := s.readAll(file)
+		if file == "-" {
+			file = "/dev/stdin"
+		}
+		b, err := os.ReadFile(file)
 		if err != nil {
 			return failed(err, "gchat-hooks setup --help", exitFailed)
 		}
@@ -172,14 +174,6 @@ func (s *setup) webhook(ctx context.Context) error {
 		}
 		s.answers["GOOGLE_CHAT_WEBHOOK_URL"], toSpace = raw, strings.EqualFold(raw, "space")
 	}
-}
-
-// readAll reads a small file, or standard input for "-".
-func (s *setup) readAll(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(io.LimitReader(s.in, 1<<16))
-	}
-	return os.ReadFile(file)
 }
 
 // configuredWebhook is the webhook of the configuration, as the answers complete it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -60,27 +59,23 @@ const (
 
 // verifyReport is what a run found, as --json prints it.
 type verifyReport struct {
-	Chat   string       `json:"chat"`  // host/spaces/S
-	Began  time.Time    `json:"began"` // this machine's clock, UTC
-	Ended  time.Time    `json:"ended"`
+	Chat   string       `json:"chat"`   // host/spaces/S
+	Began  time.Time    `json:"began"`  // this machine's clock, UTC
 	Passed bool         `json:"passed"` // all passed, or were skipped as asked
 	Legs   []doctor.Leg `json:"legs"`
 }
 
 func (v *verify) run(ctx context.Context) error {
-	project, err := filepath.Abs(state.ProjectDir(v.env))
-	if err != nil {
-		return err
-	}
 	log := state.NewLog(v.env, "verify")
-	r := verifyReport{Began: time.Now().UTC(), Passed: true}
-	r.Chat, r.Legs, err = doctor.RoundTrip{
-		Env: v.env, Log: log, ProjectDir: project, Wait: v.wait,
+	began := time.Now().UTC()
+	chat, legs, err := doctor.RoundTrip{
+		Env: v.env, Log: log, ProjectDir: state.ProjectDir(v.env), Wait: v.wait,
 		Tell: func(sentence string) { fmt.Fprintln(v.errOut, "gchat-hooks:", plain(log.Clean(sentence))) },
 	}.Run(ctx)
 	if err != nil {
 		return failed(errors.New(log.Clean(err.Error())), doctor.Hint(err), exitNotVerifiable)
 	}
+	r := verifyReport{Chat: chat, Began: began, Passed: true, Legs: legs}
 	hint, why := "", ""
 	for _, leg := range r.Legs {
 		if leg.Status == doctor.LegFail || leg.Status == doctor.LegCut {
@@ -90,7 +85,6 @@ func (v *verify) run(ctx context.Context) error {
 			v.show(leg)
 		}
 	}
-	r.Ended = time.Now().UTC()
 	if v.asJSON {
 		e := json.NewEncoder(v.out)
 		e.SetIndent("", "  ")
