@@ -25,6 +25,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 		return nil
 	}
 	defer h.notify(e)
+	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
+		defer h.startPoller() // the last one was killed, and may have left notes unsent
+	}
 	qs := h.ofSession(e, state.QuestionsIn)
 	if e.HookEventName != "PostToolUse" {
 		h.closeAll(e, qs)
