@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
@@ -134,12 +135,12 @@ func (p Program) app() *cli.App {
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usage(noFlag(err), "")
+			return usage(noFlag(err, c.App.Flags), "")
 		},
 	}
 	app.Action = func(c *cli.Context) error {
 		if word := c.Args().First(); word != "" {
-			return usage(fmt.Errorf("no such command: %s", word), "")
+			return usage(fmt.Errorf("no such command: %s%s", word, didYouMean(word, names(app.Commands))), "")
 		}
 		p.help(app, false)
 		return nil
@@ -156,7 +157,7 @@ func (p Program) app() *cli.App {
 // checkArguments refuses flags and words that a command does not take, before its action runs.
 func checkArguments(c *cli.Command) {
 	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
-		err = noFlag(err)
+		err = noFlag(err, ctx.Command.Flags)
 		if ctx.Command.Name == "wait" { // its callers know three exit codes
 			return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
 		}
@@ -169,19 +170,46 @@ func checkArguments(c *cli.Command) {
 			return urlInSight()
 		}
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
-			return usage(fmt.Errorf("%s takes no %q", ctx.Command.Name, word), ctx.Command.HelpName+" --help")
+			near := didYouMean(word, names(ctx.Command.Subcommands))
+			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, near), ctx.Command.HelpName+" --help")
 		}
 		return nil
 	}
 }
 
-// noFlag is the library's error about a flag that a command does not have, in words as ours.
-func noFlag(err error) error {
+// didYouMean is a question with the name that a mistyped word is nearest to, or "" where none is near.
+func didYouMean(word string, names []string) string {
+	best, nearest := 0.8, "" // Jaro-Winkler: two words with a slip in one are at 0.9 and more
+	for _, name := range names {
+		if near := smetrics.JaroWinkler(word, name, 0.7, 4); near > best {
+			best, nearest = near, name
+		}
+	}
+	if nearest == "" {
+		return ""
+	}
+	return fmt.Sprintf(". Did you mean %s?", nearest)
+}
+
+func names(commands []*cli.Command) (names []string) {
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// noFlag is the library's error about a flag that a command does not have, with the flag that may be meant.
+func noFlag(err error, flags []cli.Flag) error {
 	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
 	if !ok {
 		return err
 	}
-	return errors.New("no such flag: --" + strings.TrimLeft(name, "-"))
+	var names []string
+	for _, f := range flags {
+		names = append(names, "--"+f.Names()[0])
+	}
+	name = "--" + strings.TrimLeft(name, "-")
+	return fmt.Errorf("no such flag: %s%s", name, didYouMean(name, names))
 }
 
 // help prints the commands by what they are for. Those for programs are listed where all is true.

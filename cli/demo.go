@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 )
 
@@ -25,16 +26,22 @@ func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
 		Usage:       "ask a question on the embedded space and answer it from the page",
-		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2",
+		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` of the page"},
+			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
+			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{self: p.self, out: p.out, answer: c.String("answer")}
-			err := d.run(c.Context, c.String("listen"))
-			if err == nil {
-				fmt.Fprintln(p.out, "\nNext: `gchat-hooks setup --space`, then claude; or setup with your Google Chat.")
+			d := demo{self: p.self, out: p.out, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			ask := d.recorded
+			if c.Bool("claude") {
+				ask = d.inClaude
+			}
+			err := d.run(c.Context, c.String("listen"), ask)
+			if err == nil && !c.Bool("claude") {
+				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
 			}
 			return err
 		},
@@ -43,9 +50,10 @@ func (p Program) demoCommand() *cli.Command {
 
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
-	self   string // this program
-	out    io.Writer
-	answer string // "" waits for a person
+	self    string // this program
+	out     io.Writer
+	answer  string // "" waits for a person
+	verbose bool   // also show the JSON that Claude Code receives
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
@@ -53,7 +61,7 @@ type demo struct {
 }
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
-func (d *demo) run(ctx context.Context, listen string) (err error) {
+func (d *demo) run(ctx context.Context, listen string, ask func(context.Context) error) (err error) {
 	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
 		return err
 	}
@@ -76,7 +84,7 @@ func (d *demo) run(ctx context.Context, listen string) (err error) {
 	if d.answer != "" {
 		go d.reply(ctx)
 	}
-	err = d.recorded(ctx)
+	err = ask(ctx)
 	_ = d.program(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
 	_, text := d.message("[Answered]")
 	if text != "" {
@@ -187,8 +195,46 @@ func (d *demo) recorded(ctx context.Context) error {
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
-	fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
+	if d.verbose {
+		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
+	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
 	return err
+}
+
+// demoPrompt makes Claude ask. It is the one thing of the demo that a model has to do.
+const demoPrompt = "This is a test of AskUserQuestion. Ask me one question with it: which deployment approach we should use, " +
+	"with the options Blue-green, Rolling and Canary. Then say in one sentence what I chose, and stop."
+
+// inClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
+func (d *demo) inClaude(ctx context.Context) error {
+	if _, err := exec.LookPath("claude"); err != nil { // tmux would end at once, and not say why
+		return fmt.Errorf("find Claude Code: %w", err)
+	}
+	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
+	hooks, err := settings.Hooks("answer")
+	entries, _ := settings.Program{Path: d.self}.Entries(hooks)
+	if d.answer != "" { // for a script the session ends with the turn
+		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
+	}
+	b, err2 := settings.Install(nil, nil, entries)
+	if err := errors.Join(err, err2, os.WriteFile(file, b, 0o600)); err != nil {
+		return err
+	}
+	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}
+	for _, kv := range d.settings() {
+		args = append(args, "-e", kv)
+	}
+	cmd := exec.CommandContext(ctx, "tmux", append(args, "claude", "--settings", file, demoPrompt)...)
+	cmd.Env = append(os.Environ(), "TMUX=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
+	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\nIts question will be on the page and in the terminal; "+
+		"the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n", socket)
+	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
+	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
+	return nil
 }

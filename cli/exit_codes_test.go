@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 			"answer ask-1", "answer ask-1 -", "send", "menu", "menu a-session", "hook", "migrate", "completion", "login",
 		}},
 		{"a value that a flag does not take", 4, []string{
-			"poller --poll-interval x", "install --preset nope", "install --claude-version x",
+			"poller --poll-interval x", "install --preset nope", "install --phase 9", "install --claude-version x",
 			"setup --wait x", "setup --space --address nope", "login --wait x", "demo --listen nope", "demo --listen 0.0.0.0:0",
 			"space --listen nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
 			"verify --wait x", "verify --timeout 0", "flush --timeout x", "send --type x hi",

@@ -29,6 +29,7 @@ func (p Program) installCommand() *cli.Command {
 			"And reports:  gchat-hooks install --preset report   (takes out what an earlier install has and this one has not)",
 		Flags: append(scopeFlags(),
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; default answer"},
+			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the preset send, report or system3"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the hooks that are registered already, where no --preset is given"},
@@ -38,13 +39,22 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			presets := c.StringSlice("preset")
+			if phase := c.Int("phase"); phase >= 1 && phase <= len(phases) && len(presets) == 0 {
+				presets = []string{phases[phase-1]}
+			} else if c.IsSet("phase") {
+				return usage(errors.New("--phase takes 1, 2 or 3, and no --preset beside it"), "gchat-hooks install --help")
+			}
 			return install{
-				env: os.Getenv, self: p.self, out: p.out, scope: scope, presets: c.StringSlice("preset"),
+				env: os.Getenv, self: p.self, out: p.out, scope: scope, presets: presets,
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
 	}
 }
+
+// phases are the presets of a roll-out beside another bridge: only send, also answer, all.
+var phases = []string{"send", "report", "system3"}
 
 // scopeFlags say whose settings are meant.
 func scopeFlags() []cli.Flag {

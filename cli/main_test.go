@@ -149,19 +149,22 @@ func askedNow(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// until FILE REGEXP: the file comes to match.
+// until FILES REGEXP: one of the files, which are a pattern, comes to match.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: until FILE REGEXP")
+		ts.Fatalf("usage: until FILES REGEXP")
 	}
 	want := regexp.MustCompile(args[1])
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		b, _ := os.ReadFile(ts.MkAbs(args[0]))
-		if want.Match(b) {
-			return
+		var last []byte
+		files, _ := filepath.Glob(ts.MkAbs(args[0]))
+		for _, file := range files {
+			if last, _ = os.ReadFile(file); want.Match(last) {
+				return
+			}
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], b)
+			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], last)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -92,12 +93,16 @@ func servePoller(ctx context.Context, env state.Getenv, self string, log *state.
 	return err
 }
 
-// endPollers tells this user's pollers to end, but the daemon.
+// endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
 func endPollers(env state.Getenv) {
+	live := func(h state.Heartbeat) bool { return h.Lives && !h.Daemon }
 	for _, h := range state.Pollers(env) {
-		if h.Lives && !h.Daemon {
+		if live(h) {
 			_ = syscall.Kill(h.PID, syscall.SIGTERM)
 		}
+	}
+	for looks := 0; looks < 50 && slices.ContainsFunc(state.Pollers(env), live); looks++ {
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
@@ -43,8 +44,11 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
+			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
+			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
+			&cli.BoolFlag{Name: "no-service", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("webhook-url") {
@@ -78,7 +82,7 @@ type setup struct {
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks} {
+	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service} {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return errStopped
@@ -116,6 +120,17 @@ func (s *setup) keep() error {
 	}
 	clear(s.answers)
 	return nil
+}
+
+// choose is a yes or no that a flag says, else the person.
+func (s *setup) choose(ctx context.Context, flag, question string, otherwise bool) (bool, error) {
+	if s.flags.Bool("no-" + flag) {
+		return false, nil
+	}
+	if s.flags.IsSet(flag) || !s.ask.terminal {
+		return s.flags.Bool(flag), nil
+	}
+	return s.ask.yes(ctx, question, otherwise, "")
 }
 
 // done says what a step came to, in a line.
@@ -330,15 +345,9 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil
 	}
-	yes := s.flags.Bool("round-trip")
-	if s.ask.terminal && !s.flags.IsSet("round-trip") {
-		var err error
-		if yes, err = s.ask.yes(ctx, "\nShall a message go there, for you to reply to?", true, ""); err != nil {
-			return err
-		}
-	}
-	if !yes {
-		return nil
+	yes, err := s.choose(ctx, "round-trip", "\nShall a message go there, for you to reply to?", true)
+	if err != nil || !yes {
+		return err
 	}
 	_, legs, err := doctor.RoundTrip{
 		Env: s.env, Log: state.NewLog(s.env, "setup"), ProjectDir: state.ConfigDir(s.env), Wait: s.flags.Duration("wait"),
@@ -363,4 +372,18 @@ func (s *setup) hooks(ctx context.Context) error {
 	}
 	presets := s.flags.StringSlice("preset")
 	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, presets: presets, keep: true}.run(ctx)
+}
+
+// service offers the daemon. Without a terminal it is installed only where a flag says so.
+func (s *setup) service(ctx context.Context) error {
+	daemon := service.New(s.env, s.self, s.out)
+	if _, there := daemon.Installed(); there {
+		s.done("service", "installed")
+		return nil
+	}
+	yes, err := s.choose(ctx, "service", "Keep the daemon running, for sessions that hooks cannot reach? Most need none.", false)
+	if err != nil || !yes {
+		return err
+	}
+	return daemon.Install(ctx)
 }

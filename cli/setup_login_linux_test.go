@@ -65,7 +65,7 @@ func newCloud(t *testing.T) *cloud {
 }
 
 func (g *cloud) setup(args ...string) *ptyDialog {
-	return inTerminal(g.t, g.env, g.program, append([]string{"setup", "--no-browser"}, args...)...)
+	return inTerminal(g.t, g.env, g.program, append([]string{"setup", "--no-browser", "--service=false"}, args...)...)
 }
 
 // clientFile is what the console offers for download.

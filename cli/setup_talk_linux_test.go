@@ -93,6 +93,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
 	x.expect(`settings.json: 7 hooks added`)
+	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -125,7 +126,7 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	if there, _ := os.ReadDir(s.home); len(there) > 0 {
 		t.Errorf("left in the home folder: %v", there)
 	}
-	x = inTerminal(t, env, s.program, "setup", "--round-trip=false", "--no-hooks", "--allow", "users/7")
+	x = inTerminal(t, env, s.program, "setup", "--round-trip=false", "--no-hooks", "--service=false", "--allow", "users/7")
 	x.answer("Paste its URL here", s.url)
 	x.expect("Done.")
 	if x.ends(); !strings.Contains(s.config(), `"`+s.server+`/"`) {
@@ -137,7 +138,7 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 func TestSetupWithoutGoogle(t *testing.T) {
 	s := newSettler(t)
 	address := freeAddress(t)
-	x := s.setup("--round-trip=false", "--no-hooks", "--address", address)
+	x := s.setup("--round-trip=false", "--no-hooks", "--service=false", "--address", address)
 	x.answer("or type `space` to do without Google", "space")
 	x.expect(`The space's page is http://` + address + `/\. When setup is over, run it:  gchat-hooks space --listen ` + address)
 	x.expect(`ok    people    may answer: users/local-human`)
@@ -154,7 +155,7 @@ func TestSetupWithoutGoogle(t *testing.T) {
 func TestPurgeAsks(t *testing.T) {
 	s := newSettler(t)
 	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb"}
-	x := s.setup("--send-only", "--no-hooks")
+	x := s.setup("--send-only", "--service=false", "--no-hooks")
 	x.answer("Paste its URL here", s.url)
 	x.expect("Done.")
 	x.ends()
