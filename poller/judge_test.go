@@ -245,6 +245,12 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 		other   func(*state.Question)
 		want    bool
 	}{
+		"from the future":                 {"main", 2 * time.Hour, nil, false},
+		"from the future, by id":          {"s-1", 2 * time.Hour, nil, false},
+		"two hours later":                 {"s-1", 2 * time.Hour, nil, false},
+		"not trusted":                     {"main", time.Minute, nil, false},
+		"not trusted, by id":              {"s-1", time.Minute, nil, true},
+		"not trusted, but its folder":     {"main", time.Minute, nil, true},
 		"by the session's id":             {"s-1", time.Minute, nil, true},
 		"by its name":                     {"main", time.Minute, nil, true},
 		"just before":                     {"main", -time.Second, nil, true},
@@ -260,6 +266,9 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
+			if !strings.HasPrefix(name, "not trusted") {
+				d.vars["CLAUDE_PROJECT_DIR"] = filepath.Join(d.dir, "shop")
+			}
 			q := d.ask(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-time.Hour) })
 			if c.other != nil {
 				d.ask(c.other)
@@ -276,6 +285,12 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := d.poller()
+			switch name {
+			case "two hours later":
+				p.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+			case "not trusted, but its folder":
+				p.Dirs = []string{filepath.Dir(q.Path)}
+			}
 			p.scan()
 			for range 3 {
 				p.takeByHand(p.inOrder()[0])
