@@ -308,6 +308,33 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 	}
 }
 
+// Two questions of one call may be answered with the same words, one after the other.
+func TestTheSameWordsByHandTwice(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) {
+		q.AskedAt = time.Now().Add(-time.Hour)
+		q.Questions = append(q.Questions, state.Prompt{Question: "And?", Options: q.Questions[0].Options, OptionCount: 2})
+	})
+	p := d.poller()
+	for i := range 2 {
+		path := filepath.Join(byHandFolder(q), q.SessionID+".txt")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-9) * time.Second)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		p.round(t.Context())
+	}
+	if is := d.load(q); is.Status != state.Answered {
+		t.Errorf("it is %s, with %d replies", is.Status, len(is.Replies))
+	}
+}
+
 // A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
 func TestReplyByHandIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
