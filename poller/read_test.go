@@ -300,6 +300,29 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 }
 
+// A process that begins to wait in a thread gets what is said from then on, also where this machine's clock is ahead of Chat's.
+func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
+	d := newDesk(t)
+	d.skew.Store(int64(-time.Hour))
+	said, err := d.space.Say(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.skew.Store(int64(-30 * time.Second))
+	thread := said.Thread.Name
+	q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
+	if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		t.Fatal(err)
+	}
+	x := newReading(d, d.record(d.posted))
+	x.mustRead()
+	d.reply(thread, "", "said after the wait began")
+	x.mustRead()
+	if is := d.load(q); is.Status != state.Answered {
+		t.Errorf("%s, replies %+v, read since %v", is.Status, is.Replies, is.PostedAt)
+	}
+}
+
 // An allowed person who writes into a thread of reports is told once that no process waits there.
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newDesk(t)
