@@ -332,6 +332,9 @@ func (w *watch) take() map[string]bool {
 
 // in says whether something in a folder changed since it was last asked.
 func (w *watch) in(dir string) bool {
+	if w == nil {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := w.folders[dir]

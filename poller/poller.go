@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Env  state.Getenv
 	Log  *state.Log
-	Self string            // this program's path; the poller ends when the file there changes
+	Self string      // this program's path; the poller ends when the file there changes
 	Lock *state.Lock // where the caller took it, or inherited it; nil: Run takes it
 
 	Daemon bool      // stays; else it ends Idle after its work is done
@@ -378,6 +378,11 @@ func (p *Poller) atWork() bool {
 		}
 	}
 	clear(p.index)
+	p.people.read = time.Time{} // the watch may be closed
+	p.scanSessions()
+	if slices.ContainsFunc(p.people.all, p.owesSummary) {
+		return true
+	}
 	waiting, _ := state.OutboxIn(p.user()).Waiting()
 	return slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.Env == p.environment || m.Env == "" })
 }
