@@ -142,12 +142,15 @@ func Run(ctx context.Context, o Options) error {
 			return p.Lock.Pass(p.Self)
 		}
 		p.release()
-		if why != idled {
+		// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
+		if why == stopped || !p.atWork() {
 			return nil
 		}
-		// A hook that saw the lock held relied on this process: it scans once more after letting go.
-		if !p.atWork() {
-			return nil
+		if why == replaced {
+			if p.Self == "" {
+				return nil
+			}
+			return state.StartPoller(p.Env, p.Self)
 		}
 		var err error
 		if p.Lock, err = state.TakePollerLock(p.Env); err != nil {
