@@ -109,7 +109,7 @@ func endPollers(env state.Getenv) {
 // runDetached is the poller that a hook or a command started: it inherits the lock, and ends soon after its work is done.
 func (p Program) runDetached(ctx context.Context) error {
 	log := state.NewLog(os.Getenv, "poller")
-	lock, err := state.InheritPollerLock()
+	lock, err := state.InheritPollerLock(os.Getenv)
 	if err == nil {
 		err = poller.Run(ctx, poller.Options{Env: os.Getenv, Log: log, Self: p.self, Lock: lock, Summary: hooks.Summary})
 	}

@@ -251,8 +251,12 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) e
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 		}
 	}
-	if !m.Final() && !s.orNever {
-		_ = state.StartPoller(s.env, s.self) // it goes on
+	others, _ := s.box().Waiting()
+	others = slices.DeleteFunc(others, func(other *state.Message) bool {
+		return other.Path == m.Path || other.Env != state.Environment(s.env)
+	})
+	if !m.Final() && !s.orNever || m.Final() && len(others) > 0 {
+		_ = state.StartPoller(s.env, s.self) // it goes on, also with what was queued meanwhile
 	}
 	switch {
 	case !m.SentAt.IsZero():

@@ -113,11 +113,16 @@ func (w wait) run(ctx context.Context) error {
 	case answered == nil:
 		return w.sayTimeout(all)
 	}
-	h := heardOf(answered.Question)
+	return w.sayAnswer(answered)
+}
+
+// sayAnswer prints the reply to one of them.
+func (w wait) sayAnswer(one *waitedFor) error {
+	h := heardOf(one.Question)
 	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
 		return failed(err, "", exitWaitTrouble)
 	}
-	return w.resolve(answered)
+	return w.resolve(one)
 }
 
 // first waits for all of them at once, and returns the first that is answered; nil when the time is up. What keeps one from being
@@ -299,13 +304,17 @@ func (w wait) resolve(one *waitedFor) (err error) {
 
 // letGo ends the waiting for one of them.
 func (w wait) letGo(one *waitedFor) {
-	if one.lock == nil {
-		return
+	if one.lock != nil {
+		w.endThread(one)
+		one.lock.Unlock()
 	}
-	if one.Mode == state.Thread && one.Status == state.Pending {
+}
+
+// endThread ends a thread that only this process waited in.
+func (w wait) endThread(one *waitedFor) {
+	if one.Mode == state.Thread && one.Status == state.Pending && one.lock != nil {
 		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
-	one.lock.Unlock()
 }
 
 // sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
@@ -320,6 +329,11 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 			if ended {
 				_ = state.StartPoller(w.env, w.self) // its thread is told
 			}
+		}
+		w.endThread(one)
+		if q, err := state.LoadQuestion(one.Path); err == nil && (q.Status == state.Answered || q.Status == state.Resolved) {
+			one.Question = q
+			return w.sayAnswer(one) // it came with the last moment
 		}
 	}
 	if len(all) == 1 {

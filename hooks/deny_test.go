@@ -251,6 +251,25 @@ func TestEndedSessionGetsTheReplyWhenItIsResumed(t *testing.T) {
 	w.owes(w.question(), closed)
 }
 
+// After a restart, a session that is resumed with other variables has its question read by the poller of those.
+func TestResumedInAnotherEnvironment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env["GCHAT_ASK_MODE"] = "deny"
+	const session = "5ca1ab1e-0000-4000-8000-000000000003"
+	w.denial(w.run(forward, asks(t, session, "c1", "Which DB?", "SQLite", "Postgres")))
+	thread := w.thread(1)
+	w.endPollers()
+	elsewhere := w.with("NO_PROXY", "example.org")
+	elsewhere.run("gchat-ask-user-answered", event(t, "SessionStart", session))
+	p := elsewhere.start(rewake, event(t, "Stop", session))
+	elsewhere.untilWaited(w.question())
+	w.say(ann, thread, "2")
+	if text := p.woken(); !strings.Contains(text, "Postgres") {
+		t.Errorf("woken with %q", text)
+	}
+}
+
 // A Stop brings what a killed waiter left, and does nothing when there is nothing.
 func TestStopTakesOverFromAKilledWaiter(t *testing.T) {
 	t.Parallel()

@@ -199,7 +199,15 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 		}
 		lock.Unlock()
 	}
-	if slices.ContainsFunc(markers, func(q *state.Question) bool { return q.Status.Open() }) {
+	open := slices.DeleteFunc(markers, func(q *state.Question) bool {
+		return q.Closed() || q.SessionEnded == nil && h.inOtherTerminal(q)
+	})
+	for _, q := range open {
+		if err := state.AnnounceQuestion(h.Env, q); err != nil {
+			h.log.Error().Err(err).Msg("marker not taken over")
+		}
+	}
+	if len(open) > 0 {
 		h.startPoller() // after the machine was off, nothing else would read what the person replied
 	}
 	return texts

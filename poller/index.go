@@ -160,6 +160,7 @@ func (p *Poller) settle(s *served) {
 	small := &state.Question{
 		Record: state.Record{Path: q.Path}, QuestionID: q.QuestionID, AskedAt: q.AskedAt, Status: q.Status, Mode: q.Mode,
 		ThreadName: q.ThreadName, Chat: q.Chat, Space: q.Space, PostedAt: q.PostedAt, ProjectDir: q.ProjectDir,
+		AskedAgain: q.AskedAgain || len(q.Answers) > 0, // it takes no reply
 	}
 	for _, r := range q.Replies {
 		small.Replies = append(small.Replies, state.Reply{MessageName: r.MessageName, Verdict: r.Verdict})
@@ -331,6 +332,9 @@ func (w *watch) take() map[string]bool {
 
 // in says whether something in a folder changed since it was last asked.
 func (w *watch) in(dir string) bool {
+	if w == nil {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := w.folders[dir]

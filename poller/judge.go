@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
@@ -252,6 +254,8 @@ const (
 	// justBefore is how long before its question a reply by hand may have been written: a script may be a little faster, and a
 	// file system's clock is coarse.
 	justBefore = 3 * time.Second
+	// aheadByHand is how far in the future a reply by hand may seem to be written: a file system's clock may be another machine's.
+	aheadByHand = 5 * time.Second
 	// stillWritten is how young a reply put there by hand may be when it is left to be finished.
 	stillWritten = 300 * time.Millisecond
 )
@@ -267,7 +271,8 @@ func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.P
 // question's file.
 //
 // A file that was there before the question was asked was meant for another one, and so may one be that only names a session
-// where two are called so and ask: they are left, which the log says once. It reports whether a file is too young: it may not be
+// where two are called so and ask: they are left, which the log says once. So is what a stranger's archive may have brought: a
+// file from the future, and, where the project's files do not count, one that only names a session. It reports whether a file is too young: it may not be
 // written to its end.
 func (p *Poller) takeByHand(s *served) (soon bool) {
 	q, folder := s.q, byHandFolder(s.q)
@@ -288,7 +293,7 @@ func (p *Poller) takeByHand(s *served) (soon bool) {
 		if time.Since(info.ModTime()).Abs() < stillWritten {
 			return true
 		}
-		if why := p.notFor(q, name, info.ModTime()); why != "" {
+		if why := p.notFor(s, name, path, info.ModTime()); why != "" {
 			p.logOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
 			continue
 		}
@@ -302,7 +307,12 @@ func (p *Poller) takeByHand(s *served) (soon bool) {
 	if err != nil {
 		return false
 	}
-	sum := sha256.Sum256(b)
+	var file unix.Stat_t
+	if unix.Lstat(mine, &file) != nil {
+		return false
+	}
+	// The same words may be said again, in another file.
+	sum := sha256.Sum256(fmt.Append(b, file.Ino, file.Mtim))
 	name := "local/" + hex.EncodeToString(sum[:8])
 	p.change(s, "reply by hand not written down", func(q *state.Question) error {
 		if q.Reply(name) != nil {
@@ -319,13 +329,30 @@ func (p *Poller) takeByHand(s *served) (soon bool) {
 	return false
 }
 
-// notFor is why a reply put there by hand is not one to this question; "" when it is.
-func (p *Poller) notFor(q *state.Question, name string, written time.Time) string {
-	if written.Before(q.AskedAt.Add(-justBefore)) {
-		return "it is older than the question"
+// placed is when a file came to its place, and now at the latest. Programs that unpack an archive set its other time.
+func placed(path string, now time.Time) time.Time {
+	var file unix.Stat_t
+	if unix.Lstat(path, &file) != nil {
+		return now
 	}
-	if name == q.ClaudeSession() {
+	if at := time.Unix(file.Ctim.Unix()); at.Before(now) {
+		return at
+	}
+	return now
+}
+
+// notFor is why a reply put there by hand is not one to this question; "" when it is.
+func (p *Poller) notFor(s *served, name, path string, written time.Time) string {
+	q := s.q
+	switch {
+	case written.Before(q.AskedAt.Add(-justBefore)):
+		return "it is older than the question"
+	case written.After(placed(path, p.now()).Add(aheadByHand)):
+		return "its time was set into the future"
+	case name == q.ClaudeSession():
 		return ""
+	case !s.Trusted && !slices.Contains(p.Dirs, filepath.Dir(q.Path)): // a person named those folders
+		return "the project's files do not count: name the file after the claude_session_id"
 	}
 	for _, s := range p.index {
 		other := s.q

@@ -245,6 +245,12 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 		other   func(*state.Question)
 		want    bool
 	}{
+		"from the future":                 {"main", 2 * time.Hour, nil, false},
+		"from the future, by id":          {"s-1", 2 * time.Hour, nil, false},
+		"two hours later":                 {"s-1", 2 * time.Hour, nil, false},
+		"not trusted":                     {"main", time.Minute, nil, false},
+		"not trusted, by id":              {"s-1", time.Minute, nil, true},
+		"not trusted, but its folder":     {"main", time.Minute, nil, true},
 		"by the session's id":             {"s-1", time.Minute, nil, true},
 		"by its name":                     {"main", time.Minute, nil, true},
 		"just before":                     {"main", -time.Second, nil, true},
@@ -260,6 +266,9 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
+			if !strings.HasPrefix(name, "not trusted") {
+				d.vars["CLAUDE_PROJECT_DIR"] = filepath.Join(d.dir, "shop")
+			}
 			q := d.ask(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-time.Hour) })
 			if c.other != nil {
 				d.ask(c.other)
@@ -276,6 +285,12 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := d.poller()
+			switch name {
+			case "two hours later":
+				p.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+			case "not trusted, but its folder":
+				p.Dirs = []string{filepath.Dir(q.Path)}
+			}
 			p.scan()
 			for range 3 {
 				p.takeByHand(p.inOrder()[0])
@@ -290,6 +305,33 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 				t.Errorf("the log says %d times that it is left", n)
 			}
 		})
+	}
+}
+
+// Two questions of one call may be answered with the same words, one after the other.
+func TestTheSameWordsByHandTwice(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(func(q *state.Question) {
+		q.AskedAt = time.Now().Add(-time.Hour)
+		q.Questions = append(q.Questions, state.Prompt{Question: "And?", Options: q.Questions[0].Options, OptionCount: 2})
+	})
+	p := d.poller()
+	for i := range 2 {
+		path := filepath.Join(byHandFolder(q), q.SessionID+".txt")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-9) * time.Second)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		p.round(t.Context())
+	}
+	if is := d.load(q); is.Status != state.Answered {
+		t.Errorf("it is %s, with %d replies", is.Status, len(is.Replies))
 	}
 }
 

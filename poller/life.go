@@ -320,15 +320,19 @@ func (p *Poller) busy(s *served) bool {
 	return q.Late(p.now()) && state.HasWaiter(p.Env, s.Path)
 }
 
+// owesSummary says whether a session of this environment owes a summary, which this process did not try yet.
+func (p *Poller) owesSummary(one *state.Session) bool {
+	_, tried := p.people.busy.Load(one.ID + one.OwesSummary.String())
+	return !one.OwesSummary.IsZero() && one.Env == p.environment && !tried
+}
+
 // summarise has the summaries put that sessions of this environment owe.
 func (p *Poller) summarise(ctx context.Context) {
 	for _, one := range p.people.all {
-		if one.OwesSummary.IsZero() || one.Env != p.environment {
+		if !p.owesSummary(one) { // one that failed is not tried with every step
 			continue
 		}
-		if _, busy := p.people.busy.LoadOrStore(one.ID+one.OwesSummary.String(), true); busy {
-			continue // also one that failed: it is not tried with every step
-		}
+		p.people.busy.Store(one.ID+one.OwesSummary.String(), true)
 		p.beside("summary", func() {
 			if err := p.putSummary(ctx, one); err != nil {
 				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")

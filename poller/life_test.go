@@ -399,3 +399,24 @@ func TestPickQuestion(t *testing.T) {
 		t.Errorf("open: %+v", open)
 	}
 }
+
+// A session that ended just before a poller lets its lock go is work for the next.
+func TestAnOwedSummaryIsWork(t *testing.T) {
+	d := newDesk(t)
+	p := d.poller()
+	if p.scanSessions(); p.atWork() {
+		t.Fatal("there is work before there is any")
+	}
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !p.atWork() {
+		t.Error("an owed summary is no work")
+	}
+	if p.summarise(t.Context()); p.owesSummary(p.people.all[0]) {
+		t.Error("one that was tried is")
+	}
+}

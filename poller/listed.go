@@ -174,12 +174,13 @@ func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
 
 // takeFirst gives a process that began to wait in a thread what people said there after the last message of ours.
 func (r *reader) takeFirst(n *pass) {
+	ahead, _ := r.api.Ahead() // of the server's clock
 	for _, qs := range n.records {
 		for _, q := range qs {
 			if !beginsIn(q) {
 				continue
 			}
-			after := q.AskedAt.Add(-dateSlack)
+			after := q.AskedAt.Add(ahead - dateSlack)
 			var said []gchat.Message
 			for _, m := range n.first[q.Path] {
 				if m.Human {

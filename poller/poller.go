@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Env  state.Getenv
 	Log  *state.Log
-	Self string            // this program's path; the poller ends when the file there changes
+	Self string      // this program's path; the poller ends when the file there changes
 	Lock *state.Lock // where the caller took it, or inherited it; nil: Run takes it
 
 	Daemon bool      // stays; else it ends Idle after its work is done
@@ -142,12 +142,15 @@ func Run(ctx context.Context, o Options) error {
 			return p.Lock.Pass(p.Self)
 		}
 		p.release()
-		if why != idled {
+		// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
+		if why == stopped || !p.atWork() {
 			return nil
 		}
-		// A hook that saw the lock held relied on this process: it scans once more after letting go.
-		if !p.atWork() {
-			return nil
+		if why == replaced {
+			if p.Self == "" {
+				return nil
+			}
+			return state.StartPoller(p.Env, p.Self)
 		}
 		var err error
 		if p.Lock, err = state.TakePollerLock(p.Env); err != nil {
@@ -378,6 +381,11 @@ func (p *Poller) atWork() bool {
 		}
 	}
 	clear(p.index)
+	p.people.read = time.Time{} // the watch may be closed
+	p.scanSessions()
+	if slices.ContainsFunc(p.people.all, p.owesSummary) {
+		return true
+	}
 	waiting, _ := state.OutboxIn(p.user()).Waiting()
 	return slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.Env == p.environment || m.Env == "" })
 }

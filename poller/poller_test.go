@@ -40,6 +40,7 @@ func newDesk(t testing.TB) *desk {
 	}
 	inner := d.space.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Duration(d.skew.Load())).UTC().Format(http.TimeFormat))
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {
 			d.lists.Add(1)
 			if code := d.fail.Load(); code != 0 {

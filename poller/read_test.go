@@ -207,6 +207,35 @@ func TestOneReplyAnswersOneQuestionOfAThread(t *testing.T) {
 	}
 }
 
+// A question that timed out, and was asked again or has its answer, takes no reply from a younger one of its thread.
+func TestAnOldQuestionLeavesTheReplyToTheYounger(t *testing.T) {
+	for name, over := range map[string]func(*state.Question){
+		"asked again": func(q *state.Question) { q.AskedAgain = true },
+		"answered":    func(q *state.Question) { q.Answers = map[string]string{"Which?": "One"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "question")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.ask(func(q *state.Question) {
+				d.posted(q)
+				q.ThreadName, q.AskedAt, q.Status, q.Mode = m.Thread.Name, q.AskedAt.Add(-time.Minute), state.TimedOut, state.Deny
+				over(q)
+			})
+			young := d.ask(func(q *state.Question) { d.posted(q); q.ThreadName = m.Thread.Name })
+			x := newReading(d, young)
+			x.mustRead()
+			d.reply(m.Thread.Name, "", "1")
+			x.mustRead()
+			if is := d.load(young); is.Status != state.Answered {
+				t.Errorf("the younger is %s", is.Status)
+			}
+		})
+	}
+}
+
 // A reply that was not judged yet counts as it stands in the space by then.
 func TestReplyIsReadAsItWasRevised(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -297,6 +326,29 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	if len(d.notes(one)) > 0 || len(d.load(one).Owes) > 0 {
 		t.Error("the thread of a wait is given notes")
+	}
+}
+
+// A process that begins to wait in a thread gets what is said from then on, also where this machine's clock is ahead of Chat's.
+func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
+	d := newDesk(t)
+	d.skew.Store(int64(-time.Hour))
+	said, err := d.space.Say(&chatapi.User{Name: "users/carl", Type: "HUMAN"}, "", "a thread of other people")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.skew.Store(int64(-30 * time.Second))
+	thread := said.Thread.Name
+	q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
+	if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+		t.Fatal(err)
+	}
+	x := newReading(d, d.record(d.posted))
+	x.mustRead()
+	d.reply(thread, "", "said after the wait began")
+	x.mustRead()
+	if is := d.load(q); is.Status != state.Answered {
+		t.Errorf("%s, replies %+v, read since %v", is.Status, is.Replies, is.PostedAt)
 	}
 }
 

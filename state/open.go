@@ -49,10 +49,19 @@ func waiterFile(env Getenv, path string) string {
 	return strings.TrimSuffix(OpenFile(env, path), ".open") + ".waiter"
 }
 
-// Announce writes the Open of a record under this environment. One that is there already stays.
+// Announce writes the Open of a record under this environment. One that is there already stays; one of another environment, which
+// no poller serves, comes under this one, as when a session is resumed elsewhere.
 func Announce(env Getenv, o Open) error {
-	if exists(OpenFile(env, o.Path)) {
-		return nil
+	if old, err := ReadOpen(OpenFile(env, o.Path)); err == nil {
+		if old.Env == Environment(env) || Held(filepath.Join(pollersDir(env), filepath.Base(old.Env)+".lock")) {
+			return nil
+		}
+		old.Env = Environment(env)
+		b, err := json.Marshal(old)
+		if err != nil {
+			return err
+		}
+		return replaceFile(old.File, b)
 	}
 	o.Env, o.At = Environment(env), time.Now().UTC()
 	if o.ProjectDir != "" {

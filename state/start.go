@@ -81,16 +81,27 @@ func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, 
 // inheritedLock is the descriptor under which a detached poller gets its lock.
 const inheritedLock = 3
 
-// InheritPollerLock is the lock that the process which started this poller took for it.
-func InheritPollerLock() (*Lock, error) {
-	f := os.NewFile(inheritedLock, "poller.lock")
+// InheritPollerLock is the lock that the process which started this poller took for it. Another file under that descriptor, or a
+// lock that another process has, is an error.
+func InheritPollerLock(env Getenv) (*Lock, error) {
+	return inherit(os.NewFile(inheritedLock, "poller.lock"), pollerFile(env, ".lock"))
+}
+
+func inherit(f *os.File, path string) (*Lock, error) {
 	if f == nil {
 		return nil, errors.New("no lock was passed to this poller")
 	}
-	if _, err := f.Stat(); err != nil {
+	passed, err := f.Stat()
+	if err != nil {
 		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
 	}
-	syscall.CloseOnExec(inheritedLock)
+	if is, err := os.Lstat(path); err != nil || !os.SameFile(is, passed) {
+		return nil, errors.New("what was passed to this poller is not its environment's lock")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // ours already, or free
+		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
+	}
+	syscall.CloseOnExec(int(f.Fd()))
 	return &Lock{f}, nil
 }
 

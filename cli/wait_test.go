@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// An answer that is written down between the end of the wait and the closing of the question is printed.
+func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
+	for _, mode := range []state.Mode{state.Deny, state.Thread} {
+		t.Run(string(mode), func(t *testing.T) {
+			dir := t.TempDir()
+			vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
+			env := func(name string) string { return vars[name] }
+			said := "yes"
+			q := &state.Question{
+				QuestionID: "ask-s", SessionID: "s", AskedAt: time.Now().UTC(), Mode: mode, Status: state.Answered, Response: &said,
+				Answers: map[string]string{"A?": said}, Questions: []state.Prompt{{Question: "A?"}},
+			}
+			if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(q.QuestionID, q); err != nil {
+				t.Fatal(err)
+			}
+			stale := *q
+			stale.Status, stale.Response, stale.Answers = state.Pending, nil, nil
+			one := &waitedFor{Question: &stale}
+			one.lock, _ = state.LockWaiter(env, q.Path)
+			var out bytes.Buffer
+			w := wait{env: env, self: filepath.Join(dir, "no-program"), out: &out, timeout: time.Minute}
+			err := w.sayTimeout([]*waitedFor{one})
+			w.letGo(one)
+			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
+				t.Errorf("prints %q, %v", got, err)
+			}
+		})
+	}
+}
