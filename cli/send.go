@@ -264,6 +264,9 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) e
 		if out.Repeated {
 			word = "already sent, less than a minute ago"
 		}
+		if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
+			_ = s.box().Drop(s.env, m)
+		}
 		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
 	case s.orNever:
 		if !out.Repeated {
