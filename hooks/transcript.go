@@ -125,42 +125,34 @@ func lastLines(f *os.File, size, most int64) ([]byte, error) {
 	return tail, nil
 }
 
-// pendingIn looks from the end back to where Claude's last message begins, since a model goes on only when it has all
-// results; or to what the person said last: a call before that has no result because it was broken off.
+// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it has
+// all results, and later than what the person said last, since a call before that was broken off. Later by their times: 2.1.197 now
+// and then writes a prompt behind the call that it led to.
 func pendingIn(tail []byte) (calls []toolCall) {
-	done := map[string]bool{}
-	last := words("")
-	for len(tail) > 0 && len(calls) < 3 {
-		line := tail[bytes.LastIndexByte(tail, '\n')+1:]
-		tail = tail[:max(0, len(tail)-len(line)-1)]
+	message := words("")
+	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok {
 			continue
 		}
-		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" {
-			if last != "" && last != e.Message.ID {
-				break
-			}
-			last = e.Message.ID
+		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" && e.Message.ID != message {
+			message, calls = e.Message.ID, nil
 		}
 		results := 0
-		for _, b := range slices.Backward(blocks) {
+		for _, b := range blocks {
 			switch {
 			case e.Type == "user" && b.Type == "tool_result":
-				done[b.ToolUseID] = true
 				results++
-			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "" && !done[b.ID]:
-				done[b.ID] = true
-				calls = append(calls, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
+				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
+			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
+				calls = append(calls, toolCall{b.ID, b.Name, b.Input, e.Timestamp})
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			break
+			calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.at <= e.Timestamp })
 		}
 	}
-	calls = calls[:min(3, len(calls))]
-	slices.Reverse(calls)
-	return calls
+	return calls[max(0, len(calls)-3):]
 }
 
 // toolCall is a tool_use of a transcript.
@@ -168,6 +160,7 @@ type toolCall struct {
 	ID    string
 	Name  string
 	Input json.RawMessage
+	at    words // RFC 3339, UTC
 }
 
 // mainInput names the member of a tool's input that says what is going to happen.
