@@ -96,8 +96,9 @@ func lastLines(f *os.File, size, most int64) ([]byte, error) {
 	return tail, nil
 }
 
-// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
-// has all results, and after what the person said last, since a call before that was broken off.
+// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it has
+// all results, and later than what the person said last, since a call before that was broken off. Later by their times: 2.1.197 now
+// and then writes a prompt behind the call that it led to.
 func pendingIn(tail []byte) (calls []toolCall) {
 	message := words("")
 	for line := range bytes.Lines(tail) {
@@ -115,11 +116,11 @@ func pendingIn(tail []byte) (calls []toolCall) {
 				results++
 				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
 			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
-				calls = append(calls, toolCall{ID: b.ID, Name: b.Name, Input: b.Input})
+				calls = append(calls, toolCall{b.ID, b.Name, b.Input, e.Timestamp})
 			}
 		}
 		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			calls = nil
+			calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.at <= e.Timestamp })
 		}
 	}
 	return calls[max(0, len(calls)-3):]
@@ -130,6 +131,7 @@ type toolCall struct {
 	ID    string
 	Name  string
 	Input json.RawMessage
+	at    words // RFC 3339, UTC
 }
 
 // mainInput names the member of a tool's input that says what is going to happen.

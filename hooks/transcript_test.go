@@ -84,9 +84,10 @@ func TestPendingCalls(t *testing.T) {
 		"broken off before": {bash("1") + said("[Request interrupted by user]") + said("do that") + bash("2"), "Bash:2"},
 		"a call of the message before": {message("m1", "A:1") + message("m2", "B:2") +
 			strings.Replace(message("m3", "C:3"), `"isSidechain":false`, `"isSidechain":true`, 1), "B:2 C:3"},
-		"the person spoke last":  {bash("1") + said("stop"), ""},
-		"half a line at the end": {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
-		"garbage between":        {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
+		"the person spoke last":            {bash("1") + said("stop"), ""},
+		"a prompt written behind its call": {assistantLine(t, now.Add(time.Second), call("1", "Bash", nil)) + said("go"), "Bash:1"},
+		"half a line at the end":           {said("go") + bash("1") + bash("2")[:80], "Bash:1"},
+		"garbage between":                  {bash("1") + "\x00\xff{{{\nnull\n7\n[]\n\"x\"\n{\"type\":7}\n" + bash("2"), "Bash:1 Bash:2"},
 		"members of other types": {`{"type":"assistant","timestamp":7,"isSidechain":"x","message":{"content":` +
 			`[{"type":"tool_use","id":"1","name":"Bash","input":{},"text":{}}]}}`, "Bash:1"},
 		"content is no list":         {`{"type":"assistant","message":{"content":{"type":"tool_use","id":"1"}}}`, ""},
