@@ -167,7 +167,7 @@ func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.
 func (h *Hook) pendingText(transcript string) string {
-	tail, _ := tailOf(transcript)
+	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
 	for _, c := range pendingIn(tail) {
 		lines = append(lines, c.text())

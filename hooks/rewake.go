@@ -281,12 +281,8 @@ func (h *Hook) passedOver(bad []error) {
 	}
 }
 
-const (
-	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
-	transcriptLag = 3 * time.Second
-	// wokenWithin is how much of a transcript's end is searched for it, in bytes.
-	wokenWithin = 16 << 20
-)
+// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
+const transcriptLag = 3 * time.Second
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
 // killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
@@ -305,9 +301,10 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			}
 			sleep(ctx, transcriptLag-since) // in the background
 		}
-		there, known := toldIn(string(e.Transcript), q)
-		if !known {
-			continue
+		end, all, err := transcriptEnd(string(e.Transcript), endBytes)
+		there := bytes.Contains(end, []byte(endOf(q)))
+		if err != nil || !there && !all {
+			continue // that cannot be told
 		}
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			q.DeliverySeen = true
@@ -330,16 +327,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// toldIn says whether a transcript holds what its session was woken with; known is false where that cannot be told.
-func toldIn(path string, q *state.Question) (there, known bool) {
-	f, size, err := openTranscript(path)
-	if err != nil {
-		return false, false
-	}
-	defer f.Close()
-	tail, err := lastLines(f, size, wokenWithin)
-	there = bytes.Contains(tail, []byte(endOf(q)))
-	return there, err == nil && (there || size <= wokenWithin)
 }

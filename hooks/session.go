@@ -263,7 +263,7 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyBound)
 	defer cancel()
 	t := &tally{tools: map[string]int{}, since: since}
-	f, _, err := openTranscript(transcript)
+	f, err := openTranscript(transcript)
 	if err != nil {
 		return t
 	}
@@ -310,23 +310,6 @@ const (
 	gitBound = 5 * time.Second        // for the poller
 )
 
-// inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
-func inGit(dir string) bool {
-	if !filepath.IsAbs(dir) {
-		return false
-	}
-	for {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return true
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return false
-		}
-		dir = up
-	}
-}
-
 // git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
 // signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
@@ -347,9 +330,6 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 // headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
 func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
-	if !inGit(dir) {
-		return "", ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
@@ -370,9 +350,6 @@ type changes struct {
 
 // changesSince asks git what happened since a commit and its time; what it does not answer is left out.
 func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes) {
-	if !inGit(dir) {
-		return c
-	}
 	ctx, cancel := context.WithTimeout(ctx, gitBound)
 	defer cancel()
 	c.branch, _ = headOf(ctx, dir, gitBound)

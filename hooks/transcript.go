@@ -14,8 +14,11 @@ import (
 	"gchat-hooks/state"
 )
 
-// tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
-const tailBytes = 512 << 10
+// How much of a transcript's end is read, in bytes. Transcripts reach hundreds of megabytes.
+const (
+	tailBytes = 512 << 10 // for what Claude waits for
+	endBytes  = 4 << 20   // for Claude's last words: what follows them is mostly a few lines
+)
 
 // entry is a line of a transcript, as far as we read it. Claude Code calls the format its own affair and changes it: what
 // is not understood is passed over.
@@ -27,7 +30,6 @@ type entry struct {
 	Origin      struct {
 		Kind string `json:"kind"` // human, task-notification
 	} `json:"origin"`
-	UUID      words `json:"uuid"`
 	Timestamp words `json:"timestamp"` // RFC 3339
 	Message   struct {
 		ID      words           `json:"id"` // the same in all lines of one message
@@ -57,43 +59,34 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 }
 
 // openTranscript opens a session's transcript, which another program names: a plain file, by its absolute path.
-func openTranscript(path string) (f *os.File, size int64, err error) {
+func openTranscript(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
-		return nil, 0, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
+		return nil, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
 	}
-	if f, err = state.OpenPlain(path, os.O_RDONLY); err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
+	return state.OpenPlain(path, os.O_RDONLY)
 }
 
-// tailOf reads the last lines of a transcript.
-func tailOf(path string) ([]byte, error) {
-	f, size, err := openTranscript(path)
+// transcriptEnd reads the last lines of a transcript, at most so many bytes; all says that it has no others.
+func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) {
+	f, err := openTranscript(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	return lastLines(f, size, tailBytes)
-}
-
-// lastLines reads the lines at a file's end, at most so many bytes.
-func lastLines(f *os.File, size, most int64) ([]byte, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, false, err
+	}
 	begin := max(0, size-most)
-	tail := make([]byte, size-begin)
-	n, err := f.ReadAt(tail, begin)
+	lines = make([]byte, size-begin)
+	n, err := f.ReadAt(lines, begin)
 	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
-		return nil, err
+		return nil, false, err
 	}
-	if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
-		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	if lines = lines[:n]; begin > 0 { // most probably in the middle of a line
+		_, lines, _ = bytes.Cut(lines, []byte("\n"))
 	}
-	return tail, nil
+	return lines, begin == 0, nil
 }
 
 // pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it has
@@ -177,9 +170,6 @@ func (c toolCall) what() string {
 	return b.String()
 }
 
-// endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
-const endBytes = 4 << 20
-
 // said is Claude's last words, as far as a transcript was read.
 type said struct {
 	text    string // all text blocks of the message, a line each; "" for none
@@ -190,14 +180,9 @@ type said struct {
 // LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
 // only its end is read. Errors are those of opening and reading.
 func LastWords(path string) (string, error) {
-	f, size, err := openTranscript(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	tail, err := lastLines(f, size, endBytes)
+	end, _, err := transcriptEnd(path, endBytes)
 	s := said{}
-	for line := range bytes.Lines(tail) {
+	for line := range bytes.Lines(end) {
 		s.read(line)
 	}
 	if !s.last {

@@ -48,7 +48,7 @@ func transcript(t testing.TB, content string) string {
 }
 
 func pendingCalls(path string) ([]toolCall, error) {
-	tail, err := tailOf(path)
+	tail, _, err := transcriptEnd(path, tailBytes)
 	return pendingIn(tail), err
 }
 

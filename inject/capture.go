@@ -226,12 +226,8 @@ func Same(shown, meant string) bool { return squeeze(shown) == squeeze(meant) }
 
 // Begins says whether shown, which may end in "…" or just be cut, is a beginning of meant. No text is no beginning.
 func Begins(shown, meant string) bool {
-	got, want := squeeze(shown), squeeze(meant)
-	if got != "" && strings.HasPrefix(want, got) {
-		return true
-	}
-	got, cut := strings.CutSuffix(got, "…")
-	return cut && got != "" && strings.HasPrefix(want, got)
+	got := strings.TrimSuffix(squeeze(shown), "…")
+	return got != "" && strings.HasPrefix(squeeze(meant), got)
 }
 
 // Ends says whether shown, whose beginning is not on the screen, is an end of meant. No text is no end.
