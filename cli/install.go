@@ -112,7 +112,7 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, left := settings.Program{Path: program, Claude: version, Waiting: int(state.HookTimeout.Seconds())}.Entries(hooks)
+	entries, left := settings.Entries(program, version, hooks)
 	change, err := file.Install(entries, i.dryRun)
 	if err != nil {
 		return err

@@ -117,17 +117,12 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		return
 	}
 	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
-		a.enabled = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(strings.Trim(string(on), `" `)))
-		wrong(".enabled is neither true nor false; it counts as %v", a.enabled)
+		a.enabled = false
+		wrong(".enabled is neither true nor false; it counts as false")
 	}
 	var problems []string
 	a.settings, problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
 	r.problems = append(r.problems, problems...)
-	if a.session != "" && a.enabled && slices.ContainsFunc(r.agents, func(other agent) bool {
-		return other.session == a.session && other.enabled
-	}) {
-		wrong(": another agent has the tmux session %q; the first one that can be told counts", a.session)
-	}
 	r.agents = append(r.agents, a)
 }
 
