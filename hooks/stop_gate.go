@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // The gate sends a session back at most so many times within that time. Claude Code's own stop_hook_active mostly ends it
@@ -56,14 +57,14 @@ func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
 	for _, check := range []struct {
 		name string
 		find func(*Event) (forClaude, forPerson string)
-	}{{state.QuestionAsked, h.checkQuestion}, {state.PersistentAgents, h.checkAgents}} {
+	}{{config.QuestionAsked, h.checkQuestion}, {config.PersistentAgents, h.checkAgents}} {
 		level := h.asked.rules.StopGate[check.name]
-		if level != state.GateOn && level != state.GateAdvice {
+		if level != config.GateOn && level != config.GateAdvice {
 			continue
 		}
 		switch forClaude, forPerson := check.find(e); {
 		case forClaude == "":
-		case level == state.GateOn:
+		case level == config.GateOn:
 			reasons, blocked = append(reasons, forClaude), append(blocked, forPerson)
 		default:
 			advice = append(advice, forPerson)
@@ -158,7 +159,7 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 func (h *Hook) tellStop(e *Event) error {
 	cfg := h.asked.cfg
 	pause := strings.HasPrefix(string(e.Tasks), "[") && e.Tasks != "[]" // they wake it
-	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
+	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == config.ReportOff {
 		return nil
 	}
 	return h.owe(e, "stopped; the session is still open", func(s *state.Session) bool {

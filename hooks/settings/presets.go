@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // A Hook is one of our hooks on one of Claude Code's events.
@@ -20,7 +21,7 @@ type Hook struct {
 
 // The time limits of hooks, in seconds.
 const (
-	waiting = int(state.HookTimeout / time.Second) // for a person
+	waiting = int(config.HookTimeout / time.Second) // for a person
 	quick   = 10                                   // hooks that do not wait end by themselves before that
 	agent   = 30                                   // to reach another agent
 	decide  = 600                                  // for another agent to say whether the session may stop
