@@ -19,7 +19,6 @@ import (
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
 
 func (p Program) installCommand() *cli.Command {

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
 
 // A Hook is one of our hooks on one of Claude Code's events.
@@ -21,10 +19,10 @@ type Hook struct {
 
 // The time limits of hooks, in seconds.
 const (
-	waiting = int(config.HookTimeout / time.Second) // for a person
-	quick   = 10                                   // hooks that do not wait end by themselves before that
-	agent   = 30                                   // to reach another agent
-	decide  = 600                                  // for another agent to say whether the session may stop
+	waiting = 86400 // for a person: config.HookTimeout
+	quick   = 10    // hooks that do not wait end by themselves before that
+	agent   = 30    // to reach another agent
+	decide  = 600   // for another agent to say whether the session may stop
 )
 
 const ask = "AskUserQuestion"
