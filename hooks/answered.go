@@ -86,10 +86,21 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes // the terminal was faster
 		}
 	})
-	if err == nil && !ended {
-		ended, err = correct(q.Path, differs, answers, notes)
+	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if ended = q.Closed() && differs(q); !ended {
+				return state.ErrUnchanged
+			}
+			now := time.Now().UTC()
+			q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
+			q.Answers, q.Notes = answers, notes
+			if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
+				q.Owe(state.NoteClosed, corrected)
+			}
+			return nil
+		})
 	}
-	if ended {
+	if ended && err == nil {
 		h.startPoller()
 	}
 	return err
@@ -97,24 +108,6 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 
 // corrected stands for the message that a note answers, in the note that corrects what a thread was told of a question's end.
 const corrected = "corrected"
-
-// correct says of a question that was closed before what Claude was told in truth. The poller may have put the note of its
-// end: the thread is owed another one.
-func correct(path string, differs func(*state.Question) bool, answers, notes map[string]string) (changed bool, err error) {
-	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
-		if changed = q.Closed() && differs(q); !changed {
-			return state.ErrUnchanged
-		}
-		now := time.Now().UTC()
-		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
-		q.Answers, q.Notes = answers, notes
-		if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
-			q.Owe(state.NoteClosed, corrected)
-		}
-		return nil
-	})
-	return changed && err == nil, err
-}
 
 // typed says whether these answers are the question's as the poller types them: a dialog has one field for a choice, own
 // words and a remark, and white space may change on the way.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -136,9 +135,7 @@ func (h *Hook) denial(q *state.Question) string {
 
 // waitCommand is how Claude waits for the reply itself.
 func (h *Hook) waitCommand(id string) string {
-	base := JobName(filepath.Base(h.Self))
-	asHook := base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook"))
-	if h.Self == "" || asHook { // a copy under a hook's name would run as that
+	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
 		return "gchat-wait --question-id " + id
 	}
 	return state.ShellQuoted(h.Self) + " wait --question-id " + id
@@ -186,20 +183,15 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if err != nil {
 		return err
 	}
-	h.drop(q)
-	h.startPoller()
-	return nil
-}
-
-// drop ends and removes a marker whose question goes on in the terminal.
-func (h *Hook) drop(q *state.Question) {
-	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
+	_, err = state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
 	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
 		err = state.RemoveQuestion(h.Env, gone)
 	}
 	if err != nil {
 		h.log.Error().Err(err).Msg("marker not removed")
 	}
+	h.startPoller()
+	return nil
 }
 
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the

@@ -36,7 +36,7 @@ type Hook struct {
 	Self   string // this program's path, for the poller that a hook may have to start; "" starts none
 
 	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
-	Job   func(context.Context, *Hook, *Event) error
+	Job   func(*Hook, context.Context, *Event) error
 	Waits func(*Hook, *Event) bool
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
@@ -109,9 +109,9 @@ func (h *Hook) Run() (code int) {
 			close(waiting)
 		}
 		if job == nil {
-			job = func(ctx context.Context, h *Hook, e *Event) error { return jobs[h.Name](h, ctx, e) }
+			job = jobs[h.Name]
 		}
-		if err := job(ctx, h, e); err != nil {
+		if err := job(h, ctx, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
 				Msg("hook failed; the session goes on without it")
 		}
@@ -179,7 +179,7 @@ func (h *Hook) session(e *Event) *state.Session {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
 		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
 		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
-		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
+		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if s.StartedAt.IsZero() {
 			s.StartedAt = now
@@ -224,15 +224,6 @@ func (h *Hook) claudePID() int {
 		h.asked.pid, _ = inject.Claude(h.Env)
 	}
 	return h.asked.pid
-}
-
-// trusted says whether a project's files count: see state.Announce.
-func (h *Hook) trusted(project string) bool {
-	if h.Env("CLAUDE_PROJECT_DIR") != "" {
-		return true
-	}
-	yes, _ := state.Trusted(h.Env, project)
-	return yes
 }
 
 // siblings are the other sessions that run in a project.

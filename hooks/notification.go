@@ -109,10 +109,11 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if !hasSpace(cfg) {
 		return nil
 	}
-	if n.kind == "permission_prompt" && h.asks(e) {
+	open := func(q *state.Question) bool { return q.Status.Open() }
+	if n.kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), open) {
 		return nil // the question itself says it already, and better
 	}
-	about, text := h.noticeText(e, n, to)
+	about, text := noticeText(e, n, to)
 	return h.put(e, cfg, &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, config.ReportOn)
@@ -142,13 +143,8 @@ func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
 }
 
-// asks says whether the session has a question open.
-func (h *Hook) asks(e *Event) bool {
-	return slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), func(q *state.Question) bool { return q.Status.Open() })
-}
-
 // noticeText is what stands below the header.
-func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
+func noticeText(e *Event, n notice, to route) (about, text string) {
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
 		if n.agent != "" {
@@ -158,7 +154,7 @@ func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 	case n.kind == "error":
 		return "An error occurred that requires attention.", n.body
 	case n.kind == "permission_prompt":
-		return cmp.Or(n.body, n.title), h.pendingText(string(e.Transcript))
+		return cmp.Or(n.body, n.title), pendingText(string(e.Transcript))
 	case strings.Contains(n.body, "\n"): // no line of its own
 	case to.kind == "permission", n.title == "":
 		return cmp.Or(n.body, n.title), ""
@@ -167,7 +163,7 @@ func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
 }
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.
-func (h *Hook) pendingText(transcript string) string {
+func pendingText(transcript string) string {
 	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
 	for _, c := range pendingIn(tail) {

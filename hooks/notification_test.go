@@ -284,7 +284,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		e.Transcript = "" // whatever file it names
-		(&Hook{}).noticeText(e, n, to)
+		noticeText(e, n, to)
 	})
 }
 

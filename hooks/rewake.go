@@ -28,22 +28,25 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			markers = append(markers, q)
 		}
 	case e.HookEventName == "Stop":
-		// Without a denial there is a dialog, or another hook is about to deny.
-		markers = slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
+		markers = h.denied(e)
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
 			h.wakeWith(lost)
 			return nil
 		}
 	}
-	paths, locks := h.take(e, markers)
+	paths, release := h.take(e, markers)
+	defer release()
 	if len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
 		h.startPoller() // the thread is told, and that no process waits for the other questions
 	}
-	for _, lock := range locks {
-		lock.Unlock()
-	}
 	return nil
+}
+
+// denied are the session's questions in deny mode whose denial was sent. Without one there is a dialog, or another hook is about
+// to deny.
+func (h *Hook) denied(e *Event) []*state.Question {
+	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 }
 
 // ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
@@ -58,8 +61,9 @@ func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 }
 
 // take makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
-// this Claude Code's from now on, whichever asked: the session may have been resumed.
-func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks []*state.Lock) {
+// this Claude Code's from now on, whichever asked: the session may have been resumed. release ends that.
+func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, release func()) {
+	var locks []*state.Lock
 	for _, q := range markers {
 		if q.Closed() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
 			continue
@@ -88,7 +92,11 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks 
 		}
 		paths = append(paths, q.Path)
 	}
-	return paths, locks
+	return paths, func() {
+		for _, lock := range locks {
+			lock.Unlock()
+		}
+	}
 }
 
 // waitFor waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
@@ -181,33 +189,19 @@ func (h *Hook) wakeWith(texts []string) {
 	h.code = exitWake
 }
 
-// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
+// undelivered is what the session was not told of its questions in deny mode and no waiter delivers, since it was killed or the
 // session had ended.
 func (h *Hook) undelivered(e *Event) (texts []string) {
-	markers := h.markers(e)
+	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
-	for _, q := range markers {
-		if !q.Denied || q.Status != state.Answered {
-			continue
-		}
-		lock, err := state.LockWaiter(h.Env, q.Path)
-		if err != nil {
-			continue // another process is about to deliver it
-		}
-		if q, err = state.LoadQuestion(q.Path); err == nil {
+	paths, release := h.take(e, markers)
+	defer release()
+	for _, path := range paths {
+		if q, err := state.LoadQuestion(path); err == nil {
 			texts = append(texts, nonEmpty(h.handOver(q))...)
 		}
-		lock.Unlock()
 	}
-	open := slices.DeleteFunc(markers, func(q *state.Question) bool {
-		return q.Closed() || q.SessionEnded == nil && h.inOtherTerminal(q)
-	})
-	for _, q := range open {
-		if err := state.AnnounceQuestion(h.Env, q); err != nil {
-			h.log.Error().Err(err).Msg("marker not taken over")
-		}
-	}
-	if len(open) > 0 {
+	if len(paths) > 0 {
 		h.startPoller() // after the machine was off, nothing else would read what the person replied
 	}
 	return texts

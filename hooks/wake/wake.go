@@ -54,7 +54,7 @@ func Hook(h *hooks.Hook) bool {
 	if ok {
 		f := &fire{Hook: h, trigger: t, began: time.Now()}
 		h.Own = t.event // settings name the hook for one event only
-		h.Job = func(ctx context.Context, _ *hooks.Hook, e *hooks.Event) error { return f.run(ctx, e) }
+		h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error { return f.run(ctx, e) }
 		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool {
 			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyDecides()
 		}
