@@ -26,7 +26,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	}
 	defer h.notify(e)
 	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
-		defer h.startPoller() // the last one was killed, and may have left notes unsent
+		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
 	qs := h.ofSession(e, state.QuestionsIn)
 	if e.HookEventName != "PostToolUse" {
@@ -101,7 +101,7 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 		})
 	}
 	if ended && err == nil {
-		h.startPoller()
+		h.StartPoller()
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 // answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
 	var response struct {
-		Answers     map[string]words      `json:"answers"`
+		Answers     map[string]Words      `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
 		Response    string                `json:"response"` // one text for all of them
 	}

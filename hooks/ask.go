@@ -93,7 +93,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case err != nil:
 		return err
 	case mode != state.Hold:
-		h.startPoller()
+		h.StartPoller()
 		return nil
 	case q.Closed():
 		return nil
@@ -203,7 +203,7 @@ func (h *Hook) close(path string, to state.Status, by string) {
 		h.log.Error().Err(err).Msg("question not closed")
 	}
 	if ended {
-		h.startPoller()
+		h.StartPoller()
 	}
 }
 

@@ -40,7 +40,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	}
 	if again {
 		_, err := h.recordCall(e, state.Native)
-		h.startPoller()
+		h.StartPoller()
 		return err
 	}
 	q, err := h.recordMarker(e)
@@ -190,7 +190,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if err != nil {
 		h.log.Error().Err(err).Msg("marker not removed")
 	}
-	h.startPoller()
+	h.StartPoller()
 	return nil
 }
 

@@ -148,8 +148,8 @@ func (h *Hook) read() (b json.RawMessage, err error) {
 	return b, err
 }
 
-// startPoller makes sure that a poller sends, reads and judges what this hook wrote.
-func (h *Hook) startPoller() {
+// StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
+func (h *Hook) StartPoller() {
 	if h.Self == "" {
 		return
 	}
@@ -250,27 +250,27 @@ type Event struct {
 	HookEventName string          `json:"hook_event_name"`
 	SessionID     string          `json:"session_id"`
 	CWD           string          `json:"cwd"`
-	PromptID      words           `json:"prompt_id"`
-	AgentID       words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
-	AgentType     words           `json:"agent_type"`
-	Transcript    words           `json:"transcript_path"`
-	LastWords     words           `json:"last_assistant_message"`
+	PromptID      Words           `json:"prompt_id"`
+	AgentID       Words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	AgentType     Words           `json:"agent_type"`
+	Transcript    Words           `json:"transcript_path"`
+	LastWords     Words           `json:"last_assistant_message"`
 	ToolName      string          `json:"tool_name"`
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
 
-	Kind    words           `json:"notification_type"`
-	Title   words           `json:"title"`
-	Message words           `json:"message"`
+	Kind    Words           `json:"notification_type"`
+	Title   Words           `json:"title"`
+	Message Words           `json:"message"`
 	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-	Error   words           `json:"error"`
-	Details words           `json:"error_details"`
-	Source  words           `json:"source"`
-	Model   words           `json:"model"`
-	Reason  words           `json:"reason"`
-	Tasks   words           `json:"background_tasks"`
-	Again   words           `json:"stop_hook_active"`
+	Error   Words           `json:"error"`
+	Details Words           `json:"error_details"`
+	Source  Words           `json:"source"`
+	Model   Words           `json:"model"`
+	Reason  Words           `json:"reason"`
+	Tasks   Words           `json:"background_tasks"`
+	Again   Words           `json:"stop_hook_active"`
 }
 
 // SentBack says that a Stop hook sent the session back already.

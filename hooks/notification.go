@@ -70,10 +70,10 @@ func readNotice(e *Event) notice {
 			return notice{kind: string(e.Kind), title: string(e.Title), body: string(e.Message)}
 		}
 		var old struct {
-			Kind  words `json:"type"`
-			Title words `json:"title"`
-			Body  words `json:"body"`
-			Agent words `json:"agent_name"`
+			Kind  Words `json:"type"`
+			Title Words `json:"title"`
+			Body  Words `json:"body"`
+			Agent Words `json:"agent_name"`
 		}
 		_ = json.Unmarshal(e.Old, &old) // what is absent, or in an unknown form, has no kind
 		return notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
@@ -130,7 +130,7 @@ func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise con
 	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
 	out, err := config.PutReport(h.Env, cfg, m, otherwise)
 	if err == nil && !out.Off {
-		h.startPoller() // also after a repetition: the hook that said it first may have been killed
+		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
 }

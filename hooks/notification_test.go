@@ -289,7 +289,7 @@ func FuzzNotice(f *testing.F) {
 }
 
 func TestWordsTakeAnything(t *testing.T) {
-	var in struct{ A, B, C, D, E words }
+	var in struct{ A, B, C, D, E Words }
 	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	defer release()
 	if len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
-		h.startPoller() // the thread is told, and that no process waits for the other questions
+		h.StartPoller() // the thread is told, and that no process waits for the other questions
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 		}
 	}
 	if len(paths) > 0 {
-		h.startPoller() // after the machine was off, nothing else would read what the person replied
+		h.StartPoller() // after the machine was off, nothing else would read what the person replied
 	}
 	return texts
 }

@@ -97,7 +97,7 @@ func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) erro
 		return nil
 	})
 	if err == nil && !stands.OwesSummary.IsZero() {
-		h.startPoller() // also where another hook wrote it: that one may have been killed
+		h.StartPoller() // also where another hook wrote it: that one may have been killed
 	}
 	return err
 }

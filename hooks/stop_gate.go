@@ -172,9 +172,9 @@ const maxTeam = 4 << 20
 
 // member is one of a team's members, as far as it is known whether it is there.
 type member struct {
-	Name   words `json:"name"`
-	Active words `json:"isActive"`
-	Status words `json:"status"`
+	Name   Words `json:"name"`
+	Active Words `json:"isActive"`
+	Status Words `json:"status"`
 }
 
 // gone are the words for a member that is there no more.

@@ -30,9 +30,9 @@ type entry struct {
 	Origin      struct {
 		Kind string `json:"kind"` // human, task-notification
 	} `json:"origin"`
-	Timestamp words `json:"timestamp"` // RFC 3339
+	Timestamp Words `json:"timestamp"` // RFC 3339
 	Message   struct {
-		ID      words           `json:"id"` // the same in all lines of one message
+		ID      Words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 }
@@ -93,7 +93,7 @@ func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) 
 // has all results, and later than what the person said last, since a call before that was broken off. Later by their times:
 // 2.1.197 now and then writes a prompt behind the call that it led to.
 func pendingIn(tail []byte) (calls []toolCall) {
-	message := words("")
+	message := Words("")
 	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok {
@@ -124,7 +124,7 @@ type toolCall struct {
 	ID    string
 	Name  string
 	Input json.RawMessage
-	at    words // RFC 3339, UTC
+	at    Words // RFC 3339, UTC
 }
 
 // mainInput names the member of a tool's input that says what is going to happen.
@@ -158,7 +158,7 @@ func (c toolCall) what() string {
 		}
 	}
 	if name := mainInput[c.Name]; name != "" {
-		var in map[string]words
+		var in map[string]Words
 		if json.Unmarshal(c.Input, &in) == nil && in[name] != "" {
 			return string(in[name])
 		}
@@ -174,7 +174,7 @@ func (c toolCall) what() string {
 type said struct {
 	text    string // all text blocks of the message, a line each; "" for none
 	last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
-	message words  // its id
+	message Words  // its id
 }
 
 // LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,

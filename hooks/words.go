@@ -13,22 +13,22 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// words is text in an event or a transcript. What is no text in some version comes as its JSON: a notice in odd words
+// Words is text in an event or a transcript. What is no text in some version comes as its JSON: a notice in odd words
 // is better than none.
-type words string
+type Words string
 
 // UnmarshalJSON takes any value.
-func (w *words) UnmarshalJSON(b []byte) error {
+func (w *Words) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) == nil { // null too
-		*w = words(s)
+		*w = Words(s)
 		return nil
 	}
 	var flat bytes.Buffer
 	if err := json.Compact(&flat, b); err != nil {
 		return err
 	}
-	*w = words(flat.String())
+	*w = Words(flat.String())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
 
@@ -69,29 +70,17 @@ func (f *fire) tellChat(c content) error {
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 
-// loose is text in Claude's input; what is none in some version is its JSON.
-type loose string
-
-func (l *loose) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) != nil {
-		s = string(b)
-	}
-	*l = loose(s)
-	return nil
-}
-
 // questions are the questions of an AskUserQuestion call, for an agent to read. Claude writes the input: where a version
 // writes it otherwise, the agent gets it as it came.
 func questions(toolInput []byte) string {
 	var in struct {
 		Questions []struct {
-			Question    loose `json:"question"`
-			Header      loose `json:"header"`
-			MultiSelect loose `json:"multiSelect"`
+			Question    hooks.Words `json:"question"`
+			Header      hooks.Words `json:"header"`
+			MultiSelect hooks.Words `json:"multiSelect"`
 			Options     []struct {
-				Label       loose `json:"label"`
-				Description loose `json:"description"`
+				Label       hooks.Words `json:"label"`
+				Description hooks.Words `json:"description"`
 			} `json:"options"`
 		} `json:"questions"`
 	}

@@ -159,14 +159,12 @@ func (f *fire) stateHint() string {
 
 // endsInError says whether the last thing above the input box is an error.
 func (p pane) endsInError() bool {
-	above := len(p.Lines)
-	for rules := 0; above > 0 && rules < 2; above-- {
-		if isRule(p.Lines[above-1]) {
-			rules++
-		}
+	box := len(p.told) - 1
+	for box >= 0 && !strings.HasPrefix(p.told[box], "❯") {
+		box--
 	}
-	for i := above - 1; i >= max(0, above-lastSaid); i-- {
-		switch l := p.Lines[i]; {
+	for i := box - 1; i >= max(0, box-lastSaid); i-- {
+		switch l := p.told[i]; {
 		case failure().MatchString(l):
 			return true
 		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):

@@ -133,22 +133,15 @@ func (f *fire) tell(ctx context.Context) error {
 	case !c.told:
 		outcome = "unchanged"
 		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
-			err = f.startPoller()
+			f.StartPoller()
 		}
 	case m != nil && m.Wake.Reply:
 		outcome, err = f.decide(ctx, m)
 	case m != nil:
-		err = f.startPoller()
+		f.StartPoller()
 	}
 	f.logFire(outcome, c.source, err)
 	return err
-}
-
-func (f *fire) startPoller() error {
-	if f.Self == "" {
-		return nil
-	}
-	return state.StartPoller(f.Env, f.Self)
 }
 
 // prepare works out what there is to tell and puts it, under the session's lock, so that two hooks of one moment tell no line
