@@ -91,14 +91,9 @@ func (h *Hook) Run() (code int) {
 	go func() {
 		defer close(done)
 		defer h.catch()
-		input, err := h.read()
+		e, err := h.read()
 		if err != nil {
-			h.log.Error().Err(err).Msg("hook event not read; nothing is done")
-			return
-		}
-		e, err := decode(input, h.Own)
-		if err != nil {
-			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
+			h.log.Error().Err(err).Msg("hook event not understood; nothing is done")
 			return
 		}
 		ctx, job := context.Background(), h.Job
@@ -139,13 +134,20 @@ func (h *Hook) catch() {
 	}
 }
 
-// read takes the event from stdin, and no more: a pipe may never be closed.
-func (h *Hook) read() (b json.RawMessage, err error) {
-	in := &io.LimitedReader{R: h.Stdin, N: maxEvent}
-	if err = json.NewDecoder(in).Decode(&b); err != nil && in.N == 0 {
-		err = fmt.Errorf("more than %d bytes", maxEvent)
+// read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
+func (h *Hook) read() (*Event, error) {
+	e, in := &Event{}, &io.LimitedReader{R: h.Stdin, N: maxEvent}
+	err := json.NewDecoder(in).Decode(e)
+	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
+	switch {
+	case err != nil && in.N == 0:
+		return nil, fmt.Errorf("hook event: more than %d bytes", maxEvent)
+	case err != nil:
+		return nil, fmt.Errorf("hook event: %w", err)
+	case e.HookEventName == "":
+		return nil, errors.New("hook event: hook_event_name is missing")
 	}
-	return b, err
+	return e, nil
 }
 
 // StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
@@ -276,18 +278,6 @@ type Event struct {
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
-// decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.
-func decode(b []byte, own string) (*Event, error) {
-	e := &Event{}
-	if err := json.Unmarshal(b, e); err != nil {
-		return nil, fmt.Errorf("hook event: %w", err)
-	}
-	if e.HookEventName = cmp.Or(e.HookEventName, own); e.HookEventName == "" {
-		return nil, errors.New("hook event: hook_event_name is missing")
-	}
-	return e, nil
-}
-
 // askInput is the tool_input of an AskUserQuestion call.
 type askInput struct {
 	Questions []state.Prompt `json:"questions"`
@@ -317,10 +307,7 @@ func (e *Event) inputHash() string {
 	if json.Unmarshal(e.ToolInput, &in) != nil {
 		return ""
 	}
-	b, err := json.Marshal(in.Questions) // sorts the keys
-	if err != nil {
-		return ""
-	}
+	b, _ := json.Marshal(in.Questions) // sorts the keys
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }

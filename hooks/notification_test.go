@@ -274,7 +274,7 @@ func FuzzNotice(f *testing.F) {
 	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
 	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decode(b, "")
+		e, err := decode(b)
 		if err != nil {
 			return
 		}

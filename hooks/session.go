@@ -129,12 +129,12 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	}
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
-		"Duration", duration(end.Sub(since), !since.IsZero()),
+		"Duration", duration(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
 		"Tools", tools,
-		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
+		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), git.stat), ", "),
 		"Files", fileList(git.files),
-		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
+		"Commits", subjectLines(git.subjects),
 		"Promises", promises(s.ProjectDir),
 		"Reason", plain(flat(reason, 100)))
 	last := shorten(cmp.Or(s.LastWords, did.last.text), shownBytes, shownLines)
@@ -162,31 +162,16 @@ func textLines(nameValue ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// duration is in hours, minutes or seconds, as coarse as people say it.
-func duration(d time.Duration, known bool) string {
-	h, m := int(d.Hours()), int(d.Minutes())%60
+// duration is the time between two moments, as coarse as people say it: "1h12m". It is "" where the first one is not known.
+func duration(since, end time.Time) string {
+	d := end.Sub(since)
 	switch {
-	case !known || d < 0:
+	case since.IsZero() || d < 0:
 		return ""
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case h == 0:
-		return fmt.Sprintf("%d min", m)
-	case m == 0:
-		return fmt.Sprintf("%d h", h)
+		return d.Truncate(time.Second).String()
 	}
-	return fmt.Sprintf("%d h %d min", h, m)
-}
-
-// counted is a count of things, "" for none.
-func counted(n int, what string) string {
-	switch {
-	case n <= 0:
-		return ""
-	case n == 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
 // fileList names at most ten files.
@@ -198,12 +183,14 @@ func fileList(files []string) string {
 	return strings.Join(shown, ", ") + more(len(files)-len(shown))
 }
 
-// subjectLines are no list to a Markdown parser, which would take the line after them into its last item.
+// subjectLines are at most five commits. They are no list to a Markdown parser, which would take the line after them into its last
+// item.
 func subjectLines(subjects []string) (text string) {
-	for _, s := range subjects {
+	most := min(5, len(subjects))
+	for _, s := range subjects[:most] {
 		text += "\n• " + plain(flat(s, 120))
 	}
-	return text
+	return text + more(len(subjects)-most)
 }
 
 // byCount lists what was counted, the most frequent first, and how many kinds are not shown.

@@ -177,8 +177,8 @@ func TestSummaryOfASession(t *testing.T) {
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	text, turns := m.summary()
 	want := "(session_end) orch-epic4\n" +
-		"Duration: 1 h 12 min\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
-		"Branch: main, 2 commits, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
+		"Duration: 1h12m\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
+		"Branch: main, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
 		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\nPromises: 2 verified, 1 pending\nReason: prompt_input_exit\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
 	if text != want || turns != 2 {
@@ -199,7 +199,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 		"a transcript": {func(_ *machine, s *state.Session) { s.TranscriptPath = recording },
 			"Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},
 		"no transcript": {func(_ *machine, s *state.Session) { s.Source = "startup"; s.StartedAt = s.OwesSummary.Add(-time.Hour) },
-			"Duration: 1 h\nReason: prompt_input_exit"},
+			"Duration: 1h\nReason: prompt_input_exit"},
 		"begun anew meanwhile": {func(_ *machine, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.OwesSummary.Add(time.Second), recording
 		}, "Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},

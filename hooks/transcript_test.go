@@ -258,11 +258,12 @@ func TestPlain(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
+	end := time.Now()
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 59*time.Second + 999*time.Millisecond: "59 s", time.Minute: "1 min", 59*time.Minute + 59*time.Second: "59 min",
-		time.Hour: "1 h", 72 * time.Minute: "1 h 12 min", 27*time.Hour + 5*time.Minute: "27 h 5 min", -time.Second: "",
+		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
+		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m", 27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
 	} {
-		if got := duration(d, true); got != want {
+		if got := duration(end.Add(-d), end); got != want {
 			t.Errorf("%s: got %q, want %q", d, got, want)
 		}
 	}

@@ -46,19 +46,19 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	env["TMUX_PANE"] = first.ID
-	if session, _ := TmuxNames(t.Context(), getenv); session != "main" {
-		t.Errorf("the first pane's session is %q", session)
+	if a := Identify(t.Context(), getenv); a.TmuxSession != "main" {
+		t.Errorf("the first pane's session is %q", a.TmuxSession)
 	}
 	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
 		env["TMUX_PANE"] = pane
-		if session, window := TmuxNames(t.Context(), getenv); session != "" || window != "" {
-			t.Errorf("pane %q: %q, %q", pane, session, window)
+		if a := Identify(t.Context(), getenv); a.TmuxSession != "" || a.TmuxWindow != "" {
+			t.Errorf("pane %q: %q, %q", pane, a.TmuxSession, a.TmuxWindow)
 		}
 	}
 	w.tmux("has-session", "-t", "=main")
 	env["TMUX"] = w.Socket + "x,1,0"
-	if session, _ := TmuxNames(t.Context(), getenv); session != "" {
-		t.Errorf("no server: %q", session)
+	if a := Identify(t.Context(), getenv); a.TmuxSession != "" {
+		t.Errorf("no server: %q", a.TmuxSession)
 	}
 }
 

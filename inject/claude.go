@@ -26,31 +26,25 @@ type Asker struct {
 	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
 }
 
-// Identify finds out who asks from a hook's environment, but for the Name.
-func Identify(ctx context.Context, env state.Getenv) Asker {
-	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
-	a.TmuxSession, a.TmuxWindow = TmuxNames(ctx, env)
-	a.ClaudePID, a.ClaudeStart = Claude(env)
-	return a
-}
-
 // namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
 const namesTimeout = 300 * time.Millisecond
 
-// TmuxNames are the names of the tmux session and window that this process runs in, both "" outside tmux.
-func TmuxNames(ctx context.Context, env state.Getenv) (session, window string) {
-	server := ServerOf(env("TMUX"))
-	if server.Socket == "" {
-		return "", ""
+// Identify finds out who asks from a hook's environment, but for the Name.
+func Identify(ctx context.Context, env state.Getenv) Asker {
+	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
+	a.ClaudePID, a.ClaudeStart = Claude(env)
+	if a.TmuxSocket == "" {
+		return a
 	}
 	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
 	defer cancel()
-	out, err := server.callPane(ctx, env("TMUX_PANE"), "display-message", "-p", "#{session_name}:#{window_name}")
-	if err != nil {
-		return "", ""
+	server := Server{Socket: a.TmuxSocket}
+	names, err := server.callPane(ctx, a.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
+	if err == nil {
+		session, window, _ := strings.Cut(strings.TrimSuffix(names, "\n"), ":") // a session's name has no colon
+		a.TmuxSession, a.TmuxWindow = session, strings.TrimSpace(window)
 	}
-	session, window, _ = strings.Cut(strings.TrimSuffix(out, "\n"), ":") // a session's name has no colon
-	return session, strings.TrimSpace(window)
+	return a
 }
 
 // NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
