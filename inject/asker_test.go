@@ -65,14 +65,14 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 func TestRunningKnowsALaterProcess(t *testing.T) {
 	me := os.Getpid()
 	start := StartOf(me)
-	if !Running(me, start) || !Running(me, "") {
+	if Ended(me, start) || Ended(me, "") {
 		t.Error("this process is running")
 	}
-	if Running(me, start+"1") {
+	if !Ended(me, start+"1") {
 		t.Error("another process with this pid is taken for it")
 	}
-	if Running(0, "") || Running(-1, "") {
-		t.Error("no process is running")
+	if Ended(0, "") || !Ended(1<<30, "") {
+		t.Error("an unknown process, or none, is taken for another")
 	}
 }
 

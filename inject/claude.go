@@ -86,18 +86,14 @@ func Claude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now. It
-// is false where the pid is not known (0).
-func Ended(pid int, start string) bool { return pid > 1 && !Running(pid, start) }
-
-// Running says whether a process has not ended. start, where it is known ("" is not), tells it from a later process with the
-// same pid.
-func Running(pid int, start string) bool {
-	if !alive(pid) {
+// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which
+// its start tells ("" is not known). It is false where the pid is not known (0).
+func Ended(pid int, start string) bool {
+	if pid <= 1 {
 		return false
 	}
 	now := StartOf(pid) // "" where it cannot be told
-	return start == "" || now == "" || now == start
+	return !alive(pid) || start != "" && now != "" && now != start
 }
 
 // process is one line of the machine's process table.
@@ -111,9 +107,9 @@ type process struct {
 	name        string // comm: what the kernel calls it
 }
 
-// hasKeyboard says whether keys typed into the process's own terminal reach it.
-func (p process) hasKeyboard() bool {
-	return p.terminal != "" && p.foreground > 0 && p.group == p.foreground && !p.dead
+// hasKeyboard says whether keys typed into a terminal reach the process.
+func (p process) hasKeyboard(terminal string) bool {
+	return terminal != "" && p.terminal == terminal && p.foreground > 0 && p.group == p.foreground && !p.dead
 }
 
 // isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
@@ -185,9 +181,9 @@ func below(root int, all map[int]process) []process {
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
 // Claude finds the Claude Code that has the keyboard of this pane: in the process tree of what tmux started there and in
-// the foreground of its terminal. Where a program in between opened a terminal of its own (script, sudo), that program
-// must have the keyboard of the pane. wantPID 0 takes any Claude Code, and of several the outermost; else it must be that
-// very process, which started at wantStart in the words of StartOf ("" is unknown).
+// the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any Claude
+// Code, and of several the outermost; else it must be that very process, which started at wantStart in the words of StartOf (""
+// is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	all, err := processes()
 	if err != nil {
@@ -199,7 +195,7 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	}
 	tree := below(p.PID, all)
 	front := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
-	if wantPID != 0 && (all[wantPID].dead || !Running(wantPID, wantStart)) {
+	if wantPID != 0 && (all[wantPID].dead || Ended(wantPID, wantStart)) {
 		return 0, fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, wantPID, front)
 	}
 	why := front
@@ -211,9 +207,8 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		if wantPID != 0 && c.pid != wantPID || !c.isClaude(argsOf) {
 			continue
 		}
-		reached := typedTo(c, root, all)
 		switch {
-		case reached && !c.stopped:
+		case c.hasKeyboard(root.terminal) && !c.stopped:
 			return c.pid, nil
 		case away || c.terminal == "":
 		case c.stopped:
@@ -223,27 +218,4 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)
-}
-
-// typedTo says whether keys typed into the pane reach p: it has the keyboard of its terminal, and so has, up to the
-// pane's own terminal, every program that opened the next one.
-func typedTo(p, root process, all map[int]process) bool {
-	if !p.hasKeyboard() {
-		return false
-	}
-	at := p
-	for range len(all) { // the table can hold a ring
-		if at.terminal == root.terminal {
-			return true
-		}
-		above, ok := all[at.parent]
-		if !ok || at.pid == root.pid {
-			return false
-		}
-		if above.terminal != at.terminal && !above.hasKeyboard() {
-			return false
-		}
-		at = above
-	}
-	return false
 }

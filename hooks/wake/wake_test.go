@@ -146,9 +146,7 @@ func TestDedup(t *testing.T) {
 		DurationMS                        float64 `json:"duration_ms"`
 	}
 	var fires []logLine
-	b, err := os.ReadFile(logPath(w.getenv, "warden-main"))
-	w.must(err)
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(w.fires()) {
 		var f logLine
 		w.must(json.Unmarshal([]byte(line), &f))
 		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
