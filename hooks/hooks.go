@@ -176,11 +176,13 @@ func (h *Hook) session(e *Event) *state.Session {
 		h.asked.session = one
 		return one
 	}
-	a, project, now := inject.Identify(context.Background(), h.Env), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	project, now := absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	here := &state.Session{}
+	window := inject.Identify(context.Background(), h.Env, here)
 	fill := func(s *state.Session) error {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
-		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
-		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
+		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
+		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if s.StartedAt.IsZero() {
@@ -191,7 +193,7 @@ func (h *Hook) session(e *Event) *state.Session {
 	one = &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	for range 3 { // two sessions that begin at one moment see each other only when both are written down
-		name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+		name := inject.NameOf(h.Env, one, window, siblings(sessions, one))
 		if name == one.Name {
 			break
 		}
@@ -228,15 +230,12 @@ func (h *Hook) claudePID() int {
 	return h.asked.pid
 }
 
-// siblings are the other sessions that run in a project.
-func siblings(sessions state.Sessions, id, project string) (others []inject.Asker) {
+// siblings are the other sessions that run in a session's project.
+func siblings(sessions state.Sessions, of *state.Session) []*state.Session {
 	all, _ := sessions.All()
-	for _, s := range all {
-		if s.ID != id && s.ProjectDir == project && s.Running() && s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart) {
-			others = append(others, inject.Asker{Name: s.Name, TmuxSession: s.TmuxSession})
-		}
-	}
-	return others
+	return slices.DeleteFunc(all, func(s *state.Session) bool {
+		return s.ID == of.ID || s.ProjectDir != of.ProjectDir || !s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+	})
 }
 
 // maxEvent bounds a hook event, in bytes. Stop carries the last message and PostToolUse a tool's result; neither comes

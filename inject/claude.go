@@ -15,44 +15,33 @@ import (
 	"gchat-hooks/state"
 )
 
-// Asker is the session that a hook runs in: where it is and what it is called.
-type Asker struct {
-	Name        string // what people call it
-	TmuxSession string // "" outside tmux
-	TmuxWindow  string // the window's name
-	TmuxPane    string // %N
-	TmuxSocket  string // of the tmux server
-	ClaudePID   int    // 0 when unknown
-	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
-}
-
 // namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
 const namesTimeout = 300 * time.Millisecond
 
-// Identify finds out who asks from a hook's environment, but for the Name.
-func Identify(ctx context.Context, env state.Getenv) Asker {
-	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
-	a.ClaudePID, a.ClaudeStart = Claude(env)
-	if a.TmuxSocket == "" {
-		return a
+// Identify writes down where the session is that a hook runs in: its Claude Code, and its place in tmux. window is the name of its
+// tmux window.
+func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
+	s.ClaudePID, s.ClaudeStart = Claude(env)
+	server := ServerOf(env("TMUX"))
+	s.TmuxSession, s.TmuxPane, s.TmuxSocket = "", env("TMUX_PANE"), server.Socket
+	if server.Socket == "" {
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
 	defer cancel()
-	server := Server{Socket: a.TmuxSocket}
-	names, err := server.callPane(ctx, a.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
+	names, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
 	if err == nil {
-		session, window, _ := strings.Cut(strings.TrimSuffix(names, "\n"), ":") // a session's name has no colon
-		a.TmuxSession, a.TmuxWindow = session, strings.TrimSpace(window)
+		s.TmuxSession, window, _ = strings.Cut(strings.TrimSuffix(names, "\n"), ":") // a session's name has no colon
 	}
-	return a
+	return strings.TrimSpace(window)
 }
 
 // NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
 // several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
 // beginning of Claude Code's id where a sibling has that name too, or outside tmux.
 //
-// siblings are the other sessions that run in the project; of them Name and TmuxSession are used.
-func (a Asker) NameOf(env state.Getenv, sessionID string, siblings []Asker) string {
+// siblings are the other sessions that run in the project.
+func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}
@@ -60,14 +49,13 @@ func (a Asker) NameOf(env state.Getenv, sessionID string, siblings []Asker) stri
 	if len(siblings) == 0 {
 		return project
 	}
-	short := sessionID[:min(8, len(sessionID))]
-	place := a.TmuxWindow
-	tells := slices.ContainsFunc(siblings, func(s Asker) bool { return s.TmuxSession != a.TmuxSession })
-	if _, err := strconv.Atoi(a.TmuxSession); err != nil && tells && a.TmuxSession != "" {
-		place = a.TmuxSession
+	short, place := s.ID[:min(8, len(s.ID))], window
+	tells := slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.TmuxSession != s.TmuxSession })
+	if _, err := strconv.Atoi(s.TmuxSession); err != nil && tells && s.TmuxSession != "" {
+		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, short)
-	if slices.ContainsFunc(siblings, func(s Asker) bool { return s.Name == name }) {
+	if slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.Name == name }) {
 		name += " " + short
 	}
 	return name
