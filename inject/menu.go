@@ -31,7 +31,7 @@ type Menu struct {
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
 	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
-	d.server.Socket = cmp.Or(ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
+	d.server = ServerOf(m.Env("TMUX"))
 	do, err := d.action(action, args)
 	if err != nil {
 		return err

@@ -288,13 +288,13 @@ func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
 	w, _ := newWorld(t, "echo here; exec sleep 600")
 	p := w.session("only-here", "echo here; exec sleep 600")
 	w.shows(p.ID, "here")
-	env := func(values map[string]string) state.Getenv { return func(name string) string { return values[name] } }
 	var out bytes.Buffer
 	m := Menu{UserState: w.dir, Out: &out, Env: w.getenv}
 	if err := m.Run(t.Context(), "only-here", "snapshot", nil); err != nil || out.String() != "here\n" {
 		t.Errorf("by $TMUX: %v: %q", err, out.String())
 	}
-	m.Env = env(map[string]string{"TMUX_TMPDIR": w.dir})
+	t.Setenv("TMUX_TMPDIR", w.dir)
+	m.Env = func(string) string { return "" }
 	if err := m.Run(t.Context(), "only-here", "snapshot", nil); !errors.Is(err, ErrNoServer) {
 		t.Errorf("the default one of an empty folder: %v", err)
 	}
