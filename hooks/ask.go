@@ -88,7 +88,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case mode == state.Deny:
 		return h.deny(ctx, e)
 	}
-	q, err := h.recordCall(e, mode)
+	q, _, err := h.recordCall(e, mode)
 	switch {
 	case err != nil:
 		return err
@@ -133,18 +133,19 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 	return h.wait(ctx, e, q)
 }
 
-// recordCall writes down the question of a PreToolUse event, unless another process did so already.
-func (h *Hook) recordCall(e *Event, mode state.Mode) (*state.Question, error) {
-	fresh, err := h.question(e, mode)
+// recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh question
+// that is returned beside an error was written, and the poller does not know of it.
+func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
+	one, err := h.question(e, mode)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
-		if q := ofCall(have, e); q != nil {
-			return q
-		}
-		return fresh
-	})
+	folder := state.QuestionsIn
+	if mode == state.Deny {
+		folder = state.MarkersIn
+	}
+	q, err = h.record(folder, e, func(have []*state.Question) *state.Question { return cmp.Or(ofCall(have, e), one) })
+	return q, q == one, err
 }
 
 // ofCall is the question of this very call; nil when it is not among them.
@@ -217,14 +218,20 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		return nil, errors.New("hook event: session_id is missing")
 	}
 	id, s := uuid.New().String(), h.session(e)
-	return &state.Question{
+	q := &state.Question{
 		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: s.Name,
 		TmuxSession: s.TmuxSession, TmuxPane: s.TmuxPane, TmuxSocket: s.TmuxSocket,
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
-	}, nil
+	}
+	if mode == state.Deny {
+		q.QuestionID = state.MarkerID(q.SessionID, id)
+		timesOut := q.AskedAt.Add(h.asked.cfg.ReplyTimeout)
+		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.asked.rules.TimeoutPolicy, &timesOut
+	}
+	return q, nil
 }
 
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the

@@ -11,16 +11,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"gchat-hooks/state"
 )
 
 const (
-	// denyBound is how long posting may take before the question goes to the terminal instead, and denyWordedBound the same
-	// where a model words it first. A session waits for as long.
-	denyBound       = 3 * time.Second
-	denyWordedBound = 4500 * time.Millisecond
+	// denyBound is how long posting may take before the question goes to the terminal instead. A session waits for as long.
+	denyBound = 3 * time.Second
 	// undenied is how young a marker is whose denial may not have reached Claude Code.
 	undenied = 10 * time.Second
 )
@@ -39,13 +35,13 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 		again = true
 	}
 	if again {
-		_, err := h.recordCall(e, state.Native)
+		_, _, err := h.recordCall(e, state.Native)
 		h.StartPoller()
 		return err
 	}
-	q, err := h.recordMarker(e)
-	if q == nil {
-		return err
+	q, fresh, err := h.recordCall(e, state.Deny)
+	if !fresh {
+		return err // another process has this very call
 	}
 	if err == nil {
 		err = h.inThread(ctx, q)
@@ -81,39 +77,16 @@ func (h *Hook) lacksRewake() bool {
 	return registered
 }
 
-// recordMarker writes the question down; nil when another process has this very call. A question that is returned beside an
-// error was written, and the poller does not know of it.
-func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
-	fresh, err := h.question(e, state.Deny)
-	if err != nil {
-		return nil, err
-	}
-	fresh.QuestionID = state.MarkerID(fresh.SessionID, uuid.NewString())
-	fresh.ThreadKey = fresh.QuestionID
-	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
-	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut
-	return h.record(state.MarkersIn, e, func(have []*state.Question) *state.Question {
-		if ofCall(have, e) != nil {
-			return nil
-		}
-		return fresh
-	})
-}
-
 // inThread waits until the poller put a marker into its thread, as long as a session can be kept waiting.
 func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
-	bound := denyBound
-	if h.asked.cfg.Format != "" {
-		bound = denyWordedBound
-	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, denyBound)
 	defer cancel()
 	now, err := state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool {
 		return q.MessageSent || q.PostError != "" || q.Closed()
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("post question: it was not in its thread within %s", bound)
+		return fmt.Errorf("post question: it was not in its thread within %s", denyBound)
 	case err != nil:
 		return fmt.Errorf("post question: %w", err)
 	case now.MessageSent:

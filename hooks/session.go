@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -137,7 +136,7 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		"Commits", subjectLines(git.subjects),
 		"Promises", promises(s.ProjectDir),
 		"Reason", plain(flat(reason, 100)))
-	last := shorten(cmp.Or(s.LastWords, did.last.text), shownBytes, shownLines)
+	last := shorten(cmp.Or(s.LastWords, did.said), shownBytes, shownLines)
 	if strings.Contains(last, "\n") {
 		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
 	} else {
@@ -236,16 +235,6 @@ const (
 	maxLine    = 64 << 20         // bytes; a transcript is read up to a longer one
 )
 
-// tally is what a session did, by its transcript.
-type tally struct {
-	turns int // prompts of the person that Claude answered
-	tools map[string]int
-	last  said
-
-	since    time.Time
-	prompted bool // by a prompt that has no answer yet
-}
-
 // tallyOf reads a session's transcript from since on: a resumed session goes on in the same file.
 func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyBound)
@@ -265,32 +254,6 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 		return &tally{}
 	}
 	return t
-}
-
-func (t *tally) add(line []byte) {
-	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		return
-	}
-	e, blocks, ok := readEntry(line)
-	if at, err := time.Parse(time.RFC3339, string(e.Timestamp)); !ok || e.IsSidechain || err == nil && at.Before(t.since) {
-		return
-	}
-	if _, prompt := promptOf(e, blocks); prompt {
-		t.prompted = true
-	}
-	if e.Type != "assistant" {
-		return
-	}
-	if t.prompted {
-		t.turns++
-		t.prompted = false
-	}
-	t.last.add(e, blocks)
-	for _, b := range blocks {
-		if b.Type == "tool_use" && b.Name != "" {
-			t.tools[b.Name]++
-		}
-	}
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gchat-hooks/state"
 )
@@ -170,62 +171,70 @@ func (c toolCall) what() string {
 	return b.String()
 }
 
-// said is Claude's last words, as far as a transcript was read.
-type said struct {
-	text    string // all text blocks of the message, a line each; "" for none
-	last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
-	message Words  // its id
+// tally is what a session did and said, as far as its transcript was read.
+type tally struct {
+	turns    int            // prompts of the person that Claude answered
+	tools    map[string]int // calls, by the tool's name
+	said     string         // all text blocks of Claude's last words, a line each; "" for none
+	saidLast bool           // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
+
+	since    time.Time // what is older does not count
+	prompted bool      // by a prompt that has no answer yet
+	message  Words     // the id of the message that said is of
 }
 
 // LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
 // only its end is read. Errors are those of opening and reading.
 func LastWords(path string) (string, error) {
 	end, _, err := transcriptEnd(path, endBytes)
-	s := said{}
+	t := tally{tools: map[string]int{}}
 	for line := range bytes.Lines(end) {
-		s.read(line)
+		t.add(line)
 	}
-	if !s.last {
+	if !t.saidLast {
 		return "", err
 	}
-	return s.text, err
+	return t.said, err
 }
 
-// read takes a further line along.
-func (s *said) read(line []byte) {
+// add takes a further line along. Each line of a message has some of its blocks, and results can stand between them.
+func (t *tally) add(line []byte) {
 	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		s.last = s.last && !bytes.Contains(line, []byte(`"tool_result"`))
+		t.saidLast = t.saidLast && !bytes.Contains(line, []byte(`"tool_result"`))
 		return
 	}
 	e, blocks, ok := readEntry(line)
-	switch {
-	case !ok || e.IsMeta || e.IsSidechain:
-	case e.Type == "assistant":
-		s.add(e, blocks)
-	case e.Type == "user":
-		prompt, ok := promptOf(e, blocks)
-		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
-		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
-			s.last = false
-		}
-	}
-}
-
-// add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
-func (s *said) add(e entry, blocks []block) {
-	var texts []string
-	for _, b := range blocks {
-		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
-			texts = append(texts, b.Text)
-		}
-	}
-	if s.last = len(texts) > 0; !s.last {
+	at, err := time.Parse(time.RFC3339, string(e.Timestamp))
+	if !ok || e.IsMeta || e.IsSidechain || err == nil && at.Before(t.since) {
 		return
 	}
-	if e.Message.ID == "" || e.Message.ID != s.message {
-		s.message, s.text = e.Message.ID, ""
+	if prompt, ok := promptOf(e, blocks); ok {
+		forClaudeCode := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
+		t.prompted, t.saidLast = true, t.saidLast && (forClaudeCode || strings.HasPrefix(prompt, "<bash-"))
 	}
-	s.text = strings.Join(append(nonEmpty(s.text), texts...), "\n")
+	if e.Type != "assistant" {
+		return
+	}
+	if t.prompted {
+		t.turns++
+		t.prompted = false
+	}
+	var texts []string
+	for _, b := range blocks {
+		switch {
+		case b.Type == "text" && strings.TrimSpace(b.Text) != "":
+			texts = append(texts, b.Text)
+		case b.Type == "tool_use" && b.Name != "":
+			t.tools[b.Name]++
+		}
+	}
+	if t.saidLast = len(texts) > 0; !t.saidLast {
+		return
+	}
+	if e.Message.ID == "" || e.Message.ID != t.message {
+		t.message, t.said = e.Message.ID, ""
+	}
+	t.said = strings.Join(append(nonEmpty(t.said), texts...), "\n")
 }
 
 // mayPrompt says whether a line may be a prompt, before it is parsed.

@@ -224,8 +224,8 @@ func TestTally(t *testing.T) {
 	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:1 Write:1]" {
 		t.Errorf("tools %s", got)
 	}
-	if did.last.text != "Done." {
-		t.Errorf("last words %q", did.last.text)
+	if did.said != "Done." {
+		t.Errorf("last words %q", did.said)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -410,7 +410,6 @@ func FuzzTranscriptTail(f *testing.F) {
 		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
 		for line := range bytes.Lines(b) {
 			did.add(line)
-			did.last.read(line)
 		}
 	})
 }
