@@ -3,11 +3,11 @@ package wake
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
 
@@ -70,47 +70,39 @@ func (f *fire) tellChat(c content) error {
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 
-// questions are the questions of an AskUserQuestion call, for an agent to read. Claude writes the input: where a version
-// writes it otherwise, the agent gets it as it came.
+// questions are the questions of an AskUserQuestion call, for an agent to read. Where a version writes them otherwise, the agent
+// gets the input as it came.
 func questions(toolInput []byte) string {
 	var in struct {
-		Questions []struct {
-			Question    hooks.Words `json:"question"`
-			Header      hooks.Words `json:"header"`
-			MultiSelect hooks.Words `json:"multiSelect"`
-			Options     []struct {
-				Label       hooks.Words `json:"label"`
-				Description hooks.Words `json:"description"`
-			} `json:"options"`
-		} `json:"questions"`
+		Questions []state.Prompt `json:"questions"`
 	}
-	odd := json.Unmarshal(toolInput, &in) != nil || len(in.Questions) == 0
+	err := json.Unmarshal(toolInput, &in)
+	noText := func(q state.Prompt) bool { return q.Question == "" }
+	if err != nil || len(in.Questions) == 0 || slices.ContainsFunc(in.Questions, noText) {
+		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
+	}
 	var all []string
 	for _, q := range in.Questions {
-		odd = odd || q.Question == ""
-		lines := []string{"Question: " + readable(string(q.Question))}
-		if h := oneLine(string(q.Header)); strings.TrimSpace(h) != "" {
+		lines := []string{"Question: " + readable(q.Question)}
+		if h := oneLine(q.Header); strings.TrimSpace(h) != "" {
 			lines = append(lines, "Header: "+h)
 		}
-		multi := "no"
-		if q.MultiSelect == "true" {
-			multi = "yes"
+		if q.MultiSelect {
+			lines = append(lines, "Multi-select: yes")
+		} else {
+			lines = append(lines, "Multi-select: no")
 		}
-		lines = append(lines, "Multi-select: "+multi)
 		if len(q.Options) > 0 {
 			lines = append(lines, "Options:")
 		}
 		for i, o := range q.Options {
-			line := fmt.Sprintf("  %d. %s", i+1, oneLine(string(o.Label)))
-			if d := oneLine(string(o.Description)); strings.TrimSpace(d) != "" {
+			line := fmt.Sprintf("  %d. %s", i+1, oneLine(o.Label))
+			if d := oneLine(o.Description); strings.TrimSpace(d) != "" {
 				line += ": " + d
 			}
 			lines = append(lines, line)
 		}
 		all = append(all, strings.Join(lines, "\n"))
-	}
-	if odd {
-		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
 	}
 	return cutEnd(strings.Join(all, "\n\n"), mostChars)
 }
