@@ -53,39 +53,33 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 	return r, true
 }
 
-// notice is a notification in our words, whichever event it came as.
+// notice is a notification in our words, whichever event it came as. Scripts that were written before notification_type send it
+// with these members.
 type notice struct {
-	kind  string // Claude Code's notification type
-	title string
-	body  string
-	agent string
+	Kind  Words `json:"type"` // Claude Code's notification type
+	Title Words `json:"title"`
+	Body  Words `json:"body"`
+	Agent Words `json:"agent_name"`
 }
 
-// readNotice reads the events that something is told by; kind is "" when this one tells nothing.
-func readNotice(e *Event) notice {
+// readNotice reads the events that something is told by; Kind is "" when this one tells nothing.
+func readNotice(e *Event) (n notice) {
 	last := shorten(string(e.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
 		if e.Kind != "" {
-			return notice{kind: string(e.Kind), title: string(e.Title), body: string(e.Message)}
+			return notice{Kind: e.Kind, Title: e.Title, Body: e.Message}
 		}
-		var old struct {
-			Kind  Words `json:"type"`
-			Title Words `json:"title"`
-			Body  Words `json:"body"`
-			Agent Words `json:"agent_name"`
-		}
-		_ = json.Unmarshal(e.Old, &old) // what is absent, or in an unknown form, has no kind
-		return notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
+		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no kind
 	case "SubagentStop":
 		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
-			return notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(e.AgentType), body: last}
+			return notice{Kind: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
 		}
 	case "StopFailure":
 		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
-		return notice{kind: "error", body: strings.Join(nonEmpty(string(e.Error), what), ": ")}
+		return notice{Kind: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
 	}
-	return notice{}
+	return n
 }
 
 // nonEmpty are those of the texts that say something.
@@ -97,11 +91,11 @@ func nonEmpty(texts ...string) []string {
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
 	n := readNotice(e)
-	if n.kind == "" {
+	if n.Kind == "" {
 		return nil
 	}
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	to, ok := routeOf(cfg, n.kind)
+	to, ok := routeOf(cfg, string(n.Kind))
 	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
@@ -110,7 +104,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }
-	if n.kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), open) {
+	if n.Kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), open) {
 		return nil // the question itself says it already, and better
 	}
 	about, text := noticeText(e, n, to)
@@ -145,21 +139,22 @@ func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 
 // noticeText is what stands below the header.
 func noticeText(e *Event, n notice, to route) (about, text string) {
+	title, body := string(n.Title), string(n.Body)
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
-		if n.agent != "" {
-			return n.agent + " completed task", n.body
+		if n.Agent != "" {
+			return string(n.Agent) + " completed task", body
 		}
-		return n.title, n.body
-	case n.kind == "error":
-		return "An error occurred that requires attention.", n.body
-	case n.kind == "permission_prompt":
-		return cmp.Or(n.body, n.title), pendingText(string(e.Transcript))
-	case strings.Contains(n.body, "\n"): // no line of its own
-	case to.kind == "permission", n.title == "":
-		return cmp.Or(n.body, n.title), ""
+		return title, body
+	case n.Kind == "error":
+		return "An error occurred that requires attention.", body
+	case n.Kind == "permission_prompt":
+		return cmp.Or(body, title), pendingText(string(e.Transcript))
+	case strings.Contains(body, "\n"): // no line of its own
+	case to.kind == "permission", title == "":
+		return cmp.Or(body, title), ""
 	}
-	return n.title, n.body
+	return title, body
 }
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.

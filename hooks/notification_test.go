@@ -279,7 +279,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n := readNotice(e)
-		to, ok := routeOf(&config.Config{}, n.kind)
+		to, ok := routeOf(&config.Config{}, string(n.Kind))
 		if !ok {
 			return
 		}
