@@ -133,8 +133,8 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 	return h.wait(ctx, e, q)
 }
 
-// recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh question
-// that is returned beside an error was written, and the poller does not know of it.
+// recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
+// beside an error was written, and the poller does not know of it.
 func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
 	one, err := h.question(e, mode)
 	if err != nil {

@@ -31,7 +31,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	}
 	if !again && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
-			Msg("no gchat-ask-user-rewake hook is registered, which would wake the session: the question is asked in the terminal")
+			Msg("no gchat-ask-user-rewake hook would wake the session: the question is asked in the terminal")
 		again = true
 	}
 	if again {
@@ -66,7 +66,8 @@ func (h *Hook) lacksRewake() bool {
 	project := filepath.Join(state.ProjectDir(h.Env), ".claude")
 	registered := false
 	for _, file := range []string{
-		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"), filepath.Join(project, "settings.local.json"),
+		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"),
+		filepath.Join(project, "settings.local.json"),
 	} {
 		b, _ := os.ReadFile(file)
 		if bytes.Contains(b, []byte("gchat-ask-user-rewake")) {

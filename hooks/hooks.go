@@ -234,12 +234,12 @@ func (h *Hook) claudePID() int {
 func siblings(sessions state.Sessions, of *state.Session) []*state.Session {
 	all, _ := sessions.All()
 	return slices.DeleteFunc(all, func(s *state.Session) bool {
-		return s.ID == of.ID || s.ProjectDir != of.ProjectDir || !s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+		return s.ID == of.ID || s.ProjectDir != of.ProjectDir ||
+			!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
 	})
 }
 
-// maxEvent bounds a hook event, in bytes. Stop carries the last message and PostToolUse a tool's result; neither comes
-// near.
+// maxEvent bounds a hook event, in bytes. Claude's last message and a tool's result are in some; neither comes near.
 const maxEvent = 32 << 20
 
 // askTool is the tool whose calls are questions to the person.

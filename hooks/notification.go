@@ -53,8 +53,7 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 	return r, true
 }
 
-// notice is a notification in our words, whichever event it came as. Scripts that were written before notification_type send it
-// with these members.
+// notice is a notification in our words. Scripts that were written before notification_type send it with these members.
 type notice struct {
 	Kind  Words `json:"type"` // Claude Code's notification type
 	Title Words `json:"title"`
@@ -129,8 +128,7 @@ func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise con
 	return err
 }
 
-// Tell has a report of this event's session sent; kind is the name that rules know it by. Errors are state.ErrNoWebhook and
-// the disk's.
+// Tell has a report of this event's session sent; rules know it by kind. Errors are state.ErrNoWebhook and the disk's.
 func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 	r.Kind = kind
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))

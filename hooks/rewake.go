@@ -43,14 +43,12 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// denied are the session's questions in deny mode whose denial was sent. Without one there is a dialog, or another hook is about
-// to deny.
+// denied are the session's questions whose denial was sent. Without one there is a dialog, or a hook is about to deny.
 func (h *Hook) denied(e *Event) []*state.Question {
 	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
 }
 
-// ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
-// another way.
+// ownMarker waits for the call's marker, which another hook writes; nil when its question went another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
 		if q := ofCall(h.markers(e), e); q != nil {
@@ -189,8 +187,7 @@ func (h *Hook) wakeWith(texts []string) {
 	h.code = exitWake
 }
 
-// undelivered is what the session was not told of its questions in deny mode and no waiter delivers, since it was killed or the
-// session had ended.
+// undelivered is what the session was not told, and no waiter delivers: it was killed, or the session had ended.
 func (h *Hook) undelivered(e *Event) (texts []string) {
 	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
@@ -207,8 +204,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 	return texts
 }
 
-// sessionEnded writes down that the session of open markers has ended: its waiters end, and a person who replies is told when
-// the reply will be read.
+// sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it.
 func (h *Hook) sessionEnded(e *Event) {
 	for _, q := range h.markers(e) {
 		if h.inOtherTerminal(q) {

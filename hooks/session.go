@@ -102,8 +102,7 @@ func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) erro
 }
 
 // Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
-// no time for git and the transcript. What is not known is left out, also of a transcript that cannot be read. The only error
-// is ctx's.
+// no time for git and the transcript. What is not known is left out. The only error is ctx's.
 func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
 	since := s.StartedAt
@@ -182,8 +181,7 @@ func fileList(files []string) string {
 	return strings.Join(shown, ", ") + more(len(files)-len(shown))
 }
 
-// subjectLines are at most five commits. They are no list to a Markdown parser, which would take the line after them into its last
-// item.
+// subjectLines are at most five commits. They are no list in Markdown, which would take the next line into its last item.
 func subjectLines(subjects []string) (text string) {
 	most := min(5, len(subjects))
 	for _, s := range subjects[:most] {

@@ -50,8 +50,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	return h.tellStop(e)
 }
 
-// verdict makes one decision of what the checks find, each at its own level. A block that cannot be counted is none: it could
-// go round for ever.
+// verdict makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
 func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
 	var reasons, blocked, advice []string
 	for _, check := range []struct {
@@ -206,11 +205,11 @@ func (h *Hook) checkAgents(e *Event) (forClaude, forPerson string) {
 		return "", ""
 	}
 	none := fmt.Sprintf("None of the persistent agents of the team %s is active (%s)", team, strings.Join(agents, ", "))
-	return none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.", none + "."
+	return none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
+		none + "."
 }
 
-// team reads the members of the session's team: s3-live and the end of the session's id, else s3-live. It is "" where
-// there is none.
+// team reads the session's team: s3-live with the end of the session's id, else s3-live; "" where there is none.
 func (h *Hook) team(e *Event) (name string, members []member, err error) {
 	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	names := []string{"s3-live"}

@@ -48,8 +48,7 @@ type block struct {
 	ToolUseID string          `json:"tool_use_id"`
 }
 
-// readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
-// goes on after it.
+// readEntry reads a line; ok is false for what is no entry. Unmarshal leaves out a member of another type, and goes on.
 func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	_ = json.Unmarshal(line, &e)
 	if e.Type == "" {
@@ -242,8 +241,7 @@ func mayPrompt(line []byte) bool {
 	return bytes.Contains(line, []byte(`"user"`)) && !bytes.Contains(line, []byte(`"tool_result"`))
 }
 
-// promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude
-// Code makes up.
+// promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.
 func promptOf(e entry, blocks []block) (text string, ok bool) {
 	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
 		return "", false

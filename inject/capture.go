@@ -102,8 +102,7 @@ func (l line) at(column int) string {
 	return ""
 }
 
-// drawn says whether all of the line's text that is not under the typing mark is drawn as ok wants it; a line without
-// any such text is not.
+// drawn says whether the line has text beside the typing mark, and all of that is drawn as ok wants it.
 func (l line) drawn(ok func(ink) bool) bool {
 	seen := false
 	for _, c := range l.cells {

@@ -18,8 +18,7 @@ import (
 // namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
 const namesTimeout = 300 * time.Millisecond
 
-// Identify writes down where the session is that a hook runs in: its Claude Code, and its place in tmux. window is the name of its
-// tmux window.
+// Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
 func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = Claude(env)
 	server := ServerOf(env("TMUX"))
@@ -61,8 +60,7 @@ func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state
 	return name
 }
 
-// Claude is the process of the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be
-// told.
+// Claude is the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be told.
 func Claude(env state.Getenv) (pid int, start string) {
 	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
 	if pid <= 1 || !alive(pid) {
@@ -169,9 +167,8 @@ func below(root int, all map[int]process) []process {
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
 // Claude finds the Claude Code that has the keyboard of this pane: in the process tree of what tmux started there and in
-// the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any Claude
-// Code, and of several the outermost; else it must be that very process, which started at wantStart in the words of StartOf (""
-// is unknown).
+// the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any, and of
+// several the outermost; else it must be that very process, which started at wantStart (see StartOf; "" is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	all, err := processes()
 	if err != nil {

@@ -265,8 +265,7 @@ func (d *driver) escape(ctx context.Context) error {
 	})
 }
 
-// submit sends the text in the input box, the answers of a multi-select, those of the review page, or the words typed
-// as an answer.
+// submit sends the text in the input box, a multi-select's answers, those of the review page, or the words typed as an answer.
 func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
@@ -306,8 +305,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	})
 }
 
-// holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
-// is too small for the rest.
+// holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
 func holds(draft, text string) bool {
 	if Same(draft, text) {
 		return true

@@ -203,8 +203,7 @@ func notTheDialog(s Screen) string {
 	return "the pane shows " + cmp.Or(s.Why, "something else")
 }
 
-// reviewDiffers says, for a person, what about the review page is not as meant. An answer that is not on the screen was
-// seen on its own page.
+// reviewDiffers says what about the review page is not as meant. An answer that is not on the screen was seen on its own page.
 func reviewDiffers(s Screen, acts []act) string {
 	if s.Kind != Review {
 		return notTheDialog(s)

@@ -15,8 +15,7 @@ func alive(pid int) bool {
 	return err == nil && !p.dead
 }
 
-// StartOf is when the process started, in clock ticks since boot; "" when that cannot be told. Two processes with one
-// pid differ in it.
+// StartOf is when the process started, in clock ticks since boot, which no later process with its pid shares; "" is unknown.
 func StartOf(pid int) string {
 	_, start, _ := readStat(pid)
 	return start

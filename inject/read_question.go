@@ -206,7 +206,10 @@ func (s *Screen) readList(d dialog, other int) bool {
 	submit, isSubmit := submitRow(d.above[end-1])
 	if isSubmit {
 		// Or the last line of a description, or of what was typed: then no row has a tick box.
-		s.Multi = slices.ContainsFunc(d.above[underRule(d.above):end], func(l line) bool { _, ok := listRow(l, 0, true); return ok })
+		for _, l := range d.above[underRule(d.above):end] {
+			_, ticks := listRow(l, 0, true)
+			s.Multi = s.Multi || ticks
+		}
 		s.Multi = s.Multi || submit.Cursor || d.above[end-1].drawn(func(k ink) bool { return k.bold })
 	}
 	if s.Multi {

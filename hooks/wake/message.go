@@ -70,8 +70,7 @@ func (f *fire) tellChat(c content) error {
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 
-// questions are the questions of an AskUserQuestion call, for an agent to read. Where a version writes them otherwise, the agent
-// gets the input as it came.
+// questions are those of an AskUserQuestion call, for an agent to read. Where they cannot be read it gets the input as it came.
 func questions(toolInput []byte) string {
 	var in struct {
 		Questions []state.Prompt `json:"questions"`
@@ -126,8 +125,7 @@ func readable(s string) string {
 
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ", "\u2028", " ", "\u2029", " ")
 
-// oneLine is a readable text on one line. Its own blanks stay: they are a part of a session's name, and of a label that is to
-// be found on the screen.
+// oneLine is a readable text on one line. Its blanks stay: they are a part of a session's name, and of a label on the screen.
 func oneLine(s string) string { return lineBreaks.Replace(readable(s)) }
 
 // cutFront is the end of s, at most so many characters.

@@ -121,8 +121,7 @@ func readDecision(printed []byte) decision {
 	return decision{}
 }
 
-// firstObject is the first JSON object in a text that is the wanted one: a CLI may print a line before it, and an agent words
-// and a fence around it.
+// firstObject is the first wanted JSON object in a text: a CLI may print lines before it, an agent words and a fence around it.
 func firstObject[T any](text []byte, wanted func(T) bool) (none T) {
 	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
 		text = text[begin:]

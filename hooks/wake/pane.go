@@ -20,8 +20,7 @@ type pane struct {
 }
 
 const (
-	// tmuxBound is how long tmux may take, on a busy machine too. A server that was stopped never answers, and Claude Code
-	// waits for us.
+	// tmuxBound is how long tmux may take, on a busy machine too. Claude Code waits for us, and a stopped server never answers.
 	tmuxBound = 3 * time.Second
 
 	deltaLines  = 40 // the last lines of a pane that are compared with those before
@@ -63,8 +62,9 @@ func (p *pane) keep(lines int) {
 func clean(lines []string) (kept []string) {
 	for _, l := range lines {
 		l, _ = inject.Clean(l)
-		inFrame := strings.FieldsFunc(l, func(r rune) bool { return r >= 0x2500 && r <= 0x259f }) // box drawing and block elements
-		if plain := strings.Join(inFrame, " "); plain != l {                                      // what was a frame leaves blanks of no meaning
+		frame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f } // box drawing and block elements
+		if plain := strings.Join(strings.FieldsFunc(l, frame), " "); plain != l {
+			// What was a frame leaves blanks of no meaning.
 			l = strings.Join(strings.Fields(plain), " ")
 		}
 		if l = strings.TrimRight(l, " "); l != "" {
@@ -118,8 +118,7 @@ var unknownScreens = []struct {
 	{errorState, failure},
 }
 
-// stateHint says what the session is about to do, as far as its screen tells: first the reader's word, then patterns, then
-// what the event itself means.
+// stateHint says what the session is about to do: by the screen's reader, else by patterns, else by the event itself.
 func (f *fire) stateHint() string {
 	if f.trigger.name == askTrigger {
 		return awaitingState

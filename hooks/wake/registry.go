@@ -14,8 +14,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other members belong to other
-// programs.
+// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other programs have members in it.
 type registry struct {
 	agents   []agent
 	settings settings // of all agents that do not say otherwise
@@ -171,8 +170,7 @@ func (f *fire) anyDecides() bool {
 	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
 }
 
-// with is s with what an object of settings says, and deliver where that stands beside it. What it cannot be is left as it
-// was, and said.
+// with is s with what an object of settings says, and deliver beside it. A value that cannot be does not count, and is told.
 func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []string) {
 	in, ok := members(raw)
 	if isSet(raw) && !ok {
