@@ -86,7 +86,7 @@ func parseRegistry(b []byte) (*registry, error) {
 		return nil, errors.New(`it is no JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
-	r.settings, r.problems = builtIn.with(file["hook_settings"], file["deliver"], "hook_settings")
+	r.settings, r.problems = builtIn.with(file["hook_settings"], "hook_settings")
 	var entries []json.RawMessage
 	if len(file["agents"]) > 0 && json.Unmarshal(file["agents"], &entries) != nil {
 		return nil, errors.New("agents is no list")
@@ -120,7 +120,7 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		wrong(".enabled is neither true nor false; it counts as false")
 	}
 	var problems []string
-	a.settings, problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
+	a.settings, problems = r.settings.with(in["hook_settings"], where+".hook_settings")
 	r.problems = append(r.problems, problems...)
 	r.agents = append(r.agents, a)
 }
@@ -170,14 +170,11 @@ func (f *fire) anyDecides() bool {
 	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
 }
 
-// with is s with what an object of settings says, and deliver beside it. A value that cannot be does not count, and is told.
-func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []string) {
+// with is s with what an object of settings says. A value that cannot be does not count, and is told.
+func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
 	in, ok := members(raw)
 	if isSet(raw) && !ok {
 		return s, []string{where + " is no object and does not count"}
-	}
-	if len(in["deliver"]) > 0 {
-		deliver = in["deliver"]
 	}
 	var problems []string
 	wrong := func(name, wanted string) {
@@ -209,17 +206,11 @@ func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []
 	case isSet(mode):
 		wrong("hook_mode", "async or bidirectional")
 	}
-	var to []string
-	if json.Unmarshal(deliver, &to) != nil {
-		to = []string{text(deliver)}
-	}
-	both := slices.Contains(to, "both")
-	agent, chat := both || slices.Contains(to, "openclaw"), both || slices.Contains(to, "chat")
-	switch {
-	case agent || chat:
-		s.agent, s.chat = agent, chat
-	case isSet(deliver):
-		wrong("deliver", "openclaw, chat, both, or a list of these")
+	switch to := in["deliver"]; {
+	case slices.Contains([]string{"openclaw", "chat", "both"}, text(to)):
+		s.agent, s.chat = text(to) != "chat", text(to) != "openclaw"
+	case isSet(to):
+		wrong("deliver", "openclaw, chat or both")
 	}
 	return s, problems
 }
