@@ -31,7 +31,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	}
 	if !again && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
-			Msg("no gchat-ask-user-rewake hook would wake the session: the question is asked in the terminal")
+			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
 		again = true
 	}
 	if again {
