@@ -192,12 +192,12 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
 	paths, release := h.take(e, markers)
-	defer release()
 	for _, path := range paths {
 		if q, err := state.LoadQuestion(path); err == nil {
 			texts = append(texts, nonEmpty(h.handOver(q))...)
 		}
 	}
+	release()
 	if len(paths) > 0 {
 		h.StartPoller() // after the machine was off, nothing else would read what the person replied
 	}
