@@ -75,11 +75,14 @@ func Claude(env state.Getenv) (pid int, start string) {
 // Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which
 // its start tells ("" is not known). It is false where the pid is not known (0).
 func Ended(pid int, start string) bool {
-	if pid <= 1 {
+	switch {
+	case pid <= 1:
 		return false
+	case !alive(pid):
+		return true
 	}
 	now := StartOf(pid) // "" where it cannot be told
-	return !alive(pid) || start != "" && now != "" && now != start
+	return start != "" && now != "" && now != start
 }
 
 // process is one line of the machine's process table.
