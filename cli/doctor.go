@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -28,27 +29,43 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {
-			o := doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix"), Live: c.Bool("live"), Wait: c.Duration("wait")}
-			o.Tell = func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", sentence) }
-			if c.IsSet("wait") && !o.Live {
+			if c.IsSet("wait") && !c.Bool("live") {
 				return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
 			}
+			o := p.exam(c.Duration("wait"))
+			o.Fix, o.Live = c.Bool("fix"), c.Bool("live")
 			report, err := doctor.Run(c.Context, o)
 			if err != nil {
 				return err
 			}
-			if c.Bool("json") {
-				enc := json.NewEncoder(p.out)
-				enc.SetEscapeHTML(false)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(report)
-			} else {
-				err = report.Print(p.out, c.Bool("all"))
-			}
-			if err == nil && report.ExitCode != 0 {
-				err = silent(errors.New("not all is well"), report.ExitCode)
-			}
-			return err
+			return p.printReport(report, c.Bool("json"), c.Bool("all"))
 		},
 	}
+}
+
+// exam is what doctor and verify have in common.
+func (p Program) exam(wait time.Duration) doctor.Options {
+	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
+	return doctor.Options{Env: os.Getenv, Self: p.self, Wait: wait, Tell: tell}
+}
+
+// printReport prints what was found, and ends with its exit code.
+func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error) {
+	if asJSON {
+		err = printJSON(p.out, report)
+	} else {
+		err = report.Print(p.out, all)
+	}
+	if err == nil && report.ExitCode != 0 {
+		err = silent(errors.New("not all is well"), report.ExitCode)
+	}
+	return err
+}
+
+// printJSON prints an object for a program, or for a person who reads it on a terminal.
+func printJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // a URL keeps its &
+	return e.Encode(v)
 }

@@ -95,12 +95,12 @@ func (s *setup) run(ctx context.Context) error {
 	return nil
 }
 
-// env is the environment with the answers in place of its settings, in no project: the files say everything else, as they
-// do for the daemon and for other shells.
+// env is the environment with the answers in place of its settings, in a folder that is no project: the files say everything
+// else, as they do for the daemon and for other shells.
 func (s *setup) env(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
-		return state.Home(os.Getenv)
+		return state.ConfigDir(os.Getenv)
 	case slices.Contains(state.Variables(), name):
 		return s.answers[name]
 	}
@@ -146,7 +146,7 @@ func (s *setup) words(err error) string {
 
 // cannot ends setup with what Chat, or the way to it, does not do.
 func (s *setup) cannot(what string, err error) error {
-	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitNotVerifiable)
+	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitFailed)
 }
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
@@ -349,18 +349,17 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	_, legs, err := doctor.RoundTrip{
-		Env: s.env, Log: state.NewLog(s.env, "setup"), ProjectDir: state.ConfigDir(s.env), Wait: s.flags.Duration("wait"),
-		Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
-	}.Run(ctx)
+	report, err := doctor.RoundTrip(ctx, doctor.Options{
+		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
+	})
 	if err != nil {
 		return s.cannot("", err)
 	}
-	for _, leg := range legs {
-		if leg.Status != doctor.LegPass {
-			return failed(errors.New(leg.What), leg.Hint, exitNotVerified)
+	for _, way := range report.Findings {
+		if report.ExitCode != 0 {
+			return failed(errors.New(way.What), way.Mend, report.ExitCode)
 		}
-		s.done("back", "%s", plain(leg.What))
+		s.done("back", "%s", way.What)
 	}
 	return nil
 }

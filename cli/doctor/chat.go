@@ -22,37 +22,32 @@ type listed struct {
 	many   int
 }
 
-// visit prepares what the checks ask of Chat, each thing once.
-func (e *exam) visit(ctx context.Context) {
-	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return webhookOf(ctx, e.cfg, e.log) })
-	e.list = sync.OnceValue(func() (l listed) {
-		hook, err := e.webhook()
-		if err != nil {
-			return listed{err: err}
-		}
-		if l.reader, l.err = readerOf(ctx, e.cfg, hook); l.err == nil {
-			_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) {
-				l.many += len(page)
-			})
-		}
-		return l
-	})
+// listDay lists the space as the poller does, a day back.
+func (e *exam) listDay(ctx context.Context) (l listed) {
+	hook, err := e.webhook()
+	if err != nil {
+		return listed{err: err}
+	}
+	if l.reader, l.err = e.readerOf(ctx, hook); l.err == nil {
+		_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) { l.many += len(page) })
+	}
+	return l
 }
 
-func webhookOf(ctx context.Context, cfg *state.Config, log *state.Log) (*gchat.Webhook, error) {
-	if err := gchat.CheckEndpoint(cfg.APIEndpoint); err != nil {
+func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
+	if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
-	url, err := cfg.Webhook(ctx)
-	log.Hide(url)
+	url, err := e.cfg.Webhook(ctx)
+	e.log.Hide(url)
 	if err != nil {
 		return nil, err
 	}
-	return gchat.ConfiguredWebhook(cfg, url)
+	return gchat.ConfiguredWebhook(e.cfg, url)
 }
 
-func readerOf(ctx context.Context, cfg *state.Config, hook *gchat.Webhook) (*gchat.Reader, error) {
-	return gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
+func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader, error) {
+	return gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
 }
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is

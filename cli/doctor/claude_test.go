@@ -63,7 +63,7 @@ func settingsOf(t *testing.T, files map[string]string) *exam {
 // levels are those of what a check finds.
 func (e *exam) levels(t *testing.T, id string) (levels []Level) {
 	t.Helper()
-	for _, f := range e.examine(t.Context(), checks[slices.IndexFunc(checks, func(c check) bool { return c.id == id })], checkBound) {
+	for _, f := range e.examine(t.Context(), checks[slices.IndexFunc(checks, func(c check) bool { return c.id == id })]) {
 		levels = append(levels, f.Level)
 	}
 	return levels

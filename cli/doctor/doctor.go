@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -79,6 +80,17 @@ type Finding struct {
 	fix func() (did string, err error)
 }
 
+// String is the finding as a person reads it, in a line.
+func (f *Finding) String() string {
+	words := f.What
+	if f.Fixed != "" {
+		words += " – fixed: " + f.Fixed
+	} else if f.Mend != "" {
+		words += " → " + f.Mend
+	}
+	return fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words)
+}
+
 // result collects what one check finds.
 type result struct {
 	check
@@ -151,29 +163,62 @@ type Report struct {
 
 // Run makes all checks, and mends what it was asked to.
 func Run(ctx context.Context, o Options) (*Report, error) {
+	shared, cancel := context.WithTimeout(ctx, sharedBound)
+	defer cancel()
+	e, err := begin(shared, o)
+	if err != nil {
+		return nil, err
+	}
+	found := e.runAll(ctx, checks)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
+	case o.Live:
+		ways, err := e.roundTrip(ctx)
+		if err != nil {
+			ways = []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
+		}
+		found = append(found, ways...)
+	default:
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
+	}
+	return e.report(found), nil
+}
+
+// RoundTrip makes the round trip alone, for verify and setup. An error says why nothing could be posted or read: then nothing
+// was.
+func RoundTrip(ctx context.Context, o Options) (*Report, error) {
+	e, err := begin(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.roundTrip(ctx)
+	if err != nil {
+		return nil, &state.UserError{Err: errors.New(e.log.Clean(err.Error())), Hint: Hint(err), Code: 1}
+	}
+	return e.report(found), nil
+}
+
+// begin prepares what the checks share. What it asks for is asked within ctx.
+func begin(ctx context.Context, o Options) (*exam, error) {
 	project, err := filepath.Abs(state.ProjectDir(o.Env))
 	if err != nil {
 		return nil, err
 	}
 	e := &exam{Options: o, project: project, cfg: state.LoadConfig(o.Env, project), log: state.NewLog(o.Env, "doctor")}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
-	shared, cancel := context.WithTimeout(ctx, sharedBound)
-	defer cancel()
 	e.sources = sync.OnceValue(func() []*source { return sources(o.Env) })
-	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(shared, o.Env, sharedBound) })
-	e.visit(shared)
-	found := e.runAll(ctx, checks)
-	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
-	case o.Live:
-		found = append(found, e.roundTrip(ctx)...)
-	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
-	}
-	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
+	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(ctx, o.Env, sharedBound) })
+	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
+	e.list = sync.OnceValue(func() listed { return e.listDay(ctx) })
+	return e, nil
+}
+
+// report puts the problems first, and mends what can be mended where that was asked for.
+func (e *exam) report(found []*Finding) *Report {
+	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		if o.Fix && f.fix != nil {
+		if e.Fix && f.fix != nil {
 			did, err := f.fix()
 			if f.Level, f.Fixed = OK, did; err != nil {
 				f.Level, f.Fixed, f.What = Fail, "", fmt.Sprintf("%s; --fix could not mend it: %v", f.What, err)
@@ -184,15 +229,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		r.Counts[f.Level]++
 	}
-	order := map[Level]int{Fail: 0, Warn: 1, OK: 2, Skip: 3}
-	slices.SortStableFunc(found, func(a, b *Finding) int { return order[a.Level] - order[b.Level] })
-	switch {
-	case r.Counts[Fail] > 0:
+	order := []Level{Fail, Warn, OK, Skip}
+	slices.SortStableFunc(found, func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	if r.Counts[Fail] > 0 {
 		r.ExitCode = 2
-	case r.Counts[Warn] > 0:
+	} else if r.Counts[Warn] > 0 {
 		r.ExitCode = 1
 	}
-	return r, nil
+	return r
 }
 
 // runAll runs checks side by side and returns what they found, in their order.
@@ -200,15 +244,15 @@ func (e *exam) runAll(ctx context.Context, checks []check) []*Finding {
 	each := make([][]*Finding, len(checks))
 	var all sync.WaitGroup
 	for i, c := range checks {
-		all.Go(func() { each[i] = e.examine(ctx, c, checkBound) })
+		all.Go(func() { each[i] = e.examine(ctx, c) })
 	}
 	all.Wait()
 	return slices.Concat(each...)
 }
 
 // examine runs a check within its time. A check that hangs or breaks is a finding, too.
-func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Finding {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+func (e *exam) examine(ctx context.Context, c check) []*Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkBound)
 	defer cancel()
 	done := make(chan []*Finding, 1)
 	go func() {
@@ -226,7 +270,7 @@ func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Fin
 		return found
 	case <-ctx.Done():
 		r := &result{check: c}
-		r.warn("the check did not end within %s", bound).Mend = "run gchat-hooks doctor again; see what hangs"
+		r.warn("the check did not end within %s", checkBound).Mend = "run gchat-hooks doctor again; see what hangs"
 		return r.found
 	}
 }
@@ -235,16 +279,10 @@ func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Fin
 func (r *Report) Print(out io.Writer, all bool) error {
 	var lines []string
 	for _, f := range r.Findings {
-		words := f.What
-		switch {
-		case f.Fixed != "":
-			words += " – fixed: " + f.Fixed
-		case f.Level == Warn || f.Level == Fail:
-			words += " → " + f.Mend
-		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live)):
-			continue
+		tried := f.Level == OK && strings.HasPrefix(f.ID, live)
+		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
+			lines = append(lines, f.String())
 		}
-		lines = append(lines, fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words))
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")

@@ -109,22 +109,3 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	}
 	r.ok("messages to be sent: %d", len(waiting))
 }
-
-// roundTrip posts to the space, reads that back, and waits for a person's reply. When it is interrupted, it still tells the
-// thread that it is over.
-func (e *exam) roundTrip(ctx context.Context) (found []*Finding) {
-	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
-	defer cancel()
-	levels := map[LegStatus]Level{LegPass: OK, LegSkipped: Skip, LegCut: Warn, LegFail: Fail}
-	_, legs, err := RoundTrip{
-		Env: e.Env, Log: e.log, ProjectDir: e.project, Wait: e.Wait,
-		Tell: func(s string) { e.Tell(e.log.Clean(s)) },
-	}.Run(ctx)
-	if err != nil {
-		return []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
-	}
-	for _, leg := range legs {
-		found = append(found, &Finding{ID: live + "." + leg.Name, Level: levels[leg.Status], What: leg.What, Mend: leg.Hint})
-	}
-	return found
-}
