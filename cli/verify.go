@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) verifyCommand() *cli.Command {
@@ -23,7 +23,7 @@ func (p Program) verifyCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
 		},
 		Action: func(c *cli.Context) error {
-			wait, err := state.ParseInterval(c.String("wait"))
+			wait, err := config.ParseInterval(c.String("wait"))
 			if err != nil {
 				return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks verify --help")
 			}

@@ -12,7 +12,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // listed is what came into the space within a day.
@@ -68,7 +68,7 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	switch {
 	case errors.Is(err, gchat.ErrEndpoint):
 		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = Hint(err)
-	case hook == nil && errors.Is(err, state.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
+	case hook == nil && errors.Is(err, config.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
 		r.fail("%v", err).Mend = Hint(err)
 	case hook == nil:
 		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
@@ -111,7 +111,7 @@ func (e *exam) readMend(err error) string {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
 	}
-	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
+	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(mend, login) {
 		mend += "; a login is used only where the webhook is your own " +
 			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}

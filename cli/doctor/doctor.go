@@ -16,6 +16,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // check is one line of the doctor.
@@ -135,7 +136,7 @@ type Options struct {
 type exam struct {
 	Options
 	project string
-	cfg     *state.Config
+	cfg     *config.Config
 	log     *state.Log
 
 	sources func() []*source
@@ -205,7 +206,7 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{Options: o, project: project, cfg: state.LoadConfig(o.Env, project), log: state.NewLog(o.Env, "doctor")}
+	e := &exam{Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor")}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.sources = sync.OnceValue(func() []*source { return sources(o.Env) })
 	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(ctx, o.Env, sharedBound) })

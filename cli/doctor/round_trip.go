@@ -13,6 +13,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // trip is a round trip that was begun: it posts to two threads of the space, reads that back, and waits for a person's reply.
@@ -132,7 +133,7 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			}
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
-			cfg := state.LoadConfig(t.Env, t.project) // a person who was refused may just have set the allowlist
+			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				if t.Tell(told); len(refused) == 0 {
