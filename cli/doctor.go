@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
+	"gchat-hooks/state"
 )
 
 func (p Program) doctorCommand() *cli.Command {
@@ -52,7 +54,7 @@ func (p Program) exam(wait time.Duration) doctor.Options {
 // printReport prints what was found, and ends with its exit code.
 func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error) {
 	if asJSON {
-		err = printJSON(p.out, report)
+		_, err = io.WriteString(p.out, inJSON(report))
 	} else {
 		err = report.Print(p.out, all)
 	}
@@ -62,10 +64,12 @@ func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error
 	return err
 }
 
-// printJSON prints an object for a program, or for a person who reads it on a terminal.
-func printJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
+// inJSON is a report for a program, or for a person who reads it on a terminal.
+func inJSON(report any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false) // a URL keeps its &
-	return e.Encode(v)
+	_ = e.Encode(report)   // a report holds nothing that JSON has no words for
+	return state.PrintableJSON(b.String())
 }
