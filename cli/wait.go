@@ -47,16 +47,19 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
+			w := wait{env: os.Getenv, self: p.self, out: p.out, asJSON: c.Bool("json")}
 			replyTo, err := awaitedOf(c)
-			if err != nil {
-				return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
+			if err == nil {
+				w.timeout, err = config.ParseInterval(c.String("timeout"))
 			}
-			timeout, err := config.ParseInterval(c.String("timeout"))
-			if err != nil {
-				return failed(fmt.Errorf("--timeout: %w", err), "", exitWaitTrouble)
+			if err == nil {
+				err = w.run(c.Context, replyTo)
 			}
-			w := wait{env: os.Getenv, self: p.self, out: p.out, timeout: timeout, asJSON: c.Bool("json"), replyTo: replyTo}
-			return w.run(c.Context)
+			told := &state.UserError{}
+			if err == nil || errors.As(err, &told) && told.Said {
+				return err
+			}
+			return failed(err, cmp.Or(told.Hint, "gchat-hooks wait --help"), exitWaitTrouble)
 		},
 	}
 }
@@ -74,7 +77,6 @@ type wait struct {
 	out     io.Writer
 	timeout time.Duration
 	asJSON  bool
-	replyTo []awaited
 }
 
 // waitedFor is a question, or a thread without one, and what came of waiting for it.
@@ -83,12 +85,12 @@ type waitedFor struct {
 	lock *state.Lock // this process is the one that waits for it; nil where another one is
 }
 
-func (w wait) run(ctx context.Context) error {
+func (w wait) run(ctx context.Context, replyTo []awaited) error {
 	var all []*waitedFor
-	for _, a := range w.replyTo {
+	for _, a := range replyTo {
 		q, err := w.question(ctx, a)
 		if err != nil {
-			return failed(err, gchat.Hint(err), exitWaitTrouble)
+			return err
 		}
 		same := func(other *waitedFor) bool { return other.Path == q.Path }
 		if slices.ContainsFunc(all, same) { // one question under two names is waited for once
@@ -98,19 +100,15 @@ func (w wait) run(ctx context.Context) error {
 		if q.Mode == state.Deny || q.Mode == state.Thread {
 			one.lock, _ = state.LockWaiter(w.env, q.Path)
 		}
+		defer w.letGo(one)
 		all = append(all, one)
 	}
-	defer func() {
-		for _, one := range all {
-			w.letGo(one)
-		}
-	}()
 	answered, err := w.first(ctx, all)
 	switch {
 	case ctx.Err() != nil:
-		return failed(errors.New("interrupted"), "", exitWaitTrouble)
+		return errors.New("interrupted")
 	case err != nil:
-		return failed(err, gchat.Hint(err), exitWaitTrouble)
+		return err
 	case answered == nil:
 		return w.sayTimeout(all)
 	}
@@ -121,7 +119,7 @@ func (w wait) run(ctx context.Context) error {
 func (w wait) sayAnswer(one *waitedFor) error {
 	h := heardOf(one.Question)
 	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
-		return failed(err, "", exitWaitTrouble)
+		return err
 	}
 	return w.resolve(one)
 }
@@ -189,7 +187,7 @@ func (w wait) unread(all []*waitedFor) error {
 	for _, one := range all {
 		trouble := state.SpacesIn(state.UserState(w.env)).Of(one.Chat).Trouble
 		if trouble != nil && trouble.Refused {
-			return failed(errors.New("replies cannot be read: "+trouble.Why), "gchat-hooks doctor", exitWaitTrouble)
+			return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
 		}
 	}
 	return nil
@@ -210,23 +208,18 @@ func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) 
 			return q, nil
 		}
 		// A copy, or another program's marker: what is replied in its thread.
-		a = awaited{question: q.QuestionID, threadKey: q.ThreadKey, threadName: q.ThreadName}
+		a = awaited{key: cmp.Or(q.ThreadKey, q.QuestionID), threadName: q.ThreadName}
 	}
-	by := cmp.Or(a.question, a.threadKey, a.threadName)
-	if q, _ := poller.FindQuestion(w.env, by); q != nil && q.Mode != state.Thread {
+	if q, _ := poller.FindQuestion(w.env, cmp.Or(a.key, a.threadName)); q != nil && q.Mode != state.Thread {
 		return q, nil
 	}
-	if a.threadName == "" && a.threadKey != "" {
-		a.threadName = w.threadOf(a.threadKey)
+	if a.threadName == "" {
+		a.threadName = w.threadOf(a.key)
 	}
-	switch {
-	case a.threadName == "" && a.question != "":
-		return nil, failed(fmt.Errorf("no question %s is known", a.question),
-			"is this the machine, the user and the project that asked it?", exitWaitTrouble)
-	case a.threadName == "":
-		return nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey),
-			"a key is known for some minutes after gchat-hooks wrote to its thread; use --thread-name", exitWaitTrouble)
-	case !gchat.IsThreadName(a.threadName):
+	if a.threadName == "" {
+		return nil, failed(fmt.Errorf("no question %s is known, and no thread with that key", a.key),
+			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name", exitFailed)
+	} else if !gchat.IsThreadName(a.threadName) {
 		return nil, fmt.Errorf("%q is no thread's name: spaces/S/threads/T", a.threadName)
 	}
 	return w.thread(ctx, a)
@@ -269,7 +262,7 @@ func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
 	space, _, _ := strings.Cut(a.threadName, "/threads/")
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
-		Status: state.Pending, MessageSent: true, ThreadKey: a.threadKey, ThreadName: a.threadName, ProjectDir: project,
+		Status: state.Pending, MessageSent: true, ThreadKey: a.key, ThreadName: a.threadName, ProjectDir: project,
 		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
@@ -303,19 +296,16 @@ func (w wait) resolve(one *waitedFor) (err error) {
 	return nil
 }
 
-// letGo ends the waiting for one of them.
+// letGo ends the waiting for one of them, and a thread that only this process waited in.
 func (w wait) letGo(one *waitedFor) {
-	if one.lock != nil {
-		w.endThread(one)
-		one.lock.Unlock()
+	if one.lock == nil {
+		return
 	}
-}
-
-// endThread ends a thread that only this process waited in.
-func (w wait) endThread(one *waitedFor) {
-	if one.Mode == state.Thread && one.Status == state.Pending && one.lock != nil {
+	if one.Mode == state.Thread && one.Status == state.Pending {
 		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
+	one.lock.Unlock()
+	one.lock = nil
 }
 
 // sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
@@ -325,13 +315,13 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 		if one.Mode == state.Deny && one.Status == state.Pending && one.lock != nil {
 			ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
 			if err != nil {
-				return failed(err, "", exitWaitTrouble)
+				return err
 			}
 			if ended {
 				_ = state.StartPoller(w.env, w.self) // its thread is told
 			}
 		}
-		w.endThread(one)
+		w.letGo(one)
 		if q, err := state.LoadQuestion(one.Path); err == nil && (q.Status == state.Answered || q.Status == state.Resolved) {
 			one.Question = q
 			return w.sayAnswer(one) // it came with the last moment
@@ -348,7 +338,7 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 	}
 	h.Status = "timeout"
 	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
-		return failed(err, "", exitWaitTrouble)
+		return err
 	}
 	return silent(errors.New("no reply in time"), exitNoReply)
 }
@@ -403,15 +393,15 @@ func heardOf(q *state.Question) heard {
 	return h
 }
 
-// awaited is what one reply is waited for: a question, or, where none is known, a thread.
+// awaited is what one reply is waited for: a question by its id, a question or thread by its key or name, or a question's file.
 type awaited struct {
-	question, threadKey, threadName, marker string
+	key, threadName, marker string
 }
 
 // awaitedOf reads what is waited for from the command line.
 func awaitedOf(c *cli.Context) (all []awaited, err error) {
 	for _, a := range []awaited{
-		{question: c.String("question-id")}, {threadKey: c.String("thread-key")},
+		{key: c.String("question-id")}, {key: c.String("thread-key")},
 		{threadName: c.String("thread-name")}, {marker: c.String("marker")},
 	} {
 		if a != (awaited{}) {
@@ -428,16 +418,13 @@ func awaitedOf(c *cli.Context) (all []awaited, err error) {
 			all = append(all, awaited{threadName: ref})
 		case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
 			all = append(all, awaited{marker: ref})
-		default: // a question's id, or a thread's key
-			all = append(all, awaited{threadKey: ref})
+		default:
+			all = append(all, awaited{key: ref})
 		}
 	}
-	switch {
-	case len(all) == 0:
-		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name, --marker, or --first-of")
-	case len(all) > 1 && len(firstOf) == 0:
-		return nil, errors.New("gchat-wait takes only one of --question-id, --thread-key, --thread-name and --marker; " +
-			"for several there is --first-of")
+	if len(all) == 0 || len(all) > 1 && len(firstOf) == 0 {
+		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker, " +
+			"or --first-of for several")
 	}
 	return all, nil
 }
