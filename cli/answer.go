@@ -71,7 +71,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.Owed{About: state.NoteLate})
-		case !a.delivered(q):
+		case poller.WaiterOf(a.env, q) == poller.TerminalOnly:
 			return a.notUsed(q, state.Owed{About: state.NoteUnwaited})
 		}
 		q.Replies = append(q.Replies, reply)
@@ -80,12 +80,11 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err == nil {
 		q, err = a.judged(ctx, q.Path, reply.MessageName)
 	}
-	var told *state.UserError
-	switch {
-	case errors.As(err, &told):
-		return told
-	case err != nil:
-		return failed(err, "gchat-hooks status", exitNotUsed)
+	if told := new(state.UserError); err != nil && !errors.As(err, &told) {
+		err = failed(err, "gchat-hooks status", exitNotUsed)
+	}
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
@@ -95,13 +94,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
 	}
-	fmt.Fprintln(a.out, a.deliveredBy(q))
-	return nil
-}
-
-// delivered says whether something can give an answer to Claude.
-func (a answer) delivered(q *state.Question) bool {
-	return q.Mode == state.Deny || q.Mode == state.Inject || q.TmuxPane != "" || state.HasWaiter(a.env, q.Path)
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[poller.WaiterOf(a.env, q)])
+	return err
 }
 
 // judged waits until the poller has judged a reply, and returns the question when the reply became its answer.
@@ -206,22 +200,6 @@ func (a answer) text(words []string) (string, error) {
 		return "", errors.New("the text is empty")
 	}
 	return text, nil
-}
-
-// deliveredBy says how the answer reaches Claude.
-func (a answer) deliveredBy(q *state.Question) string {
-	waits := state.HasWaiter(a.env, q.Path)
-	switch {
-	case q.Mode != state.Deny && !waits && (q.Mode == state.Inject || q.TmuxPane != ""):
-		return "the poller types it into the terminal"
-	case q.Mode != state.Deny:
-		return "the hook that waits hands it to Claude"
-	case waits:
-		return "the process that waits for it (a hook of the session, or gchat-wait) delivers it"
-	case q.SessionEnded != nil:
-		return "the session has ended: it reads the answer when it is resumed"
-	}
-	return "Claude reads it with its next step"
 }
 
 // list shows what can be answered, with the options that a number means.

@@ -34,7 +34,6 @@ func (p Program) setupCommand() *cli.Command {
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // refused, with what to use instead
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
@@ -45,27 +44,15 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
-			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
-			&cli.BoolFlag{Name: "no-service", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
-			if c.IsSet("webhook-url") {
-				return urlInSight()
-			}
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
 			return s.run(c.Context)
 		},
 	}
-}
-
-// urlInSight refuses the webhook's URL on the command line, and does not repeat it.
-func urlInSight() error {
-	return usage(errors.New("setup takes no URL as an argument, for every process list would show it"),
-		"give it with --webhook-url-file FILE (- for standard input) or GOOGLE_CHAT_WEBHOOK_URL; "+
-			"or do without Google: gchat-hooks setup --space")
 }
 
 // setup is one conversation from nothing to a question answered from the phone. Every step tries what it was told, then
@@ -125,9 +112,6 @@ func (s *setup) keep() error {
 
 // choose is a yes or no that a flag says, else the person.
 func (s *setup) choose(ctx context.Context, flag, question string, otherwise bool) (bool, error) {
-	if s.flags.Bool("no-" + flag) {
-		return false, nil
-	}
 	if s.flags.IsSet(flag) || !s.ask.terminal {
 		return s.flags.Bool(flag), nil
 	}

@@ -37,7 +37,10 @@ func (p Program) spaceCommand() *cli.Command {
 // runSpace serves the embedded space until ctx ends. Beyond loopback it demands a token, which its links carry; the hooks
 // of this machine reach it on loopback all the same, since they send nothing in the clear elsewhere.
 func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
-	ln, err := listenOn(listen, "space")
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return usage(fmt.Errorf("--listen: %w", err), "gchat-hooks space --help")
+	}
+	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
@@ -84,14 +87,6 @@ func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
 		err = errors.Join(err, <-ended)
 	}
 	return err
-}
-
-// listenOn is net.Listen for a command's --listen.
-func listenOn(address, command string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, usage(fmt.Errorf("--listen: %w", err), "gchat-hooks "+command+" --help")
-	}
-	return net.Listen("tcp", address)
 }
 
 func base(ip net.IP, port int) string {
