@@ -69,7 +69,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	due, later, others, until := f.waiting()
+	due, later, others := f.waiting()
 	if others > 0 {
 		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
 	}
@@ -83,13 +83,13 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		return failed(fmt.Errorf("%d refused again", len(aside)),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
 	case later > 0:
-		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", later, until.Local().Format("Mon 15:04"))
+		fmt.Fprintf(f.out, "%d held back; --held sends them now, and gchat-hooks status says until when\n", later)
 	}
 	return nil
 }
 
-// waiting are the messages that are due, how many are held back until when, and how many the poller of another environment sends.
-func (f flush) waiting() (due []*state.Message, later, others int, until time.Time) {
+// waiting are the messages that are due, how many are held back, and how many the poller of another environment sends.
+func (f flush) waiting() (due []*state.Message, later, others int) {
 	all, _ := f.box.Waiting()
 	for _, m := range all {
 		switch {
@@ -98,17 +98,15 @@ func (f flush) waiting() (due []*state.Message, later, others int, until time.Ti
 		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
 			due = append(due, m)
 		default:
-			if later++; until.IsZero() || m.NotBefore.Before(until) {
-				until = m.NotBefore
-			}
+			later++
 		}
 	}
-	return due, later, others, until
+	return due, later, others
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
 func (f flush) owes() bool {
-	if due, _, _, _ := f.waiting(); len(due) > 0 {
+	if due, _, _ := f.waiting(); len(due) > 0 {
 		return true
 	}
 	opens, _ := state.Opens(f.env)

@@ -12,8 +12,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// This file is all that the doctor knows of the poller and of the files that it keeps.
-
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
 const waitsLong = 10 * time.Minute
 
@@ -36,20 +34,18 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
-	if !runs {
-		if installed {
-			r.warn("the daemon's service is installed, and no daemon runs")
-		}
+	switch {
+	case !runs && installed:
+		r.warn("the daemon's service is installed, and no daemon runs")
+	case !runs:
 		r.ok("none runs, and none is needed: hooks start a poller")
-		return
-	}
-	if h.Silent(time.Now()) {
+	case h.Silent(time.Now()):
 		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
-	}
-	if health != service.Healthy {
+	case health != service.Healthy:
 		r.warn("%s", line)
+	default:
+		r.ok("%s", line)
 	}
-	r.ok("%s", line)
 }
 
 // daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
