@@ -50,8 +50,6 @@ func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
 // ours.
 func (e *exam) chatPost(ctx context.Context, r *result) {
-	ctx, cancel := context.WithTimeout(ctx, sharedBound)
-	defer cancel()
 	hook, err := e.webhook()
 	ahead := time.Duration(0)
 	if err == nil {

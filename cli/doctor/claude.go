@@ -149,7 +149,7 @@ func matches(matcher string) bool {
 
 // own are the entries of ours, of all settings and plugins.
 func (e *exam) own() (all []*hook) {
-	for _, s := range e.sources() {
+	for _, s := range e.sources {
 		all = append(all, s.hooks...)
 	}
 	return all
@@ -160,8 +160,8 @@ func (e *exam) asks(mode state.Mode) bool {
 	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
 }
 
-func (e *exam) claudeVersion(_ context.Context, r *result) {
-	v, err := e.version()
+func (e *exam) claudeVersion(ctx context.Context, r *result) {
+	v, err := settings.AskVersion(ctx, e.Env, bound)
 	switch {
 	case err != nil:
 		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
@@ -178,7 +178,7 @@ func (e *exam) claudeVersion(_ context.Context, r *result) {
 // what closes them while the person is away. Of a switch the file counts that ranks highest.
 func (e *exam) claudeSettings(_ context.Context, r *result) {
 	off := ""
-	for _, s := range e.sources() {
+	for _, s := range e.sources {
 		if s.broken != nil {
 			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
 				"correct its JSON, without comments and trailing commas"
@@ -200,7 +200,7 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 	if off != "" {
 		r.fail("disableAllHooks is set in %s", off)
 	}
-	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources()))
+	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
 }
 
 // claudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not

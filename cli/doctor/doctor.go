@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -139,17 +138,14 @@ type exam struct {
 	cfg     *config.Config
 	log     *state.Log
 
-	sources func() []*source
-	version func() (settings.Version, error)
+	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() listed
 }
 
 const (
-	// checkBound is how long one check takes at most. All but the live one run at once, so it is the whole doctor's too.
-	checkBound = 5 * time.Second
-	// sharedBound is for what several checks wait for, so that each of them can still tell what became of it.
-	sharedBound = 4 * time.Second
+	// bound is how long the checks take at most: they run at once.
+	bound = 4 * time.Second
 	// liveBound is for the round trip without the wait for the person.
 	liveBound = 25 * time.Second
 )
@@ -164,13 +160,23 @@ type Report struct {
 
 // Run makes all checks, and mends what it was asked to.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	shared, cancel := context.WithTimeout(ctx, sharedBound)
+	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	e, err := begin(shared, o)
+	e, err := begin(bounded, o)
 	if err != nil {
 		return nil, err
 	}
-	found := e.runAll(ctx, checks)
+	each := make([][]*Finding, len(checks))
+	var all sync.WaitGroup
+	for i, c := range checks {
+		all.Go(func() {
+			r := &result{check: c}
+			c.run(e, bounded, r)
+			each[i] = r.found
+		})
+	}
+	all.Wait()
+	found := slices.Concat(each...)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
@@ -206,10 +212,10 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor")}
+	e := &exam{
+		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"), sources: sources(o.Env),
+	}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
-	e.sources = sync.OnceValue(func() []*source { return sources(o.Env) })
-	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(ctx, o.Env, sharedBound) })
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
 	e.list = sync.OnceValue(func() listed { return e.listDay(ctx) })
 	return e, nil
@@ -238,42 +244,6 @@ func (e *exam) report(found []*Finding) *Report {
 		r.ExitCode = 1
 	}
 	return r
-}
-
-// runAll runs checks side by side and returns what they found, in their order.
-func (e *exam) runAll(ctx context.Context, checks []check) []*Finding {
-	each := make([][]*Finding, len(checks))
-	var all sync.WaitGroup
-	for i, c := range checks {
-		all.Go(func() { each[i] = e.examine(ctx, c) })
-	}
-	all.Wait()
-	return slices.Concat(each...)
-}
-
-// examine runs a check within its time. A check that hangs or breaks is a finding, too.
-func (e *exam) examine(ctx context.Context, c check) []*Finding {
-	ctx, cancel := context.WithTimeout(ctx, checkBound)
-	defer cancel()
-	done := make(chan []*Finding, 1)
-	go func() {
-		r := &result{check: c}
-		defer func() {
-			if p := recover(); p != nil {
-				r.fail("the check broke: %v", p).Mend = "please report this bug of gchat-hooks"
-			}
-			done <- r.found
-		}()
-		c.run(e, ctx, r)
-	}()
-	select {
-	case found := <-done:
-		return found
-	case <-ctx.Done():
-		r := &result{check: c}
-		r.warn("the check did not end within %s", checkBound).Mend = "run gchat-hooks doctor again; see what hangs"
-		return r.found
-	}
 }
 
 // Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
