@@ -18,6 +18,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -133,8 +134,8 @@ const (
 func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, user := time.Now(), state.UserState(env)
 	r := &statusReport{
-		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
-		Spaces: []spaceStatus{}, Pollers: []pollerStatus{}, SetAside: []string{}, Configuration: []string{},
+		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{}, Spaces: []spaceStatus{}, Pollers: []pollerStatus{},
+		SetAside: []string{}, Configuration: []string{},
 	}
 	var broken []error
 	r.Questions, broken = poller.OpenQuestions(env, now)
@@ -167,7 +168,11 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	}
 	for _, h := range state.Pollers(env) {
 		if h.Lives {
-			r.Pollers = append(r.Pollers, pollerStatusOf(env, h, now))
+			one := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
+			if h.Daemon {
+				one.LastPoll = service.LastPoll(env).UTC()
+			}
+			r.Pollers = append(r.Pollers, one)
 		}
 	}
 	for _, err := range append(broken, more...) {
@@ -222,10 +227,12 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 
 // spaceStatusesOf says what is wrong with a space; nothing where all is well.
 func spaceStatusesOf(s *state.Space, now time.Time) (all []spaceStatus) {
-	if t := s.Trouble; t != nil && t.Degraded {
-		all = append(all, spaceStatus{s.Chat, "replies not read", "degraded, tried once a minute: " + t.Why, t.Since.UTC(), time.Time{}})
-	} else if t != nil {
-		all = append(all, spaceStatus{s.Chat, "replies not read", t.Why, t.Since.UTC(), time.Time{}})
+	if t := s.Trouble; t != nil {
+		why := t.Why
+		if t.Degraded {
+			why = "degraded, tried once a minute: " + why
+		}
+		all = append(all, spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}})
 	}
 	for _, p := range s.Paused {
 		all = append(all, spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}})
@@ -234,17 +241,6 @@ func spaceStatusesOf(s *state.Space, now time.Time) (all []spaceStatus) {
 		all = append(all, spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()})
 	}
 	return all
-}
-
-func pollerStatusOf(env state.Getenv, h state.Heartbeat, now time.Time) pollerStatus {
-	s := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
-	if h.Daemon {
-		s.LastPoll = state.LastPoll(state.ProjectState(env)).UTC()
-		if s.LastPoll.IsZero() {
-			s.LastPoll = state.LastPoll(state.UserState(env)).UTC()
-		}
-	}
-	return s
 }
 
 // logError is an error line of the log, as status shows it.
