@@ -235,7 +235,10 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 	if !final() {
 		err := servePoller(ctx, s.env, s.self, log, final)
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
-			err = s.awaitReceipt(ctx, m)
+			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+			if err == nil {
+				_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+			}
 		}
 		if final(); err != nil && !m.Final() && ctx.Err() == nil {
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
@@ -258,26 +261,16 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 			_ = s.box().Drop(s.env, m)
 		}
 		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
-	case orNever:
-		if !out.Repeated {
-			_ = s.box().Drop(s.env, m)
-		}
-		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(log, m)),
-			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
-	case m.SetAside != "":
-		return failed(fmt.Errorf("not delivered: %s", s.why(log, m)),
-			"it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered)
+	case orNever && !out.Repeated:
+		_ = s.box().Drop(s.env, m)
 	}
-	return failed(fmt.Errorf("not delivered yet: %s", s.why(log, m)),
-		"it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered)
-}
-
-func (s *send) awaitReceipt(ctx context.Context, m *state.Message) error {
-	err := state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-	if err == nil {
-		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+	what, hint := "not delivered yet", "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
+	if orNever {
+		what, hint = "not delivered, and not kept", "without --no-queue it would stay in the outbox until it is"
+	} else if m.SetAside != "" {
+		what, hint = "not delivered", "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
 	}
-	return err
+	return failed(fmt.Errorf("%s: %s", what, s.why(log, m)), hint, exitNotDelivered)
 }
 
 // why says why a message was not delivered: what Chat said of it, or what the whole space waits for.
@@ -295,28 +288,20 @@ func (s *send) why(log *state.Log, m *state.Message) string {
 	return log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
 }
 
-// result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
+// result is what --json prints.
 type result struct {
 	Name       string     `json:"name,omitempty"`
 	ThreadName string     `json:"thread_name,omitempty"`
-	Thread     *thread    `json:"thread,omitempty"`
 	Repeated   bool       `json:"repeated,omitempty"`
 	Queued     bool       `json:"queued,omitempty"`
 	HeldUntil  *time.Time `json:"held_until,omitempty"`
 	Off        bool       `json:"off,omitempty"`
 }
 
-type thread struct {
-	Name string `json:"name"`
-}
-
 func (s *send) say(words string, r result) error {
 	switch {
 	case s.flags.Bool("quiet"):
 	case s.flags.Bool("json"):
-		if r.ThreadName != "" {
-			r.Thread = &thread{r.ThreadName}
-		}
 		return json.NewEncoder(s.out).Encode(r)
 	default:
 		fmt.Fprintln(s.out, strings.TrimSpace(words+" "+r.Name))

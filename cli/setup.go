@@ -115,7 +115,7 @@ func (s *setup) choose(ctx context.Context, flag, question string, otherwise boo
 	if s.flags.IsSet(flag) || !s.ask.terminal {
 		return s.flags.Bool(flag), nil
 	}
-	return s.ask.yes(ctx, question, otherwise, "")
+	return s.ask.yes(ctx, question, otherwise)
 }
 
 // done says what a step came to, in a line.
@@ -248,7 +248,7 @@ func (s *setup) reading(ctx context.Context) error {
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.words(err))
 		fmt.Fprintln(s.out, "It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.")
-		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "")
+		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):")
 		if err != nil {
 			return err
 		}

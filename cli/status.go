@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -270,11 +269,11 @@ func (r *statusReport) text(logPath string) string {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	say := func(format string, args ...any) { fmt.Fprintln(w, state.OneLine(fmt.Sprintf(format, args...))) }
-	say("questions: %s open", count(len(r.Questions)))
+	say("questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
 		row(w, questionCells(q, r.At), questionWords(q)...)
 	}
-	say("sessions: %s seen within a day", count(len(r.Sessions)))
+	say("sessions: %d seen within a day", len(r.Sessions))
 	for _, s := range r.Sessions {
 		row(w, []string{s.Name, "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", s.ProjectDir})
 	}
@@ -353,13 +352,6 @@ func row(w io.Writer, cells []string, below ...string) {
 		}
 	}
 	fmt.Fprintln(w, line)
-}
-
-func count(n int) string {
-	if n == 0 {
-		return "none"
-	}
-	return strconv.Itoa(n)
 }
 
 // delivers says what delivers a reply.

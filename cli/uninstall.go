@@ -92,11 +92,13 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		return nil
 	}
 	if !yes {
-		yes, err := newAsker(p.in, p.out).yes(ctx, "Remove all of it?", false, "gchat-hooks uninstall --purge --yes")
-		if err != nil {
-			return err
+		ask := newAsker(p.in, p.out)
+		if !ask.terminal {
+			return usage(errors.New("there is no terminal to ask on"), "gchat-hooks uninstall --purge --yes")
 		}
-		if !yes {
+		if yes, err := ask.yes(ctx, "Remove all of it?", false); err != nil {
+			return err
+		} else if !yes {
 			return failed(errors.New("nothing was removed"), "", exitFailed)
 		}
 	}

@@ -48,12 +48,12 @@ func (p Program) waitCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			w := wait{env: os.Getenv, self: p.self, out: p.out, asJSON: c.Bool("json")}
-			replyTo, err := awaitedOf(c)
+			refs, err := awaited(c)
 			if err == nil {
 				w.timeout, err = config.ParseInterval(c.String("timeout"))
 			}
 			if err == nil {
-				err = w.run(c.Context, replyTo)
+				err = w.run(c.Context, refs)
 			}
 			told := &state.UserError{}
 			if err == nil || errors.As(err, &told) && told.Said {
@@ -85,10 +85,10 @@ type waitedFor struct {
 	lock *state.Lock // this process is the one that waits for it; nil where another one is
 }
 
-func (w wait) run(ctx context.Context, replyTo []awaited) error {
+func (w wait) run(ctx context.Context, refs []string) error {
 	var all []*waitedFor
-	for _, a := range replyTo {
-		q, err := w.question(ctx, a)
+	for _, ref := range refs {
+		q, err := w.question(ctx, ref)
 		if err != nil {
 			return err
 		}
@@ -193,36 +193,37 @@ func (w wait) unread(all []*waitedFor) error {
 	return nil
 }
 
-// question finds what is meant.
-func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) {
-	if a.marker != "" {
-		path, err := filepath.Abs(a.marker)
-		if err != nil {
-			return nil, err
-		}
-		q, err := state.PeekQuestion(path)
-		if err != nil {
-			return nil, fmt.Errorf("marker: %w", err)
-		}
-		if state.AmongMarkers(path) && q.Mode != "" {
-			return q, nil
-		}
-		// A copy, or another program's marker: what is replied in its thread.
-		a = awaited{key: cmp.Or(q.ThreadKey, q.QuestionID), threadName: q.ThreadName}
-	}
-	if q, _ := poller.FindQuestion(w.env, cmp.Or(a.key, a.threadName)); q != nil && q.Mode != state.Thread {
+// question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
+func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
+	if q, _ := poller.FindQuestion(w.env, ref); q != nil && q.Mode != state.Thread {
 		return q, nil
 	}
-	if a.threadName == "" {
-		a.threadName = w.threadOf(a.key)
+	if gchat.IsThreadName(ref) {
+		return w.thread(ctx, "", ref)
 	}
-	if a.threadName == "" {
-		return nil, failed(fmt.Errorf("no question %s is known, and no thread with that key", a.key),
+	if name := w.threadOf(ref); name != "" {
+		return w.thread(ctx, ref, name)
+	}
+	path, err := filepath.Abs(ref)
+	if err != nil {
+		return nil, err
+	}
+	q, err := state.PeekQuestion(path)
+	if err != nil {
+		return nil, failed(fmt.Errorf("no question %s is known, no such thread or file either", ref),
 			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name", exitFailed)
-	} else if !gchat.IsThreadName(a.threadName) {
-		return nil, fmt.Errorf("%q is no thread's name: spaces/S/threads/T", a.threadName)
 	}
-	return w.thread(ctx, a)
+	if state.AmongMarkers(path) && q.Mode != "" {
+		return q, nil
+	}
+	// A copy, or another program's marker: what is replied in its thread.
+	if other, _ := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode != state.Thread {
+		return other, nil
+	}
+	if !gchat.IsThreadName(q.ThreadName) {
+		return nil, fmt.Errorf("marker: %s names no thread", ref)
+	}
+	return w.thread(ctx, q.ThreadKey, q.ThreadName)
 }
 
 // chatOf is a space on the host that the project's webhook names.
@@ -252,26 +253,24 @@ func (w wait) threadOf(key string) (name string) {
 }
 
 // thread writes down that this process waits in a thread.
-func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
+func (w wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	project, err := filepath.Abs(state.ProjectDir(w.env))
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now().UTC()
 	until := now.Add(w.timeout)
-	space, _, _ := strings.Cut(a.threadName, "/threads/")
+	space, _, _ := strings.Cut(name, "/threads/")
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
-		Status: state.Pending, MessageSent: true, ThreadKey: a.key, ThreadName: a.threadName, ProjectDir: project,
+		Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
 		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.Announce(w.env, state.Open{
-		Kind: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: a.threadName,
-	})
+	return q, state.Announce(w.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: name})
 }
 
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
@@ -393,38 +392,20 @@ func heardOf(q *state.Question) heard {
 	return h
 }
 
-// awaited is what one reply is waited for: a question by its id, a question or thread by its key or name, or a question's file.
-type awaited struct {
-	key, threadName, marker string
-}
-
-// awaitedOf reads what is waited for from the command line.
-func awaitedOf(c *cli.Context) (all []awaited, err error) {
-	for _, a := range []awaited{
-		{key: c.String("question-id")}, {key: c.String("thread-key")},
-		{threadName: c.String("thread-name")}, {marker: c.String("marker")},
-	} {
-		if a != (awaited{}) {
-			all = append(all, a)
+// awaited is what the command line says is waited for.
+func awaited(c *cli.Context) (refs []string, err error) {
+	for _, flag := range []string{"question-id", "thread-key", "thread-name", "marker"} {
+		if ref := c.String(flag); ref != "" {
+			refs = append(refs, ref)
 		}
 	}
-	firstOf, words := c.StringSlice("first-of"), c.Args().Slice()
-	if len(firstOf) == 0 && len(words) > 0 {
+	several, words := c.StringSlice("first-of"), c.Args().Slice()
+	switch {
+	case len(several) == 0 && len(words) > 0:
 		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
-	}
-	for _, ref := range slices.Concat(firstOf, words) {
-		switch {
-		case gchat.IsThreadName(ref):
-			all = append(all, awaited{threadName: ref})
-		case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
-			all = append(all, awaited{marker: ref})
-		default:
-			all = append(all, awaited{key: ref})
-		}
-	}
-	if len(all) == 0 || len(all) > 1 && len(firstOf) == 0 {
+	case len(several) == 0 && len(refs) != 1:
 		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker, " +
 			"or --first-of for several")
 	}
-	return all, nil
+	return slices.Concat(refs, several, words), nil
 }
