@@ -70,9 +70,9 @@ func (a answer) run(ctx context.Context, args []string) error {
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		switch {
 		case !q.Answerable():
-			return a.notUsed(q, state.Owed{About: state.NoteLate})
+			return a.notUsed(q, state.NoteLate, "")
 		case poller.WaiterOf(a.env, q) == poller.TerminalOnly:
-			return a.notUsed(q, state.Owed{About: state.NoteUnwaited})
+			return a.notUsed(q, state.NoteUnwaited, "")
 		}
 		q.Replies = append(q.Replies, reply)
 		return nil
@@ -112,32 +112,31 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	if q == nil || q.Reply(name) == nil {
 		return q, errors.New("the reply was not judged yet")
 	}
-	switch q.Reply(name).Verdict {
-	case state.Used:
+	switch verdict := q.Reply(name).Verdict; {
+	case verdict == state.Used:
 		return q, nil
-	case state.Kept:
-		return q, a.notUsed(q, state.Owed{About: state.NoteKept})
-	case state.AskedBack:
-		return q, a.notUsed(q, state.Owed{About: state.NoteNoOption, Reply: name})
-	case state.Ignored:
-		return q, a.notUsed(q, state.Owed{About: state.NoteNoText})
-	}
-	if q.Closed() || q.Reply(name).Verdict == state.Late {
-		return q, a.notUsed(q, state.Owed{About: state.NoteLate})
+	case verdict == state.Kept:
+		return q, a.notUsed(q, state.NoteKept, "")
+	case verdict == state.AskedBack:
+		return q, a.notUsed(q, state.NoteNoOption, name)
+	case verdict == state.Ignored:
+		return q, a.notUsed(q, state.NoteNoText, "")
+	case verdict == state.Late || q.Closed():
+		return q, a.notUsed(q, state.NoteLate, "")
 	}
 	return q, errors.New("the reply is written down, and was not judged yet")
 }
 
 // notUsed says why a reply did not become the answer, in the words that the thread would have for it.
-func (a answer) notUsed(q *state.Question, note state.Owed) error {
+func (a answer) notUsed(q *state.Question, about, reply string) error {
 	hint, by := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
 	switch {
-	case note.About == state.NoteLate && by != "" && q.ResolvedBy != "terminal":
+	case about == state.NoteLate && by != "" && q.ResolvedBy != "terminal":
 		hint = "it was answered by " + state.OneLine(by)
-	case note.About == state.NoteKept:
+	case about == state.NoteKept:
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
-	return failed(errors.New(gchat.NoteText(q, note)), hint, exitNotUsed)
+	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
 // open are the questions that a reply would answer, the newest first.

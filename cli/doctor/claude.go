@@ -38,8 +38,8 @@ type source struct {
 // settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
 type settingsFile struct {
 	Hooks map[string][]struct {
-		Matcher string  `json:"matcher"`
-		Hooks   []*hook `json:"hooks"`
+		Matcher string `json:"matcher"`
+		Hooks   []hook `json:"hooks"`
 	} `json:"hooks"`
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
@@ -126,15 +126,10 @@ func (s *source) parse(b []byte, root string) {
 	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
 		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
-				if h == nil {
-					continue
-				}
-				if root != "" {
-					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
-				}
+				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				if h.start, h.name = settings.Ours(h.Command, h.Args); h.name != "" {
 					h.from, h.event, h.matcher = s, event, group.Matcher
-					s.hooks = append(s.hooks, h)
+					s.hooks = append(s.hooks, &h)
 				}
 			}
 		}
