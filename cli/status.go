@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -55,7 +54,7 @@ func (p Program) printStatus(asJSON bool) error {
 	var redact state.Redactor
 	redact.Hide(cfg.Secrets(os.Getenv)...)
 	r := gather(os.Getenv, cfg, &redact)
-	text := r.text(logPath(os.Getenv))
+	text := r.text()
 	if asJSON {
 		text = inJSON(r)
 	}
@@ -265,7 +264,7 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 }
 
 // text is the report for a person: a line for each thing, in columns where there are several of a kind.
-func (r *statusReport) text(logPath string) string {
+func (r *statusReport) text() string {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	say := func(format string, args ...any) { fmt.Fprintln(w, state.OneLine(fmt.Sprintf(format, args...))) }
@@ -294,16 +293,7 @@ func (r *statusReport) text(logPath string) string {
 		say("%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, p := range r.Pollers {
-		switch {
-		case p.Silent:
-			say("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, ago(r.At.Sub(p.Beat)))
-		case p.Daemon && p.LastPoll.IsZero():
-			say("daemon: pid %d, no cycle yet", p.PID)
-		case p.Daemon:
-			say("daemon: pid %d, last good cycle %s", p.PID, local(p.LastPoll))
-		default:
-			say("poller: pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
-		}
+		say("%s", p.words(r.At))
 	}
 	if len(r.Pollers) == 0 {
 		say("poller: none runs; the next hook or command starts one")
@@ -324,7 +314,7 @@ func (r *statusReport) text(logPath string) string {
 		say("gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
-		say("errors: the last of a day; gchat-hooks logs shows %s", logPath)
+		say("errors: the last of a day; gchat-hooks logs shows more")
 	}
 	for _, e := range r.Errors {
 		below := []string{e.Cause}
@@ -335,6 +325,18 @@ func (r *statusReport) text(logPath string) string {
 	}
 	w.Flush()
 	return strings.ReplaceAll(table.String(), lineBelow, "\n      ")
+}
+
+func (p pollerStatus) words(now time.Time) string {
+	switch {
+	case p.Silent:
+		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, ago(now.Sub(p.Beat)))
+	case p.Daemon && p.LastPoll.IsZero():
+		return fmt.Sprintf("daemon: pid %d, no cycle yet", p.PID)
+	case p.Daemon:
+		return fmt.Sprintf("daemon: pid %d, last good cycle %s", p.PID, local(p.LastPoll))
+	}
+	return fmt.Sprintf("poller: pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
 }
 
 // lineBelow begins a line below a row, until the columns are set: they end at a line of another shape. No text has a NUL here.
@@ -403,13 +405,4 @@ func ago(d time.Duration) string {
 		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
-
-// logPath is where the log is, as a person writes it.
-func logPath(env state.Getenv) string {
-	path := state.LogPath(env)
-	if rel, err := filepath.Rel(env("HOME"), path); err == nil && filepath.IsLocal(rel) {
-		return "~/" + rel
-	}
-	return path
 }
