@@ -330,7 +330,8 @@ func (r *statusReport) text() string {
 func (p pollerStatus) words(now time.Time) string {
 	switch {
 	case p.Silent:
-		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, ago(now.Sub(p.Beat)))
+		silent := ago(now.Sub(p.Beat))
+		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, silent)
 	case p.Daemon && p.LastPoll.IsZero():
 		return fmt.Sprintf("daemon: pid %d, no cycle yet", p.PID)
 	case p.Daemon:

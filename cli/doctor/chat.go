@@ -26,7 +26,8 @@ func (e *exam) listDay(ctx context.Context) (l listed) {
 		return listed{err: err}
 	}
 	if l.reader, l.err = e.readerOf(ctx, hook); l.err == nil {
-		_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) { l.many += len(page) })
+		dayAgo := time.Now().Add(-24 * time.Hour)
+		_, l.err = l.reader.Since(ctx, hook.Space, dayAgo, func(page []gchat.Message) { l.many += len(page) })
 	}
 	return l
 }

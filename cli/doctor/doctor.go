@@ -35,7 +35,8 @@ var checks = []check{
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
 	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
-	{"claude.version", (*exam).claudeVersion, "have claude ask you something to see whether it works; look for a newer gchat-hooks"},
+	{"claude.version", (*exam).claudeVersion, "have claude ask you something, to see whether it works; " +
+		"look for a newer gchat-hooks"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
@@ -213,7 +214,8 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 		return nil, err
 	}
 	e := &exam{
-		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"), sources: sources(o.Env),
+		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
+		sources: sources(o.Env),
 	}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
