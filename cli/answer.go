@@ -139,21 +139,25 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the newest first.
+// open are the questions that a reply would answer, the newest first, and no two sessions have one name there.
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
-	return slices.DeleteFunc(all, func(q *state.Question) bool {
+	all = slices.DeleteFunc(all, func(q *state.Question) bool {
 		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
 	})
+	names := map[string]string{}
+	for _, q := range all {
+		names[q.ClaudeSession()] = q.SessionName
+	}
+	for _, q := range all {
+		q.SessionName = distinct(q.SessionName, q.ClaudeSession(), names)
+	}
+	return all
 }
 
 // pick finds the question that a person names, also as the list calls its session.
 func (a answer) pick(by string) (*state.Question, error) {
-	open := a.open()
-	names := namesOf(open)
-	them := slices.DeleteFunc(open, func(q *state.Question) bool {
-		return distinct(q.SessionName, q.ClaudeSession(), names) != by
-	})
+	them := slices.DeleteFunc(a.open(), func(q *state.Question) bool { return q.SessionName != by })
 	switch len(them) {
 	case 0:
 		return poller.PickQuestion(a.env, by)
@@ -161,15 +165,6 @@ func (a answer) pick(by string) (*state.Question, error) {
 		return them[0], nil
 	}
 	return nil, &poller.NotOne{By: by, Them: them}
-}
-
-// namesOf are the names of the sessions that ask, by Claude Code's ids.
-func namesOf(qs []*state.Question) map[string]string {
-	names := map[string]string{}
-	for _, q := range qs {
-		names[q.ClaudeSession()] = q.SessionName
-	}
-	return names
 }
 
 // distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.
@@ -208,11 +203,9 @@ func (a answer) list() error {
 		_, err := fmt.Fprintln(a.out, "no question is open")
 		return err
 	}
-	names := namesOf(qs)
 	for _, q := range qs {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
-		session := state.OneLine(distinct(q.SessionName, q.ClaudeSession(), names))
-		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), session)
+		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
 		for i, prompt := range q.Questions {
 			number, several := "", ""
 			if len(q.Questions) > 1 {

@@ -28,7 +28,7 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
-			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for that reply; 0 asks none"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for it; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("wait") && !c.Bool("live") {
