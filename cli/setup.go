@@ -325,7 +325,7 @@ func (s *setup) people(context.Context) error {
 }
 
 // roundTrip sends a message through the space and waits for a person's reply. A sender who may not answer is named, for
-// the person to run setup again with --allow: a reply alone puts nobody on the list, for everybody in the space can reply.
+// the person to run setup again with --allow: a reply alone puts a sender on no list, for all in the space can reply.
 func (s *setup) roundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil

@@ -146,13 +146,13 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 			ends <- end{one, q, err}
 		}()
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	tick := time.NewTicker(unreadEvery)
+	defer tick.Stop()
 	for left := len(all); left > 0; {
 		select {
 		case <-ctx.Done():
 			return nil, cmp.Or(err, w.unread(all))
-		case <-look.C:
+		case <-tick.C:
 			if err := w.unread(all); err != nil {
 				return nil, err
 			}
@@ -179,8 +179,8 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 	return nil, err
 }
 
-// lookEvery is how often gchat-wait looks whether the space can be read at all.
-const lookEvery = 3 * time.Second
+// unreadEvery is how often gchat-wait checks whether the space can be read at all.
+const unreadEvery = 3 * time.Second
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
 func (w wait) unread(all []*waitedFor) error {
