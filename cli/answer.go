@@ -29,7 +29,7 @@ func (p Program) answerCommand() *cli.Command {
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
 			"Exit codes: 0 answered, 1 no such question, or not one, 2 not understood, or already over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
-			return answer{self: p.self, env: os.Getenv, in: p.in, out: p.out}.run(c.Context, c.Args().Slice())
+			return answer{p, os.Getenv}.run(c.Context, c.Args().Slice())
 		},
 	}
 }
@@ -39,10 +39,8 @@ const exitNotUsed = 2
 
 // answer gives a question its reply at a shell, on the way that a reply in Chat takes.
 type answer struct {
-	self string
-	env  state.Getenv
-	in   io.Reader
-	out  io.Writer
+	Program
+	env state.Getenv
 }
 
 // judgedSoon is how long the poller may take to judge a reply; it takes milliseconds where it runs.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -32,7 +31,7 @@ func (p Program) demoCommand() *cli.Command {
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{self: p.self, out: p.out, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			d := demo{Program: p, answer: c.String("answer"), verbose: c.Bool("verbose")}
 			ask := d.recorded
 			if c.Bool("claude") {
 				ask = d.inClaude
@@ -48,8 +47,7 @@ func (p Program) demoCommand() *cli.Command {
 
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
-	self    string // this program
-	out     io.Writer
+	Program
 	answer  string // "" waits for a person
 	verbose bool   // also show the JSON that Claude Code receives
 

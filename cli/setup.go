@@ -355,7 +355,7 @@ func (s *setup) hooks(ctx context.Context) error {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, presets: presets, keep: true}.run(ctx)
+	return install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: presets, keep: true}.run(ctx)
 }
 
 // service offers the daemon. Without a terminal it is installed only where a flag says so.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +46,7 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			w := wait{env: os.Getenv, self: p.self, out: p.out, asJSON: c.Bool("json")}
+			w := wait{Program: p, env: os.Getenv, asJSON: c.Bool("json")}
 			refs, err := awaited(c)
 			if err == nil {
 				w.timeout, err = config.ParseInterval(c.String("timeout"))
@@ -72,9 +71,8 @@ const (
 
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
+	Program
 	env     state.Getenv
-	self    string
-	out     io.Writer
 	timeout time.Duration
 	asJSON  bool
 }
