@@ -288,20 +288,28 @@ func (s *send) why(log *state.Log, m *state.Message) string {
 	return log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
 }
 
-// result is what --json prints.
+// result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
 type result struct {
 	Name       string     `json:"name,omitempty"`
 	ThreadName string     `json:"thread_name,omitempty"`
+	Thread     *thread    `json:"thread,omitempty"`
 	Repeated   bool       `json:"repeated,omitempty"`
 	Queued     bool       `json:"queued,omitempty"`
 	HeldUntil  *time.Time `json:"held_until,omitempty"`
 	Off        bool       `json:"off,omitempty"`
 }
 
+type thread struct {
+	Name string `json:"name"`
+}
+
 func (s *send) say(words string, r result) error {
 	switch {
 	case s.flags.Bool("quiet"):
 	case s.flags.Bool("json"):
+		if r.ThreadName != "" {
+			r.Thread = &thread{r.ThreadName}
+		}
 		return json.NewEncoder(s.out).Encode(r)
 	default:
 		fmt.Fprintln(s.out, strings.TrimSpace(words+" "+r.Name))
