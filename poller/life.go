@@ -35,15 +35,17 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 	due := p.now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.now()
-		clear(p.gone)
 		if !p.Once {
 			p.findPanes(ctx)
 		}
 	}
-	if p.watch.in(state.OutboxIn(p.user()).Dir) {
+	if p.changedIn(state.OutboxIn(p.user()).Dir) {
 		p.sender.changed()
 	}
 	p.scanSessions()
+	if p.watch != nil {
+		p.touched = map[string]bool{}
+	}
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break
@@ -168,31 +170,17 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 		if !young && !state.HasWaiter(p.Env, s.Path) {
 			p.close(s, state.Cancelled, "signal", nil)
 		}
-	case q.Mode != state.Deny && p.claudeGone(q): // in deny mode the session gets the reply when it is resumed
+	case q.Mode != state.Deny && inject.Ended(q.ClaudePID, q.ClaudeStart): // in deny mode the session gets the reply when it is resumed
 		p.close(s, state.Cancelled, "claude_gone", nil)
 	}
 	return next
-}
-
-// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one check of its process.
-func (p *Poller) claudeGone(q *state.Question) bool {
-	if q.ClaudePID <= 1 {
-		return false
-	}
-	key := fmt.Sprint(q.ClaudePID, " ", q.ClaudeStart)
-	gone, known := p.gone[key]
-	if !known {
-		gone = inject.Ended(q.ClaudePID, q.ClaudeStart)
-		p.gone[key] = gone
-	}
-	return gone
 }
 
 // noteSessionEnd notes in a denied question that its Claude Code has ended: the session gets the reply when it is resumed.
 func (p *Poller) noteSessionEnd(s *served) {
 	q, now := s.q, p.now().UTC()
 	waits := q.Status.Open() || q.Late(now)
-	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !p.claudeGone(q) {
+	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
 	p.change(s, "end of the session not noted", func(is *state.Question) error {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"gchat-hooks/state"
 )
 
@@ -56,6 +58,8 @@ const (
 	onceBound = 10 * time.Second
 	// burstPause is how long changes that come close together are collected.
 	burstPause = 10 * time.Millisecond
+	// unwatched is how long the loop rests at most where the system has no watch to give.
+	unwatched = 2 * time.Second
 	// clockJump is how much later than asked for the loop wakes when the machine slept.
 	clockJump = time.Minute
 )
@@ -67,17 +71,16 @@ type Poller struct {
 	ways        gateways
 
 	sender  *sender
-	moving  sync.Mutex         // while the message of a question goes over to another file of it, or is dropped
 	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
 	records state.Cache[state.Question]
 	people  sessions
 	readers map[string]*reader // by chat
-	watch   *watch
-	changed chan struct{} // a goroutine of ours has something for the loop
+	watch   *fsnotify.Watcher // nil where there is none to be had
+	touched map[string]bool   // files that changed since the last step, and their folders; nil: any may have
+	changed chan struct{}     // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
 	asking  atomic.Bool     // tmux is being asked for its panes
-	gone    map[string]bool // by process: its Claude Code has ended; of one round
 	logged  sync.Map        // what is said once, not with every step
 	polled  time.Time       // of the last round: see round
 	swept   time.Time
@@ -110,59 +113,40 @@ func Run(ctx context.Context, o Options) error {
 	if err := p.lock(ctx); err != nil {
 		return err
 	}
+	defer p.release()
 	if p.Daemon && !p.atWork() {
 		if err := p.configured(); err != nil {
-			p.release()
 			return err
 		}
 	}
 	if p.Once {
-		err := p.once(ctx)
-		p.release()
-		return err
+		return p.once(ctx)
 	}
 	if p.Daemon {
 		for _, dir := range p.homes {
 			if err := state.WritePID(dir); err != nil {
-				p.release()
 				return misconfigured(err)
 			}
 			defer state.RemovePID(dir)
 		}
 	}
-	for {
-		why := p.serve(ctx)
-		state.EndBeat(p.Env)
-		if p.Daemon && why == replaced {
-			p.release()
-			return errors.New("the program on disk changed") // the service manager starts it
-		}
-		work := why == replaced && p.Self != "" && p.atWork()
-		if work {
-			return p.Lock.Pass(p.Self)
-		}
-		p.release()
-		// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
-		if why == stopped || !p.atWork() {
-			return nil
-		}
-		if why == replaced {
-			if p.Self == "" {
-				return nil
-			}
-			return state.StartPoller(p.Env, p.Self)
-		}
-		var err error
-		if p.Lock, err = state.TakePollerLock(p.Env); err != nil {
-			return nil // another poller has the work
-		}
+	why := p.serve(ctx)
+	state.EndBeat(p.Env)
+	if p.Daemon && why == replaced {
+		return errors.New("the program on disk changed") // the service manager starts it
 	}
+	p.release()
+	// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
+	if why == stopped || p.Self == "" || !p.atWork() {
+		return nil
+	}
+	return state.StartPoller(p.Env, p.Self)
 }
 
 func newPoller(o Options) *Poller {
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
-		changed: make(chan struct{}, 1), gone: map[string]bool{},
+		changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
 	if o.Self != "" {
@@ -185,7 +169,7 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	if p.Lock != nil {
 		return nil
 	}
-	if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !p.Daemon && !p.Once || !errors.Is(err, state.ErrLocked) {
+	if p.Lock, err = state.TakePollerLock(p.Env); !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
 	if h := state.ReadBeat(p.Env); h.Daemon && h.Lives {
@@ -199,14 +183,15 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		return misconfigured(err)
 	}
 	defer done()
-	for {
-		if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !errors.Is(err, state.ErrLocked) {
-			return misconfigured(err)
-		}
+	for p.Lock == nil {
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
+		if p.Lock, err = state.TakePollerLock(p.Env); err != nil && !errors.Is(err, state.ErrLocked) {
+			return misconfigured(err)
+		}
 	}
+	return nil
 }
 
 func (p *Poller) release() {
@@ -223,14 +208,13 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 		cancel()
 		p.stopServing()
 	}()
-	p.watch = newWatch(p.Log)
+	p.startWatch()
 	p.sender = p.startSender(ctx)
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
 		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
-			p.resetReaders()
-			p.sender.changed()
+			p.retry()
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
@@ -269,7 +253,7 @@ func (p *Poller) stopServing() {
 	for _, s := range p.index {
 		s.unlock()
 	}
-	p.watch.close()
+	p.stopWatch()
 	clear(p.index)
 	clear(p.readers)
 	p.Log.Info().Msg("poller ends")
@@ -296,30 +280,46 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 
 // await waits for a change, for what a goroutine of ours has, for SIGHUP, or for that time.
 func (p *Poller) await(ctx context.Context, until time.Time) {
-	if !p.watch.works() {
-		until = sooner(until, p.now().Add(2*time.Second))
+	var changes chan fsnotify.Event
+	var lost chan error // too many changes at once
+	if p.watch == nil {
+		until = sooner(until, p.now().Add(unwatched))
+	} else {
+		changes, lost = p.watch.Events, p.watch.Errors
 	}
-	t := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-p.changed:
-	case <-p.watch.changed:
-		if p.Until == nil {
-			sleep(ctx, burstPause)
-		}
-	case <-p.Hangup:
-		p.ways.renew()
-		p.resetReaders()
-		for _, s := range p.index {
-			if !s.typing.Load() {
-				s.try.next = time.Time{}
+	timer, pause := time.NewTimer(max(until.Sub(p.now()), time.Millisecond)), burstPause
+	defer timer.Stop()
+	if p.Until != nil {
+		pause = 0 // a command waits for its receipt
+	}
+	for collecting := false; ; {
+		select {
+		case e := <-changes:
+			if p.noteChange(e) && !collecting {
+				collecting = true
+				timer.Reset(pause)
 			}
+			continue
+		case <-lost:
+			p.touched = nil
+		case <-p.Hangup:
+			p.ways.renew()
+			p.retry()
+			p.Log.Info().Msg("configuration read again")
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.changed:
 		}
-		p.sender.changed()
-		p.Log.Info().Msg("configuration read again")
+		return
 	}
+}
+
+// retry has everything tried anew that failed: the failures say nothing any more. A reader that ended is begun anew.
+func (p *Poller) retry() {
+	for _, r := range p.readers {
+		r.stop()
+	}
+	p.sender.changed()
 }
 
 // once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
@@ -330,7 +330,8 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 		cancel()
 		p.stopServing()
 	}()
-	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
+	p.startWatch()
+	p.sender = p.startSender(ctx)
 	p.round(ctx)
 	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
@@ -374,6 +375,7 @@ func (p *Poller) send(ctx context.Context) {
 
 // atWork says, without doing anything, whether there is something for a poller to do.
 func (p *Poller) atWork() bool {
+	p.touched = nil
 	p.scan()
 	for _, s := range p.index {
 		if s.mine(p) && p.busy(s) {
@@ -381,7 +383,6 @@ func (p *Poller) atWork() bool {
 		}
 	}
 	clear(p.index)
-	p.people.read = time.Time{} // the watch may be closed
 	p.scanSessions()
 	if slices.ContainsFunc(p.people.all, p.owesSummary) {
 		return true
