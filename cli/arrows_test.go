@@ -17,18 +17,19 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state"}, "a command may use every room"},
-	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/service", "inject", "state"}, "it asks every room how it is, and runs no hook"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
+	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
-	{"hooks", []string{"inject", "state"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},
+	{"hooks", []string{"inject", "state", "state/config"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
 	{"hooks/wake", []string{"hooks", "inject", "state"}, "it uses inject to read a pane"},
-	{"gchat", []string{"state"}, "it speaks Google Chat and takes questions as types"},
-	{"gchat/login", []string{"gchat", "state"}, "it gets the credentials that gchat reads with, through a browser"},
+	{"gchat", []string{"state", "state/config"}, "it speaks Google Chat and takes questions as types"},
+	{"gchat/login", []string{"gchat", "state", "state/config"}, "it gets the credentials that gchat reads with, through a browser"},
 	{"gchat/space", []string{}, "the embedded space is Chat's side: it knows nothing of ours"},
-	{"poller/service", []string{"state"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
-	{"poller", []string{"gchat", "inject", "state"}, "it goes on from records and knows no hook events"},
+	{"poller/service", []string{"state", "state/config"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
+	{"poller", []string{"gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},
+	{"state/config", []string{"state"}, "what a person set, read with the readers of state"},
 	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},
 }
 

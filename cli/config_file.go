@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tailscale/hujson"
+	"gchat-hooks/state/config"
 
-	"gchat-hooks/state"
+	"github.com/tailscale/hujson"
 )
 
 // setMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only. Other
@@ -31,7 +31,7 @@ func setMember(path, name string, value any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make configuration folder: %w", err)
 	}
-	return state.WriteSecret(path, text)
+	return config.WriteSecret(path, text)
 }
 
 // withMember is the file with a member set, as hujson formats it: it indents with tabs. Where the file says it already, it

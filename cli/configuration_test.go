@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // bySystem are the variables that are read and that nobody sets to configure us.
@@ -25,7 +25,7 @@ var bySystem = []string{
 // and what is in the list is read.
 func TestVariablesAreDocumented(t *testing.T) {
 	listed, named, read := map[string]bool{}, map[string]bool{}, map[string]string{}
-	for _, s := range state.Settings() {
+	for _, s := range config.Settings() {
 		listed[s.Variable] = true
 	}
 	for _, name := range bySystem {
@@ -39,7 +39,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e" || strings.HasPrefix(d.Name(), ".") && path != ".") {
 			return fs.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "config_reference.go" {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "reference.go" {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -81,10 +81,10 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 	for name, path := range read {
 		if !listed[name] {
-			t.Errorf("%s reads $%s, which state/config_reference.go does not have", path, name)
+			t.Errorf("%s reads $%s, which state/config/reference.go does not have", path, name)
 		}
 	}
-	for _, s := range state.Settings() {
+	for _, s := range config.Settings() {
 		if s.Variable != "" && s.Member == "" && !named[s.Variable] {
 			t.Errorf("no part of the program names %s", s.Variable)
 		}

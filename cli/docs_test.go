@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/hooks/settings"
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // page is a Markdown file that people read.
@@ -201,7 +201,7 @@ func someFlag(app *cli.App, name string) bool {
 // registers hooks names ours. Registries are held to their code in hooks/wake.
 func TestDocsJSON(t *testing.T) {
 	members, events := map[string]bool{}, map[string]bool{}
-	for _, s := range state.Settings() {
+	for _, s := range config.Settings() {
 		members[s.Member] = true
 	}
 	for _, name := range settings.Presets() {
@@ -248,7 +248,7 @@ func TestDocsJSON(t *testing.T) {
 				if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				c := state.LoadConfig(func(name string) string {
+				c := config.Load(func(name string) string {
 					return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
 				}, filepath.Dir(file))
 				if len(c.Problems) > 0 {

@@ -13,6 +13,7 @@ import (
 	"gchat-hooks/cli/doctor"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) loginCommand() *cli.Command {
@@ -27,12 +28,12 @@ func (p Program) loginCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
 		},
 		Action: func(c *cli.Context) error {
-			if _, err := state.ReadLogin(state.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
+			if _, err := config.ReadLogin(config.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
 				err := errors.New("--client-id-file is missing: the JSON file of an OAuth client of your own, type Desktop app")
 				return usage(err, "gchat-hooks login --help")
 			}
 			// The endpoint is never a project's: who logged in may answer in all of them.
-			cfg := state.LoadConfig(os.Getenv, state.ConfigDir(os.Getenv))
+			cfg := config.Load(os.Getenv, state.ConfigDir(os.Getenv))
 			return logIn(c.Context, login.Options{
 				Env: os.Getenv, Out: p.out, Paste: newAsker(p.in, p.out).next, Endpoint: cfg.APIEndpoint,
 				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
@@ -47,7 +48,7 @@ func logIn(ctx context.Context, o login.Options) error {
 	if err != nil {
 		return err
 	}
-	file := state.LoginFile(o.Env)
+	file := config.LoginFile(o.Env)
 	name := "a person whose name Chat does not tell"
 	if who.Unknown == nil {
 		name = plain(strings.TrimSpace(who.DisplayName + " " + who.Email + " (" + who.Name + ")"))
@@ -57,7 +58,7 @@ func logIn(ctx context.Context, o login.Options) error {
 		why, hint := plain(who.Unknown.Error()), doctor.Hint(who.Unknown)
 		fmt.Fprintf(o.Out, "who that is could not be found out (%s)\n  %s\n", why, hint)
 	}
-	if used := state.LoadConfig(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
+	if used := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
 		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", used)
 	}
 	return nil
@@ -70,7 +71,7 @@ func (p Program) logoutCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			err := p.logOut(c.Context)
 			if err == nil {
-				fmt.Fprintf(p.out, "logged out: %s is gone\n", state.LoginFile(os.Getenv))
+				fmt.Fprintf(p.out, "logged out: %s is gone\n", config.LoginFile(os.Getenv))
 			}
 			return err
 		},

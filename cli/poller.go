@@ -17,6 +17,7 @@ import (
 	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) pollerCommand() *cli.Command {
@@ -35,7 +36,7 @@ func (p Program) pollerCommand() *cli.Command {
 				return p.runDetached(c.Context)
 			}
 			if s := c.String("poll-interval"); s != "" {
-				if _, err := state.ParseInterval(s); err != nil {
+				if _, err := config.ParseInterval(s); err != nil {
 					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
 				}
 				if err := os.Setenv("GCHAT_POLLER_INTERVAL", s); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) sendCommand() *cli.Command {
@@ -129,7 +130,7 @@ func (s *send) run(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendBound)
 	defer cancel()
 	log := state.NewLog(s.env, "send")
-	cfg := state.LoadConfig(s.env, m.ProjectDir)
+	cfg := config.Load(s.env, m.ProjectDir)
 	log.Hide(cfg.Secrets(s.env)...)
 	for _, problem := range cfg.Problems {
 		fmt.Fprintln(s.errOut, "gchat-send: warning:", log.Clean(problem.Error()))
@@ -146,12 +147,12 @@ func (s *send) run(ctx context.Context, args []string) error {
 	if s.orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	out, err := state.PutReport(s.env, cfg, m, state.ReportOn)
+	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	if err == nil && s.orNever {
 		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
 	}
 	switch {
-	case errors.Is(err, state.ErrNoWebhook):
+	case errors.Is(err, config.ErrNoWebhook):
 		return failed(err, gchat.Hint(err), exitNoWebhook)
 	case err != nil:
 		return failed(fmt.Errorf("message not kept: %w", err),
@@ -233,7 +234,7 @@ func (s *send) sessionName(project string) string {
 }
 
 // deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, log *state.Log, out state.Outcome) error {
+func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome) error {
 	var read state.Cache[state.Message]
 	m := out.Message
 	final := func() bool {

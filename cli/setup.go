@@ -22,6 +22,7 @@ import (
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) setupCommand() *cli.Command {
@@ -101,17 +102,17 @@ func (s *setup) env(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
 		return state.Home(os.Getenv)
-	case slices.Contains(state.Variables(), name):
+	case slices.Contains(config.Variables(), name):
 		return s.answers[name]
 	}
 	return os.Getenv(name)
 }
 
-func (s *setup) config() *state.Config { return state.LoadConfig(s.env, state.ConfigDir(s.env)) }
+func (s *setup) config() *config.Config { return config.Load(s.env, state.ConfigDir(s.env)) }
 
 // keep writes the answers, which were tried, into the configuration.
 func (s *setup) keep() error {
-	for _, setting := range state.Settings() {
+	for _, setting := range config.Settings() {
 		if answer := s.answers[setting.Variable]; answer != "" {
 			if err := setMember(state.ConfigFile(s.env), setting.Member, answer); err != nil {
 				return err
@@ -178,7 +179,7 @@ func (s *setup) webhook(ctx context.Context) error {
 			return s.keep()
 		case !s.ask.terminal || toSpace || ctx.Err() != nil:
 			return s.cannot("", err)
-		case errors.Is(err, state.ErrNoWebhook):
+		case errors.Is(err, config.ErrNoWebhook):
 			fmt.Fprintln(s.out, "\nQuestions go to a space by a webhook. In the space: Apps & integrations > Webhooks > Add.")
 		default:
 			fmt.Fprintln(s.out, "That does not work:", s.words(err))

@@ -18,6 +18,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) statusCommand() *cli.Command {
@@ -57,7 +58,7 @@ type status struct {
 
 // print prints how things stand, without secrets, wherever those were written.
 func (s status) print() error {
-	cfg := state.LoadConfig(s.env, state.ProjectDir(s.env))
+	cfg := config.Load(s.env, state.ProjectDir(s.env))
 	var redact state.Redactor
 	redact.Hide(cfg.Secrets(s.env)...)
 	r := gather(s.env, cfg, &redact)
@@ -145,7 +146,7 @@ const (
 )
 
 // gather is the state of things now. What cannot be read is said in it, and stops nothing.
-func gather(env state.Getenv, cfg *state.Config, redact *state.Redactor) *statusReport {
+func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, user := time.Now(), state.UserState(env)
 	r := &statusReport{
 		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{},

@@ -18,6 +18,7 @@ import (
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) uninstallCommand() *cli.Command {
@@ -138,7 +139,7 @@ func (p *purge) look() error {
 		p.add("service", unit, daemon.Uninstall)
 		p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
 	}
-	if l, err := state.ReadLogin(state.LoginFile(p.env)); err == nil { // else it goes with its folder
+	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
 		p.add("login", gchat.Line(l.User)+", also at Google", p.logOut)
 	}
 	p.addFiles("links in", filepath.Dir(p.self), ourLinks(filepath.Dir(p.self)))

@@ -14,6 +14,7 @@ import (
 	"gchat-hooks/cli/doctor"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) verifyCommand() *cli.Command {
@@ -30,7 +31,7 @@ func (p Program) verifyCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
 		},
 		Action: func(c *cli.Context) error {
-			wait, err := state.ParseInterval(c.String("wait"))
+			wait, err := config.ParseInterval(c.String("wait"))
 			if err != nil {
 				return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks verify --help")
 			}

@@ -20,6 +20,7 @@ import (
 	"gchat-hooks/hooks"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) waitCommand() *cli.Command {
@@ -50,7 +51,7 @@ func (p Program) waitCommand() *cli.Command {
 			if err != nil {
 				return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
 			}
-			timeout, err := state.ParseInterval(c.String("timeout"))
+			timeout, err := config.ParseInterval(c.String("timeout"))
 			if err != nil {
 				return failed(fmt.Errorf("--timeout: %w", err), "", exitWaitTrouble)
 			}
@@ -233,7 +234,7 @@ func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) 
 
 // chatOf is a space on the host that the project's webhook names.
 func (w wait) chatOf(ctx context.Context, project, space string) string {
-	host, cfg := "chat.googleapis.com", state.LoadConfig(w.env, project)
+	host, cfg := "chat.googleapis.com", config.Load(w.env, project)
 	if url, err := cfg.Webhook(ctx); err == nil {
 		if hook, err := gchat.ConfiguredWebhook(cfg, url); err == nil {
 			host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)

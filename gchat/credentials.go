@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 var errTokenURI = errors.New("credentials file: token_uri is neither https nor on this machine")
@@ -48,7 +49,7 @@ func findCredentials(path string) (*auth.Credentials, error) {
 		}
 		return creds, err
 	}
-	if path == state.NoCredentials {
+	if path == config.NoCredentials {
 		return nil, errors.New(path)
 	}
 	b, err := os.ReadFile(path)

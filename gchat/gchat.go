@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // APIError is an error that Chat answered with, in Google's JSON envelope or as bare HTTP.
@@ -114,7 +115,7 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
-	case errors.Is(err, state.ErrNoWebhook):
+	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
 	case errors.Is(err, ErrNotWebhook):

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"gchat-hooks/state/config"
+
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/httptransport"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
-
-	"gchat-hooks/state"
 )
 
 // ErrEndpoint says that the configured base URL of the API is none that requests may go to.
@@ -213,7 +213,7 @@ func (r *Reader) Me(ctx context.Context) (Person, error) {
 			continue
 		}
 		s := res.Message.Sender
-		if s.Type != "HUMAN" || !state.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
+		if s.Type != "HUMAN" || !config.IsPerson(s.Name) || me.Name != "" && s.Name != me.Name {
 			return Person{}, ErrNotTold // two senders: the filter was not understood
 		}
 		me = Person{s.Name, s.Email, s.DisplayName}

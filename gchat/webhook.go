@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
@@ -59,7 +59,7 @@ const googleHost = "chat.googleapis.com"
 
 // ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw. With an API endpoint in
 // place of Google's, a webhook of Google's is posted to there too.
-func ConfiguredWebhook(cfg *state.Config, raw string) (*Webhook, error) {
+func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	w, err := ParseWebhook(raw, cfg.SpaceID)
 	if err != nil || cfg.APIEndpoint == "" || w.url.Host != googleHost {
 		return w, err

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 const path = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
@@ -69,7 +69,7 @@ func TestEndpointStandsInForGoogle(t *testing.T) {
 		{google, "http://proxy.example/", ""},
 		{"http://127.0.0.1:1/v1/spaces/A/messages", "http://127.0.0.1:2/", "http://127.0.0.1:1/v1/spaces/A/messages"},
 	} {
-		w, err := ConfiguredWebhook(&state.Config{APIEndpoint: c.endpoint}, c.raw)
+		w, err := ConfiguredWebhook(&config.Config{APIEndpoint: c.endpoint}, c.raw)
 		if c.want == "" {
 			if err == nil {
 				t.Errorf("%s was taken", c.endpoint)

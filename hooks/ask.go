@@ -16,6 +16,7 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // doubled is how long after its end an equal question without a prompt id counts as the same event delivered twice.
@@ -33,14 +34,14 @@ func (h *Hook) mayWait(e *Event) bool {
 // mode is how this session's questions are answered.
 func (h *Hook) mode(e *Event) state.Mode {
 	if h.asked.cfg == nil {
-		cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+		cfg := config.Load(h.Env, state.ProjectDir(h.Env))
 		h.logProblems(cfg)
 		h.asked.cfg, h.asked.rules = cfg, cfg.For(h.askedFor(cfg, e))
 	}
 	return h.asked.rules.AskMode
 }
 
-func (h *Hook) logProblems(cfg *state.Config) {
+func (h *Hook) logProblems(cfg *config.Config) {
 	for _, err := range cfg.Problems {
 		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
 	}
@@ -48,8 +49,8 @@ func (h *Hook) logProblems(cfg *state.Config) {
 
 // askedFor is this session as rules see it: they name it by $CLAUDE_SESSION_ID, else by its tmux session. Where there is no
 // rule, nothing is found out for them.
-func (h *Hook) askedFor(cfg *state.Config, e *Event) state.Asked {
-	a := state.Asked{
+func (h *Hook) askedFor(cfg *config.Config, e *Event) config.Asked {
+	a := config.Asked{
 		Session: h.Env("CLAUDE_SESSION_ID"), Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE"),
 	}
 	if a.Named = a.Session != ""; !a.Named && len(cfg.Rules) > 0 {
@@ -277,7 +278,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	path := q.Path
 	// At once, not when everything has ended: Claude Code may follow up with SIGKILL.
 	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
-	waiting, cancel := context.WithTimeout(ctx, state.HookTimeout-30*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
 	q, err := state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
 	if !told() { // from here on the answer is on its way, and a signal changes nothing

@@ -23,6 +23,7 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // Hook is one process of a hook: where it reads, writes and looks things up.
@@ -43,8 +44,8 @@ type Hook struct {
 	code   int      // exit code
 	passed bool     // it was logged that there are markers that are none
 	asked  struct { // found out once
-		cfg     *state.Config
-		rules   state.SessionRules
+		cfg     *config.Config
+		rules   config.SessionRules
 		session *state.Session
 		pid     int // of Claude Code; 0 when that cannot be told
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // route is how a kind of notice is sent.
@@ -32,7 +33,7 @@ var routes = map[string]route{
 }
 
 // routeOf is how a notification type is sent; ok is false for what is suppressed.
-func routeOf(cfg *state.Config, kind string) (r route, ok bool) {
+func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 	r, ok = routes[kind]
 	set, isSet := cfg.Notifications[kind]
 	switch {
@@ -99,9 +100,9 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if n.kind == "" {
 		return nil
 	}
-	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
 	to, ok := routeOf(cfg, n.kind)
-	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == state.ReportOff {
+	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
 	h.logProblems(cfg)
@@ -114,19 +115,19 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	about, text := h.noticeText(e, n, to)
 	return h.put(e, cfg, &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
-	}}, state.ReportOn)
+	}}, config.ReportOn)
 }
 
 // hasSpace says whether there is a space to report to.
-func hasSpace(cfg *state.Config) bool { return cfg.WebhookURL != "" || cfg.WebhookCommand != "" }
+func hasSpace(cfg *config.Config) bool { return cfg.WebhookURL != "" || cfg.WebhookCommand != "" }
 
 // put puts a report of this event's session into the outbox; see state.PutReport.
-func (h *Hook) put(e *Event, cfg *state.Config, m *state.Message, otherwise state.ReportRule) error {
+func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise config.ReportRule) error {
 	if m.Report.Session == "" && e.SessionID != "" {
 		m.Report.Session = h.session(e).Name
 	}
 	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
-	out, err := state.PutReport(h.Env, cfg, m, otherwise)
+	out, err := config.PutReport(h.Env, cfg, m, otherwise)
 	if err == nil && !out.Off {
 		h.startPoller() // also after a repetition: the hook that said it first may have been killed
 	}
@@ -137,8 +138,8 @@ func (h *Hook) put(e *Event, cfg *state.Config, m *state.Message, otherwise stat
 // the disk's.
 func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 	r.Kind = kind
-	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
-	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, state.ReportOn)
+	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
+	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
 }
 
 // asks says whether the session has a question open.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // wantReports says that the outbox holds these reports and no others.
@@ -278,7 +279,7 @@ func FuzzNotice(f *testing.F) {
 			return
 		}
 		n := readNotice(e)
-		to, ok := routeOf(&state.Config{}, n.kind)
+		to, ok := routeOf(&config.Config{}, n.kind)
 		if !ok {
 			return
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
@@ -37,7 +38,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	if e.HookEventName == "Stop" {
 		return nil
 	}
-	cfg := state.LoadConfig(h.Env, state.ProjectDir(h.Env))
+	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
 	if !hasSpace(cfg) {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 }
 
 // sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
-func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *state.Config) error {
+func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) error {
 	goesOn := e.Source == "compact"
 	known := h.session(e)
 	var branch, commit string
@@ -78,7 +79,7 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *state.Config) er
 		"Model", plain(flat(string(e.Model), 100)), "Source", plain(flat(string(e.Source), 100)))
 	return errors.Join(err, h.put(e, cfg, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
-	}, state.ReportOff))
+	}, config.ReportOff))
 }
 
 // owe writes down, in one write, that the session stopped or ended and that its thread is owed the summary; also says more of

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // The gate sends a session back at most so many times within that time. Claude Code's own stop_hook_active mostly ends it
@@ -24,7 +25,7 @@ const (
 
 // finding is what a check of the gate has against the session's stopping.
 type finding struct {
-	level     state.GateLevel
+	level     config.GateLevel
 	forClaude string // what to do about it
 	forPerson string // what is the case
 }
@@ -62,11 +63,11 @@ func (h *Hook) findings(e *Event) (found []finding) {
 		name string
 		find func() *finding
 	}{
-		{state.QuestionAsked, func() *finding { return h.checkQuestion(e) }},
-		{state.PersistentAgents, func() *finding { return h.checkAgents(e) }},
+		{config.QuestionAsked, func() *finding { return h.checkQuestion(e) }},
+		{config.PersistentAgents, func() *finding { return h.checkAgents(e) }},
 	} {
 		level := h.asked.rules.StopGate[check.name]
-		if level != state.GateOn && level != state.GateAdvice {
+		if level != config.GateOn && level != config.GateAdvice {
 			continue
 		}
 		if f := check.find(); f != nil {
@@ -81,7 +82,7 @@ func (h *Hook) findings(e *Event) (found []finding) {
 func (h *Hook) verdict(e *Event, found []finding) (out map[string]string, block bool) {
 	var reasons, advice []string
 	for _, f := range found {
-		if f.level == state.GateOn {
+		if f.level == config.GateOn {
 			reasons = append(reasons, f.forClaude)
 		} else {
 			advice = append(advice, f.forPerson)
@@ -184,7 +185,7 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 func (h *Hook) tellStop(e *Event) error {
 	cfg := h.asked.cfg
 	pause := strings.HasPrefix(string(e.Tasks), "[") && e.Tasks != "[]" // they wake it
-	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == state.ReportOff {
+	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == config.ReportOff {
 		return nil
 	}
 	return h.owe(e, "stopped; the session is still open", func(s *state.Session) bool {

@@ -96,9 +96,9 @@ func lastLines(f *os.File, size, most int64) ([]byte, error) {
 	return tail, nil
 }
 
-// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it has
-// all results, and later than what the person said last, since a call before that was broken off. Later by their times: 2.1.197 now
-// and then writes a prompt behind the call that it led to.
+// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
+// has all results, and later than what the person said last, since a call before that was broken off. Later by their times:
+// 2.1.197 now and then writes a prompt behind the call that it led to.
 func pendingIn(tail []byte) (calls []toolCall) {
 	message := words("")
 	for line := range bytes.Lines(tail) {

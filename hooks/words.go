@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // words is text in an event or a transcript. What is no text in some version comes as its JSON: a notice in odd words
@@ -142,7 +143,7 @@ func endOf(q *state.Question) string {
 
 // timeoutText wakes a session whose question had no reply; unread says that there may be a reply, which cannot be read.
 func timeoutText(q *state.Question, unread bool) string {
-	waited := state.DefaultReplyTimeout
+	waited := config.DefaultReplyTimeout
 	if q.TimesOutAt != nil {
 		waited = q.TimesOutAt.Sub(q.AskedAt)
 	}

@@ -12,11 +12,12 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // gateway is how a project's messages go: its configuration, and the webhook that this leads to.
 type gateway struct {
-	cfg  *state.Config
+	cfg  *config.Config
 	hook *gchat.Webhook // nil when err says why
 	err  error          // state.ErrNoWebhook, gchat.ErrNotWebhook, or of the command that prints the webhook
 	at   time.Time
@@ -50,7 +51,7 @@ func (g *gateways) of(ctx context.Context, p *Poller, projectDir string, trusted
 	return way
 }
 
-func (g *gateways) webhook(ctx context.Context, p *Poller, cfg *state.Config) (*gchat.Webhook, error) {
+func (g *gateways) webhook(ctx context.Context, p *Poller, cfg *config.Config) (*gchat.Webhook, error) {
 	raw := g.printed[cfg.WebhookCommand]
 	if raw == "" || cfg.WebhookURL != "" {
 		var err error
@@ -87,8 +88,8 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 }
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
-func (p *Poller) config(projectDir string, trusted bool) *state.Config {
-	c := state.LoadConfig(state.ForProject(p.Env, projectDir, trusted), projectDir)
+func (p *Poller) config(projectDir string, trusted bool) *config.Config {
+	c := config.Load(state.ForProject(p.Env, projectDir, trusted), projectDir)
 	p.Log.Hide(c.WebhookURL)
 	return c
 }
@@ -137,7 +138,7 @@ func (w *gateway) newReader(ctx context.Context) (*gchat.Reader, error) {
 
 // reads says whether reading is configured. Looking for Application Default Credentials would ask the network.
 func (w *gateway) reads() bool {
-	return w.cfg.CredentialsFile != "" && w.cfg.CredentialsFile != state.NoCredentials || w.endpoint() != ""
+	return w.cfg.CredentialsFile != "" && w.cfg.CredentialsFile != config.NoCredentials || w.endpoint() != ""
 }
 
 // ErrNoReplies says that a question put into the space would wait in vain: a reply could not be used.
@@ -164,7 +165,7 @@ func (p *Poller) Replyable(ctx context.Context, projectDir string, trusted bool)
 
 // hasCredentials says whether there is a file of credentials, the configured one or Google's default. A machine in Google's
 // cloud has some without, but none that may read messages.
-func (p *Poller) hasCredentials(cfg *state.Config) bool {
+func (p *Poller) hasCredentials(cfg *config.Config) bool {
 	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
 	byDefault := filepath.Join(gcloud, "application_default_credentials.json")
 	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), byDefault} {

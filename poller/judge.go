@@ -15,6 +15,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // dateSlack is how far a reply may seem older than its question when the question's time is only known from the HTTP
@@ -130,7 +131,7 @@ func (p *Poller) undelivered(s *served) (again time.Time) {
 }
 
 // judge decides about one reply, and notes what the thread is owed for it. A reply from the shell is answered there.
-func judge(cfg *state.Config, q *state.Question, r *state.Reply, now time.Time) {
+func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
 	text := gchat.CleanReply(r.Text)
 	owe := func(about string) {
 		if !fromShell(r) {
@@ -219,7 +220,7 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 // allowed decides who may answer: the senders that the project's configuration names, and, since only the session's owner can
 // write into the state folder, a reply that was put there. Chat's API cannot say Local: gchat.Message has no sender that is not
 // users/ID. It fails closed: without names, no sender may.
-func allowed(cfg *state.Config, r *state.Reply) bool {
+func allowed(cfg *config.Config, r *state.Reply) bool {
 	return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func TestAllowedFailsClosed(t *testing.T) {
@@ -37,7 +38,7 @@ func TestAllowedFailsClosed(t *testing.T) {
 		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
 		{nil, state.Reply{Sender: state.Local}, true},
 	} {
-		if got := allowed(&state.Config{AllowedUsers: c.users}, &c.sender); got != c.want {
+		if got := allowed(&config.Config{AllowedUsers: c.users}, &c.sender); got != c.want {
 			t.Errorf("%q, %+v: %v", c.users, c.sender, got)
 		}
 	}
@@ -86,7 +87,7 @@ func TestJudgeOnce(t *testing.T) {
 }
 
 func TestJudgeSeveralQuestions(t *testing.T) {
-	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
 		{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
 	}}
@@ -109,10 +110,10 @@ func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	for text, want := range map[string]state.Verdict{"9": state.AskedBack, "1": state.Used} {
 		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
 		r := &state.Reply{MessageName: shellReply + "1", Sender: state.Local, Text: text, CreateTime: noon}
-		if judge(&state.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
+		if judge(&config.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
 			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.Owes)
 		}
-		if judge(&state.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
+		if judge(&config.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
 			t.Errorf("again: %s, owes %+v", r.Verdict, q.Owes)
 		}
 	}
@@ -193,7 +194,7 @@ func TestAnAnswerWhoseHookWasKilled(t *testing.T) {
 func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 	d := newDesk(t)
 	delete(d.vars, "GCHAT_ALLOWED_USERS")
-	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), state.LoginFile(d.env)
+	config, login := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json"), config.LoginFile(d.env)
 	write := func(path, content string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -381,7 +382,7 @@ func TestReplyByHandIsAPlainFile(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	f.Add("1")
 	f.Add("Q2: 1; other: x\n")
-	cfg := &state.Config{AllowedUsers: []string{"users/1"}}
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}}
 	f.Fuzz(func(t *testing.T, text string) {
 		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{
 			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},

@@ -17,6 +17,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 const (
@@ -161,7 +162,7 @@ func wakeEnvironment(w *state.Wake, program string) []string {
 	if !slices.Contains(dirs, filepath.Dir(program)) { // a short PATH: where npm put openclaw, or beside it, its node is
 		dirs = append(append(dirs, filepath.Dir(program)), elsewhere...)
 	}
-	ours := state.Variables()
+	ours := config.Variables()
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		forChat := strings.HasPrefix(name, "GOOGLE_CHAT_") && slices.Contains(ours, name)

@@ -10,6 +10,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // questionKey is the key of the message that holds a question's text.
@@ -122,7 +123,7 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
 			}
 			cfg := p.config(one.ProjectDir, one.Trusted)
-			if _, err := state.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, state.ErrNoWebhook) {
+			if _, err := config.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, config.ErrNoWebhook) {
 				return err
 			}
 			turns = n
@@ -205,7 +206,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 
 // reword has a model reword the question's text, where the configuration wants that. Whatever fails leaves it to Claude's own
 // words.
-func (p *Poller) reword(ctx context.Context, cfg *state.Config, q *state.Question) *state.Question {
+func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Question) *state.Question {
 	if cfg.Format != "haiku" || q.Wording != nil || q.FormatTried {
 		return q
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (o *office) load(q *state.Question) *state.Question {
@@ -338,7 +339,7 @@ func TestReportRulesHold(t *testing.T) {
 		{Type: state.Plain, Text: "now"},
 	} {
 		m := &state.Message{Report: &r, SessionID: one.ID, Key: string(rune('a' + i)), CreatedAt: o.now().UTC()}
-		if _, err := state.PutReport(o.Env, o.config("", false), m, ""); err != nil {
+		if _, err := config.PutReport(o.Env, o.config("", false), m, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

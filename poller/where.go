@@ -15,6 +15,7 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 var (
@@ -215,7 +216,7 @@ func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
 }
 
 // namedSpace is the space that a configuration names, whatever its webhook; "" where it names none.
-func namedSpace(cfg *state.Config) (chat, space string) {
+func namedSpace(cfg *config.Config) (chat, space string) {
 	if cfg.SpaceID == "" {
 		return "", ""
 	}

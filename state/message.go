@@ -1,6 +1,8 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -276,4 +278,15 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 		}
 	}
 	o.SweepTemporary(now)
+}
+
+// MessageID derives the id that Google Chat keeps one message of, from what the message is about: at most 63 characters of a-z,
+// 0-9 and "-", beginning with "client-".
+func MessageID(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
 }

@@ -13,6 +13,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // listed is what came into the space within a day.
@@ -39,7 +40,7 @@ func (e *exam) visit(ctx context.Context) {
 	})
 }
 
-func webhookOf(ctx context.Context, cfg *state.Config, log *state.Log) (*gchat.Webhook, error) {
+func webhookOf(ctx context.Context, cfg *config.Config, log *state.Log) (*gchat.Webhook, error) {
 	if err := gchat.CheckEndpoint(cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func webhookOf(ctx context.Context, cfg *state.Config, log *state.Log) (*gchat.W
 	return gchat.ConfiguredWebhook(cfg, url)
 }
 
-func readerOf(ctx context.Context, cfg *state.Config, hook *gchat.Webhook) (*gchat.Reader, error) {
+func readerOf(ctx context.Context, cfg *config.Config, hook *gchat.Webhook) (*gchat.Reader, error) {
 	return gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
 }
 
@@ -73,7 +74,7 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	switch {
 	case errors.Is(err, gchat.ErrEndpoint):
 		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = Hint(err)
-	case hook == nil && errors.Is(err, state.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
+	case hook == nil && errors.Is(err, config.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
 		r.fail("%v", err).Mend = Hint(err)
 	case hook == nil:
 		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
@@ -116,7 +117,7 @@ func (e *exam) readMend(err error) string {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
 	}
-	if file := e.cfg.CredentialsFile; file != "" && file != state.LoginFile(e.Env) && strings.Contains(mend, login) {
+	if file := e.cfg.CredentialsFile; file != "" && file != config.LoginFile(e.Env) && strings.Contains(mend, login) {
 		mend += "; a login is used only where the webhook is your own " +
 			"and no credentials_file (GOOGLE_CHAT_CREDENTIALS_FILE) is set"
 	}

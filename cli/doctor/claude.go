@@ -18,6 +18,7 @@ import (
 
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // newest is the newest Claude Code that this program was tried with.
@@ -161,7 +162,7 @@ func (e *exam) own() (all []*hook) {
 
 // asks says whether a mode is that of any session.
 func (e *exam) asks(mode state.Mode) bool {
-	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r state.Rule) bool { return r.AskMode == mode })
+	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
 }
 
 func (e *exam) claudeVersion(_ context.Context, r *result) {
@@ -284,7 +285,7 @@ func (e *exam) claudeLimit(_ context.Context, r *result) {
 		waits := wake || h.name == "gchat-ask-user-forward" &&
 			(h.event == "PermissionRequest" || h.event == "PreToolUse" && e.asks(state.Hold))
 		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
-		if waits && limit < state.HookTimeout.Seconds() {
+		if waits && limit < config.HookTimeout.Seconds() {
 			r.warn("Claude Code ends %s on %s after %.0f seconds (%s)", h.name, h.event, limit, h.from.path)
 		}
 	}

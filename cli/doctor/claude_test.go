@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func TestMatches(t *testing.T) {
@@ -57,7 +57,7 @@ func settingsOf(t *testing.T, files map[string]string) *exam {
 		}[name]
 	}
 	found := sources(env)
-	return &exam{Options: Options{Env: env}, cfg: &state.Config{}, sources: func() []*source { return found }}
+	return &exam{Options: Options{Env: env}, cfg: &config.Config{}, sources: func() []*source { return found }}
 }
 
 // levels are those of what a check finds.
@@ -128,7 +128,7 @@ func FuzzReadSource(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &source{path: "settings.json"}
 		s.parse([]byte(text), "")
-		e := &exam{cfg: &state.Config{}, sources: func() []*source { return []*source{s} }}
+		e := &exam{cfg: &config.Config{}, sources: func() []*source { return []*source{s} }}
 		e.Env = func(string) string { return "" }
 		for _, c := range checks {
 			if strings.HasPrefix(c.id, "claude.") && c.id != "claude.version" && c.id != "claude.trust" {

@@ -15,6 +15,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // check is one line of the doctor.
@@ -123,7 +124,7 @@ type Options struct {
 type exam struct {
 	Options
 	project string
-	cfg     *state.Config
+	cfg     *config.Config
 	log     *state.Log
 
 	sources func() []*source
@@ -155,7 +156,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{Options: o, project: project, cfg: state.LoadConfig(o.Env, project), log: state.NewLog(o.Env, "doctor")}
+	e := &exam{Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor")}
 	e.log.Hide(e.cfg.Secrets(o.Env)...)
 	shared, cancel := context.WithTimeout(ctx, sharedBound)
 	defer cancel()

@@ -17,6 +17,7 @@ import (
 
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // refuse has the space answer requests of a method with an error of Google's.
@@ -57,8 +58,8 @@ func givesToken(w http.ResponseWriter) {
 }
 
 // loggedIn writes a login as gchat-hooks login leaves it.
-func (p *patient) loggedIn(server *httptest.Server, change func(*state.Login)) {
-	l := &state.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token", User: "users/1"}
+func (p *patient) loggedIn(server *httptest.Server, change func(*config.Login)) {
+	l := &config.Login{ClientID: "id", ClientSecret: plantedClient, RefreshToken: plantedRefresh, TokenURI: server.URL + "/token", User: "users/1"}
 	change(l)
 	p.check(l.Save(filepath.Join(p.userState(), "login.json")))
 }
@@ -160,10 +161,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
-			p.loggedIn(s, func(*state.Login) {})
+			p.loggedIn(s, func(*config.Login) {})
 		}, "chat.read", fail, "invalid_grant", "gchat-hooks login", ""},
 		{"a token that Google does not take", func(p *patient) {
-			p.loggedIn(google(p, givesToken), func(*state.Login) {})
+			p.loggedIn(google(p, givesToken), func(*config.Login) {})
 			refuse("GET", 401, "UNAUTHENTICATED", "Request had invalid authentication credentials.")(p)
 		}, "chat.read", fail, "chat answered 401", "gchat-hooks login", ""},
 		{"a credentials file whose login ended at Google", func(p *patient) {
@@ -180,7 +181,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "chat.read", fail, "chat answered 403", "no credentials_file", ""},
 		{"a person who may not answer", func(p *patient) {
 			s := google(p, givesToken)
-			p.loggedIn(s, func(l *state.Login) { l.User = "" })
+			p.loggedIn(s, func(l *config.Login) { l.User = "" })
 			p.answers = func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.HasSuffix(r.URL.Path, ":search") {
 					return false

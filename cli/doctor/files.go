@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // configParse tells of configuration files that do not parse, of values that mean nothing, and of names that nothing reads:
@@ -34,7 +35,7 @@ func (e *exam) configParse(_ context.Context, r *result) {
 		}
 	}
 	known := map[string]bool{}
-	for _, s := range state.Settings() {
+	for _, s := range config.Settings() {
 		name, _, _ := strings.Cut(strings.ReplaceAll(s.Member, "[", "."), ".")
 		known[name] = true
 	}
@@ -77,8 +78,8 @@ func hasSecret(path string) bool { return secret().Match(read(path)) }
 
 // ownSecrets are the files of ours that may hold a secret.
 func (e *exam) ownSecrets() []string {
-	files := []string{state.ConfigFile(e.Env), e.projectConfig(), state.LoginFile(e.Env)}
-	if file := e.cfg.CredentialsFile; file != "" && file != state.NoCredentials {
+	files := []string{state.ConfigFile(e.Env), e.projectConfig(), config.LoginFile(e.Env)}
+	if file := e.cfg.CredentialsFile; file != "" && file != config.NoCredentials {
 		files = append(files, file)
 	}
 	return files

@@ -14,6 +14,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // RoundTrip tries a project's space: it posts to two threads, reads that back, and waits for a person's reply. doctor, setup
@@ -60,7 +61,7 @@ const noThreads = "use a space with threads (in Google Chat: one that is no dire
 type trip struct {
 	RoundTrip
 	run    string
-	cfg    *state.Config
+	cfg    *config.Config
 	hook   *gchat.Webhook
 	reader *gchat.Reader
 	from   time.Time // what is listed is younger; the server's clock
@@ -68,7 +69,7 @@ type trip struct {
 
 // Run makes the trip, and returns its space and its legs. An error says why nothing could be posted or read: then nothing was.
 func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error) {
-	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: state.LoadConfig(r.Env, r.ProjectDir)}
+	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: config.Load(r.Env, r.ProjectDir)}
 	t.Log.Hide(t.cfg.Secrets(r.Env)...)
 	if t.hook, err = webhookOf(ctx, t.cfg, t.Log); err != nil {
 		return "", nil, err
@@ -166,7 +167,7 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			}
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
-			cfg := state.LoadConfig(t.Env, t.ProjectDir) // a person who was refused may just have set the allowlist
+			cfg := config.Load(t.Env, t.ProjectDir) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				leg.Refused = append(leg.Refused, gchat.Line(m.Sender))
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
@@ -255,7 +256,7 @@ func pause(ctx context.Context, d time.Duration) {
 func Hint(err error) string {
 	var told *state.UserError
 	switch {
-	case errors.As(err, &told), errors.Is(err, state.ErrNoWebhook), errors.Is(err, gchat.ErrCredentials),
+	case errors.As(err, &told), errors.Is(err, config.ErrNoWebhook), errors.Is(err, gchat.ErrCredentials),
 		errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold), errors.Is(err, gchat.ErrEndpoint),
 		gchat.NobodyAt(err) != "":
 		return gchat.Hint(err)

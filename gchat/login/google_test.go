@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // fakeGoogle is a Google of the test's own: the page where a person agrees, the token endpoint, revocation, and over TLS a
@@ -220,8 +220,8 @@ func (g *fakeGoogle) file(content string) string {
 }
 
 // kept is the login on disk; nil for none.
-func (g *fakeGoogle) kept() *state.Login {
-	l, err := state.ReadLogin(state.LoginFile(g.getenv))
+func (g *fakeGoogle) kept() *config.Login {
+	l, err := config.ReadLogin(config.LoginFile(g.getenv))
 	if err != nil {
 		return nil
 	}

@@ -27,6 +27,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // scopes are all that is asked for. No Cloud scope: session control would end the login after hours.
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o Options) (Account, error) {
 	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
 	end := b.serve(l)
 	login, err := o.permission(ctx, client, b)
-	file := state.LoginFile(o.Env)
+	file := config.LoginFile(o.Env)
 	if err == nil {
 		err = login.Save(file)
 	}
@@ -88,7 +89,7 @@ func Run(ctx context.Context, o Options) (Account, error) {
 // (RFC 8252, 8.5), but is treated as one. Errors name no value of the file.
 func (o Options) client() (*oauth2.Config, error) {
 	if o.ClientFile == "" {
-		l, err := state.ReadLogin(state.LoginFile(o.Env))
+		l, err := config.ReadLogin(config.LoginFile(o.Env))
 		if err != nil {
 			return nil, failed(gchat.DesktopClient, "client file: none was named, and %w", err)
 		}
@@ -120,7 +121,7 @@ func endpoint(tokenURI string) oauth2.Endpoint {
 // permission has the person allow our scopes, and exchanges the code that the browser comes back with for a login. The
 // access token that comes with it is not kept: it ends within the hour, and the refresh token gets another. Google does not
 // replace a refresh token when it is used, so that nothing has to be written back, and many processes can use one file.
-func (o Options) permission(ctx context.Context, client *oauth2.Config, b *browser) (*state.Login, error) {
+func (o Options) permission(ctx context.Context, client *oauth2.Config, b *browser) (*config.Login, error) {
 	verifier := oauth2.GenerateVerifier() // PKCE: Google gives a token for a code only to the program that asked for the code
 	// With "consent" Google gives a refresh token also to a person who logged in before.
 	o.invite(client.AuthCodeURL(b.state, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
@@ -145,7 +146,7 @@ func (o Options) permission(ctx context.Context, client *oauth2.Config, b *brows
 				strings.TrimPrefix(want, "https://www.googleapis.com/auth/"))
 		}
 	}
-	return &state.Login{
+	return &config.Login{
 		ClientID: client.ClientID, ClientSecret: client.ClientSecret,
 		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL,
 	}, nil
@@ -203,7 +204,7 @@ func exchangeError(err error) error {
 
 // introduce asks Chat who logged in, with the credentials as they are on disk: that they can be refreshed and read with
 // shows here, and not when the first question waits for its reply.
-func (o Options) introduce(ctx context.Context, login *state.Login, file string) Account {
+func (o Options) introduce(ctx context.Context, login *config.Login, file string) Account {
 	var me gchat.Person
 	r, err := gchat.NewReader(ctx, o.Endpoint, file)
 	if err == nil {
@@ -220,8 +221,8 @@ func (o Options) introduce(ctx context.Context, login *state.Login, file string)
 // says why Google may still know the login. Google forgets everything that the person allowed this OAuth client, on other
 // machines too. Errors are *state.UserError, and those of reading and removing.
 func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
-	file := state.LoginFile(env)
-	l, err := state.ReadLogin(file)
+	file := config.LoginFile(env)
+	l, err := config.ReadLogin(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, failed("gchat-hooks login --client-id-file FILE", "nobody is logged in")
 	} else if err != nil {
@@ -231,7 +232,7 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 }
 
 // revoke has Google forget a login (RFC 7009). One that it does not know any more is as good.
-func revoke(ctx context.Context, l *state.Login) error {
+func revoke(ctx context.Context, l *config.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	address, err := url.Parse(endpoint(l.TokenURI).TokenURL)

@@ -17,6 +17,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // words is what the person gets to read, and what a test can wait for.
@@ -95,7 +96,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	if acc.Name != "users/7" || acc.Email != "ann@example.com" || acc.DisplayName != "Ann" || acc.Unknown != nil {
 		t.Errorf("account %+v", acc)
 	}
-	if info, err := os.Stat(state.LoginFile(g.getenv)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(config.LoginFile(g.getenv)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	l := g.kept()
@@ -108,7 +109,7 @@ func TestLoginIsReadWith(t *testing.T) {
 	g.unseen(p.out.String(), page, acc)
 
 	// The way that replies are read, from the configuration on.
-	cfg := state.LoadConfig(g.getenv, t.TempDir())
+	cfg := config.Load(g.getenv, t.TempDir())
 	if len(cfg.AllowedUsers) != 1 || cfg.AllowedUsers[0] != "users/7" {
 		t.Errorf("may answer: %v", cfg.AllowedUsers)
 	}
@@ -325,10 +326,10 @@ func TestLogout(t *testing.T) {
 	if len(g.revoked) != 1 || g.revoked[0] != token {
 		t.Errorf("revoked %v", g.revoked)
 	}
-	if _, err := os.Stat(state.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(config.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is there still: %v", err)
 	}
-	if cfg := state.LoadConfig(g.getenv, t.TempDir()); cfg.CredentialsFile != "" || len(cfg.AllowedUsers) > 0 {
+	if cfg := config.Load(g.getenv, t.TempDir()); cfg.CredentialsFile != "" || len(cfg.AllowedUsers) > 0 {
 		t.Errorf("configured still: %q, %v", cfg.CredentialsFile, cfg.AllowedUsers)
 	}
 	if _, err := Logout(t.Context(), g.getenv); !strings.Contains(hint(err), "gchat-hooks login") {
@@ -374,7 +375,7 @@ func TestLogoutForgetsTheFileWhateverGoogleSays(t *testing.T) {
 		if err != nil || (notRevoked == nil) != c.revoked {
 			t.Errorf("%s: %v, %v", name, notRevoked, err)
 		}
-		if _, err := os.Stat(state.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(config.LoginFile(g.getenv)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: the file is there still: %v", name, err)
 		}
 		g.unseen(notRevoked)

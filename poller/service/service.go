@@ -18,6 +18,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // Name is what the daemon is called: in the log, in the process list, and by systemd.
@@ -204,7 +205,7 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	if last.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", Never
 	}
-	threshold := 2 * state.LoadConfig(env, state.ProjectDir(env)).PollInterval
+	threshold := 2 * config.Load(env, state.ProjectDir(env)).PollInterval
 	age := now.Sub(last).Truncate(time.Second).Abs() // of either sign: a clock that was set back is no good cycle
 	line = fmt.Sprintf("Last poll %vs ago (threshold: %vs)", age.Seconds(), threshold.Seconds())
 	if age > threshold {

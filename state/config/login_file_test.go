@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"errors"
@@ -56,7 +56,7 @@ func TestAnothersFileIsNoLogin(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := LoadConfig(p.getenv, p.proj)
+		c := Load(p.getenv, p.proj)
 		if c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Error(), "not a file of gchat-hooks login") {
 			t.Errorf("%s: read with %q, problems %v", name, c.CredentialsFile, c.Problems)
 		}
@@ -93,19 +93,19 @@ func TestLoginFileOfAnotherRelease(t *testing.T) {
 func TestConfigReadsWithTheLogin(t *testing.T) {
 	p := newPlace(t)
 	path := LoginFile(p.getenv)
-	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
+	if c := Load(p.getenv, p.proj); c.CredentialsFile != "" || len(c.AllowedUsers) > 0 || len(c.Problems) > 0 {
 		t.Errorf("logged out: %q, %v, %v", c.CredentialsFile, c.AllowedUsers, c.Problems)
 	}
 	if err := (&Login{RefreshToken: "r", User: "users/7"}).Save(path); err != nil {
 		t.Fatal(err)
 	}
 	p.write("~/.config/gchat-hooks/config.json", `{"allowed_users":["users/1"]}`)
-	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
+	if c := Load(p.getenv, p.proj); c.CredentialsFile != path || !slices.Equal(c.AllowedUsers, []string{"users/1", "users/7"}) {
 		t.Errorf("logged in: %q, %v", c.CredentialsFile, c.AllowedUsers)
 	}
 	// Other credentials may be another person's or a robot's: then the login is nobody's who may answer.
 	p.env["GOOGLE_CHAT_CREDENTIALS_FILE"] = "/key.json"
-	if c := LoadConfig(p.getenv, p.proj); c.CredentialsFile != "/key.json" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
+	if c := Load(p.getenv, p.proj); c.CredentialsFile != "/key.json" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
 		t.Errorf("with a key: %q, %v", c.CredentialsFile, c.AllowedUsers)
 	}
 }
@@ -116,7 +116,7 @@ func TestOnlyAPersonsNameIsAllowedByALogin(t *testing.T) {
 		if err := (&Login{RefreshToken: "r", User: user}).Save(LoginFile(p.getenv)); err != nil {
 			t.Fatal(err)
 		}
-		if c := LoadConfig(p.getenv, p.proj); len(c.AllowedUsers) > 0 {
+		if c := Load(p.getenv, p.proj); len(c.AllowedUsers) > 0 {
 			t.Errorf("%q may answer: %v", user, c.AllowedUsers)
 		}
 	}

@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"gchat-hooks/state"
 )
 
 const credentialsFile = "GOOGLE_CHAT_CREDENTIALS_FILE"
@@ -27,7 +29,7 @@ var errNotOfProject = errors.New("credentials_file does not count: a project's w
 
 // takeCredentials settles what replies are read with. A project may bring a webhook, with credentials of its own; the person's
 // are for the person's webhook, and for nothing that a project names. Those of the environment are for this very process.
-func (c *Config) takeCredentials(env Getenv, projectDir string, layers []layer) {
+func (c *Config) takeCredentials(env state.Getenv, projectDir string, layers []layer) {
 	place := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command")
 	if place == nil {
 		place = firstWith(layers, "GOOGLE_CHAT_SPACE_ID")
@@ -36,12 +38,12 @@ func (c *Config) takeCredentials(env Getenv, projectDir string, layers []layer) 
 	for _, l := range layers {
 		file := l.value[credentialsFile]
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
-			file = filepath.Join(Home(env), rest)
+			file = filepath.Join(state.Home(env), rest)
 		}
 		if file == "" || !l.environment && l.project != project {
 			continue
 		}
-		if l.project && !Within(file, projectDir) {
+		if l.project && !state.Within(file, projectDir) {
 			c.Problems = append(c.Problems, errNotOfProject)
 			continue
 		}

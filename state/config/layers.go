@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gchat-hooks/state"
 
 	"github.com/tailscale/hujson"
 )
@@ -22,7 +24,7 @@ type layer struct {
 	reports     reportSettings
 }
 
-func envLayer(env Getenv) layer {
+func envLayer(env state.Getenv) layer {
 	l := layer{environment: true, value: map[string]string{}}
 	for _, name := range Variables() {
 		l.value[name] = env(name)

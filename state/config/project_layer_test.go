@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
 const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&token=t"
@@ -24,8 +26,8 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 			p.write("~/.config/gchat-hooks/config.json", `{"api_endpoint": "https://mine.example/"}`)
 			p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_ALLOWED_USERS":"users/1"}}}}`)
 			p.write(name, file)
-			c := LoadConfig(p.getenv, p.proj)
-			if c.WebhookURL != theirHook || c.AskMode != Hold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
+			c := Load(p.getenv, p.proj)
+			if c.WebhookURL != theirHook || c.AskMode != state.Hold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
 				t.Errorf("the project's own choice does not count: %+v", c)
 			}
 			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
@@ -74,7 +76,7 @@ func TestCredentialsOfAProject(t *testing.T) {
 				p.write(path, names.Replace(content))
 			}
 			p.env["GOOGLE_CHAT_CREDENTIALS_FILE"], tt.want = names.Replace(tt.env), names.Replace(tt.want)
-			c := LoadConfig(p.getenv, p.proj)
+			c := Load(p.getenv, p.proj)
 			if c.CredentialsFile != tt.want {
 				t.Errorf("credentials are %q, want %q", c.CredentialsFile, tt.want)
 			}
@@ -91,7 +93,7 @@ func TestHomeDirectoryIsNoProject(t *testing.T) {
 	p.proj = p.env["HOME"]
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"}`)
 	p.write("~/.mcp.json", `{"mcpServers":{"google-chat-bridge":{"env":{"GCHAT_API_ENDPOINT":"https://proxy.example/"}}}}`)
-	if c := LoadConfig(p.getenv, p.proj); c.APIEndpoint == "" || len(c.Problems) > 0 {
+	if c := Load(p.getenv, p.proj); c.APIEndpoint == "" || len(c.Problems) > 0 {
 		t.Errorf("endpoint %q, problems %v", c.APIEndpoint, c.Problems)
 	}
 }
@@ -146,7 +148,7 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 			for k, v := range tt.env {
 				env[k] = names.Replace(v)
 			}
-			c := LoadConfig(func(name string) string { return env[name] }, project)
+			c := Load(func(name string) string { return env[name] }, project)
 			theirs := c.WebhookURL == "theirs" && c.SpaceID != "" && len(c.Rules) == 1 && len(c.Problems) == 0
 			mine := c.WebhookURL == "mine" && c.SpaceID == "" && len(c.Rules) == 0 && len(c.Problems) == 2
 			if tt.counts && !theirs || !tt.counts && !mine {
@@ -177,7 +179,7 @@ func TestConfigurationThatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(project, ".claude", "gchat-hooks.json")); err != nil {
 				t.Skip(err)
 			}
-			if c := LoadConfig(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, project); len(c.Problems) != 1 {
+			if c := Load(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, project); len(c.Problems) != 1 {
 				t.Errorf("problems: %v", c.Problems)
 			}
 		})
@@ -201,17 +203,17 @@ func TestNoHomeIsNobodysFolder(t *testing.T) {
 	for name, home := range map[string]string{"unset": "", "relative": "."} {
 		t.Run(name, func(t *testing.T) {
 			env := func(name string) string { return map[string]string{"HOME": home}[name] }
-			c := LoadConfig(env, t.TempDir())
+			c := Load(env, t.TempDir())
 			if c.WebhookCommand != "" || c.SpaceID != "" || len(c.AllowedUsers) > 0 || c.CredentialsFile != "" {
 				t.Errorf("another's configuration counts: %+v", c)
 			}
-			if dirs, bad := Projects(env); len(dirs) > 0 || len(bad) > 0 {
+			if dirs, bad := state.Projects(env); len(dirs) > 0 || len(bad) > 0 {
 				t.Errorf("another's registry counts: %v %v", dirs, bad)
 			}
-			if yes, _ := Trusted(env, "/"); yes {
+			if yes, _ := state.Trusted(env, "/"); yes {
 				t.Error("another's list of trusted folders counts")
 			}
-			if err := Register(env, "/p/.claude/state", "/p"); err == nil {
+			if err := state.Register(env, "/p/.claude/state", "/p"); err == nil {
 				t.Error("state was written somewhere")
 			}
 		})

@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func loadWith(t *testing.T, file string, env map[string]string) (c *Config, aske
 		}
 	}
 	asked = map[string]bool{}
-	return LoadConfig(func(name string) string {
+	return Load(func(name string) string {
 		asked[name] = true
 		switch name {
 		case "HOME":

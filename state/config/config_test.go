@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // place is a machine's configuration: an environment, a home, a project.
@@ -56,7 +58,7 @@ func TestConfigOrder(t *testing.T) {
 	}
 	for i, step := range steps {
 		step()
-		if c := LoadConfig(p.getenv, p.proj); c.WebhookURL != want[i] || len(c.Problems) > 0 {
+		if c := Load(p.getenv, p.proj); c.WebhookURL != want[i] || len(c.Problems) > 0 {
 			t.Errorf("webhook is from %q, problems %v; want %q", c.WebhookURL, c.Problems, want[i])
 		}
 	}
@@ -67,17 +69,17 @@ func TestConfigValues(t *testing.T) {
 	p.write("~/.config/gchat-hooks/config.json", `{"space_id":"AAA","credentials_file":"~/key.json","allowed_users":["users/1","ann@example.com"],
 		"ask_mode":"Hold","poll_interval":2.5,"unknown":{"x":1},
 		"rules":[{"session":"orch-*","ask_mode":"off"},{"output_style":"system3*","ask_mode":"deny"}]}`)
-	c := LoadConfig(p.getenv, p.proj)
+	c := Load(p.getenv, p.proj)
 	if len(c.Problems) > 0 {
 		t.Fatal(c.Problems)
 	}
-	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != Hold ||
+	if c.SpaceID != "spaces/AAA" || c.CredentialsFile != filepath.Join(p.env["HOME"], "key.json") || c.AskMode != state.Hold ||
 		c.PollInterval != 2500*time.Millisecond ||
 		!slices.Equal(c.AllowedUsers, []string{"users/1", "ann@example.com"}) {
 		t.Errorf("got %+v", c)
 	}
-	for a, want := range map[Asked]Mode{
-		{Session: "orch-epic4"}: Off, {Session: "x", OutputStyle: "system3-meta"}: Deny, {Session: "x"}: Hold,
+	for a, want := range map[Asked]state.Mode{
+		{Session: "orch-epic4"}: state.Off, {Session: "x", OutputStyle: "system3-meta"}: state.Deny, {Session: "x"}: state.Hold,
 	} {
 		if got := c.For(a).AskMode; got != want {
 			t.Errorf("%+v: mode %s, want %s", a, got, want)
@@ -85,7 +87,7 @@ func TestConfigValues(t *testing.T) {
 	}
 	p.env["GCHAT_ALLOWED_USERS"] = " users/7 ,, bob@example.com "
 	p.env["GCHAT_POLLER_INTERVAL"] = "0.25"
-	c = LoadConfig(p.getenv, p.proj)
+	c = Load(p.getenv, p.proj)
 	if !slices.Equal(c.AllowedUsers, []string{"users/7", "bob@example.com"}) || c.PollInterval != 250*time.Millisecond {
 		t.Errorf("from the environment: %+v", c)
 	}
@@ -95,7 +97,7 @@ func TestBrokenConfigHidesWhatStandsBelow(t *testing.T) {
 	p := newPlace(t)
 	p.write(".claude/gchat-hooks.json", `{"webhook_url": `)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url":"https://another.example/space","allowed_users":["users/1"]}`)
-	c := LoadConfig(p.getenv, p.proj)
+	c := Load(p.getenv, p.proj)
 	if c.WebhookURL != "" || len(c.AllowedUsers) > 0 || len(c.Problems) != 1 {
 		t.Errorf("got %+v; want nothing and one problem", c)
 	}
@@ -112,8 +114,8 @@ func TestNonsenseValuesAreReported(t *testing.T) {
 	p.env["GCHAT_ASK_MODE"] = "nativ"
 	p.env["GCHAT_POLLER_INTERVAL"] = "-3"
 	p.env["GCHAT_REPLY_TIMEOUT"] = "1e400"
-	c := LoadConfig(p.getenv, p.proj)
-	if c.AskMode != Native || c.PollInterval != DefaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
+	c := Load(p.getenv, p.proj)
+	if c.AskMode != state.Native || c.PollInterval != DefaultPollInterval || c.ReplyTimeout != DefaultReplyTimeout || len(c.Problems) != 3 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -121,12 +123,12 @@ func TestNonsenseValuesAreReported(t *testing.T) {
 func TestWebhookCommand(t *testing.T) {
 	p := newPlace(t)
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"printf 'https://x/%s\\n' made"}`)
-	c := LoadConfig(p.getenv, p.proj)
+	c := Load(p.getenv, p.proj)
 	if got, err := c.Webhook(context.Background()); err != nil || got != "https://x/made" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	p.write("~/.config/gchat-hooks/config.json", `{"webhook_url_command":"echo https://secret; exit 3"}`)
-	if _, err := LoadConfig(p.getenv, p.proj).Webhook(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := Load(p.getenv, p.proj).Webhook(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("failed command: %v", err)
 	}
 }

@@ -1,21 +1,21 @@
-package state
+package config
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"time"
+
+	"gchat-hooks/state"
 
 	"github.com/google/uuid"
 )
 
 // Outcome is what became of a report that was to be put into the outbox.
 type Outcome struct {
-	Message   *Message  // as it stands in the outbox; nil when Off
-	Off       bool      // a rule suppresses it
-	Repeated  bool      // the session said the same less than a minute ago, and Message is that one
-	HeldUntil time.Time // a rule or the quiet hours hold it until then; zero for at once
+	Message   *state.Message // as it stands in the outbox; nil when Off
+	Off       bool           // a rule suppresses it
+	Repeated  bool           // the session said the same less than a minute ago, and Message is that one
+	HeldUntil time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
 
 // repeatWithin is how long the same words of the same session are said once.
@@ -29,7 +29,7 @@ const repeatWithin = time.Minute
 // outside a session each report counts on its own. CreatedAt is now where it is zero.
 //
 // Errors are ErrNoWebhook and the disk's: then nothing was written.
-func PutReport(env Getenv, cfg *Config, m *Message, otherwise ReportRule) (Outcome, error) {
+func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise ReportRule) (Outcome, error) {
 	r := m.Report
 	rule := cmp.Or(cfg.ReportRule(r.Kind, string(r.Type)), otherwise, ReportOn)
 	if rule == ReportOff {
@@ -41,12 +41,12 @@ func PutReport(env Getenv, cfg *Config, m *Message, otherwise ReportRule) (Outco
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = time.Now().UTC()
 	}
-	again := MaxAge
+	again := state.MaxAge
 	if m.Key == "" {
 		m.Key, again = wordsKey(m), repeatWithin
 	}
-	m.Kind, m.Urgent = MessageReport, r.Type.Urgent()
-	m.ID = MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
+	m.Kind, m.Urgent = state.MessageReport, r.Type.Urgent()
+	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
 	held := heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
 	m.NotBefore = held.UTC()
 	switch {
@@ -56,7 +56,7 @@ func PutReport(env Getenv, cfg *Config, m *Message, otherwise ReportRule) (Outco
 	case m.SessionID != "":
 		m.ThreadKey = "session-" + m.SessionID
 	}
-	stands, put, err := OutboxIn(UserState(env)).Put(env, m, again)
+	stands, put, err := state.OutboxIn(state.UserState(env)).Put(env, m, again)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -64,13 +64,13 @@ func PutReport(env Getenv, cfg *Config, m *Message, otherwise ReportRule) (Outco
 }
 
 // wordsKey is equal for reports that say the same in the same place.
-func wordsKey(m *Message) string {
+func wordsKey(m *state.Message) string {
 	if m.SessionID == "" {
-		return MessageID("report", uuid.NewString())
+		return state.MessageID("report", uuid.NewString())
 	}
 	r := m.Report
 	place := []string{"said", m.SessionID, m.ThreadKey, m.ThreadName}
-	return MessageID(append(place, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)...)
+	return state.MessageID(append(place, string(r.Type), r.Prefix, r.Session, r.About, r.Title, r.Text)...)
 }
 
 // heldUntil is when a report may go; zero for at once. Quiet hours hold everything but what is urgent.
@@ -84,15 +84,4 @@ func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until 
 		return end
 	}
 	return until
-}
-
-// MessageID derives the id that Google Chat keeps one message of, from what the message is about: at most 63 characters of a-z,
-// 0-9 and "-", beginning with "client-".
-func MessageID(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	return "client-" + hex.EncodeToString(h.Sum(nil)[:20])
 }

@@ -1,4 +1,6 @@
-package state
+// Package config is what a person set: the layers of configuration files and variables, the rules for sessions and reports. It
+// reads with the readers of package state.
+package config
 
 import (
 	"context"
@@ -12,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // Defaults of the configuration.
@@ -27,20 +31,20 @@ const (
 // project, ~/.config/gchat-hooks/config.json ($GCHAT_CONFIG), mcpServers.google-chat-bridge.env in the project's
 // .mcp.json, then in ~/.mcp.json. A flag is put into the environment by its command.
 type Config struct {
-	WebhookURL      string        // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
-	WebhookCommand  string        // webhook_url_command: prints the URL
-	SpaceID         string        // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
-	CredentialsFile string        // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
-	AllowedUsers    []string      // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
-	AskMode         Mode          // GCHAT_ASK_MODE, ask_mode
-	APIEndpoint     string        // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
-	PollInterval    time.Duration // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
-	Rules           []Rule        // rules: how sessions are treated that they match
-	TimeoutPolicy   TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
-	ReplyTimeout    time.Duration // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
-	StopGate        StopGate      // GCHAT_STOP_GATE, stop_gate
-	TeamAgents      []string      // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
-	WritesPerMinute int           // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
+	WebhookURL      string              // GOOGLE_CHAT_WEBHOOK_URL, webhook_url; a secret
+	WebhookCommand  string              // webhook_url_command: prints the URL
+	SpaceID         string              // GOOGLE_CHAT_SPACE_ID, space_id: spaces/S
+	CredentialsFile string              // GOOGLE_CHAT_CREDENTIALS_FILE, credentials_file; else the login's; or NoCredentials
+	AllowedUsers    []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
+	AskMode         state.Mode          // GCHAT_ASK_MODE, ask_mode
+	APIEndpoint     string              // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
+	PollInterval    time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
+	Rules           []Rule              // rules: how sessions are treated that they match
+	TimeoutPolicy   state.TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
+	ReplyTimeout    time.Duration       // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
+	StopGate        StopGate            // GCHAT_STOP_GATE, stop_gate
+	TeamAgents      []string            // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
+	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
 	Format       string // GCHAT_FORMAT, format: "haiku", else ""
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
@@ -58,24 +62,25 @@ type Config struct {
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
-// LoadConfig reads the configuration of a project. It never fails: what is wrong stands in Problems.
-func LoadConfig(env Getenv, projectDir string) *Config {
+// Load reads the configuration of a project. It never fails: what is wrong stands in Problems.
+func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{}
-	counts := sync.OnceValue(func() bool { return ProjectCounts(env, projectDir) }) // reads a file of Claude Code's, a large one
+	// Trust is read once: Claude Code's file of it is large.
+	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
 	layers := []layer{envLayer(env)}
-	mine := projectDir == Home(env) || projectDir == ConfigDir(env) // what stands there came with no repository
+	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
 		parse   func([]byte) (layer, error)
 		project bool
 	}{
 		{filepath.Join(projectDir, ".claude", "gchat-hooks.json"), configLayer, true},
-		{ConfigFile(env), configLayer, false},
+		{state.ConfigFile(env), configLayer, false},
 		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
-		{filepath.Join(Home(env), ".mcp.json"), mcpLayer, false},
+		{filepath.Join(state.Home(env), ".mcp.json"), mcpLayer, false},
 	} {
 		b, err := readSmall(f.path)
-		if Missing(err) {
+		if state.Missing(err) {
 			continue
 		}
 		var l layer
@@ -84,7 +89,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 		}
 		if f.project && !mine && !counts() {
 			if err != nil || len(l.value) > 0 {
-				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, ErrUntrusted))
+				c.Problems = append(c.Problems, fmt.Errorf("%s does not count: %w", f.path, state.ErrUntrusted))
 			}
 			continue
 		}
@@ -95,7 +100,7 @@ func LoadConfig(env Getenv, projectDir string) *Config {
 			break
 		}
 		if l.project = f.project && !mine; l.project {
-			l.leavePersonal(f.path, ConfigFile(env))
+			l.leavePersonal(f.path, state.ConfigFile(env))
 		}
 		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
 			l.value[credentialsFile] = filepath.Join(filepath.Dir(f.path), file)

@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"gchat-hooks/state"
 )
 
 // madeBy tells a login from a credentials file that a person put into its place.
@@ -27,7 +29,7 @@ type Login struct {
 }
 
 // LoginFile is where the login of the person is kept: login.json in the user state.
-func LoginFile(env Getenv) string { return filepath.Join(UserState(env), "login.json") }
+func LoginFile(env state.Getenv) string { return filepath.Join(state.UserState(env), "login.json") }
 
 // ReadLogin reads a login. Errors are those of reading (fs.ErrNotExist: there is no login), and of a file that is none.
 func ReadLogin(path string) (*Login, error) {
@@ -49,7 +51,7 @@ func (l *Login) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := MakeDir(filepath.Dir(path)); err != nil {
+	if err := state.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return WriteSecret(path, append(b, '\n'))
@@ -57,10 +59,10 @@ func (l *Login) Save(path string) error {
 
 // WriteSecret replaces a file by one that only its owner can read. state.WriteFile keeps the permissions of the file before.
 func WriteSecret(path string, b []byte) error {
-	if err := os.Chmod(path, 0o600); err != nil && !Missing(err) {
+	if err := os.Chmod(path, 0o600); err != nil && !state.Missing(err) {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	return WriteFile(path, b)
+	return state.WriteFile(path, b)
 }
 
 // IsPerson says whether name is a person's resource name as Chat returns it, users/ID. With an e-mail address in the id's
@@ -72,13 +74,13 @@ func IsPerson(name string) bool {
 
 // takeLogin reads with the login where nothing names a credentials file: before Application Default Credentials, which
 // people set for other programs too. The person who logged in may answer, also where a project's webhook is read otherwise.
-func (c *Config) takeLogin(env Getenv, project bool) {
+func (c *Config) takeLogin(env state.Getenv, project bool) {
 	path := LoginFile(env)
 	if c.CredentialsFile != "" && c.CredentialsFile != path && !project {
 		return
 	}
 	l, err := ReadLogin(path)
-	if Missing(err) {
+	if state.Missing(err) {
 		return
 	}
 	if err != nil {
@@ -95,7 +97,7 @@ func (c *Config) takeLogin(env Getenv, project bool) {
 
 // Secrets are what is configured and not for reading: a text that quotes the configuration, or an answer to a request, may
 // hold one.
-func (c *Config) Secrets(env Getenv) []string {
+func (c *Config) Secrets(env state.Getenv) []string {
 	secrets := []string{c.WebhookURL, c.AnthropicKey}
 	if l, err := ReadLogin(LoginFile(env)); err == nil {
 		secrets = append(secrets, l.RefreshToken, l.ClientSecret)

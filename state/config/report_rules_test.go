@@ -1,20 +1,22 @@
-package state
+package config
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 func TestReportSettings(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, s string) {
 		t.Helper()
-		if err := MakeDir(filepath.Dir(path)); err != nil {
+		if err := state.MakeDir(filepath.Dir(path)); err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteFile(path, []byte(s)); err != nil {
+		if err := state.WriteFile(path, []byte(s)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,7 +26,7 @@ func TestReportSettings(t *testing.T) {
 		"webhook_url": "https://chat.example/x", "reports": {"heartbeat": "on", "progress_update": "Digest"},
 		"notifications": {"idle_prompt": "on", "auth_success": "maybe", "idle": null, "deploy": {"type": "error", "prefix": "[Deploy]"}},
 		"quiet_hours": {"from": "22:30", "to": "07:00", "time_zone": "Asia/Kathmandu"}, "writes_per_minute": 20}`)
-	c := LoadConfig(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
+	c := Load(func(name string) string { return map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}[name] }, project)
 	if got := c.ReportRule("heartbeat"); got != ReportOff {
 		t.Errorf("heartbeat: %q: the project's file stands above the person's", got)
 	}

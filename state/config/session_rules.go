@@ -1,4 +1,4 @@
-package state
+package config
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"gchat-hooks/state"
 )
 
 // Rule says how the sessions that it matches are treated. Patterns are shell globs; an empty one matches everything. Of
@@ -18,9 +20,9 @@ type Rule struct {
 	OutputStyle string `json:"output_style,omitempty"` // $CLAUDE_OUTPUT_STYLE
 	Preset      string `json:"preset,omitempty"`       // a pattern with a name: system3, which without ask_mode is in deny mode
 
-	AskMode       Mode          `json:"ask_mode,omitempty"`
-	TimeoutPolicy TimeoutPolicy `json:"timeout_policy,omitempty"`
-	StopGate      StopGate      `json:"stop_gate,omitempty"`
+	AskMode       state.Mode          `json:"ask_mode,omitempty"`
+	TimeoutPolicy state.TimeoutPolicy `json:"timeout_policy,omitempty"`
+	StopGate      StopGate            `json:"stop_gate,omitempty"`
 }
 
 // Asked is the session that rules are looked up for.
@@ -31,8 +33,8 @@ type Asked struct {
 
 // SessionRules is how one session is treated.
 type SessionRules struct {
-	AskMode       Mode
-	TimeoutPolicy TimeoutPolicy
+	AskMode       state.Mode
+	TimeoutPolicy state.TimeoutPolicy
 	StopGate      StopGate // complete: every check has its level
 }
 
@@ -83,7 +85,7 @@ func (g *StopGate) UnmarshalJSON(b []byte) error {
 // named so on purpose, else as configured for all.
 func (c *Config) For(a Asked) SessionRules {
 	is := SessionRules{StopGate: StopGate{}}
-	fill := func(mode Mode, policy TimeoutPolicy, gate StopGate) {
+	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {
 		if is.AskMode == "" {
 			is.AskMode = mode
 		}
@@ -100,17 +102,17 @@ func (c *Config) For(a Asked) SessionRules {
 		if r.matches(a) {
 			mode := r.AskMode
 			if mode == "" && r.Preset != "" {
-				mode = Deny
+				mode = state.Deny
 			}
 			fill(mode, r.TimeoutPolicy, r.StopGate)
 		}
 	}
 	if !c.modeInEnv && system3(Asked{Session: a.Session, OutputStyle: a.OutputStyle, Named: a.Named}, !a.Named) {
-		fill(Deny, "", nil)
+		fill(state.Deny, "", nil)
 	}
 	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
 	level := GateOff
-	if is.AskMode == Deny {
+	if is.AskMode == state.Deny {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
 	}
 	for _, check := range gateChecks {
@@ -155,11 +157,11 @@ func system3(a Asked, styleOnly bool) bool {
 
 // settleRules reads what the rules and the settings for all say, and notes what means nothing.
 func (c *Config) settleRules(get func(string) string, layers []layer) {
-	if c.AskMode = c.mode("ask_mode", Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
-		c.AskMode = Native
+	if c.AskMode = c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
+		c.AskMode = state.Native
 	}
-	if c.TimeoutPolicy = c.policy("timeout_policy", TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))); c.TimeoutPolicy == "" {
-		c.TimeoutPolicy = LeaveOpen
+	if c.TimeoutPolicy = c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))); c.TimeoutPolicy == "" {
+		c.TimeoutPolicy = state.LeaveOpen
 	}
 	c.StopGate = StopGate{}
 	if level := GateLevel(get("GCHAT_STOP_GATE")); level != "" {
@@ -189,12 +191,12 @@ func (c *Config) settleRules(get func(string) string, layers []layer) {
 	}
 }
 
-func (c *Config) mode(where string, m Mode) Mode {
-	return oneOf(c, where, m, Native, Hold, Deny, Inject, Off)
+func (c *Config) mode(where string, m state.Mode) state.Mode {
+	return oneOf(c, where, m, state.Native, state.Hold, state.Deny, state.Inject, state.Off)
 }
 
-func (c *Config) policy(where string, p TimeoutPolicy) TimeoutPolicy {
-	return oneOf(c, where, p, LeaveOpen, Recommended, AskTerminal)
+func (c *Config) policy(where string, p state.TimeoutPolicy) state.TimeoutPolicy {
+	return oneOf(c, where, p, state.LeaveOpen, state.Recommended, state.AskTerminal)
 }
 
 // gate makes the levels and names of checks ones that mean something.

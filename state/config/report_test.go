@@ -1,12 +1,14 @@
-package state
+package config
 
 import (
 	"errors"
 	"testing"
 	"time"
+
+	"gchat-hooks/state"
 )
 
-func reportEnv(t *testing.T) Getenv {
+func reportEnv(t *testing.T) state.Getenv {
 	t.Helper()
 	env := map[string]string{"HOME": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
 	return func(name string) string { return env[name] }
@@ -23,7 +25,7 @@ func TestPutReport(t *testing.T) {
 		otherwise ReportRule
 		quiet     *QuietHours
 		now       time.Time
-		report    Report
+		report    state.Report
 		key       string // of its thread
 		off       bool
 		held      time.Time
@@ -31,31 +33,31 @@ func TestPutReport(t *testing.T) {
 	}{
 		{name: "at once, in the session's thread", now: noon, thread: "session-a"},
 		{name: "off by its kind", rules: map[string]ReportRule{"task_done": ReportOff}, now: noon,
-			report: Report{Kind: "task_done"}, off: true},
+			report: state.Report{Kind: "task_done"}, off: true},
 		{name: "off by its type", rules: map[string]ReportRule{"heartbeat": ReportOff}, now: noon,
-			report: Report{Type: Heartbeating}, off: true},
+			report: state.Report{Type: state.Heartbeating}, off: true},
 		{name: "off where nothing is set", otherwise: ReportOff, now: noon, off: true},
 		{name: "on where a rule says so", rules: map[string]ReportRule{"plain": ReportOn}, otherwise: ReportOff, now: noon,
-			report: Report{Type: Plain}, thread: "session-a"},
+			report: state.Report{Type: state.Plain}, thread: "session-a"},
 		{name: "a digest goes with the full hour", rules: map[string]ReportRule{"progress_update": ReportDigest}, now: noon,
-			report: Report{Type: ProgressUpdate}, held: noon.Add(50 * time.Minute), thread: "digest-2026-11-21"},
+			report: state.Report{Type: state.ProgressUpdate}, held: noon.Add(50 * time.Minute), thread: "digest-2026-11-21"},
 		{name: "quiet hours end in a digest", quiet: quiet, now: evening, held: morning, thread: "digest-2026-11-22"},
 		{name: "a digest that falls into quiet hours", rules: map[string]ReportRule{"plain": ReportDigest}, quiet: quiet,
-			now: evening.Add(-40 * time.Minute), report: Report{Type: Plain}, held: morning, thread: "digest-2026-11-22"},
-		{name: "an alert knows no quiet hours", quiet: quiet, now: evening, report: Report{Type: BlockedAlert}, thread: "session-a"},
+			now: evening.Add(-40 * time.Minute), report: state.Report{Type: state.Plain}, held: morning, thread: "digest-2026-11-22"},
+		{name: "an alert knows no quiet hours", quiet: quiet, now: evening, report: state.Report{Type: state.BlockedAlert}, thread: "session-a"},
 		{name: "a thread that was named waits for itself", quiet: quiet, now: evening, key: "mine", held: morning, thread: "mine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := reportEnv(t)
 			cfg := &Config{WebhookURL: "https://chat.example/x", Reports: tt.rules, Quiet: tt.quiet}
 			tt.report.Text = "hello"
-			out, err := PutReport(env, cfg, &Message{
+			out, err := PutReport(env, cfg, &state.Message{
 				Report: &tt.report, SessionID: "a", ThreadKey: tt.key, CreatedAt: tt.now,
 			}, tt.otherwise)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, bad := OutboxIn(UserState(env)).Waiting()
+			all, bad := state.OutboxIn(state.UserState(env)).Waiting()
 			if tt.off {
 				if !out.Off || len(all) != 0 {
 					t.Errorf("%+v, in the outbox: %d", out, len(all))
@@ -80,7 +82,7 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 	env, cfg := reportEnv(t), &Config{WebhookURL: "https://chat.example/x"}
 	now := time.Date(2026, 11, 21, 12, 10, 0, 0, time.UTC)
 	said := func(session, text, key string, at time.Time) bool {
-		m := &Message{Report: &Report{Type: Plain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
+		m := &state.Message{Report: &state.Report{Type: state.Plain, Text: text}, SessionID: session, Key: key, CreatedAt: at}
 		out, err := PutReport(env, cfg, m, "")
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +114,7 @@ func TestPutReportSaysTheSameOnce(t *testing.T) {
 }
 
 func TestPutReportNeedsAWebhook(t *testing.T) {
-	_, err := PutReport(reportEnv(t), &Config{}, &Message{Report: &Report{Text: "x"}}, "")
+	_, err := PutReport(reportEnv(t), &Config{}, &state.Message{Report: &state.Report{Text: "x"}}, "")
 	if !errors.Is(err, ErrNoWebhook) {
 		t.Errorf("got %v", err)
 	}
