@@ -141,24 +141,19 @@ func (w *gateway) reads() bool {
 	return w.cfg.CredentialsFile != "" && w.cfg.CredentialsFile != config.NoCredentials || w.endpoint() != ""
 }
 
-// ErrNoReplies says that a question put into the space would wait in vain: a reply could not be used.
-var ErrNoReplies = errors.New("no reply could be used")
-
-// Replyable says whether a reply to a question could be used, as things are configured: a person may answer, and the space can
-// be read, as far as that is known without asking. Errors are ErrNoReplies and those of the webhook.
-func (p *Poller) Replyable(ctx context.Context, projectDir string, trusted bool) error {
-	way := p.gateway(ctx, projectDir, trusted)
-	if len(way.cfg.AllowedUsers) == 0 {
-		return fmt.Errorf("%w: nobody is on allowed_users", ErrNoReplies)
-	}
-	if way.err != nil {
+// unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
+// be read, as far as that is known without asking. A question in deny mode would wait in vain.
+func (p *Poller) unreplyable(way *gateway) error {
+	switch {
+	case len(way.cfg.AllowedUsers) == 0:
+		return errors.New("no reply could be used: nobody is on allowed_users")
+	case way.err != nil:
 		return way.err
-	}
-	if way.endpoint() == "" && !p.hasCredentials(way.cfg) {
-		return fmt.Errorf("%w: there are no credentials to read with", ErrNoReplies)
+	case way.endpoint() == "" && !p.hasCredentials(way.cfg):
+		return errors.New("no reply could be used: there are no credentials to read with")
 	}
 	if t := state.SpacesIn(p.user()).Of(way.hook.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
-		return fmt.Errorf("%w: %s", ErrNoReplies, t.Why)
+		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
 }

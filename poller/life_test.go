@@ -182,7 +182,8 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 		t.Fatal("it is not settled")
 	}
 	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
-	p.load(s, true)
+	p.touched[q.Path] = true
+	p.load(s)
 	if s.settled || len(s.q.Owes) != 1 {
 		t.Error("a later change is not seen")
 	}
@@ -191,7 +192,8 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 		t.Errorf("notes %q", d.notes(q))
 	}
 	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour) })
-	p.load(s, true)
+	p.touched[q.Path] = true
+	p.load(s)
 	p.round(t.Context())
 	p.sweep()
 	if _, err := os.Lstat(q.Path); !errors.Is(err, fs.ErrNotExist) {

@@ -75,14 +75,14 @@ type Poller struct {
 	records state.Cache[state.Question]
 	people  sessions
 	readers map[string]*reader // by chat
-	watch   *fsnotify.Watcher // nil where there is none to be had
-	touched map[string]bool   // files that changed since the last step, and their folders; nil: any may have
-	changed chan struct{}     // a goroutine of ours has something for the loop
+	watch   *fsnotify.Watcher  // nil where there is none to be had
+	touched map[string]bool    // files that changed since the last step, and their folders; nil: any may have
+	changed chan struct{}      // a goroutine of ours has something for the loop
 	working sync.WaitGroup
 
-	asking  atomic.Bool     // tmux is being asked for its panes
-	logged  sync.Map        // what is said once, not with every step
-	polled  time.Time       // of the last round: see round
+	asking  atomic.Bool // tmux is being asked for its panes
+	logged  sync.Map    // what is said once, not with every step
+	polled  time.Time   // of the last round: see round
 	swept   time.Time
 	beaten  time.Time
 	began   time.Time

@@ -65,8 +65,9 @@ func (d *desk) poller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
 	ctx, cancel := context.WithCancel(context.Background())
 	d.t.Cleanup(func() { cancel(); p.working.Wait(); <-p.sender.ended })
-	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
-	d.t.Cleanup(p.watch.close)
+	p.startWatch()
+	d.t.Cleanup(p.stopWatch)
+	p.sender = p.startSender(ctx)
 	return p
 }
 

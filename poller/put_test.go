@@ -84,7 +84,9 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t)
-			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
+			q := o.question(func(q *state.Question) {
+				q.Mode, q.QuestionID, q.ThreadKey = state.Deny, "ask-s-01234567", "ask-s-01234567"
+			})
 			var native *state.Question
 			tt.sent(o, func() {
 				there := *q
@@ -101,6 +103,7 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			o.newSender().pass(t.Context())
 			all, is := o.space.Messages(), o.load(native)
 			if len(all) != 1 || !is.MessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
 				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -143,20 +141,18 @@ func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome
 	case <-ended:
 	case <-timer.C:
 	case <-s.news:
-		s.load()
 	case one = <-done:
 		return one, true
 	}
 	return one, false
 }
 
-// step is what became of a try to send a lane's message.
+// step is what became of a try to send a lane's message, which stands on disk as it then is.
 type step struct {
-	m     *state.Message // as it stands now; nil when it is gone
-	until time.Time      // when to try it again; zero for at once
-	held  bool           // until then those behind it may go
-	space bool           // until then nothing of its project goes
-	eased bool           // its space was in trouble, and is not any more
+	until time.Time // when to try it again; zero for at once
+	held  bool      // until then those behind it may go
+	space bool      // until then nothing of its project goes
+	eased bool      // its space was in trouble, and is not any more
 }
 
 // outcome is a step with its lane and the message that it was about.
@@ -168,10 +164,10 @@ type outcome struct {
 
 // pass sends until nothing is due, and returns when something will be; zero for nothing.
 func (s *sender) pass(ctx context.Context) (next time.Time) {
-	s.load()
 	done, busy := make(chan outcome), map[string]bool{}
 	toChat := 0 // lanes
 	for {
+		s.load()
 		for ctx.Err() == nil {
 			var m *state.Message
 			if m, next = s.first(busy, toChat < lanesAtOnce); m == nil {
@@ -194,7 +190,15 @@ func (s *sender) pass(ctx context.Context) (next time.Time) {
 		if one.was.Wake == nil {
 			toChat--
 		}
-		s.took(one)
+		delete(s.later, one.was.Path)
+		if one.eased {
+			clear(s.waits)
+		}
+		if one.space {
+			s.waits[project(one.was)] = one.until
+		} else if !one.until.IsZero() {
+			s.later[one.was.Path] = one.step
+		}
 	}
 }
 
@@ -285,40 +289,6 @@ func project(m *state.Message) string {
 	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Urgent)
 }
 
-// took notes how a step ended.
-func (s *sender) took(one outcome) {
-	path := one.was.Path
-	delete(s.later, path)
-	if one.m == nil || one.m.Final() {
-		s.unlock(path)
-	}
-	if one.eased {
-		clear(s.waits)
-	}
-	if one.space {
-		s.waits[project(one.was)] = one.until
-	} else if !one.until.IsZero() {
-		s.later[path] = one.step
-	}
-	if one.m != nil && len(one.m.With) > 0 {
-		s.load() // those that went with it are not to be tried
-	}
-	lane := s.lanes[one.lane]
-	i := slices.IndexFunc(lane, func(m *state.Message) bool { return m.Path == path })
-	if i < 0 {
-		return // the outbox was read meanwhile
-	}
-	if one.m != nil && !one.m.Final() {
-		lane[i] = one.m
-		return
-	}
-	if lane = slices.Delete(lane, i, i+1); len(lane) == 0 {
-		delete(s.lanes, one.lane)
-		return
-	}
-	s.lanes[one.lane] = lane
-}
-
 // lock takes the lock that processes block on which wait for a message. Without an Open of the message, none waits.
 func (s *sender) lock(m *state.Message) {
 	file := state.OpenFile(s.Env, m.Path)
@@ -345,102 +315,84 @@ func (s *sender) dropOld(m *state.Message) bool {
 		return false
 	}
 	why := cmp.Or(m.LastError, "no poller had a webhook for it")
-	return s.setAside(m, "it waited for seven days: "+why).m != nil
+	return s.setAside(m, "it waited for seven days: "+why).until.IsZero()
 }
 
-// try sends one message, all its parts, or says when it may be tried again.
+// try sends the part of a message that goes next, or says when it may be tried again.
 func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.Log.Error().Any("panic", r).Str("in", "send").Bytes("stack", debug.Stack()).
-				Msg("a bug in gchat-hooks; please report it")
-			out = step{m: m, until: s.now().Add(authPause)}
+	out.until = s.now().Add(authPause) // after a panic, and where the webhook is another space's
+	s.safely("send", func() {
+		if m.Wake != nil {
+			out = s.send(ctx, m, openclaw{s.Env}, nil)
+			return
 		}
-	}()
-	if m.Wake != nil {
-		return s.send(ctx, m, openclaw{s.Env}, nil)
-	}
-	way := s.gateway(ctx, m.ProjectDir, m.Trusted)
-	if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
-		return step{m: m, until: end, held: true} // it was put before the quiet hours, and could not be sent
-	}
-	worded, end := s.word(ctx, m, way)
-	switch {
-	case end != nil:
-		return *end
-	case way.err != nil:
-		return s.paused(m, way, way.err, true)
-	case m.Chat != "" && m.Chat != way.hook.Chat():
-		return step{m: m, until: s.now().Add(authPause)} // it belongs into another space than the webhook's
-	}
-	return s.send(ctx, worded, chat{way}, way)
+		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
+			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
+			return
+		}
+		worded, end := s.word(ctx, m, way)
+		switch {
+		case worded == nil:
+			out = end
+		case way.err != nil:
+			out = s.paused(m, way, way.err, true)
+		case m.Chat == "" || m.Chat == way.hook.Chat():
+			out = s.send(ctx, worded, chat{way}, way)
+		}
+	})
+	return out
 }
 
-// send delivers a message part by part. TriedAt is on disk before a part is: killed in between, the next poller looks whether
-// the part arrived.
-func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) (out step) {
-	eased := false
-	defer func() { out.eased = eased }()
-	for ctx.Err() == nil {
-		if way != nil {
-			if until := s.pace(m, way); !until.IsZero() {
-				return step{m: m, until: until, space: true}
-			}
+// send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
+// arrived.
+func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) step {
+	if way != nil {
+		if until := s.pace(m, way); !until.IsZero() {
+			return step{until: until, space: true}
 		}
-		first := m.TriedAt.IsZero()
-		if !first {
-			if r, ok := t.find(ctx, m); ok {
-				now, err := s.delivered(m, way, r)
-				if err != nil || now == nil || now.Final() {
-					return s.written(now, err)
-				}
-				m = now
-				continue
-			}
-		}
-		words := m
-		now, err := s.box.Change(m, func(m *state.Message) error {
-			if m.Final() {
-				return state.ErrUnchanged
-			}
-			m.ID, m.Parts, m.With, m.ThreadKey = words.ID, words.Parts, words.With, words.ThreadKey
-			if m.TriedAt.IsZero() {
-				m.TriedAt = s.now().UTC()
-			}
-			return nil
-		})
-		if err != nil || now == nil || now.Final() {
-			return s.written(now, err)
-		}
-		m = now
-		linger, cancel := lingering(ctx)
-		r, err := t.deliver(linger, m)
-		cancel()
-		if err != nil {
-			if ctx.Err() != nil {
-				return step{m: m} // cut by ourselves: it may have arrived
-			}
-			return s.notSent(m, way, err, first)
-		}
-		if way != nil {
-			eased = s.worked(way) || eased
-		}
-		now, err = s.delivered(m, way, r)
-		if err != nil || now == nil || now.Final() {
-			return s.written(now, err)
-		}
-		m = now
 	}
-	return step{m: m}
+	first := m.TriedAt.IsZero()
+	if !first {
+		if r, ok := t.find(ctx, m); ok {
+			return s.delivered(m, way, r)
+		}
+	}
+	now, err := s.box.Change(m, func(now *state.Message) error {
+		if now.Final() {
+			return state.ErrUnchanged
+		}
+		now.ID, now.Parts, now.With, now.ThreadKey = m.ID, m.Parts, m.With, m.ThreadKey
+		if first {
+			now.TriedAt = s.now().UTC()
+		}
+		return nil
+	})
+	if err != nil || now == nil || now.Final() {
+		return s.written(err)
+	}
+	linger, cancel := lingering(ctx)
+	defer cancel()
+	r, err := t.deliver(linger, now)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return step{} // cut by ourselves: it may have arrived
+	case err != nil:
+		return s.notSent(now, way, err, first)
+	}
+	eased := way != nil && s.worked(way)
+	out := s.delivered(now, way, r)
+	out.eased = eased
+	return out
 }
 
 // written is the step that a write ended; err is the disk's.
-func (s *sender) written(m *state.Message, err error) step {
+func (s *sender) written(err error) step {
 	if err == nil {
-		return step{m: m}
+		return step{}
 	}
 	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
-	return step{m: m, until: s.now().Add(diskPause)}
+	return step{until: s.now().Add(diskPause)}
 }
 
 // lingering is ctx with a little time to end what was begun.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -13,10 +14,10 @@ import (
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Message, error) {
+func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 	now := s.now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
-		return s.box.Change(m, func(m *state.Message) error {
+		_, err := s.box.Change(m, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
 			if m.ThreadKey == "" {
@@ -24,42 +25,39 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Me
 			}
 			return nil
 		})
+		return s.written(err)
 	}
 	if err := s.tellRecord(m, way, r); err != nil {
-		return m, err
+		return s.written(err)
 	}
-	final := func(m *state.Message) error {
-		if m.Final() {
-			return state.ErrUnchanged
-		}
-		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
+	return s.end(m, func(m *state.Message) {
+		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
-		if m.Kind == state.MessageQuestion {
-			m.Chat = way.hook.Chat()
-		}
-		return nil
-	}
-	if err := s.others(m, final); err != nil {
-		return m, err
-	}
-	after, err := s.box.Change(m, final)
-	if err == nil && after != nil && after.Question != m.Question { // the question went over to another file meanwhile
-		err = s.tellRecord(after, way, r)
-	}
-	return after, err
+	})
 }
 
-// others changes the messages that go with a digest.
-func (s *sender) others(m *state.Message, change func(*state.Message) error) error {
+// end makes a message final, and before it those that go with a digest.
+func (s *sender) end(m *state.Message, as func(*state.Message)) step {
+	files := []string{m.Path}
 	for _, name := range m.With {
-		other := &state.Message{}
-		other.Path = filepath.Join(s.box.Dir, name+".json")
-		if _, err := s.box.Change(other, change); err != nil {
-			return err
+		files = append(files, filepath.Join(s.box.Dir, name+".json"))
+	}
+	for _, file := range slices.Backward(files) {
+		one := &state.Message{}
+		one.Path = file
+		if _, err := s.box.Change(one, func(m *state.Message) error {
+			if m.Final() {
+				return state.ErrUnchanged
+			}
+			m.EndedAt = s.now().UTC()
+			as(m)
+			return nil
+		}); err != nil {
+			return s.written(err)
 		}
 	}
-	return nil
+	return step{}
 }
 
 // tellRecord writes where a message is into the question, or the session, that it is of.
@@ -69,7 +67,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		return nil
 	case m.Kind == state.MessageQuestion:
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			isPosted(q, r.Name, r.ThreadName, way.hook.Chat(), way.hook.Space)
+			q.MessageSent, q.MessageName, q.ThreadName, q.PostError = true, r.Name, r.ThreadName, ""
+			q.Chat, q.Space = way.hook.Chat(), way.hook.Space
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()
 				q.PostedAt = &at
@@ -173,7 +172,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 
 // failed writes down that a message could not be sent. untried says that it surely did not arrive.
 func (s *sender) failed(m *state.Message, why string, notBefore time.Time, untried bool) step {
-	now, err := s.box.Change(m, func(m *state.Message) error {
+	_, err := s.box.Change(m, func(m *state.Message) error {
 		if m.Final() {
 			return state.ErrUnchanged
 		}
@@ -184,24 +183,13 @@ func (s *sender) failed(m *state.Message, why string, notBefore time.Time, untri
 		return nil
 	})
 	s.tellQuestion(m, why)
-	return s.written(now, err)
+	return s.written(err)
 }
 
 // setAside ends a message that will not be delivered.
 func (s *sender) setAside(m *state.Message, why string) step {
-	end := func(m *state.Message) error {
-		if m.Final() {
-			return state.ErrUnchanged
-		}
-		m.SetAside, m.LastError, m.EndedAt = why, why, s.now().UTC()
-		return nil
-	}
-	if err := s.others(m, end); err != nil {
-		return s.written(m, err)
-	}
 	s.tellQuestion(m, why)
-	now, err := s.box.Change(m, end)
-	return s.written(now, err)
+	return s.end(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
 }
 
 // tellQuestion writes into a question why it is not in its space, for `status`.
