@@ -1,11 +1,11 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,18 +49,18 @@ type source struct {
 // reader is the one goroutine that lists a space, for the records of every environment.
 type reader struct {
 	*Poller
-	chat  string // host/spaces/S
-	space string
-	stop  context.CancelFunc
-	done  chan struct{}
-	fresh chan struct{} // there is another view, or credentials are to be read again
+	chat   string // host/spaces/S
+	spaces state.Spaces
+	stop   context.CancelFunc
+	done   chan struct{}
+	fresh  chan struct{} // there is another view
 
-	mu    sync.Mutex
-	view  view
-	good  time.Time // when the last good list began
-	bad   bool      // the last list failed
-	reset bool      // what failed until now says nothing
+	mu   sync.Mutex
+	view view
+	good time.Time // when the last good list began
+	bad  bool      // the last list failed
 
+	lock    *state.Lock // while this process is the one that lists the space
 	api     *gchat.Reader
 	source  int // of the view's
 	mark    *state.Space
@@ -144,19 +144,8 @@ func (p *Poller) follow(ctx context.Context) {
 }
 
 func (p *Poller) readerOf(chat string) *reader {
-	_, space, _ := strings.Cut(chat, "/")
 	return &reader{
-		Poller: p, chat: chat, space: space, done: make(chan struct{}), fresh: make(chan struct{}, 1),
-	}
-}
-
-// resetReaders has the readers begin anew, with the credentials as they are now.
-func (p *Poller) resetReaders() {
-	for _, r := range p.readers {
-		r.mu.Lock()
-		r.reset = true
-		r.mu.Unlock()
-		r.nudge()
+		Poller: p, chat: chat, spaces: state.SpacesIn(p.user()), done: make(chan struct{}), fresh: make(chan struct{}, 1),
 	}
 }
 
@@ -175,19 +164,14 @@ func (p *Poller) reading() bool {
 
 func (r *reader) give(v view) {
 	r.mu.Lock()
-	news := len(v.own) != len(r.view.own) || !v.youngest.Equal(r.view.youngest)
+	defer r.mu.Unlock()
+	if len(v.own) != len(r.view.own) || !v.youngest.Equal(r.view.youngest) {
+		select {
+		case r.fresh <- struct{}{}:
+		default:
+		}
+	}
 	r.view = v
-	r.mu.Unlock()
-	if news {
-		r.nudge()
-	}
-}
-
-func (r *reader) nudge() {
-	select {
-	case r.fresh <- struct{}{}:
-	default:
-	}
 }
 
 // readAfter says whether a good list began after t.
@@ -197,69 +181,63 @@ func (r *reader) readAfter(t time.Time) bool {
 	return r.good.After(t)
 }
 
-// follow lists the space whenever no other process does, until ctx ends.
+// follow lists the space once a cycle, as long as no other process does, until ctx ends.
 func (r *reader) follow(ctx context.Context) {
-	spaces := state.SpacesIn(r.user())
+	defer r.unlock()
 	for ctx.Err() == nil {
-		lock, err := spaces.LockReader(r.chat)
-		if errors.Is(err, state.ErrLocked) { // the poller of another environment reads it, for our records, too
-			r.trouble = trouble{}
-			good := time.Time{}
-			if spaces.Of(r.chat).Trouble == nil {
-				good = r.now().Add(-quickFor)
-			}
-			r.mu.Lock()
-			r.good = good
-			r.mu.Unlock()
+		if !r.lead() {
 			sleep(ctx, otherReads)
 			continue
 		}
-		if err != nil {
-			r.logOnce(err, "reader's lock") // better two processes that list than none
-		}
-		pause := r.lead(ctx, spaces)
-		if lock != nil {
-			lock.Unlock() // a process with better credentials gets its turn
-		}
-		sleep(ctx, min(pause, otherReads))
-		end := r.now().Add(pause - min(pause, otherReads))
-		r.rest(ctx, func() time.Time { return end })
-	}
-}
-
-// lead lists once a cycle until ctx ends or the credentials are refused; it returns how long to stand back.
-func (r *reader) lead(ctx context.Context, spaces state.Spaces) (pause time.Duration) {
-	r.mark = spaces.Of(r.chat) // another process may have read on
-	for ctx.Err() == nil {
 		began := r.now()
-		err := r.listOne(ctx, r.current())
-		if pause = r.trouble.after(err); gchat.AuthFailure(err) {
+		err := r.list(ctx, r.current())
+		pause := r.trouble.after(err)
+		if gchat.AuthFailure(err) {
 			r.api, r.source = nil, r.source+1
-			return pause
+			r.unlock() // a process with better credentials gets its turn
 		}
 		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(r.current()), pause)) })
 	}
-	return 0
 }
 
-// rest waits until then, which may be sooner with another view, or until what failed says nothing any more.
+// lead makes this process the one that lists the space; false while another environment's poller does, for our records, too.
+func (r *reader) lead() bool {
+	if r.lock != nil {
+		return true
+	}
+	lock, err := r.spaces.LockReader(r.chat)
+	if errors.Is(err, state.ErrLocked) {
+		r.trouble = trouble{}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.good = (time.Time{}); r.spaces.Of(r.chat).Trouble == nil {
+			r.good = r.now().Add(-quickFor)
+		}
+		return false
+	}
+	if err != nil {
+		r.logOnce(err, "reader's lock") // better two processes that list than none
+	}
+	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
+	return true
+}
+
+func (r *reader) unlock() {
+	if r.lock != nil {
+		r.lock.Unlock()
+		r.lock = nil
+	}
+}
+
+// rest waits until then, which may be sooner with another view.
 func (r *reader) rest(ctx context.Context, until func() time.Time) {
-	for ctx.Err() == nil {
-		t := time.NewTimer(max(until().Sub(r.now()), 0))
+	for {
 		select {
 		case <-ctx.Done():
-		case <-t.C:
+			return
+		case <-time.After(until().Sub(r.now())):
 			return
 		case <-r.fresh:
-			t.Stop()
-			r.mu.Lock()
-			reset := r.reset
-			r.reset = false
-			r.mu.Unlock()
-			if reset {
-				r.api, r.trouble = nil, trouble{}
-				return
-			}
 		}
 	}
 }
@@ -278,16 +256,11 @@ func (r *reader) from(v view) source {
 	return v.sources[r.source%len(v.sources)]
 }
 
-// cycle is the time from one list to the next.
+// cycle is the time from one list to the next: short just after asking and after a person's message.
 func (r *reader) cycle(v view) time.Duration {
 	from := r.from(v)
-	since := min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs())
-	return cycle(since, r.config(from.projectDir, from.trusted).PollInterval)
-}
-
-// cycle is quick just after asking and after a person's message, whichever is less ago.
-func cycle(since, interval time.Duration) time.Duration {
-	if since < quickFor {
+	interval := r.config(from.projectDir, from.trusted).PollInterval
+	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
 	return interval
@@ -295,22 +268,17 @@ func cycle(since, interval time.Duration) time.Duration {
 
 // listOnce is a single round's list, unless another process reads the space anyway.
 func (r *reader) listOnce(ctx context.Context, v view) error {
-	spaces := state.SpacesIn(r.user())
-	lock, err := spaces.LockReader(r.chat)
-	if errors.Is(err, state.ErrLocked) {
+	defer r.unlock()
+	if !r.lead() {
 		return nil
 	}
-	if err == nil {
-		defer lock.Unlock()
-	}
-	r.mark = spaces.Of(r.chat)
-	return r.listOne(ctx, v)
+	return r.list(ctx, v)
 }
 
-// listOne lists the space and tells how that went.
-func (r *reader) listOne(ctx context.Context, v view) error {
+// list lists the space and tells how that went.
+func (r *reader) list(ctx context.Context, v view) error {
 	began := r.now()
-	err := r.list(ctx, v)
+	err := r.readOn(ctx, v)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -370,7 +338,7 @@ func (r *reader) tell(err error, v view) {
 
 func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.mark.Trouble = t
-	if _, err := state.SpacesIn(r.user()).Change(r.chat, func(s *state.Space) { s.Trouble = t }); err != nil {
+	if _, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t }); err != nil {
 		r.logOnce(err, "trouble not written down")
 	}
 }
@@ -395,16 +363,9 @@ func (t *trouble) after(err error) time.Duration {
 		}
 		return refusedPause
 	case gchat.Overloaded(err):
-		d := mostBackup
-		if t.overloaded < 4 {
-			d = min(firstBackup<<t.overloaded, mostBackup)
-		}
 		t.overloaded++
 		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.
-		if asked := gchat.RetryAfter(err); asked > 0 {
-			return asked
-		}
-		return d
+		return cmp.Or(gchat.RetryAfter(err), min(firstBackup<<min(t.overloaded-1, 4), mostBackup))
 	}
 	return 0
 }

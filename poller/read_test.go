@@ -25,7 +25,9 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 		{20 * time.Hour, 10 * time.Second, 10 * time.Second},
 		{0, 100 * time.Millisecond, 100 * time.Millisecond},
 	} {
-		if got := cycle(c.since, c.interval); got != c.want {
+		d := newDesk(t)
+		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
+		if got := d.poller().readerOf("chat").cycle(view{youngest: time.Now().Add(-c.since)}); got != c.want {
 			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
 		}
 	}
