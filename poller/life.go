@@ -111,19 +111,20 @@ func (p *Poller) change(s *served, what string, change func(*state.Question) err
 	return changed
 }
 
-// close ends a question; the note of it is owed in the same write.
-func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Question)) {
-	ended, err := state.CloseQuestion(s.Path, to, by, also)
+// end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
+func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
+	ended, err := state.CloseQuestion(q.Path, to, by, also)
 	if err != nil {
 		p.logOnce(err, "question not closed")
-		return
+	} else if ended {
+		p.Log.Info().Str("question", q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
 	}
-	if ended {
-		p.Log.Info().Str("question", s.q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
-	}
-	if q, err := state.LoadQuestion(s.Path); err == nil {
-		s.q = q
-	}
+}
+
+// close is end of a question in the index.
+func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Question)) {
+	p.end(s.q, to, by, also)
+	p.load(s)
 }
 
 // closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.

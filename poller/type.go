@@ -70,14 +70,18 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q = p.placed(s, q)
 	s.try.next = p.now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.Ended {
-		p.afterKill(ctx, q)
+		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says
+		// that Claude has the answer, a person has to finish the dialog.
+		if !p.awaitClosed(ctx, q.Path) {
+			p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+		}
 		return
 	}
 	if q.InjectionSucceeded != nil && *q.InjectionSucceeded { // killed while it was waiting for the confirmation
-		p.confirmTyped(ctx, s.Path)
+		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := (&tmuxView{own: p.Env("TMUX")}).where(ctx, q)
+	to, err := p.tmuxView().where(ctx, q)
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
@@ -100,7 +104,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		s.try.next = p.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
 		p.endTyping(q, out, succeeded(true))
-		p.confirmTyped(ctx, s.Path)
+		p.confirmTyped(ctx, q)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
 		p.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
@@ -145,8 +149,9 @@ func choices(q *state.Question) []inject.Choice {
 	return cs
 }
 
+// endTyping writes down how typing ended; also, where it is not nil, changes more in that write.
 func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	p.update(q.Path, "the end of typing not written down", func(q *state.Question) error {
 		if q.Typing == nil && out.Result == inject.Unchanged {
 			return state.ErrUnchanged
 		}
@@ -158,8 +163,13 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 			also(q)
 		}
 		return nil
-	}); err != nil {
-		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("the end of typing not written down")
+	})
+}
+
+// update changes a question beside the loop, which reads it again. A failure is logged.
+func (p *Poller) update(path, what string, change func(*state.Question) error) {
+	if _, err := state.UpdateQuestion(path, change); err != nil {
+		p.logOnce(err, what)
 	}
 }
 
@@ -169,22 +179,18 @@ func succeeded(yes bool) func(*state.Question) {
 
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
 // was told.
-func (p *Poller) confirmTyped(ctx context.Context, path string) {
-	if p.awaitClosed(ctx, path) {
-		if _, err := state.UpdateQuestion(path, func(q *state.Question) error {
-			if q.ResolvedBy != "terminal" {
-				return state.ErrUnchanged
-			}
-			succeeded(false)(q) // a person's key was faster than ours by a moment that no screen shows
-			return nil
-		}); err != nil {
-			p.Log.Error().Err(err).Msg("question not corrected")
-		}
+func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
+	if !p.awaitClosed(ctx, q.Path) {
+		p.end(q, state.Resolved, "chat", nil)
 		return
 	}
-	if _, err := state.CloseQuestion(path, state.Resolved, "chat", nil); err != nil {
-		p.Log.Error().Err(err).Msg("question not closed")
-	}
+	p.update(q.Path, "question not corrected", func(q *state.Question) error {
+		if q.ResolvedBy != "terminal" {
+			return state.ErrUnchanged
+		}
+		succeeded(false)(q) // a person's key was faster than ours by a moment that no screen shows
+		return nil
+	})
 }
 
 // awaitClosed waits for a hook to close the question.
@@ -198,14 +204,6 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 		if !sleep(ctx, 50*time.Millisecond) {
 			return false
 		}
-	}
-}
-
-// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: where no hook says
-// that Claude has the answer, a person has to look.
-func (p *Poller) afterKill(ctx context.Context, q *state.Question) {
-	if !p.awaitClosed(ctx, q.Path) {
-		p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	}
 }
 
@@ -226,21 +224,16 @@ func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 		t.offs = 0
 	}
 	if t.offs >= mostOffs {
-		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "screen", nil); err != nil {
-			p.Log.Error().Err(err).Msg("question not closed")
-		}
+		p.end(q, state.Cancelled, "screen", nil)
 		return
 	}
 	if t.tries == 1 || t.tries == triesBeforeTold {
 		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", why).Msg("answer not typed yet")
 	}
-	if t.tries != triesBeforeTold {
-		return
-	}
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
-		return nil
-	}); err != nil {
-		p.Log.Error().Err(err).Msg("thread not told that the answer waits")
+	if t.tries == triesBeforeTold {
+		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) error {
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
+			return nil
+		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
 
 var (
@@ -30,15 +29,16 @@ const panesBound = 10 * time.Second
 
 // tmuxView is what tmux shows at one moment: each server is asked once, however many questions there are.
 type tmuxView struct {
-	own   string // $TMUX of this process
+	own   inject.Server // of this process
 	panes map[string][]inject.Pane
 	errs  map[string]error
 }
 
+func (p *Poller) tmuxView() *tmuxView {
+	return &tmuxView{own: inject.ServerOf(p.Env("TMUX")), panes: map[string][]inject.Pane{}, errs: map[string]error{}}
+}
+
 func (v *tmuxView) of(ctx context.Context, s inject.Server) ([]inject.Pane, error) {
-	if v.panes == nil {
-		v.panes, v.errs = map[string][]inject.Pane{}, map[string]error{}
-	}
 	if _, ok := v.panes[s.Socket]; !ok {
 		v.panes[s.Socket], v.errs[s.Socket] = s.Panes(ctx)
 	}
@@ -48,42 +48,34 @@ func (v *tmuxView) of(ctx context.Context, s inject.Server) ([]inject.Pane, erro
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
 func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target, error) {
-	to := inject.Target{ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	if q.TmuxSocket == "" {
+		to.Server = v.own
+	}
+	panes, err := v.of(ctx, to.Server)
+	if err != nil && !errors.Is(err, inject.ErrNoServer) {
+		return to, err
+	}
 	session := cmp.Or(q.TmuxSession, q.SessionName)
-	servers := []inject.Server{{Socket: q.TmuxSocket}}
-	if socket, _, _ := strings.Cut(v.own, ","); q.TmuxSocket == "" && socket != "" {
-		servers = []inject.Server{{Socket: socket}, {}}
-	}
-	for _, s := range servers {
-		panes, err := v.of(ctx, s)
-		if errors.Is(err, inject.ErrNoServer) {
-			continue
-		}
-		if err != nil {
-			return to, err
-		}
-		there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
-			return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
-		})
-		if len(there) == 0 {
-			continue
-		}
-		if q.TmuxPane == "" {
-			there = slices.DeleteFunc(there, func(p inject.Pane) bool {
-				_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
-				return err != nil
-			})
-		}
-		if len(there) != 1 {
-			return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
-		}
-		to.Server, to.Pane = s, there[0].ID
-		return to, nil
-	}
-	if q.TmuxPane == "" && q.TmuxSession == "" {
+	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
+		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
+	})
+	switch {
+	case len(there) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
 		return to, errNoTmux
+	case len(there) == 0:
+		return to, errTmuxGone
+	case q.TmuxPane == "":
+		there = slices.DeleteFunc(there, func(p inject.Pane) bool {
+			_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
+			return err != nil
+		})
 	}
-	return to, errTmuxGone
+	if len(there) != 1 {
+		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
+	}
+	to.Pane = there[0].ID
+	return to, nil
 }
 
 // typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
@@ -133,17 +125,19 @@ func (p *Poller) findPanes(ctx context.Context) {
 		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, panesBound)
 		defer cancel()
-		view := &tmuxView{own: p.Env("TMUX")}
+		view := p.tmuxView()
 		for _, q := range qs {
 			_, err := view.where(ctx, q)
-			p.countMissed(q, errors.Is(err, errTmuxGone))
+			if err = countMissed(q, errors.Is(err, errTmuxGone)); err != nil {
+				p.logOnce(err, "tmux session not counted")
+			}
 		}
 	})
 }
 
-func (p *Poller) countMissed(q *state.Question, gone bool) {
+func countMissed(q *state.Question, gone bool) error {
 	if !gone && q.TmuxMissed == 0 {
-		return
+		return nil
 	}
 	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		if q.TmuxMissed++; !gone {
@@ -154,9 +148,7 @@ func (p *Poller) countMissed(q *state.Question, gone bool) {
 	if err == nil && q.TmuxMissed >= mostMissed {
 		_, err = state.CloseQuestion(q.Path, state.Abandoned, "tmux_gone", nil)
 	}
-	if err != nil {
-		p.logOnce(err, "tmux session not counted")
-	}
+	return err
 }
 
 // adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a
@@ -167,75 +159,61 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 	if !q.Status.Open() || !foreign && (q.Mode != state.Thread || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
-	chat, space := p.chatFor(ctx, s)
 	thread := cmp.Or(s.ThreadName, q.ThreadName)
 	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
 		if one, err := state.SessionsIn(p.user()).Of(id); err == nil {
 			thread = one.ThreadName
 		}
 	}
+	chat, space := p.chatFor(ctx, s, thread)
 	p.change(s, "question not completed", func(q *state.Question) error {
 		if q.Mode == state.Thread && (q.Chat != "" || chat == "") && q.ThreadName == thread {
 			return state.ErrUnchanged
 		}
-		q.ThreadName = thread
-		if q.Chat == "" {
+		if q.ThreadName = thread; q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
 		if q.Mode == state.Thread {
 			return nil
 		}
-		q.Mode = state.Inject
-		if q.ProjectDir == "" {
-			q.ProjectDir = p.projectOf(stateDirOf(q))
+		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
+		name := q.SessionID
+		if uuid.Validate(name) == nil { // Claude Code's own ids are no names
+			name = cmp.Or(q.TmuxSession, name)
 		}
-		if q.SessionName == "" { // Claude Code's own ids are no names
-			if q.SessionName = q.SessionID; uuid.Validate(q.SessionID) == nil {
-				q.SessionName = cmp.Or(q.TmuxSession, q.SessionID)
-			}
-		}
+		q.SessionName = cmp.Or(q.SessionName, name)
 		return nil
 	})
 }
 
-// chatFor is the space of a question that names none: where its project's webhook posts, unless its thread is in another
-// one; "" while that cannot be told.
-func (p *Poller) chatFor(ctx context.Context, s *served) (chat, space string) {
-	q := s.q
-	way := p.gateway(ctx, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q))), s.Trusted)
+// chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
+// that is configured; "" while that cannot be told, and where its thread is in another space.
+func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, space string) {
+	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
 	switch {
 	case way.hook != nil:
 		chat, space = way.hook.Chat(), way.hook.Space
-	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "": // another program posts
-		chat, space = namedSpace(way.cfg)
+	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "" && way.cfg.SpaceID != "":
+		host := "chat.googleapis.com"
+		if u, err := url.Parse(way.cfg.APIEndpoint); err == nil {
+			host = cmp.Or(u.Host, host)
+		}
+		chat, space = host+"/"+way.cfg.SpaceID, way.cfg.SpaceID
 	}
-	if thread := cmp.Or(s.ThreadName, q.ThreadName); thread != "" && !strings.HasPrefix(thread, space+"/") {
+	if thread != "" && !strings.HasPrefix(thread, space+"/") {
 		return "", ""
 	}
 	return chat, space
 }
 
-// namedSpace is the space that a configuration names, whatever its webhook; "" where it names none.
-func namedSpace(cfg *config.Config) (chat, space string) {
-	if cfg.SpaceID == "" {
-		return "", ""
-	}
-	host := "chat.googleapis.com"
-	if u, err := url.Parse(cfg.APIEndpoint); err == nil && u.Host != "" {
-		host = u.Host
-	}
-	space = "spaces/" + strings.TrimPrefix(cfg.SpaceID, "spaces/")
-	return host + "/" + space, space
-}
-
 // projectOf is the project that a state folder belongs to: PROJECT/.claude/state, else this process's own.
 func (p *Poller) projectOf(stateDir string) string {
-	if project, ok := strings.CutSuffix(stateDir, filepath.Join("/", ".claude", "state")); ok && project != "" {
+	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
 		return project
 	}
-	dir, err := filepath.Abs(state.ProjectDir(p.Env))
-	if err != nil {
-		return state.ProjectDir(p.Env)
+	dir := state.ProjectDir(p.Env)
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
 	}
 	return dir
 }
