@@ -17,10 +17,11 @@ import (
 
 // gateway is how a project's messages go: its configuration, and the webhook that this leads to.
 type gateway struct {
-	cfg  *config.Config
-	hook *gchat.Webhook // nil when err says why
-	err  error          // state.ErrNoWebhook, gchat.ErrNotWebhook, or of the command that prints the webhook
-	at   time.Time
+	cfg   *config.Config
+	hook  *gchat.Webhook // nil when err says why
+	err   error          // config.ErrNoWebhook, gchat.ErrNotWebhook, or of the command that prints the webhook
+	at    time.Time
+	reads bool // its space can be read, as far as that is known without asking
 }
 
 // freshFor is how long a gateway is used before its configuration is read again.
@@ -33,58 +34,40 @@ type gateways struct {
 	printed map[string]string // webhook_url_command → what it printed: a password manager is not asked every second
 }
 
-// of is the gateway of a project. A command for the webhook runs at most once, until what it printed does not work.
-func (g *gateways) of(ctx context.Context, p *Poller, projectDir string, trusted bool) *gateway {
+// renew has every gateway begun anew, also what commands print: a secret may have been changed.
+func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.ways, g.printed = map[string]*gateway{}, map[string]string{}
+}
+
+// gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
+func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *gateway {
+	g := &p.ways
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ways == nil {
+		g.ways, g.printed = map[string]*gateway{}, map[string]string{}
+	}
 	key := fmt.Sprint(projectDir, "\x00", trusted)
 	if way := g.ways[key]; way != nil && p.now().Sub(way.at).Abs() < freshFor {
 		return way
 	}
-	if g.ways == nil {
-		g.ways, g.printed = map[string]*gateway{}, map[string]string{}
-	}
 	way := &gateway{cfg: p.config(projectDir, trusted)}
-	way.hook, way.err = g.webhook(ctx, p, way.cfg)
+	command := way.cfg.WebhookCommand
+	if command != "" {
+		way.cfg.WebhookURL = g.printed[command]
+	}
+	var raw string
+	if raw, way.err = way.cfg.Webhook(ctx); way.err == nil {
+		g.printed[command] = raw
+		p.Log.Hide(raw)
+		way.hook, way.err = gchat.ConfiguredWebhook(way.cfg, raw)
+	}
+	way.reads = way.endpoint() != "" || p.hasCredentials(way.cfg)
 	way.at = p.now()
 	g.ways[key] = way
 	return way
-}
-
-func (g *gateways) webhook(ctx context.Context, p *Poller, cfg *config.Config) (*gchat.Webhook, error) {
-	raw := g.printed[cfg.WebhookCommand]
-	if raw == "" || cfg.WebhookURL != "" {
-		var err error
-		if raw, err = cfg.Webhook(ctx); err != nil {
-			return nil, err
-		}
-		if cfg.WebhookCommand != "" {
-			g.printed[cfg.WebhookCommand] = raw
-		}
-	}
-	p.Log.Hide(raw)
-	return gchat.ConfiguredWebhook(cfg, raw)
-}
-
-// forget has a gateway made anew: its webhook does not work, and a secret may have been changed.
-func (g *gateways) forget(way *gateway) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.printed, way.cfg.WebhookCommand)
-	way.at = time.Time{}
-}
-
-// renew has every gateway made anew.
-func (g *gateways) renew() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	clear(g.printed)
-	clear(g.ways)
-}
-
-// gateway is how messages of a project go.
-func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *gateway {
-	return p.ways.of(ctx, p, projectDir, trusted)
 }
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
@@ -136,11 +119,6 @@ func (w *gateway) newReader(ctx context.Context) (*gchat.Reader, error) {
 	return gchat.NewReader(ctx, w.endpoint(), w.cfg.CredentialsFile)
 }
 
-// reads says whether reading is configured. Looking for Application Default Credentials would ask the network.
-func (w *gateway) reads() bool {
-	return w.cfg.CredentialsFile != "" && w.cfg.CredentialsFile != config.NoCredentials || w.endpoint() != ""
-}
-
 // unreplyable is why a reply to a question could not be used, as things are configured: no person may answer, or the space cannot
 // be read, as far as that is known without asking. A question in deny mode would wait in vain.
 func (p *Poller) unreplyable(way *gateway) error {
@@ -149,7 +127,7 @@ func (p *Poller) unreplyable(way *gateway) error {
 		return errors.New("no reply could be used: nobody is on allowed_users")
 	case way.err != nil:
 		return way.err
-	case way.endpoint() == "" && !p.hasCredentials(way.cfg):
+	case !way.reads:
 		return errors.New("no reply could be used: there are no credentials to read with")
 	}
 	if t := state.SpacesIn(p.user()).Of(way.hook.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
@@ -162,13 +140,10 @@ func (p *Poller) unreplyable(way *gateway) error {
 // cloud has some without, but none that may read messages.
 func (p *Poller) hasCredentials(cfg *config.Config) bool {
 	gcloud := cmp.Or(p.Env("CLOUDSDK_CONFIG"), filepath.Join(state.Home(p.Env), ".config", "gcloud"))
-	byDefault := filepath.Join(gcloud, "application_default_credentials.json")
-	for _, path := range []string{cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"), byDefault} {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return true
-		}
-	}
-	return false
+	file := cmp.Or(cfg.CredentialsFile, p.Env("GOOGLE_APPLICATION_CREDENTIALS"),
+		filepath.Join(gcloud, "application_default_credentials.json"))
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // chat is the transport to Google Chat, by one gateway.
@@ -189,7 +164,7 @@ func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 // find looks whether that part is in its space, where messages can be read. Chat keeps one message for an id; that this holds
 // for webhooks was not measured, so the space is asked before a second try.
 func (c chat) find(ctx context.Context, m *state.Message) (receipt, bool) {
-	if !c.way.reads() {
+	if !c.way.reads {
 		return receipt{}, false
 	}
 	reader, err := c.way.newReader(ctx)

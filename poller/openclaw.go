@@ -8,10 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -38,22 +36,11 @@ const (
 // wakePauses are how long a message for an agent waits after each try that failed.
 var wakePauses = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
 
-// elsewhere is where npm and Homebrew put openclaw on machines whose daemons get a short PATH.
-var elsewhere = []string{"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin"}
-
 var (
 	// errNoOpenClaw says that there is no openclaw to give a message to.
 	errNoOpenClaw = errors.New("openclaw is not in PATH")
 	// errTurnFailed says that the gateway has the message, and the agent's turn on it failed: its model did, most probably.
 	errTurnFailed = errors.New("the agent has the message, and its turn failed")
-)
-
-// What openclaw 2026.9.6 prints and ends with exit code 1: of an agent that chose to say nothing, and of a turn that failed.
-var (
-	saidNothing = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)(^|"text": ?")(⚠️ )?Agent couldn't generate a response`)
-	})
-	turnFailed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^⚠️|"runId"`) })
 )
 
 // openclaw is the transport to OpenClaw's agents.
@@ -85,7 +72,7 @@ func (o openclaw) deliver(ctx context.Context, m *state.Message) (receipt, error
 	ctx, cancel := context.WithTimeout(ctx, turnBound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env, cmd.Dir = wakeEnvironment(m.Wake, program), o.home()
+	cmd.Env, cmd.Dir = o.environment(m.Wake), state.Home(o.env) // the session's own folder may be gone before it ends
 	out, errs := &bounded{most: longestAnswer}, &bounded{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, errs
 	// In a session of its own, so that it ends with its children: node starts some.
@@ -107,20 +94,32 @@ func (o openclaw) deliver(ctx context.Context, m *state.Message) (receipt, error
 	return receipt{Answer: out.String()}, err
 }
 
-// wakeFailed is what an exit code other than 0 means, nil when the agent has the message and wants no other.
+// wakeFailed is what an exit code other than 0 means, nil when the agent has the message and wants no other. It goes by what
+// openclaw 2026.9.6 prints with exit code 1.
 func wakeFailed(err error, text, out, errs string) error {
-	why := firstWords(errs, out)
 	said := out + "\n" + errs
 	if text != "" {
 		said = strings.ReplaceAll(said, text, "") // whose words are none of openclaw's
 	}
+	why := firstWords(errs, out)
 	switch {
-	case saidNothing().MatchString(said): // again would be another turn
+	case strings.Contains(said, "Agent couldn't generate a response"): // it chose to say nothing; again would be another turn
 		return nil
-	case turnFailed().MatchString(said):
+	case strings.Contains(said, "\"runId\"") || strings.Contains(said, "⚠️"):
 		return fmt.Errorf("openclaw: %w: %s", errTurnFailed, why)
 	}
 	return fmt.Errorf("openclaw: %w: %s", err, why)
+}
+
+// folders are where openclaw, and node beside it, are looked for: on the PATH of the message's hook, on ours, and where npm and
+// Homebrew put them on machines whose daemons get a short PATH. A project's own folder is no place to take programs from.
+func (o openclaw) folders(w *state.Wake) []string {
+	dirs := append(filepath.SplitList(w.Path), filepath.Dir(w.Program))
+	dirs = append(dirs, filepath.SplitList(o.env("PATH"))...)
+	home := state.Home(o.env)
+	dirs = append(dirs, filepath.Join(home, ".npm-global", "bin"), filepath.Join(home, ".local", "bin"),
+		"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin")
+	return slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
 // program is openclaw as the message's hook found it, else as it would find it now: it may have been installed meanwhile.
@@ -130,14 +129,7 @@ func (o openclaw) program(w *state.Wake) (string, error) {
 			return path, nil
 		}
 	}
-	dirs := append(filepath.SplitList(w.Path), filepath.SplitList(o.env("PATH"))...)
-	if home := o.env("HOME"); home != "" {
-		dirs = append(dirs, filepath.Join(home, ".npm-global", "bin"), filepath.Join(home, ".local", "bin"))
-	}
-	for _, dir := range append(dirs, elsewhere...) {
-		if !filepath.IsAbs(dir) { // a project's own folder is no place to take programs from
-			continue
-		}
+	for _, dir := range o.folders(w) {
 		if path, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil {
 			return path, nil
 		}
@@ -145,30 +137,15 @@ func (o openclaw) program(w *state.Wake) (string, error) {
 	return "", errNoOpenClaw
 }
 
-// home is where openclaw works: the session's own folder may be gone before it ends, and node starts in none that is.
-func (o openclaw) home() string {
-	if dir := o.env("HOME"); filepath.IsAbs(dir) {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return dir
-		}
-	}
-	return "/"
-}
-
-// wakeEnvironment is ours without our own settings, secrets that are none of openclaw's; with the PATH of the hook, as far as
-// that names no project's folders.
-func wakeEnvironment(w *state.Wake, program string) []string {
-	dirs := slices.DeleteFunc(filepath.SplitList(w.Path), func(dir string) bool { return !filepath.IsAbs(dir) })
-	if !slices.Contains(dirs, filepath.Dir(program)) { // a short PATH: where npm put openclaw, or beside it, its node is
-		dirs = append(append(dirs, filepath.Dir(program)), elsewhere...)
-	}
+// environment is ours without our own settings, secrets that are none of openclaw's.
+func (o openclaw) environment(w *state.Wake) []string {
 	ours := config.Variables()
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		forChat := strings.HasPrefix(name, "GOOGLE_CHAT_") && slices.Contains(ours, name)
 		return name == "PATH" || strings.HasPrefix(name, "GCHAT_") || forChat
 	})
-	return append(env, "PATH="+strings.Join(dirs, string(filepath.ListSeparator)))
+	return append(env, "PATH="+strings.Join(o.folders(w), string(filepath.ListSeparator)))
 }
 
 // notTaken writes down that a message could not be given to its agent, and when it is tried again.

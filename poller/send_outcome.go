@@ -144,7 +144,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 	tell := m.LastError != why
 	until := s.now().Add(authPause).UTC()
 	if way.hook != nil {
-		s.ways.forget(way)
+		s.ways.renew()
 		_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
 			pause, known := space.Paused[way.hook.ID()]
 			if !known {
