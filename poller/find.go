@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,14 @@ func (e *NotOne) Error() string {
 // when there is none.
 func FindQuestion(env state.Getenv, by string) (*state.Question, error) {
 	qs, _ := state.OpenQuestions(env)
-	for _, q := range qs {
-		if by != "" && (q.QuestionID == by || q.ThreadKey == by || q.ThreadName == by) {
-			return q, nil
-		}
+	if i := slices.IndexFunc(qs, func(q *state.Question) bool { return by != "" && goesBy(q, by) }); i >= 0 {
+		return qs[i], nil
 	}
 	return nil, &NotOne{By: by}
+}
+
+func goesBy(q *state.Question, by string) bool {
+	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
 }
 
 // PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name
@@ -50,7 +53,7 @@ func FindQuestion(env state.Getenv, by string) (*state.Question, error) {
 func PickQuestion(env state.Getenv, by string) (*state.Question, error) {
 	qs, bad := state.OpenQuestions(env)
 	for _, means := range []func(*state.Question) bool{
-		func(q *state.Question) bool { return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName },
+		func(q *state.Question) bool { return goesBy(q, by) },
 		func(q *state.Question) bool {
 			return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
 		},

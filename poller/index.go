@@ -137,15 +137,13 @@ func (p *Poller) settle(s *served) {
 	if s.settled || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
 		return
 	}
-	small := &state.Question{
-		Record: state.Record{Path: q.Path}, QuestionID: q.QuestionID, AskedAt: q.AskedAt, Status: q.Status, Mode: q.Mode,
-		ThreadName: q.ThreadName, Chat: q.Chat, Space: q.Space, PostedAt: q.PostedAt, ProjectDir: q.ProjectDir,
-		AskedAgain: q.AskedAgain || len(q.Answers) > 0, // it takes no reply
+	small := *q
+	small.Record, small.Questions, small.Wording, small.Response = state.Record{Path: q.Path}, nil, nil, nil
+	small.Replies = slices.Clone(q.Replies)
+	for i := range small.Replies {
+		small.Replies[i].Text = ""
 	}
-	for _, r := range q.Replies {
-		small.Replies = append(small.Replies, state.Reply{MessageName: r.MessageName, Verdict: r.Verdict})
-	}
-	s.q, s.settled = small, true
+	s.q, s.settled = &small, true
 }
 
 // hold keeps the lock of a record's Open while it waits for something, so that waiting processes block on it. They are let go

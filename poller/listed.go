@@ -25,8 +25,7 @@ type pass struct {
 // notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v view) (err error) {
 	if r.api == nil {
-		from := r.from(v)
-		if r.api, err = r.gateway(ctx, from.projectDir, from.trusted).newReader(ctx); err != nil {
+		if r.api, err = r.gatewayOf(ctx, v).newReader(ctx); err != nil {
 			return err
 		}
 	}

@@ -163,7 +163,7 @@ func (s *sender) notTaken(m *state.Message, cause error) step {
 		return s.setAside(m, "the agent does not take it: "+why)
 	}
 	pause := wakePauses[min(m.Tries, len(wakePauses)-1)]
-	return s.failed(m, why, s.now().Add(pause), false)
+	return s.failed(m, why, false, step{until: s.now().Add(pause)})
 }
 
 func wakeHint(err error) string {

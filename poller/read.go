@@ -34,16 +34,15 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	own      []*served                    // open ones of this environment, the newest first
+	own      []asked                      // open ones of this environment, the newest first
 	sessions map[string]*state.Session    // by the thread of their reports
 	youngest time.Time                    // when the youngest question was asked that waits for a reply
-	sources  []source                     // whose configuration may read the space
 }
 
-// source is a project whose configuration leads to a space.
-type source struct {
-	projectDir string
-	trusted    bool
+// asked is a question whose project's configuration may read the space.
+type asked struct {
+	*state.Question
+	trusted bool
 }
 
 // reader is the one goroutine that lists a space, for the records of every environment.
@@ -62,7 +61,7 @@ type reader struct {
 
 	lock    *state.Lock // while this process is the one that lists the space
 	api     *gchat.Reader
-	source  int // of the view's
+	from    int // whose configuration reads the space, of the view's own
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
@@ -90,12 +89,8 @@ func (p *Poller) views() map[string]view {
 			continue
 		}
 		v := views[s.q.Chat]
-		if v.own = append(v.own, s); s.q.AskedAt.After(v.youngest) {
+		if v.own = append(v.own, asked{s.q, s.Trusted}); s.q.AskedAt.After(v.youngest) {
 			v.youngest = s.q.AskedAt
-		}
-		from := source{s.q.ProjectDir, s.Trusted}
-		if !slices.Contains(v.sources, from) {
-			v.sources = append(v.sources, from)
 		}
 		views[s.q.Chat] = v
 	}
@@ -193,10 +188,10 @@ func (r *reader) follow(ctx context.Context) {
 		err := r.list(ctx, r.current())
 		pause := r.trouble.after(err)
 		if gchat.AuthFailure(err) {
-			r.api, r.source = nil, r.source+1
+			r.api, r.from = nil, r.from+1
 			r.unlock() // a process with better credentials gets its turn
 		}
-		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(r.current()), pause)) })
+		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(ctx, r.current()), pause)) })
 	}
 }
 
@@ -248,18 +243,18 @@ func (r *reader) current() view {
 	return r.view
 }
 
-// from is the project whose configuration reads the space: another one after the credentials of the former were refused.
-func (r *reader) from(v view) source {
-	if len(v.sources) == 0 {
-		return source{projectDir: state.ProjectDir(r.Env)}
+// gatewayOf is the gateway that the space is read by: another question's after the credentials of the former were refused.
+func (r *reader) gatewayOf(ctx context.Context, v view) *gateway {
+	if len(v.own) == 0 {
+		return r.gateway(ctx, state.ProjectDir(r.Env), false)
 	}
-	return v.sources[r.source%len(v.sources)]
+	q := v.own[r.from%len(v.own)]
+	return r.gateway(ctx, q.ProjectDir, q.trusted)
 }
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
-func (r *reader) cycle(v view) time.Duration {
-	from := r.from(v)
-	interval := r.config(from.projectDir, from.trusted).PollInterval
+func (r *reader) cycle(ctx context.Context, v view) time.Duration {
+	interval := r.gatewayOf(ctx, v).cfg.PollInterval
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
@@ -319,20 +314,18 @@ func (r *reader) tell(err error, v view) {
 		return
 	}
 	why := fmt.Sprintf("%s. Hint: %s", gchat.Line(is.Why), gchat.Hint(err))
-	for _, s := range v.own {
-		if s.q.ToldUnread || s.q.Mode == state.Thread {
+	for _, q := range v.own {
+		if q.ToldUnread || q.Mode == state.Thread {
 			continue
 		}
-		if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) error {
 			if q.ToldUnread || q.Status != state.Pending {
 				return state.ErrUnchanged
 			}
 			q.ToldUnread = true
 			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnread, Seen: why})
 			return nil
-		}); err != nil {
-			r.logOnce(err, "thread not told that replies cannot be read")
-		}
+		})
 	}
 }
 

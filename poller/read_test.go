@@ -27,7 +27,7 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 	} {
 		d := newDesk(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
-		if got := d.poller().readerOf("chat").cycle(view{youngest: time.Now().Add(-c.since)}); got != c.want {
+		if got := d.poller().readerOf("chat").cycle(t.Context(), view{youngest: time.Now().Add(-c.since)}); got != c.want {
 			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
 		}
 	}

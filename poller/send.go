@@ -412,7 +412,7 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 	}
 	s.pacing.Lock() // the lanes wait for each other here, and not by trying the file's lock
 	defer s.pacing.Unlock()
-	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	s.changeSpace(way, func(space *state.Space) {
 		pause, paused := space.Paused[id]
 		wait := space.LeftAlone(now)
 		if left := pause.NotBefore.Sub(now); paused && left <= authPause {
@@ -428,9 +428,6 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 			space.Paused[id] = pause
 		}
 	})
-	if err != nil {
-		s.Log.Warn().Err(err).Msg("the space's pace is not kept")
-	}
 	return until
 }
 
@@ -442,11 +439,17 @@ func (s *sender) worked(way *gateway) bool {
 	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
 		return false
 	}
-	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
 		delete(space.Paused, id)
-	}); err != nil {
-		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
-	}
+	})
 	return true
+}
+
+// changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not
+// kept is better than silence.
+func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
+	if _, err := s.spaces.Change(way.hook.Chat(), change); err != nil {
+		s.Log.Warn().Err(err).Msg("not written what is known of the space")
+	}
 }

@@ -95,10 +95,9 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 	if way == nil {
 		return s.notTaken(m, cause)
 	}
-	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
+	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
-	now := s.now()
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
@@ -110,29 +109,25 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 		return s.setAside(m, why+"; "+hint)
 	case gchat.Answered(cause) && !gchat.TooMany(cause): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it is tried again")
-		pause := max(gchat.RetryAfter(cause), s.backoff(way, m.Tries+1))
-		return s.failed(m, why, now.Add(pause), untried)
+		pause := max(gchat.RetryAfter(cause), backoff(way, m.Tries+1))
+		return s.failed(m, why, untried, step{until: now.Add(pause)})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
 	log.Msg("the space takes no messages at present; they wait")
-	until := now
-	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	until := now.Add(diskPause)
+	s.changeSpace(way, func(space *state.Space) {
 		if space.LeftAlone(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
-			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), s.backoff(way, space.Failures))).UTC()
+			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(way, space.Failures))).UTC()
 			space.Why = why
 		}
 		until = space.NotBefore
-	}); err != nil {
-		until = now.Add(diskPause)
-	}
-	out := s.failed(m, why, time.Time{}, untried)
-	out.until, out.space = until, true
-	return out
+	})
+	return s.failed(m, why, untried, step{until: until, space: true})
 }
 
 // backoff is the pause after the n-th failure in a row.
-func (s *sender) backoff(way *gateway, n int) time.Duration {
+func backoff(way *gateway, n int) time.Duration {
 	first := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	return min(first<<min(max(n-1, 0), 9), mostBackoff)
 }
@@ -142,13 +137,14 @@ func (s *sender) backoff(way *gateway, n int) time.Duration {
 func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) step {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
-	until := s.now().Add(authPause).UTC()
+	now := s.now().UTC()
+	until := now.Add(authPause)
 	if way.hook != nil {
-		s.ways.renew()
-		_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+		s.ways.renew() // a secret may be changed meanwhile
+		s.changeSpace(way, func(space *state.Space) {
 			pause, known := space.Paused[way.hook.ID()]
 			if !known {
-				pause.Since = s.now().UTC()
+				pause.Since = now
 			}
 			tell = !pause.Told
 			pause.NotBefore, pause.Why, pause.Told = until, why+"; "+hint, pause.Told || m.SessionID != ""
@@ -157,33 +153,35 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 			}
 			space.Paused[way.hook.ID()] = pause
 		})
-		if err != nil {
-			s.Log.Warn().Err(err).Msg("not written that the webhook does not work")
-		}
 	}
 	if tell {
 		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent to Google Chat until a person mends it")
 		s.tell(m.SessionID, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
 	}
-	out := s.failed(m, why, time.Time{}, first)
-	out.until, out.space = until, true
-	return out
+	return s.failed(m, why, first, step{until: until, space: true})
 }
 
-// failed writes down that a message could not be sent. untried says that it surely did not arrive.
-func (s *sender) failed(m *state.Message, why string, notBefore time.Time, untried bool) step {
+// failed writes down that a message could not be sent, and returns when it, or its project, is tried again. untried says that it
+// surely did not arrive.
+func (s *sender) failed(m *state.Message, why string, untried bool, again step) step {
 	_, err := s.box.Change(m, func(m *state.Message) error {
 		if m.Final() {
 			return state.ErrUnchanged
 		}
-		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, notBefore.UTC()
+		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, time.Time{}
+		if !again.space {
+			m.NotBefore = again.until.UTC()
+		}
 		if untried {
 			m.TriedAt = time.Time{}
 		}
 		return nil
 	})
 	s.tellQuestion(m, why)
-	return s.written(err)
+	if err != nil {
+		return s.written(err)
+	}
+	return again
 }
 
 // setAside ends a message that will not be delivered.
