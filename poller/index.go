@@ -25,6 +25,7 @@ type served struct {
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
+	waiting bool            // a message that is neither sent nor set aside
 
 	lock    *state.Lock // of the Open's file
 	version string      // of the record when the lock was taken
@@ -172,7 +173,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 // awaited says whether a process may wait for a change of the record, and which change it then is.
 func (s *served) awaited(now time.Time) (waits bool, version string) {
 	if s.q == nil {
-		return false, ""
+		return s.waiting, ""
 	}
 	judged := 0
 	for _, r := range s.q.Replies {

@@ -38,9 +38,6 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 			p.findPanes(ctx)
 		}
 	}
-	if p.changedIn(state.OutboxIn(p.user()).Dir) {
-		p.sender.changed()
-	}
 	p.scanSessions()
 	if p.watch != nil {
 		p.touched = map[string]bool{}
@@ -259,7 +256,6 @@ func (p *Poller) post(s *served) (again time.Time) {
 		return p.now().Add(time.Second)
 	}
 	s.put = true
-	p.sender.changed()
 	return time.Time{}
 }
 
@@ -285,7 +281,6 @@ func (p *Poller) putOwed(s *served) {
 	if len(told) == 0 {
 		return
 	}
-	p.sender.changed()
 	p.change(s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
@@ -324,9 +319,7 @@ func (p *Poller) summarise(ctx context.Context) {
 		p.beside("summary", func() {
 			if err := p.putSummary(ctx, one); err != nil {
 				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
-				return
 			}
-			p.sender.changed()
 		})
 	}
 }

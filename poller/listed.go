@@ -25,7 +25,8 @@ type pass struct {
 // notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v view) (err error) {
 	if r.api == nil {
-		if r.api, err = r.gatewayOf(ctx, v).newReader(ctx); err != nil {
+		q := r.project(v)
+		if r.api, err = r.gateway(ctx, q.ProjectDir, q.trusted).newReader(ctx); err != nil {
 			return err
 		}
 	}
@@ -185,7 +186,6 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if err != nil {
 		r.logOnce(err, "note not put into the outbox")
 	}
-	r.sender.changed()
 }
 
 // deliver writes people's messages into the file of the question that they belong to. The poller of that question's

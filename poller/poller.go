@@ -209,7 +209,7 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 		p.stopServing()
 	}()
 	p.startWatch()
-	p.sender = p.startSender(ctx)
+	p.sender = p.newSender()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -218,9 +218,6 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
-		if sent, at := p.sender.idle(); !sent || !at.IsZero() {
-			busy = true
-		}
 		if busy {
 			idleSince = now
 		}
@@ -244,12 +241,10 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 // stopServing waits for what this process still does, so that it does nothing any more without the lock: an answer is typed
 // to its end.
 func (p *Poller) stopServing() {
-	for _, r := range p.readers {
-		r.stop()
-		<-r.done
-	}
 	p.working.Wait()
-	<-p.sender.ended
+	for _, r := range p.readers {
+		r.unlock()
+	}
 	for _, s := range p.index {
 		s.unlock()
 	}
@@ -270,7 +265,9 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.safely("step", func() {
 		p.scan()
 		next, busy = p.attendAll(ctx)
-		p.follow(ctx)
+		next = sooner(next, p.follow(ctx))
+		due, sending := p.sender.dispatch(ctx)
+		next, busy = sooner(next, due), busy || sending || !due.IsZero()
 		p.summarise(ctx)
 		p.sweep()
 		p.beat()
@@ -314,12 +311,14 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	}
 }
 
-// retry has everything tried anew that failed: the failures say nothing any more. A reader that ended is begun anew.
+// retry forgets what failed: it says nothing any more.
 func (p *Poller) retry() {
-	for _, r := range p.readers {
-		r.stop()
+	for chat, r := range p.readers {
+		if !r.busy.Load() {
+			r.unlock()
+			delete(p.readers, chat)
+		}
 	}
-	p.sender.changed()
 }
 
 // once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
@@ -331,11 +330,11 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 		p.stopServing()
 	}()
 	p.startWatch()
-	p.sender = p.startSender(ctx)
+	p.sender = p.newSender()
 	p.round(ctx)
 	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
-	p.send(ctx)
+	p.sendNow(ctx)
 	p.round(ctx) // with the threads that the questions have now
 	for chat, v := range p.views() {
 		if err := p.readerOf(chat).listOnce(ctx, v); err != nil {
@@ -348,7 +347,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx)
 	p.summarise(ctx)
 	p.working.Wait()
-	p.send(ctx)
+	p.sendNow(ctx)
 	p.sweep()
 	if failed == nil && ctx.Err() == nil {
 		p.noteLastPoll()
@@ -363,14 +362,11 @@ func (p *Poller) round(ctx context.Context) {
 	p.attendAll(ctx)
 }
 
-// send sends what can be sent now.
-func (p *Poller) send(ctx context.Context) {
-	p.sender.changed()
-	for end := p.now().Add(onceBound); p.now().Before(end); {
-		if idle, _ := p.sender.idle(); idle || !sleep(ctx, 20*time.Millisecond) {
-			return
-		}
-	}
+// sendNow sends what can be sent now.
+func (p *Poller) sendNow(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, onceBound)
+	defer cancel()
+	p.sender.pass(ctx)
 }
 
 // atWork says, without doing anything, whether there is something for a poller to do.

@@ -63,11 +63,10 @@ func (d *desk) env(name string) string { return d.vars[name] }
 // poller is one that takes its steps when the test says so.
 func (d *desk) poller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
-	ctx, cancel := context.WithCancel(context.Background())
-	d.t.Cleanup(func() { cancel(); p.working.Wait(); <-p.sender.ended })
+	d.t.Cleanup(p.working.Wait)
 	p.startWatch()
 	d.t.Cleanup(p.stopWatch)
-	p.sender = p.startSender(ctx)
+	p.sender = p.newSender()
 	return p
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -22,8 +22,6 @@ const (
 	// quickFor is how long after asking, and after a person's message, the space is listed once a second.
 	quickFor   = 2 * time.Minute
 	quickCycle = time.Second
-	// otherReads is the time from one try to become the reader of a space to the next.
-	otherReads = time.Second
 
 	firstBackup  = 30 * time.Second
 	mostBackup   = 5 * time.Minute
@@ -45,21 +43,18 @@ type asked struct {
 	trusted bool
 }
 
-// reader is the one goroutine that lists a space, for the records of every environment.
+// reader lists a space, for the records of every environment: beside the loop, one list at a time.
 type reader struct {
 	*Poller
 	chat   string // host/spaces/S
 	spaces state.Spaces
-	stop   context.CancelFunc
-	done   chan struct{}
-	fresh  chan struct{} // there is another view
+	bad    atomic.Bool // the last list failed
+	busy   atomic.Bool // a list is under way: what follows is that goroutine's
 
-	mu   sync.Mutex
-	view view
-	good time.Time // when the last good list began
-	bad  bool      // the last list failed
-
-	lock    *state.Lock // while this process is the one that lists the space
+	began   time.Time     // when the last list began
+	pause   time.Duration // the least time from then to the next
+	good    time.Time     // when the last good list began
+	lock    *state.Lock   // while this process is the one that lists the space
 	api     *gchat.Reader
 	from    int // whose configuration reads the space, of the view's own
 	mark    *state.Space
@@ -106,93 +101,75 @@ func (p *Poller) views() map[string]view {
 	return views
 }
 
-// follow has every space listed that an open question is in, and no other.
-func (p *Poller) follow(ctx context.Context) {
+// follow has every space listed once a cycle that an open question is in, and no other. It returns when to come again.
+func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	views := p.views()
 	for chat, r := range p.readers {
-		select {
-		case <-r.done: // also after a panic
+		if _, open := views[chat]; !open && !r.busy.Load() {
+			r.unlock()
 			delete(p.readers, chat)
-			continue
-		default:
-		}
-		if _, open := views[chat]; !open {
-			r.stop()
 		}
 	}
 	for chat, v := range views {
 		r := p.readers[chat]
 		if r == nil {
 			r = p.readerOf(chat)
-			r.give(v)
 			p.readers[chat] = r
-			rctx, stop := context.WithCancel(ctx)
-			r.stop = stop
-			go func() {
-				defer p.wake()
-				defer close(r.done)
-				p.safely("read", func() { r.follow(rctx) })
-			}()
 		}
-		r.give(v)
+		if r.busy.Load() {
+			continue
+		}
+		if at := r.began.Add(max(r.cycle(v), r.pause)); p.now().Before(at) {
+			next = sooner(next, at)
+			continue
+		}
+		r.began = p.now()
+		r.busy.Store(true)
+		p.beside("read", func() {
+			defer r.busy.Store(false)
+			_ = r.list(ctx, v)
+		})
 	}
+	return next
 }
 
 func (p *Poller) readerOf(chat string) *reader {
-	return &reader{
-		Poller: p, chat: chat, spaces: state.SpacesIn(p.user()), done: make(chan struct{}), fresh: make(chan struct{}, 1),
-	}
+	return &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user())}
 }
 
 // reading says whether every list went well the last time.
 func (p *Poller) reading() bool {
 	for _, r := range p.readers {
-		r.mu.Lock()
-		bad := r.bad
-		r.mu.Unlock()
-		if bad {
+		if r.bad.Load() {
 			return false
 		}
 	}
 	return true
 }
 
-func (r *reader) give(v view) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(v.own) != len(r.view.own) || !v.youngest.Equal(r.view.youngest) {
-		select {
-		case r.fresh <- struct{}{}:
-		default:
-		}
-	}
-	r.view = v
-}
-
 // readAfter says whether a good list began after t.
-func (r *reader) readAfter(t time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.good.After(t)
-}
+func (r *reader) readAfter(t time.Time) bool { return !r.busy.Load() && r.good.After(t) }
 
-// follow lists the space once a cycle, as long as no other process does, until ctx ends.
-func (r *reader) follow(ctx context.Context) {
-	defer r.unlock()
-	for ctx.Err() == nil {
-		if !r.lead() {
-			sleep(ctx, otherReads)
-			continue
-		}
-		began := r.now()
-		err := r.list(ctx, r.current())
-		pause := r.trouble.after(err)
-		if gchat.AuthFailure(err) {
-			r.api, r.from = nil, r.from+1
-			r.unlock() // a process with better credentials gets its turn
-		}
-		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(ctx, r.current()), pause)) })
+// list lists the space, as long as no other process does, and tells how that went.
+func (r *reader) list(ctx context.Context, v view) error {
+	if !r.lead() {
+		return nil
 	}
+	began := r.now()
+	err := r.readOn(ctx, v)
+	if ctx.Err() != nil {
+		return err
+	}
+	if r.pause = r.trouble.after(err); err == nil {
+		r.good = began
+	}
+	r.bad.Store(err != nil)
+	r.tell(err, v)
+	if gchat.AuthFailure(err) {
+		r.api, r.from = nil, r.from+1
+		r.unlock() // a process with better credentials gets its turn
+	}
+	return err
 }
 
 // lead makes this process the one that lists the space; false while another environment's poller does, for our records, too.
@@ -202,9 +179,7 @@ func (r *reader) lead() bool {
 	}
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
-		r.trouble = trouble{}
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.trouble, r.pause = trouble{}, 0
 		if r.good = (time.Time{}); r.spaces.Of(r.chat).Trouble == nil {
 			r.good = r.now().Add(-quickFor)
 		}
@@ -224,37 +199,19 @@ func (r *reader) unlock() {
 	}
 }
 
-// rest waits until then, which may be sooner with another view.
-func (r *reader) rest(ctx context.Context, until func() time.Time) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(until().Sub(r.now())):
-			return
-		case <-r.fresh:
-		}
-	}
-}
-
-func (r *reader) current() view {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.view
-}
-
-// gatewayOf is the gateway that the space is read by: another question's after the credentials of the former were refused.
-func (r *reader) gatewayOf(ctx context.Context, v view) *gateway {
+// project is the question by whose configuration the space is read: another one after the credentials of the former were
+// refused.
+func (r *reader) project(v view) asked {
 	if len(v.own) == 0 {
-		return r.gateway(ctx, state.ProjectDir(r.Env), false)
+		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
 	}
-	q := v.own[r.from%len(v.own)]
-	return r.gateway(ctx, q.ProjectDir, q.trusted)
+	return v.own[r.from%len(v.own)]
 }
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
-func (r *reader) cycle(ctx context.Context, v view) time.Duration {
-	interval := r.gatewayOf(ctx, v).cfg.PollInterval
+func (r *reader) cycle(v view) time.Duration {
+	q := r.project(v)
+	interval := r.config(q.ProjectDir, q.trusted).PollInterval
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
@@ -264,27 +221,7 @@ func (r *reader) cycle(ctx context.Context, v view) time.Duration {
 // listOnce is a single round's list, unless another process reads the space anyway.
 func (r *reader) listOnce(ctx context.Context, v view) error {
 	defer r.unlock()
-	if !r.lead() {
-		return nil
-	}
 	return r.list(ctx, v)
-}
-
-// list lists the space and tells how that went.
-func (r *reader) list(ctx context.Context, v view) error {
-	began := r.now()
-	err := r.readOn(ctx, v)
-	if ctx.Err() != nil {
-		return err
-	}
-	r.mu.Lock()
-	if r.bad = err != nil; err == nil {
-		r.good = began
-	}
-	r.mu.Unlock()
-	r.tell(err, v)
-	r.wake() // a question's time may be up, which waits for a list
-	return err
 }
 
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can

@@ -27,7 +27,7 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 	} {
 		d := newDesk(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
-		if got := d.poller().readerOf("chat").cycle(t.Context(), view{youngest: time.Now().Add(-c.since)}); got != c.want {
+		if got := d.poller().readerOf("chat").cycle(view{youngest: time.Now().Add(-c.since)}); got != c.want {
 			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
 		}
 	}
@@ -386,7 +386,7 @@ func TestAReplyToAReportIsAnswered(t *testing.T) {
 		t.Fatalf("%d echoes: %q (not to %s)", len(keys), keys, other.Name)
 	}
 	for all[0].SentAt.IsZero() {
-		time.Sleep(10 * time.Millisecond)
+		x.p.sender.pass(t.Context())
 		all, _ = state.OutboxIn(state.UserState(d.env)).All()
 	}
 	if err := state.OutboxIn(state.UserState(d.env)).Drop(d.env, all[0]); err != nil { // its receipt was swept

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -49,102 +48,30 @@ type receipt struct {
 	Answer           string    // of an agent
 }
 
-// sender delivers what is in the outbox: in order within a lane, several lanes at the same time. It is the only place that
-// decides what a failure means.
+// sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop. It is the
+// only place that decides what a failure means.
 type sender struct {
 	*Poller
 	box    state.Outbox
 	spaces state.Spaces
-	ended  chan struct{} // closed when it sends no more
-
-	news   chan struct{} // the outbox changed
 	pacing sync.Mutex
-	mu     sync.Mutex
-	rests  bool
-	next   time.Time // when something is due, while it rests; zero for nothing
 
-	// What follows is for run and pass only.
+	// What follows is for dispatch only.
 	cache state.Cache[state.Message]
 	lanes map[string][]*state.Message // the oldest first
-	locks map[string]*state.Lock      // of the messages that processes wait for, by path
+	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]step             // messages that wait for a reason that is not on disk, by path
 	waits map[string]time.Time        // when a space takes the next message, by project
-}
 
-// startSender has the outbox sent until ctx ends.
-func (p *Poller) startSender(ctx context.Context) *sender {
-	s := p.newSender()
-	go func() {
-		defer close(s.ended)
-		s.run(ctx)
-	}()
-	return s
+	mu    sync.Mutex
+	ended []outcome // of lanes, since the last dispatch
 }
 
 func (p *Poller) newSender() *sender {
 	return &sender{
-		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), ended: make(chan struct{}),
-		news: make(chan struct{}, 1), lanes: map[string][]*state.Message{}, locks: map[string]*state.Lock{},
-		later: map[string]step{}, waits: map[string]time.Time{},
+		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), lanes: map[string][]*state.Message{},
+		busy: map[string]bool{}, later: map[string]step{}, waits: map[string]time.Time{},
 	}
-}
-
-// changed has the sender read the outbox again: something was put into it.
-func (s *sender) changed() {
-	s.mu.Lock()
-	s.rests = false
-	s.mu.Unlock()
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
-}
-
-// idle says that nothing is being sent and nothing is due; next is when something will be, zero for nothing.
-func (s *sender) idle() (idle bool, next time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rests, s.next
-}
-
-func (s *sender) run(ctx context.Context) {
-	defer func() {
-		for path := range s.locks {
-			s.unlock(path)
-		}
-	}()
-	for ctx.Err() == nil {
-		next := s.pass(ctx)
-		s.mu.Lock()
-		s.rests, s.next = len(s.news) == 0, next
-		s.mu.Unlock()
-		s.pause(ctx, next, nil)
-		s.mu.Lock()
-		s.rests = false
-		s.mu.Unlock()
-	}
-}
-
-// pause waits until then, for news, or for the end of a lane, which it returns.
-func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome) (one outcome, ok bool) {
-	wait := time.Hour
-	if !until.IsZero() {
-		wait = min(max(until.Sub(s.now()), time.Millisecond), time.Minute) // timers stand still while a laptop sleeps
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	ended := ctx.Done()
-	if done != nil {
-		ended = nil // what was begun comes to its end
-	}
-	select {
-	case <-ended:
-	case <-timer.C:
-	case <-s.news:
-	case one = <-done:
-		return one, true
-	}
-	return one, false
 }
 
 // step is what became of a try to send a lane's message, which stands on disk as it then is.
@@ -162,34 +89,49 @@ type outcome struct {
 	was  *state.Message
 }
 
-// pass sends until nothing is due, and returns when something will be; zero for nothing.
-func (s *sender) pass(ctx context.Context) (next time.Time) {
-	done, busy := make(chan outcome), map[string]bool{}
-	toChat := 0 // lanes
-	for {
-		s.load()
-		for ctx.Err() == nil {
-			var m *state.Message
-			if m, next = s.first(busy, toChat < lanesAtOnce); m == nil {
-				break
-			}
-			busy[m.Lane()] = true
-			if m.Wake == nil {
-				toChat++
-			}
-			go func() { done <- outcome{s.try(ctx, m), m.Lane(), m} }()
+// dispatch starts what can be sent now. It returns when something is due, zero for nothing, and whether something is under way.
+func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
+	s.takeOutcomes()
+	s.load()
+	for ctx.Err() == nil {
+		m, at := s.first()
+		if next = at; m == nil {
+			break
 		}
-		if len(busy) == 0 {
+		lane := m.Lane()
+		s.busy[lane] = m.Wake == nil
+		s.beside("send", func() {
+			one := outcome{s.try(ctx, m), lane, m}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.ended = append(s.ended, one)
+		})
+	}
+	return next, len(s.busy) > 0
+}
+
+// pass sends until nothing more can be sent now, and returns when something is due.
+func (s *sender) pass(ctx context.Context) time.Time {
+	for {
+		next, busy := s.dispatch(ctx)
+		if !busy {
 			return next
 		}
-		one, ok := s.pause(ctx, next, done)
-		if !ok {
-			continue
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+			return next
 		}
-		delete(busy, one.lane)
-		if one.was.Wake == nil {
-			toChat--
-		}
+	}
+}
+
+func (s *sender) takeOutcomes() {
+	s.mu.Lock()
+	ended := s.ended
+	s.ended = nil
+	s.mu.Unlock()
+	for _, one := range ended {
+		delete(s.busy, one.lane)
 		delete(s.later, one.was.Path)
 		if one.eased {
 			clear(s.waits)
@@ -221,13 +163,13 @@ func (s *sender) load() {
 			continue
 		}
 		waiting[path] = true
-		s.lock(m)
 		s.lanes[m.Lane()] = append(s.lanes[m.Lane()], m)
 	}
 	s.cache.Tidy()
-	for path := range s.locks {
-		if !waiting[path] {
-			s.unlock(path)
+	for _, o := range s.index {
+		if o.Kind == state.OpenMessage {
+			o.waiting = waiting[o.Path]
+			s.hold(o)
 		}
 	}
 	maps.DeleteFunc(s.later, func(path string, _ step) bool { return !waiting[path] })
@@ -235,10 +177,15 @@ func (s *sender) load() {
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
 // one is due. Within a lane what is held back lets the others pass; what failed does not.
-func (s *sender) first(busy map[string]bool, toChat bool) (best *state.Message, next time.Time) {
-	now := s.now()
+func (s *sender) first() (best *state.Message, next time.Time) {
+	now, toChat := s.now(), 0
+	for _, chat := range s.busy {
+		if chat {
+			toChat++
+		}
+	}
 	for name, lane := range s.lanes {
-		if busy[name] || lane[0].Wake == nil && !toChat {
+		if _, busy := s.busy[name]; busy || lane[0].Wake == nil && toChat >= lanesAtOnce {
 			continue
 		}
 		for _, m := range lane {
@@ -249,10 +196,7 @@ func (s *sender) first(busy map[string]bool, toChat bool) (best *state.Message, 
 				}
 				break
 			}
-			if next.IsZero() || until.Before(next) {
-				next = until
-			}
-			if !held {
+			if next = sooner(next, until); !held {
 				break
 			}
 		}
@@ -287,25 +231,6 @@ func project(m *state.Message) string {
 		return ""
 	}
 	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Urgent)
-}
-
-// lock takes the lock that processes block on which wait for a message. Without an Open of the message, none waits.
-func (s *sender) lock(m *state.Message) {
-	file := state.OpenFile(s.Env, m.Path)
-	if _, err := os.Lstat(file); err != nil || s.locks[m.Path] != nil {
-		return
-	}
-	if lock, err := state.TryLock(file); err == nil {
-		s.locks[m.Path] = lock
-	}
-}
-
-// unlock wakes the processes that wait for a message.
-func (s *sender) unlock(path string) {
-	if lock := s.locks[path]; lock != nil {
-		lock.Unlock()
-		delete(s.locks, path)
-	}
 }
 
 // dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
