@@ -90,12 +90,8 @@ type Poller struct {
 	homes   []string    // state folders that have the daemon's pid and the time of its last poll
 }
 
-// DaemonRuns says that a daemon of this environment runs already.
-type DaemonRuns struct{ PID int }
-
-func (e *DaemonRuns) Error() string {
-	return fmt.Sprintf("the poller runs already, as process %d", e.PID)
-}
+// ErrDaemonRuns says that a daemon of this environment runs already.
+var ErrDaemonRuns = errors.New("the daemon runs already")
 
 // end is why a poller stops serving.
 type end int
@@ -106,7 +102,7 @@ const (
 	replaced            // Until is there, or the program changed: another process goes on
 )
 
-// Run is the poller until ctx ends or its Options say so. Errors are *DaemonRuns, *state.UserError when a person has to mend
+// Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
 // something, and with Once what kept a space from being read.
 func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
@@ -173,11 +169,11 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		return misconfigured(err)
 	}
 	if h := state.ReadBeat(p.Env); h.Daemon && h.Lives {
-		return &DaemonRuns{h.PID}
+		return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 	}
 	done, err := state.WantPoller(p.Env)
 	if errors.Is(err, state.ErrLocked) {
-		return &DaemonRuns{} // another daemon waits
+		return ErrDaemonRuns // another one waits
 	}
 	if err != nil {
 		return misconfigured(err)

@@ -317,8 +317,8 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	if err := end(); err != nil {
 		t.Errorf("the one that yielded: %v", err)
 	}
-	runs := (*DaemonRuns)(nil)
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); !errors.As(err, &runs) || runs.PID != os.Getpid() {
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	if !errors.Is(err, ErrDaemonRuns) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	if state.DaemonPID(state.UserState(d.env)) != os.Getpid() {

@@ -33,21 +33,6 @@ const (
 	tooOld = 7 * 24 * time.Hour
 )
 
-// transport takes messages to where they go.
-type transport interface {
-	// deliver takes the part of a message that goes next.
-	deliver(context.Context, *state.Message) (receipt, error)
-	// find looks whether an earlier try of that part arrived.
-	find(context.Context, *state.Message) (receipt, bool)
-}
-
-// receipt is what a transport knows of a message that it delivered.
-type receipt struct {
-	Name, ThreadName string    // where Chat said them
-	At               time.Time // the server's clock
-	Answer           string    // of an agent
-}
-
 // sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop. It is the
 // only place that decides what a failure means.
 type sender struct {
@@ -56,15 +41,12 @@ type sender struct {
 	spaces state.Spaces
 	pacing sync.Mutex
 
-	// What follows is for dispatch only.
+	mu    sync.Mutex // of what follows
 	cache state.Cache[state.Message]
 	lanes map[string][]*state.Message // the oldest first
 	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]step             // messages that wait for a reason that is not on disk, by path
 	waits map[string]time.Time        // when a space takes the next message, by project
-
-	mu    sync.Mutex
-	ended []outcome // of lanes, since the last dispatch
 }
 
 func (p *Poller) newSender() *sender {
@@ -82,32 +64,36 @@ type step struct {
 	eased bool      // its space was in trouble, and is not any more
 }
 
-// outcome is a step with its lane and the message that it was about.
-type outcome struct {
-	step
-	lane string
-	was  *state.Message
-}
-
 // dispatch starts what can be sent now. It returns when something is due, zero for nothing, and whether something is under way.
 func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
-	s.takeOutcomes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.load()
 	for ctx.Err() == nil {
 		m, at := s.first()
 		if next = at; m == nil {
 			break
 		}
-		lane := m.Lane()
-		s.busy[lane] = m.Wake == nil
-		s.beside("send", func() {
-			one := outcome{s.try(ctx, m), lane, m}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.ended = append(s.ended, one)
-		})
+		s.busy[m.Lane()] = m.Wake == nil
+		s.beside("send", func() { s.took(m, s.try(ctx, m)) })
 	}
 	return next, len(s.busy) > 0
+}
+
+// took notes how a try ended.
+func (s *sender) took(m *state.Message, how step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, m.Lane())
+	delete(s.later, m.Path)
+	if how.eased {
+		clear(s.waits)
+	}
+	if how.space {
+		s.waits[project(m)] = how.until
+	} else if !how.until.IsZero() {
+		s.later[m.Path] = how
+	}
 }
 
 // pass sends until nothing more can be sent now, and returns when something is due.
@@ -121,25 +107,6 @@ func (s *sender) pass(ctx context.Context) time.Time {
 		case <-s.changed:
 		case <-ctx.Done():
 			return next
-		}
-	}
-}
-
-func (s *sender) takeOutcomes() {
-	s.mu.Lock()
-	ended := s.ended
-	s.ended = nil
-	s.mu.Unlock()
-	for _, one := range ended {
-		delete(s.busy, one.lane)
-		delete(s.later, one.was.Path)
-		if one.eased {
-			clear(s.waits)
-		}
-		if one.space {
-			s.waits[project(one.was)] = one.until
-		} else if !one.until.IsZero() {
-			s.later[one.was.Path] = one.step
 		}
 	}
 }
