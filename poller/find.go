@@ -22,11 +22,8 @@ func (e *NotOne) Error() string {
 		return fmt.Sprintf("no question %s is known", e.By)
 	}
 	var keys []string
-	for _, q := range e.Them[:min(len(e.Them), 5)] {
+	for _, q := range e.Them {
 		keys = append(keys, q.ThreadKey)
-	}
-	if more := len(e.Them) - len(keys); more > 0 {
-		keys = append(keys, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
 }
@@ -90,14 +87,13 @@ const leastBeginning = 4
 
 // idBegins says whether an id or a thread's key begins so, as far as that tells it from others: all keys begin alike.
 func idBegins(id, beginning string) bool {
-	alike := ""
-	for _, prefix := range []string{"ask-user-", "ask-"} {
+	alike := 0
+	for _, prefix := range []string{"ask-", "ask-user-"} {
 		if strings.HasPrefix(id, prefix) {
-			alike = prefix
-			break
+			alike = len(prefix)
 		}
 	}
-	return strings.HasPrefix(id, beginning) && len(beginning) >= len(alike)+leastBeginning
+	return strings.HasPrefix(id, beginning) && len(beginning) >= alike+leastBeginning
 }
 
 // OpenQuestion is a question that still wants an answer, or whose answer is on its way, as status shows it.

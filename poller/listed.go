@@ -16,14 +16,14 @@ const mostReplies = 200
 
 // pass is one list of a space, from its first page to its last.
 type pass struct {
-	view
+	*view
 	newest time.Time                           // of the messages that came
 	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
 }
 
 // readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and then
 // notes how far it came: the next list goes on there, also after one that broke off.
-func (r *reader) readOn(ctx context.Context, v view) (err error) {
+func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	if r.api == nil {
 		q := r.project(v)
 		if r.api, err = r.gateway(ctx, q.ProjectDir, q.trusted).newReader(ctx); err != nil {
@@ -77,7 +77,7 @@ func begins(q *state.Question) time.Time {
 
 // since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
 // than the age of a question.
-func since(from time.Time, covered map[string]bool, v view, now time.Time) time.Time {
+func since(from time.Time, covered map[string]bool, v *view, now time.Time) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
 	}
@@ -230,8 +230,7 @@ func store(q *state.Question, m gchat.Message) bool {
 		return true
 	}
 	text := gchat.Cut(m.Text, gchat.MaxText)
-	r := q.Reply(m.Name)
-	switch {
+	switch r := q.Reply(m.Name); {
 	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q)):
 		return false
 	case r == nil:
@@ -239,16 +238,13 @@ func store(q *state.Question, m gchat.Message) bool {
 			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 			Text: text, CreateTime: m.CreateTime,
 		})
-		return true
-	case r.Verdict != state.Unread: // an edit or a deletion counts until the reply is judged
-		return false
+	case r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
+		return false // an edit or a deletion counts until the reply is judged
 	case m.Deleted:
 		r.Verdict = state.Ignored
-		return true
-	case r.Text == text || m.Sender != r.Sender:
-		return false
+	default:
+		r.Text = text
 	}
-	r.Text = text
 	return true
 }
 

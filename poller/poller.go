@@ -327,7 +327,6 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	}()
 	p.startWatch()
 	p.sender = p.newSender()
-	p.round(ctx)
 	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
 	p.sendNow(ctx)

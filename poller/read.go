@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +32,7 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	own      []asked                      // open ones of this environment, the newest first
+	own      []asked                      // open ones of this environment
 	sessions map[string]*state.Session    // by the thread of their reports
 	youngest time.Time                    // when the youngest question was asked that waits for a reply
 }
@@ -67,7 +67,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case q == nil || s.settled || q.Chat == "" || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
+	case s.settled || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
 		return false
 	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
@@ -76,28 +76,26 @@ func (p *Poller) reads(s *served) bool {
 }
 
 // views are what there is to be known of each space that an open question of this environment is in.
-func (p *Poller) views() map[string]view {
-	views := map[string]view{}
-	all := p.inOrder()
-	for _, s := range slices.Backward(all) {
-		if !s.mine(p) || !p.reads(s) {
+func (p *Poller) views() map[string]*view {
+	views := map[string]*view{}
+	for _, s := range p.inOrder() {
+		q := s.q
+		if q == nil || q.Chat == "" {
 			continue
 		}
-		v := views[s.q.Chat]
-		if v.own = append(v.own, asked{s.q, s.Trusted}); s.q.AskedAt.After(v.youngest) {
-			v.youngest = s.q.AskedAt
+		v := views[q.Chat]
+		if v == nil {
+			v = &view{records: map[string][]*state.Question{}, sessions: p.people.byThread}
+			views[q.Chat] = v
 		}
-		views[s.q.Chat] = v
-	}
-	for chat, v := range views {
-		v.sessions, v.records = p.people.byThread, map[string][]*state.Question{}
-		for _, s := range all {
-			if s.q != nil && s.q.Chat == chat && s.q.ThreadName != "" {
-				v.records[s.q.ThreadName] = append(v.records[s.q.ThreadName], s.q)
-			}
+		if q.ThreadName != "" {
+			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
 		}
-		views[chat] = v
+		if s.mine(p) && p.reads(s) {
+			v.own, v.youngest = append(v.own, asked{q, s.Trusted}), q.AskedAt
+		}
 	}
+	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	return views
 }
 
@@ -151,7 +149,7 @@ func (p *Poller) reading() bool {
 func (r *reader) readAfter(t time.Time) bool { return !r.busy.Load() && r.good.After(t) }
 
 // list lists the space, as long as no other process does, and tells how that went.
-func (r *reader) list(ctx context.Context, v view) error {
+func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
 		return nil
 	}
@@ -201,7 +199,7 @@ func (r *reader) unlock() {
 
 // project is the question by whose configuration the space is read: another one after the credentials of the former were
 // refused.
-func (r *reader) project(v view) asked {
+func (r *reader) project(v *view) asked {
 	if len(v.own) == 0 {
 		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
 	}
@@ -209,7 +207,7 @@ func (r *reader) project(v view) asked {
 }
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
-func (r *reader) cycle(v view) time.Duration {
+func (r *reader) cycle(v *view) time.Duration {
 	q := r.project(v)
 	interval := r.config(q.ProjectDir, q.trusted).PollInterval
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
@@ -219,14 +217,14 @@ func (r *reader) cycle(v view) time.Duration {
 }
 
 // listOnce is a single round's list, unless another process reads the space anyway.
-func (r *reader) listOnce(ctx context.Context, v view) error {
+func (r *reader) listOnce(ctx context.Context, v *view) error {
 	defer r.unlock()
 	return r.list(ctx, v)
 }
 
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
-func (r *reader) tell(err error, v view) {
+func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
 	if err == nil {
 		if was != nil {

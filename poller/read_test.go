@@ -27,7 +27,7 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 	} {
 		d := newDesk(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
-		if got := d.poller().readerOf("chat").cycle(view{youngest: time.Now().Add(-c.since)}); got != c.want {
+		if got := d.poller().readerOf("chat").cycle(&view{youngest: time.Now().Add(-c.since)}); got != c.want {
 			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestSinceReachesBackForThreadsThatWereNotRead(t *testing.T) {
 		"a watermark further back":  {noon.Add(-9 * time.Hour), nil, []*state.Question{old}, noon.Add(-9*time.Hour - overlap)},
 		"a watermark of last week":  {noon.Add(-200 * time.Hour), nil, []*state.Question{old}, noon.Add(-state.MaxAge - clockSlack)},
 	} {
-		if got := since(c.mark, c.covered, view{records: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
+		if got := since(c.mark, c.covered, &view{records: map[string][]*state.Question{"T": c.qs}}, noon); !got.Equal(c.want) {
 			t.Errorf("%s: since %v, want %v", name, got, c.want)
 		}
 	}
