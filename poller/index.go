@@ -3,7 +3,6 @@ package poller
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,9 +26,9 @@ type served struct {
 	missing bool            // the record's file is gone
 	waiting bool            // a message that is neither sent nor set aside
 
-	lock    *state.Lock // of the Open's file
-	version string      // of the record when the lock was taken
-	retake  time.Time   // the lock is not taken before
+	lock   *state.Lock     // of the Open's file
+	served *state.Question // as it was when the lock was taken
+	retake time.Time       // the lock is not taken before
 
 	settled bool        // the question is over, and nothing is left to be done about it
 	put     bool        // its message was put into the outbox
@@ -147,42 +146,28 @@ func (p *Poller) settle(s *served) {
 	s.q, s.settled = &small, true
 }
 
-// hold keeps the lock of a record's Open while it waits for something, so that waiting processes block on it. They are let go
-// with every step that a process may wait for. It returns when to come again.
+// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are let
+// go with every change of the record. It returns when to come again.
 func (p *Poller) hold(s *served) (again time.Time) {
-	waits, version := s.awaited(p.now())
-	if s.lock != nil && (!waits || version != s.version) {
+	now := p.now()
+	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
+	if s.lock != nil && (!waits || s.q != s.served) {
 		s.unlock()
-		s.retake = p.now().Add(retakePause)
+		s.retake = now.Add(retakePause)
 	}
-	if s.version = version; !waits || s.info == nil || s.lock != nil {
+	if s.served = s.q; !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
-	if p.now().Before(s.retake) && s.retake.Sub(p.now()) <= retakePause {
+	if now.Before(s.retake) && s.retake.Sub(now) <= retakePause {
 		return s.retake
 	}
 	lock, err := state.TryLock(s.File)
 	if err != nil { // a process that waits holds it for an instant
-		s.retake = p.now().Add(retakePause)
+		s.retake = now.Add(retakePause)
 		return s.retake
 	}
 	s.lock = lock
 	return time.Time{}
-}
-
-// awaited says whether a process may wait for a change of the record, and which change it then is.
-func (s *served) awaited(now time.Time) (waits bool, version string) {
-	if s.q == nil {
-		return s.waiting, ""
-	}
-	judged := 0
-	for _, r := range s.q.Replies {
-		if r.Verdict != state.Unread {
-			judged++
-		}
-	}
-	version = fmt.Sprint(s.q.Status, judged, s.q.AskedAgain, s.q.SessionEnded, s.q.MessageSent, s.q.PostError)
-	return s.q.Status == state.Pending || s.q.Late(now), version
 }
 
 func (s *served) unlock() {

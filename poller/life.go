@@ -98,14 +98,14 @@ func (p *Poller) change(s *served, what string, change func(*state.Question) err
 		changed = err == nil
 		return err
 	})
-	if err != nil {
-		if !errors.Is(err, state.ErrTransition) {
-			p.logOnce(err, what)
-		}
-		return false
+	switch {
+	case err == nil && changed:
+		s.q = q
+		return true
+	case err != nil && !errors.Is(err, state.ErrTransition):
+		p.logOnce(err, what)
 	}
-	s.q = q
-	return changed
+	return false
 }
 
 // end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.

@@ -25,9 +25,6 @@ func questionKey(q *state.Question) string {
 // putQuestion puts the message that holds a question's text, once. Both messages of a question that went on in another file have
 // one id, and one lane: the second finds what the first one brought into the space.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
-	if q.MessageSent {
-		return nil
-	}
 	m := p.aboutQuestion(q, o)
 	m.ID, m.Key, m.Kind = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
 	if m.Key != "question-"+q.QuestionID {

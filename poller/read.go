@@ -24,7 +24,6 @@ const (
 	quickCycle = time.Second
 
 	firstBackup  = 30 * time.Second
-	mostBackup   = 5 * time.Minute
 	refusedPause = time.Minute
 	authTries    = 5 // then degraded, and said so
 )
@@ -293,7 +292,7 @@ func (t *trouble) after(err error) time.Duration {
 	case gchat.Overloaded(err):
 		t.overloaded++
 		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.
-		return cmp.Or(gchat.RetryAfter(err), min(firstBackup<<min(t.overloaded-1, 4), mostBackup))
+		return cmp.Or(gchat.RetryAfter(err), backoff(firstBackup, t.overloaded))
 	}
 	return 0
 }

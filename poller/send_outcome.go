@@ -96,6 +96,7 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 		return s.notTaken(m, cause)
 	}
 	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
+	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
 	switch {
@@ -109,8 +110,8 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 		return s.setAside(m, why+"; "+hint)
 	case gchat.Answered(cause) && !gchat.TooMany(cause): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it is tried again")
-		pause := max(gchat.RetryAfter(cause), backoff(way, m.Tries+1))
-		return s.failed(m, why, untried, step{until: now.Add(pause)})
+		until := now.Add(max(gchat.RetryAfter(cause), backoff(pause, m.Tries+1)))
+		return s.failed(m, why, untried, step{until: until})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
 	log.Msg("the space takes no messages at present; they wait")
@@ -118,7 +119,7 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 	s.changeSpace(way, func(space *state.Space) {
 		if space.LeftAlone(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
-			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(way, space.Failures))).UTC()
+			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).UTC()
 			space.Why = why
 		}
 		until = space.NotBefore
@@ -126,11 +127,8 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 	return s.failed(m, why, untried, step{until: until, space: true})
 }
 
-// backoff is the pause after the n-th failure in a row.
-func backoff(way *gateway, n int) time.Duration {
-	first := time.Minute / time.Duration(way.cfg.WritesPerMinute)
-	return min(first<<min(max(n-1, 0), 9), mostBackoff)
-}
+// backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
+func backoff(first time.Duration, n int) time.Duration { return min(first<<min(max(n-1, 0), 9), mostBackoff) }
 
 // paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
 // the session's terminal is told once.

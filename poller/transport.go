@@ -214,15 +214,14 @@ const (
 	// longestAnswer bounds an agent's answer, in bytes.
 	longestAnswer = 4 << 20
 
+	// wakePause is how long a message for an agent waits after its first failure.
+	wakePause = 5 * time.Second
 	// oldWake is how long a message that was tried often enough is kept.
 	oldWake = 24 * time.Hour
 	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
 	failingTurns    = 8
 	failingTurnsFor = time.Hour
 )
-
-// wakePauses are how long a message for an agent waits after each try that failed.
-var wakePauses = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
 
 var (
 	// errNoOpenClaw says that there is no openclaw to give a message to.
@@ -350,8 +349,7 @@ func (s *sender) notTaken(m *state.Message, cause error) step {
 	if m.Tries+1 >= failingTurns && old {
 		return s.setAside(m, "the agent does not take it: "+why)
 	}
-	pause := wakePauses[min(m.Tries, len(wakePauses)-1)]
-	return s.failed(m, why, false, step{until: s.now().Add(pause)})
+	return s.failed(m, why, false, step{until: s.now().Add(backoff(wakePause, m.Tries+1))})
 }
 
 func wakeHint(err error) string {
