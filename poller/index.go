@@ -267,28 +267,25 @@ func (p *Poller) cover() {
 	if p.watch == nil {
 		return
 	}
-	want := map[string]bool{}
-	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		want[filepath.Join(p.user(), name)] = true
-	}
-	for _, s := range p.index {
-		want[filepath.Dir(s.Path)] = true
-		if !s.settled && s.q != nil {
-			want[byHandFolder(s.q)] = true
+	watched := p.watch.WatchList() // without folders that were removed
+	add := func(dir string) {
+		if slices.Contains(watched, dir) {
+			return
 		}
+		if watched = append(watched, dir); p.watch.Add(dir) == nil {
+			p.wake() // what came before the watch is seen with the next step
+		}
+	}
+	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
+		add(filepath.Join(p.user(), name))
 	}
 	for _, dir := range p.Dirs {
-		want[dir] = true
+		add(dir)
 	}
-	on := map[string]bool{}
-	for _, dir := range p.watch.WatchList() { // without those that were removed
-		if on[dir] = true; !want[dir] {
-			_ = p.watch.Remove(dir)
-		}
-	}
-	for dir := range want {
-		if !on[dir] && p.watch.Add(dir) == nil {
-			p.wake() // what came before the watch is seen with the next step
+	for _, s := range p.index {
+		add(filepath.Dir(s.Path))
+		if !s.settled && s.q != nil {
+			add(byHandFolder(s.q))
 		}
 	}
 }

@@ -219,7 +219,8 @@ func Named(users []string, sender, email string) bool {
 	for _, u := range users {
 		id := strings.TrimPrefix(u, "users/")
 		if before, after, address := strings.Cut(id, "@"); address {
-			if before != "" && after != "" && lowerASCII(id) == lowerASCII(email) {
+			// Of one length, since EqualFold takes the Kelvin sign for a K, and another person may have that address.
+			if before != "" && after != "" && len(id) == len(email) && strings.EqualFold(id, email) {
 				return true
 			}
 		} else if id != "" && id != u && u == sender {
@@ -227,16 +228,6 @@ func Named(users []string, sender, email string) bool {
 		}
 	}
 	return false
-}
-
-// lowerASCII folds A to Z only: strings.EqualFold takes the Kelvin sign for a K, and another person may have that address.
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		return r
-	}, s)
 }
 
 const (

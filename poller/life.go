@@ -46,13 +46,14 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 		if ctx.Err() != nil {
 			break
 		}
-		if !s.mine(p) {
-			if !s.settled {
-				p.settle(s)
-			}
+		if s.missing {
+			p.forget(s)
+		}
+		if s.settled || s.missing {
 			continue
 		}
-		if s.settled {
+		if !s.mine(p) {
+			p.settle(s)
 			continue
 		}
 		p.safely("question", func() { next = sooner(next, p.attend(ctx, s, due)) })
@@ -68,11 +69,7 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 
 // attend does what is due for one record. It returns when to come again; zero for no time of its own.
 func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Time) {
-	switch {
-	case s.missing:
-		p.forget(s)
-		return time.Time{}
-	case s.Kind == state.OpenMessage || s.q == nil || s.typing.Load():
+	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
 	p.adopt(ctx, s)
@@ -162,12 +159,11 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if !due {
 		return next
 	}
-	switch young := now.Sub(q.AskedAt).Abs() < graceForHook; {
-	case q.Mode == state.Thread:
-		if !young && !state.HasWaiter(p.Env, s.Path) {
-			p.close(s, state.Cancelled, "signal", nil)
-		}
-	case q.Mode != state.Deny && inject.Ended(q.ClaudePID, q.ClaudeStart): // in deny mode the session gets the reply when it is resumed
+	if q.Mode == state.Thread && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+		p.close(s, state.Cancelled, "signal", nil)
+	}
+	// In deny mode the session gets the reply when it is resumed.
+	if q.Mode != state.Thread && q.Mode != state.Deny && inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		p.close(s, state.Cancelled, "claude_gone", nil)
 	}
 	return next
@@ -229,10 +225,9 @@ func choose(q *state.Question, unread bool) {
 func recommended(prompt state.Prompt) (a state.Answer) {
 	for _, o := range prompt.Options {
 		says := strings.ToLower(o.Label + " " + o.Description)
-		if strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]") {
-			if a.Labels = append(a.Labels, o.Label); !prompt.MultiSelect {
-				return a
-			}
+		recommends := strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]")
+		if recommends && (prompt.MultiSelect || a.Empty()) {
+			a.Labels = append(a.Labels, o.Label)
 		}
 	}
 	if len(a.Labels) == 0 && len(prompt.Options) > 0 {
@@ -340,13 +335,7 @@ func (p *Poller) sweep() {
 }
 
 func (p *Poller) sweepOne(s *served, now time.Time) {
-	if s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
-		return
-	}
-	if s.missing {
-		if !s.mine(p) && now.Sub(s.At) > state.MaxAge {
-			p.forget(s)
-		}
+	if s.q == nil {
 		return
 	}
 	state.Folder[state.Question]{Dir: filepath.Dir(s.Path)}.SweepTemporary(now)

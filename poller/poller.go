@@ -199,13 +199,9 @@ func (p *Poller) release() {
 
 // serve is the loop.
 func (p *Poller) serve(ctx context.Context) (why end) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		p.stopServing()
-	}()
+	ctx, end := p.begin(ctx)
+	defer end()
 	p.startWatch()
-	p.sender = p.newSender()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -234,20 +230,25 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	}
 }
 
-// stopServing waits for what this process still does, so that it does nothing any more without the lock: an answer is typed
-// to its end.
-func (p *Poller) stopServing() {
-	p.working.Wait()
-	for _, r := range p.readers {
-		r.unlock()
+// begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
+// lock: an answer is typed to its end.
+func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()) {
+	p.sender = p.newSender()
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, func() {
+		cancel()
+		p.working.Wait()
+		for _, r := range p.readers {
+			r.unlock()
+		}
+		for _, s := range p.index {
+			s.unlock()
+		}
+		p.stopWatch()
+		clear(p.index)
+		clear(p.readers)
+		p.Log.Info().Msg("poller ends")
 	}
-	for _, s := range p.index {
-		s.unlock()
-	}
-	p.stopWatch()
-	clear(p.index)
-	clear(p.readers)
-	p.Log.Info().Msg("poller ends")
 }
 
 // step does once all that is due. It returns when to come again, and whether something is left to be done.
@@ -320,16 +321,11 @@ func (p *Poller) retry() {
 // once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
 // it is sent.
 func (p *Poller) once(ctx context.Context) (failed error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		p.stopServing()
-	}()
-	p.startWatch()
-	p.sender = p.newSender()
+	ctx, end := p.begin(ctx)
+	defer end()
 	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
-	p.sendNow(ctx)
+	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
 	for chat, v := range p.views() {
 		if err := p.readerOf(chat).listOnce(ctx, v); err != nil {
@@ -342,7 +338,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx)
 	p.summarise(ctx)
 	p.working.Wait()
-	p.sendNow(ctx)
+	p.sender.pass(ctx)
 	p.sweep()
 	if failed == nil && ctx.Err() == nil {
 		p.noteLastPoll()
@@ -355,13 +351,6 @@ func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
 	p.attendAll(ctx)
-}
-
-// sendNow sends what can be sent now.
-func (p *Poller) sendNow(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, onceBound)
-	defer cancel()
-	p.sender.pass(ctx)
 }
 
 // atWork says, without doing anything, whether there is something for a poller to do.

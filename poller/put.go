@@ -75,15 +75,6 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	return err == nil, err
 }
 
-// putNobody tells the thread of a session's reports, once for a person's message, that no process waits for a reply there.
-func (p *Poller) putNobody(one *state.Session, messageName string) error {
-	return p.put(&state.Message{
-		ID: state.MessageID("nobody", messageName), Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
-		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
-		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
-	})
-}
-
 // putSummary puts the summary that a session's thread is owed. An end after the last summary brings another one only when
 // there were more turns.
 func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
@@ -131,7 +122,7 @@ func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*sta
 	switch {
 	case m.Kind == state.MessageQuestion:
 		return s.wordQuestion(ctx, &worded, way)
-	case m.Digest:
+	case m.Digest && m.Report != nil:
 		s.wordDigest(&worded)
 	case m.Report != nil:
 		worded.Parts = gchat.ReportTexts(*m.Report)
@@ -201,16 +192,17 @@ const longestDigest = 8 * gchat.MaxText
 
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
-	texts, size := []string{wholeText(m)}, len(wholeText(m))
+	first := gchat.ReportWhole(*m.Report)
+	texts, size := []string{first}, len(first)
 	m.With = nil
 	waiting, _ := s.box.Waiting()
 	for _, other := range waiting {
-		alike := other.Digest && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
+		alike := other.Digest && other.Report != nil && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
 		untried := other.TriedAt.IsZero() && len(other.With) == 0 && other.PartsSent == 0
 		if !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
 			continue
 		}
-		text := wholeText(other)
+		text := gchat.ReportWhole(*other.Report)
 		if size += len(text); size > longestDigest {
 			break
 		}
@@ -218,12 +210,4 @@ func (s *sender) wordDigest(m *state.Message) {
 		m.With = append(m.With, strings.TrimSuffix(filepath.Base(other.Path), ".json"))
 	}
 	m.Parts = gchat.Digest(texts, len(texts))
-}
-
-// wholeText is a report's text, however long it is.
-func wholeText(m *state.Message) string {
-	if m.Report == nil {
-		return strings.Join(m.Parts, "\n\n") // of an earlier version
-	}
-	return gchat.ReportWhole(*m.Report)
 }

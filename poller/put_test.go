@@ -269,27 +269,6 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldOncePerMessage(t *testing.T) {
-	o := newOffice(t)
-	s := o.newSender()
-	o.report("a", "x")
-	s.pass(t.Context())
-	one, err := state.SessionsIn(o.user()).Of("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := o.putNobody(one, "spaces/local/messages/1"); err != nil {
-			t.Fatal(err)
-		}
-		s.pass(t.Context())
-	}
-	all := o.space.Messages()
-	if len(all) != 2 || all[1].Thread.Name != all[0].Thread.Name || !strings.HasPrefix(all[1].Text, "[Not read] nobody is waiting") {
-		t.Errorf("in the space: %q", o.texts())
-	}
-}
-
 func TestSummaryIsToldOnce(t *testing.T) {
 	o := newOffice(t)
 	turns := 3

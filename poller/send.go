@@ -96,8 +96,10 @@ func (s *sender) took(m *state.Message, how step) {
 	}
 }
 
-// pass sends until nothing more can be sent now, and returns when something is due.
+// pass sends until nothing more can be sent now, for ten seconds at most, and returns when something is due.
 func (s *sender) pass(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, onceBound)
+	defer cancel()
 	for {
 		next, busy := s.dispatch(ctx)
 		if !busy {

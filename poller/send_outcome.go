@@ -128,7 +128,9 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
-func backoff(first time.Duration, n int) time.Duration { return min(first<<min(max(n-1, 0), 9), mostBackoff) }
+func backoff(first time.Duration, n int) time.Duration {
+	return min(first<<min(max(n-1, 0), 9), mostBackoff)
+}
 
 // paused says that nothing goes through a project's webhook until a person mends it, or that there is none. The person at
 // the session's terminal is told once.

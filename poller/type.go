@@ -390,15 +390,7 @@ func succeeded(yes bool) func(*state.Question) {
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
 	if !p.awaitClosed(ctx, q.Path) {
 		p.end(q, state.Resolved, "chat", nil)
-		return
 	}
-	p.update(q.Path, "question not corrected", func(q *state.Question) error {
-		if q.ResolvedBy != "terminal" {
-			return state.ErrUnchanged
-		}
-		succeeded(false)(q) // a person's key was faster than ours by a moment that no screen shows
-		return nil
-	})
 }
 
 // awaitClosed waits for a hook to close the question.
