@@ -145,6 +145,7 @@ func newPoller(o Options) *Poller {
 		changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
+	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
@@ -328,7 +329,8 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
 	for chat, v := range p.views() {
-		if err := p.readerOf(chat).listOnce(ctx, v); err != nil {
+		p.readers[chat] = p.readerOf(chat)
+		if err := p.readers[chat].list(ctx, v); err != nil {
 			failed = err
 		}
 	}

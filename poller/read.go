@@ -215,12 +215,6 @@ func (r *reader) cycle(v *view) time.Duration {
 	return interval
 }
 
-// listOnce is a single round's list, unless another process reads the space anyway.
-func (r *reader) listOnce(ctx context.Context, v *view) error {
-	defer r.unlock()
-	return r.list(ctx, v)
-}
-
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
 func (r *reader) tell(err error, v *view) {

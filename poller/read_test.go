@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -99,6 +100,12 @@ func newReading(d *desk, q *state.Question) *reading {
 	x := &reading{desk: d, p: d.poller()}
 	x.r = x.p.readerOf(q.Chat)
 	return x
+}
+
+// listOnce is a list that lets others read the space afterwards.
+func (r *reader) listOnce(ctx context.Context, v *view) error {
+	defer r.unlock()
+	return r.list(ctx, v)
 }
 
 // read lists the space once, and judges.

@@ -160,7 +160,7 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 		for _, m := range lane {
 			until, held := s.due(m, now)
 			if until.IsZero() {
-				if best == nil || before(m, best) {
+				if best == nil || m.Urgent && !best.Urgent || m.Urgent == best.Urgent && m.Path < best.Path {
 					best = m
 				}
 				break
@@ -171,13 +171,6 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 		}
 	}
 	return best, next
-}
-
-func before(a, b *state.Message) bool {
-	if a.Urgent != b.Urgent {
-		return a.Urgent
-	}
-	return a.Path < b.Path
 }
 
 // due is when a message may be tried; zero for now. held says that those behind it may go meanwhile.

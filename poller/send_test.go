@@ -55,6 +55,7 @@ func newOffice(t *testing.T) *office {
 		Options: Options{Env: func(name string) string { return o.env[name] }, Now: o.time},
 		index:   map[string]*served{}, changed: make(chan struct{}, 1),
 	}
+	o.ways.renew()
 	o.Log = state.NewLog(o.Env, "test")
 	o.environment = state.Environment(o.Env)
 	return o
@@ -585,6 +586,7 @@ func TestMain(m *testing.M) {
 	p := &Poller{Options: Options{Env: func(name string) string { return env[name] }}}
 	p.Log, p.environment = state.NewLog(p.Env, "test"), state.Environment(p.Env)
 	p.changed = make(chan struct{}, 1)
+	p.ways.renew()
 	s := p.newSender()
 	for next := s.pass(context.Background()); !next.IsZero(); next = s.pass(context.Background()) {
 		time.Sleep(time.Until(next))

@@ -47,7 +47,7 @@ type gateway struct {
 // freshFor is how long a gateway is used before its configuration is read again.
 const freshFor = time.Second
 
-// gateways are those of the projects. The zero value is ready; it may be used by several goroutines.
+// gateways are those of the projects, for several goroutines.
 type gateways struct {
 	mu      sync.Mutex
 	ways    map[string]*gateway
@@ -66,9 +66,6 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ways == nil {
-		g.ways, g.printed = map[string]*gateway{}, map[string]string{}
-	}
 	key := fmt.Sprint(projectDir, "\x00", trusted)
 	if way := g.ways[key]; way != nil && p.now().Sub(way.at).Abs() < freshFor {
 		return way

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,32 +29,25 @@ var (
 // panesBound is how long tmux may take to show its panes.
 const panesBound = 10 * time.Second
 
-// tmuxView is what tmux shows at one moment: each server is asked once, however many questions there are.
-type tmuxView struct {
-	own   inject.Server // of this process
-	panes map[string][]inject.Pane
-	errs  map[string]error
-}
-
-func (p *Poller) tmuxView() *tmuxView {
-	return &tmuxView{own: inject.ServerOf(p.Env("TMUX")), panes: map[string][]inject.Pane{}, errs: map[string]error{}}
-}
-
-func (v *tmuxView) of(ctx context.Context, s inject.Server) ([]inject.Pane, error) {
-	if _, ok := v.panes[s.Socket]; !ok {
-		v.panes[s.Socket], v.errs[s.Socket] = s.Panes(ctx)
+// panesOf asks each tmux server once, however many questions there are.
+func panesOf(ctx context.Context) func(inject.Server) ([]inject.Pane, error) {
+	asked := map[string]func() ([]inject.Pane, error){}
+	return func(s inject.Server) ([]inject.Pane, error) {
+		if asked[s.Socket] == nil {
+			asked[s.Socket] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
+		}
+		return asked[s.Socket]()
 	}
-	return v.panes[s.Socket], v.errs[s.Socket]
 }
 
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
-func (v *tmuxView) where(ctx context.Context, q *state.Question) (inject.Target, error) {
+func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
 	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
 	if q.TmuxSocket == "" {
-		to.Server = v.own
+		to.Server = inject.ServerOf(p.Env("TMUX"))
 	}
-	panes, err := v.of(ctx, to.Server)
+	panes, err := panesOf(to.Server)
 	if err != nil && !errors.Is(err, inject.ErrNoServer) {
 		return to, err
 	}
@@ -126,9 +120,9 @@ func (p *Poller) findPanes(ctx context.Context) {
 		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, panesBound)
 		defer cancel()
-		view := p.tmuxView()
+		panes := panesOf(ctx)
 		for _, q := range qs {
-			_, err := view.where(ctx, q)
+			_, err := p.where(q, panes)
 			if err = countMissed(q, errors.Is(err, errTmuxGone)); err != nil {
 				p.logOnce(err, "tmux session not counted")
 			}
@@ -289,7 +283,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.tmuxView().where(ctx, q)
+	to, err := p.where(q, panesOf(ctx))
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
