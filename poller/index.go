@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -146,8 +145,8 @@ func (p *Poller) settle(s *served) {
 	s.q, s.settled = &small, true
 }
 
-// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are let
-// go with every change of the record. It returns when to come again.
+// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
+// let go with every change of the record. It returns when to come again.
 func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
@@ -196,15 +195,7 @@ func (p *Poller) forget(s *served) {
 	delete(p.index, s.File)
 }
 
-// sessions are the sessions of the user's state, by the thread of their reports.
-type sessions struct {
-	cache    state.Cache[state.Session]
-	all      []*state.Session
-	byThread map[string]*state.Session
-	busy     sync.Map // ids of those whose summary is being worded
-}
-
-// scanSessions reads the sessions that changed.
+// scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user())
 	if !p.changedIn(folder.Dir) {
@@ -214,17 +205,17 @@ func (p *Poller) scanSessions() {
 	if err != nil {
 		p.logOnce(err, "sessions not read")
 	}
-	p.people.all, p.people.byThread = nil, map[string]*state.Session{}
+	p.people, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
-		s, err := p.people.cache.Load(filepath.Join(folder.Dir, name+".json"), false)
+		s, err := p.sessions.Load(filepath.Join(folder.Dir, name+".json"), false)
 		if err != nil || s == nil {
 			continue
 		}
-		if p.people.all = append(p.people.all, s); s.ThreadName != "" {
-			p.people.byThread[s.ThreadName] = s
+		if p.people = append(p.people, s); s.ThreadName != "" {
+			p.byThread[s.ThreadName] = s
 		}
 	}
-	p.people.cache.Tidy()
+	p.sessions.Tidy()
 }
 
 // startWatch has the system tell of files that change in some folders, over one inotify instance.
@@ -233,13 +224,6 @@ func (p *Poller) startWatch() {
 	if p.watch, err = fsnotify.NewWatcher(); err != nil {
 		p.watch = nil
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
-	}
-}
-
-func (p *Poller) stopWatch() {
-	if p.watch != nil {
-		_ = p.watch.Close()
-		p.watch = nil
 	}
 }
 

@@ -73,10 +73,10 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 		return time.Time{}
 	}
 	p.adopt(ctx, s)
-	if due {
-		p.noteSessionEnd(s)
-	}
 	next = p.closeOver(s, due)
+	if due {
+		p.noteClaudeEnd(s)
+	}
 	if s.q.Status == state.Pending && due && p.takeByHand(s) {
 		next = sooner(next, p.now().Add(stillWritten))
 	}
@@ -156,24 +156,22 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			return nil
 		})
 	}
-	if !due {
-		return next
-	}
-	if q.Mode == state.Thread && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+	if due && q.Mode == state.Thread && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
 		p.close(s, state.Cancelled, "signal", nil)
-	}
-	// In deny mode the session gets the reply when it is resumed.
-	if q.Mode != state.Thread && q.Mode != state.Deny && inject.Ended(q.ClaudePID, q.ClaudeStart) {
-		p.close(s, state.Cancelled, "claude_gone", nil)
 	}
 	return next
 }
 
-// noteSessionEnd notes in a denied question that its Claude Code has ended: the session gets the reply when it is resumed.
-func (p *Poller) noteSessionEnd(s *served) {
+// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode it is only noted: the session gets the reply when it is
+// resumed.
+func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.now().UTC()
 	waits := q.Status.Open() || q.Late(now)
-	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+	if !waits || q.Mode == state.Thread || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+		return
+	}
+	if q.Mode != state.Deny {
+		p.close(s, state.Cancelled, "claude_gone", nil)
 		return
 	}
 	p.change(s, "end of the session not noted", func(is *state.Question) error {
@@ -300,17 +298,17 @@ func (p *Poller) busy(s *served) bool {
 
 // owesSummary says whether a session of this environment owes a summary, which this process did not try yet.
 func (p *Poller) owesSummary(one *state.Session) bool {
-	_, tried := p.people.busy.Load(one.ID + one.OwesSummary.String())
+	_, tried := p.summed.Load(one.ID + one.OwesSummary.String())
 	return !one.OwesSummary.IsZero() && one.Env == p.environment && !tried
 }
 
 // summarise has the summaries put that sessions of this environment owe.
 func (p *Poller) summarise(ctx context.Context) {
-	for _, one := range p.people.all {
+	for _, one := range p.people {
 		if !p.owesSummary(one) { // one that failed is not tried with every step
 			continue
 		}
-		p.people.busy.Store(one.ID+one.OwesSummary.String(), true)
+		p.summed.Store(one.ID+one.OwesSummary.String(), true)
 		p.beside("summary", func() {
 			if err := p.putSummary(ctx, one); err != nil {
 				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
@@ -326,7 +324,7 @@ func (p *Poller) sweep() {
 		return
 	}
 	p.swept = now
-	p.people.busy.Clear() // a summary that failed is tried again
+	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user()).Sweep(p.Env, now)
 	state.SessionsIn(p.user()).Sweep(now)
 	for _, s := range p.index {

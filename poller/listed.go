@@ -21,8 +21,8 @@ type pass struct {
 	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
 }
 
-// readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and then
-// notes how far it came: the next list goes on there, also after one that broke off.
+// readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
+// then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	if r.api == nil {
 		q := r.project(v)
@@ -96,10 +96,8 @@ func since(from time.Time, covered map[string]bool, v *view, now time.Time) time
 
 // take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
-	limit := r.now().Add(2 * time.Second) // the header counts whole seconds
-	if ahead, ok := r.api.Ahead(); ok {
-		limit = limit.Add(ahead)
-	}
+	ahead, _ := r.api.Ahead()
+	limit := r.now().Add(ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
 			if m.Human && m.CreateTime.After(r.mark.Watermark) {

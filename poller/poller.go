@@ -70,15 +70,18 @@ type Poller struct {
 	environment string // see state.Environment
 	ways        gateways
 
-	sender  *sender
-	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
-	records state.Cache[state.Question]
-	people  sessions
-	readers map[string]*reader // by chat
-	watch   *fsnotify.Watcher  // nil where there is none to be had
-	touched map[string]bool    // files that changed since the last step, and their folders; nil: any may have
-	changed chan struct{}      // a goroutine of ours has something for the loop
-	working sync.WaitGroup
+	sender   *sender
+	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
+	records  state.Cache[state.Question]
+	sessions state.Cache[state.Session]
+	people   []*state.Session
+	byThread map[string]*state.Session // of their reports
+	summed   sync.Map                  // ids of the sessions whose summary is being worded
+	readers  map[string]*reader        // by chat
+	watch    *fsnotify.Watcher         // nil where there is none to be had
+	touched  map[string]bool           // files that changed since the last step, and their folders; nil: any may have
+	changed  chan struct{}             // a goroutine of ours has something for the loop
+	working  sync.WaitGroup
 
 	asking  atomic.Bool // tmux is being asked for its panes
 	logged  sync.Map    // what is said once, not with every step
@@ -245,7 +248,10 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		for _, s := range p.index {
 			s.unlock()
 		}
-		p.stopWatch()
+		if p.watch != nil {
+			_ = p.watch.Close()
+			p.watch = nil
+		}
 		clear(p.index)
 		clear(p.readers)
 		p.Log.Info().Msg("poller ends")
@@ -366,7 +372,7 @@ func (p *Poller) atWork() bool {
 	}
 	clear(p.index)
 	p.scanSessions()
-	if slices.ContainsFunc(p.people.all, p.owesSummary) {
+	if slices.ContainsFunc(p.people, p.owesSummary) {
 		return true
 	}
 	waiting, _ := state.OutboxIn(p.user()).Waiting()

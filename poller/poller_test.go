@@ -63,10 +63,9 @@ func (d *desk) env(name string) string { return d.vars[name] }
 // poller is one that takes its steps when the test says so.
 func (d *desk) poller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
-	d.t.Cleanup(p.working.Wait)
+	_, end := p.begin(context.Background())
 	p.startWatch()
-	d.t.Cleanup(p.stopWatch)
-	p.sender = p.newSender()
+	d.t.Cleanup(end)
 	return p
 }
 

@@ -197,9 +197,9 @@ func (s *sender) wordDigest(m *state.Message) {
 	m.With = nil
 	waiting, _ := s.box.Waiting()
 	for _, other := range waiting {
-		alike := other.Digest && other.Report != nil && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
+		alike := other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
 		untried := other.TriedAt.IsZero() && len(other.With) == 0 && other.PartsSent == 0
-		if !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
+		if !other.Digest || other.Report == nil || !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
 			continue
 		}
 		text := gchat.ReportWhole(*other.Report)

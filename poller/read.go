@@ -84,7 +84,7 @@ func (p *Poller) views() map[string]*view {
 		}
 		v := views[q.Chat]
 		if v == nil {
-			v = &view{records: map[string][]*state.Question{}, sessions: p.people.byThread}
+			v = &view{records: map[string][]*state.Question{}, sessions: p.byThread}
 			views[q.Chat] = v
 		}
 		if q.ThreadName != "" {

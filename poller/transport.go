@@ -285,7 +285,7 @@ func wakeFailed(err error, text, out, errs string) error {
 	if text != "" {
 		said = strings.ReplaceAll(said, text, "") // whose words are none of openclaw's
 	}
-	why := firstWords(errs, out)
+	why := gchat.Cut(gchat.Line(cmp.Or(strings.TrimSpace(errs), strings.TrimSpace(out), "it said nothing")), 300)
 	switch {
 	case strings.Contains(said, "Agent couldn't generate a response"): // it chose to say nothing; again would be another turn
 		return nil
@@ -358,16 +358,6 @@ func wakeHint(err error) string {
 			"start it with: env -u OPENCLAW_SHELL tmux new-session ..."
 	}
 	return "it is tried again; `gchat-hooks status` shows what waits"
-}
-
-// firstWords is the beginning of the first text that says something.
-func firstWords(texts ...string) string {
-	for _, t := range texts {
-		if t = strings.Join(strings.Fields(gchat.CleanReply(t)), " "); t != "" {
-			return gchat.Cut(t, 300)
-		}
-	}
-	return "it said nothing"
 }
 
 // bounded keeps the beginning of what is written to it.
