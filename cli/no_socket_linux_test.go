@@ -57,7 +57,7 @@ func TestNoHookOpensASocket(t *testing.T) {
 					t.Errorf("%s opened a socket:\n%s", r.event, calls)
 				}
 			}
-			h.env = append(h.env, "GCHAT_APPROVERS=users/1") // another environment, which has no poller yet
+			h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(h.dir, "fresh")) // no poller there, and no space that is left alone
 			if calls := h.trace(hookRun{}, "send", "hello"); !strings.Contains(calls, "AF_INET") {
 				t.Errorf("gchat-send opened no socket, as far as this test sees:\n%s", calls)
 			}

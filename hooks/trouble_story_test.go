@@ -104,8 +104,15 @@ func (x *trouble) ask(w *world, session, call, question string) string {
 	x.mu.Unlock()
 	select {
 	case <-p.done:
-	case <-time.After(2 * patience):
+	case <-time.After(6 * patience):
 		x.Errorf("%q: its hook does not end", question)
+		for _, q := range w.questions() {
+			if len(q.Questions) > 0 && q.Questions[0].Question == question {
+				record, err := os.ReadFile(q.Path)
+				open, openErr := state.ReadOpen(state.OpenFile(w.getenv, q.Path))
+				x.Logf("waited for by %d: %s, %v; in the index: %+v, %v; pollers %+v", p.Process.Pid, record, err, open, openErr, state.Pollers(w.getenv))
+			}
+		}
 	}
 	x.mu.Lock()
 	delete(x.waiting, p.Process.Pid)
@@ -186,6 +193,7 @@ func (x *trouble) stumble(rw http.ResponseWriter, r *http.Request) bool {
 	x.faults.Add(1)
 	switch fault {
 	case 0:
+		rw.Header().Set("Retry-After", "1") // without it our own rule waits 30 seconds, then 60
 		http.Error(rw, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`, http.StatusTooManyRequests)
 		return true
 	case 1:

@@ -5,5 +5,5 @@
 #   e2e/bench/compare.sh [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-go test . -run '^$' -bench '^BenchmarkSendBeside' -benchtime "${1:-40}x" -count 1
-go test ./hooks -run '^$' -bench '^BenchmarkBeside' -benchtime "${1:-40}x" -count 1
+go test ./cli -run '^$' -bench '^BenchmarkSendBeside' -benchtime "${1:-40}x" -count 1
+go test ./hooks ./hooks/wake -run '^$' -bench '^BenchmarkBeside' -benchtime "${1:-40}x" -count 1
