@@ -25,9 +25,9 @@ type served struct {
 	missing bool            // the record's file is gone
 	waiting bool            // a message that is neither sent nor set aside
 
-	lock   *state.Lock     // of the Open's file
-	served *state.Question // as it was when the lock was taken
-	retake time.Time       // the lock is not taken before
+	lock     *state.Lock     // of the Open's file
+	lockedAs *state.Question // as it was when the lock was taken
+	retake   time.Time       // the lock is not taken before
 
 	settled bool        // the question is over, and nothing is left to be done about it
 	put     bool        // its message was put into the outbox
@@ -150,11 +150,11 @@ func (p *Poller) settle(s *served) {
 func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
-	if s.lock != nil && (!waits || s.q != s.served) {
+	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		s.unlock()
 		s.retake = now.Add(retakePause)
 	}
-	if s.served = s.q; !waits || s.info == nil || s.lock != nil {
+	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
 	if now.Before(s.retake) && s.retake.Sub(now) <= retakePause {

@@ -193,7 +193,7 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if q.Chat == "" || !q.MessageSent && q.Mode != state.Thread {
 		return true, false
 	}
-	if r := p.readers[q.Chat]; r != nil && r.readAfter(end) {
+	if r := p.readers[q.Chat]; r != nil && !r.busy.Load() && r.good.After(end) {
 		return !q.Unread() || now.Sub(end) > unreadGrace, q.Unread()
 	}
 	return now.Sub(end) > unreadGrace, true

@@ -25,7 +25,7 @@ type pass struct {
 // then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	if r.api == nil {
-		q := r.project(v)
+		q := r.configuredBy(v)
 		if r.api, err = r.gateway(ctx, q.ProjectDir, q.trusted).newReader(ctx); err != nil {
 			return err
 		}

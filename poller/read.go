@@ -144,9 +144,6 @@ func (p *Poller) reading() bool {
 	return true
 }
 
-// readAfter says whether a good list began after t.
-func (r *reader) readAfter(t time.Time) bool { return !r.busy.Load() && r.good.After(t) }
-
 // list lists the space, as long as no other process does, and tells how that went.
 func (r *reader) list(ctx context.Context, v *view) error {
 	if !r.lead() {
@@ -196,9 +193,9 @@ func (r *reader) unlock() {
 	}
 }
 
-// project is the question by whose configuration the space is read: another one after the credentials of the former were
+// configuredBy is the question by whose configuration the space is read: another one after the credentials of the former were
 // refused.
-func (r *reader) project(v *view) asked {
+func (r *reader) configuredBy(v *view) asked {
 	if len(v.own) == 0 {
 		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
 	}
@@ -207,7 +204,7 @@ func (r *reader) project(v *view) asked {
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
 func (r *reader) cycle(v *view) time.Duration {
-	q := r.project(v)
+	q := r.configuredBy(v)
 	interval := r.config(q.ProjectDir, q.trusted).PollInterval
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
