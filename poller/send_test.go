@@ -588,8 +588,12 @@ func TestMain(m *testing.M) {
 	p.changed = make(chan struct{}, 1)
 	p.ways.renew()
 	s := p.newSender()
-	for next := s.pass(context.Background()); !next.IsZero(); next = s.pass(context.Background()) {
-		time.Sleep(time.Until(next))
+	for waiting := true; waiting; {
+		next := s.pass(context.Background())
+		all, _ := s.box.Waiting()
+		if waiting = len(all) > 0; waiting && !next.IsZero() {
+			time.Sleep(time.Until(next))
+		}
 	}
 	os.Exit(0)
 }
