@@ -214,7 +214,7 @@ func (d *demo) inClaude(ctx context.Context) error {
 	}
 	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
 	hooks, err := settings.Hooks("answer")
-	entries, _ := settings.Program{Path: d.self}.Entries(hooks)
+	entries, _ := settings.Entries(d.self, settings.Version{}, hooks)
 	if d.answer != "" { // for a script the session ends with the turn
 		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
 	}

@@ -19,7 +19,6 @@ import (
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
 
 func (p Program) installCommand() *cli.Command {
@@ -113,7 +112,7 @@ func (i install) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, left := settings.Program{Path: program, Claude: version, Waiting: int(config.HookTimeout.Seconds())}.Entries(hooks)
+	entries, left := settings.Entries(program, version, hooks)
 	change, err := file.Install(entries, i.dryRun)
 	if err != nil {
 		return err

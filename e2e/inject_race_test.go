@@ -83,6 +83,23 @@ func TestInjectedWhileAPersonAnswers(t *testing.T) {
 	})
 }
 
+const open, unseen, gone = "open", "unseen", "gone"
+
+// standing says whether a dialog is on the screen, once that stands; unseen where the screen shows something unknown.
+func (y *typing) standing(choices []inject.Choice) string {
+	y.still()
+	capture, err := inject.ServerOf(y.TMUX()).Capture(context.Background(), y.Pane())
+	switch s := inject.ReadScreen(capture); {
+	case err != nil || s.Kind == inject.Unknown:
+		return unseen
+	case s.Kind == inject.Review || s.Kind == inject.Question && slices.ContainsFunc(choices, func(c inject.Choice) bool {
+		return inject.Same(s.Question, c.Prompt.Question) || s.Cut && inject.Ends(s.Question, c.Prompt.Question)
+	}):
+		return open
+	}
+	return gone
+}
+
 func (s *session) ask(c *contest, id string) {
 	s.t.Helper()
 	asks := turn{ask(c.asks...)}
@@ -126,9 +143,9 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 	}
 	<-person
 	detail := fmt.Sprintf(" (%s, %q, person after %v: %s)", out.Result, out.Steps, delay, out.Why)
-	standing, _ := y.Standing(context.Background(), at, c.ours)
-	if standing == inject.Open {
-		left := fmt.Sprintf("open, %s, %s", out.Result, standing)
+	standing := y.standing(c.ours)
+	if standing == open {
+		left := fmt.Sprintf("open, %s", out.Result)
 		if out.Result == inject.Injected {
 			return "BAD: " + left + detail
 		}
@@ -143,13 +160,9 @@ func (s *session) race(t *testing.T, c *contest, id string) string {
 	if c.also != nil {
 		// The queued one must be open.
 		next := []inject.Choice{pick(database, 1)}
-		var standing inject.Standing
-		s.look(stubborn, func(string) bool {
-			standing, _ = y.Standing(context.Background(), at, next)
-			return standing != inject.Unseen
-		})
-		if standing != inject.Open && out.Result != inject.Injected {
-			return "BAD: the queued one is " + string(standing) + detail
+		s.look(stubborn, func(string) bool { standing = y.standing(next); return standing != unseen })
+		if standing != open && out.Result != inject.Injected {
+			return "BAD: the queued one is " + standing + detail
 		}
 		s.endQueued(c)
 	}

@@ -20,7 +20,13 @@ type menuDriver struct {
 // code runs one action and returns its exit code and what it said.
 func (m menuDriver) code(action string, args ...string) (int, string) {
 	var out bytes.Buffer
-	menu := inject.Menu{Server: inject.ServerOf(m.TMUX()), UserState: m.state, Env: os.Getenv, Out: &out, Patience: patience}
+	env := func(name string) string {
+		if name == "TMUX" {
+			return m.TMUX()
+		}
+		return os.Getenv(name)
+	}
+	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, Patience: patience}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()

@@ -26,7 +26,7 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	}
 	defer h.notify(e)
 	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
-		defer h.startPoller() // the last one was killed, and may have left notes unsent
+		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
 	qs := h.ofSession(e, state.QuestionsIn)
 	if e.HookEventName != "PostToolUse" {
@@ -86,35 +86,28 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 			q.ResolvedBy, q.Answers, q.Notes = "terminal", answers, notes // the terminal was faster
 		}
 	})
-	if err == nil && !ended {
-		ended, err = correct(q.Path, differs, answers, notes)
+	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
+		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
+			if ended = q.Closed() && differs(q); !ended {
+				return state.ErrUnchanged
+			}
+			now := time.Now().UTC()
+			q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
+			q.Answers, q.Notes = answers, notes
+			if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
+				q.Owe(state.NoteClosed, corrected)
+			}
+			return nil
+		})
 	}
-	if ended {
-		h.startPoller()
+	if ended && err == nil {
+		h.StartPoller()
 	}
 	return err
 }
 
 // corrected stands for the message that a note answers, in the note that corrects what a thread was told of a question's end.
 const corrected = "corrected"
-
-// correct says of a question that was closed before what Claude was told in truth. The poller may have put the note of its
-// end: the thread is owed another one.
-func correct(path string, differs func(*state.Question) bool, answers, notes map[string]string) (changed bool, err error) {
-	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
-		if changed = q.Closed() && differs(q); !changed {
-			return state.ErrUnchanged
-		}
-		now := time.Now().UTC()
-		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
-		q.Answers, q.Notes = answers, notes
-		if !slices.Contains(q.Owes, state.Owed{About: state.NoteClosed}) {
-			q.Owe(state.NoteClosed, corrected)
-		}
-		return nil
-	})
-	return changed && err == nil, err
-}
 
 // typed says whether these answers are the question's as the poller types them: a dialog has one field for a choice, own
 // words and a remark, and white space may change on the way.
@@ -156,7 +149,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 // answersOf reads the answers from Claude Code's tool_response, whose "answers" is a map from question text.
 func answersOf(e *Event, prompts []state.Prompt) (answers, notes map[string]string, err error) {
 	var response struct {
-		Answers     map[string]words      `json:"answers"`
+		Answers     map[string]Words      `json:"answers"`
 		Annotations map[string]annotation `json:"annotations"`
 		Response    string                `json:"response"` // one text for all of them
 	}

@@ -88,12 +88,12 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case mode == state.Deny:
 		return h.deny(ctx, e)
 	}
-	q, err := h.recordCall(e, mode)
+	q, _, err := h.recordCall(e, mode)
 	switch {
 	case err != nil:
 		return err
 	case mode != state.Hold:
-		h.startPoller()
+		h.StartPoller()
 		return nil
 	case q.Closed():
 		return nil
@@ -103,7 +103,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 		return otherThanLocked(err) // the same event from a second install: one of them waits
 	}
 	defer lock.Unlock()
-	return h.wait(ctx, e, q, toolAllow)
+	return h.wait(ctx, e, q)
 }
 
 // otherThanLocked is an error, but that another process waits.
@@ -130,21 +130,22 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 		return err
 	}
 	defer lock.Unlock()
-	return h.wait(ctx, e, q, permissionAllow)
+	return h.wait(ctx, e, q)
 }
 
-// recordCall writes down the question of a PreToolUse event, unless another process did so already.
-func (h *Hook) recordCall(e *Event, mode state.Mode) (*state.Question, error) {
-	fresh, err := h.question(e, mode)
+// recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
+// beside an error was written, and the poller does not know of it.
+func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
+	one, err := h.question(e, mode)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
-		if q := ofCall(have, e); q != nil {
-			return q
-		}
-		return fresh
-	})
+	folder := state.QuestionsIn
+	if mode == state.Deny {
+		folder = state.MarkersIn
+	}
+	q, err = h.record(folder, e, func(have []*state.Question) *state.Question { return cmp.Or(ofCall(have, e), one) })
+	return q, q == one, err
 }
 
 // ofCall is the question of this very call; nil when it is not among them.
@@ -203,7 +204,7 @@ func (h *Hook) close(path string, to state.Status, by string) {
 		h.log.Error().Err(err).Msg("question not closed")
 	}
 	if ended {
-		h.startPoller()
+		h.StartPoller()
 	}
 }
 
@@ -217,14 +218,20 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		return nil, errors.New("hook event: session_id is missing")
 	}
 	id, s := uuid.New().String(), h.session(e)
-	return &state.Question{
+	q := &state.Question{
 		QuestionID: id, SessionID: state.SessionID(h.Env, e.SessionID), ClaudeSessionID: e.SessionID, SessionName: s.Name,
 		TmuxSession: s.TmuxSession, TmuxPane: s.TmuxPane, TmuxSocket: s.TmuxSocket,
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
 		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
-	}, nil
+	}
+	if mode == state.Deny {
+		q.QuestionID = state.MarkerID(q.SessionID, id)
+		timesOut := q.AskedAt.Add(h.asked.cfg.ReplyTimeout)
+		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.asked.rules.TimeoutPolicy, &timesOut
+	}
+	return q, nil
 }
 
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
@@ -234,24 +241,20 @@ func (h *Hook) record(folder func(projectState string) state.Questions, e *Event
 	var errs []error
 	for _, dir := range h.stateDirs() {
 		q, err := folder(dir).Record(e.SessionID, decide)
+		if err == nil && q != nil && !q.Closed() {
+			if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
+				h.log.Error().Err(err).Msg("project not registered; status does not show it")
+			}
+			return q, state.AnnounceQuestion(h.Env, q)
+		}
 		if err == nil {
-			return q, h.announce(q, dir)
+			return q, nil
 		}
 		if errs = append(errs, err); errors.Is(err, state.ErrLocked) {
 			break // the project can be written, only not now
 		}
 	}
 	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
-}
-
-func (h *Hook) announce(q *state.Question, dir string) error {
-	if q == nil || q.Closed() {
-		return nil
-	}
-	if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
-		h.log.Error().Err(err).Msg("project not registered; status does not show it")
-	}
-	return state.AnnounceQuestion(h.Env, q)
 }
 
 // stateDirs are the folders that a question of this project may be in.
@@ -274,15 +277,18 @@ func untilTold() (context.Context, context.CancelFunc) {
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
 // Claude Code would kill it: the question then stays open in the terminal.
-func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func(json.RawMessage) any) error {
+func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
-	// At once, not when everything has ended: Claude Code may follow up with SIGKILL.
-	told := context.AfterFunc(ctx, func() { h.dismiss(path) })
+	dismiss := func() {
+		defer h.catch()
+		h.close(path, state.Cancelled, "signal")
+	}
+	told := context.AfterFunc(ctx, dismiss) // at once, not when everything has ended: Claude Code may follow up with SIGKILL
 	waiting, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
 	q, err := state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
 	if !told() { // from here on the answer is on its way, and a signal changes nothing
-		h.dismiss(path)
+		dismiss()
 		return nil
 	}
 	switch {
@@ -295,7 +301,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 	if err != nil {
 		return err
 	}
-	if err := h.Print(allow(input)); err != nil {
+	if err := h.Print(allow(e.HookEventName, input)); err != nil {
 		return err
 	}
 	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
@@ -304,12 +310,6 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, allow func
 		return nil
 	})
 	return err
-}
-
-// dismiss closes a question that its person dismissed.
-func (h *Hook) dismiss(path string) {
-	defer h.catch()
-	h.close(path, state.Cancelled, "signal")
 }
 
 // annotation is what Claude Code's dialog notes beside an answer; it passes both on to Claude.
@@ -338,28 +338,20 @@ func answeredInput(toolInput json.RawMessage, q *state.Question) (json.RawMessag
 			notes[prompt.Question] = a
 		}
 	}
-	var err error
-	if in["answers"], err = json.Marshal(q.Answers); err != nil {
-		return nil, fmt.Errorf("answer input: %w", err)
-	}
+	in["answers"], _ = json.Marshal(q.Answers) // texts by texts
 	if len(notes) > 0 {
-		if in["annotations"], err = json.Marshal(notes); err != nil {
-			return nil, fmt.Errorf("answer input: %w", err)
-		}
+		in["annotations"], _ = json.Marshal(notes)
 	}
 	return json.Marshal(in)
 }
 
-// permissionAllow is the PermissionRequest decision that closes the dialog with the answers.
-func permissionAllow(input json.RawMessage) any {
-	return decide("PermissionRequest", map[string]any{
-		"decision": map[string]any{"behavior": "allow", "updatedInput": input},
-	})
-}
-
-// toolAllow is the PreToolUse decision that answers before a dialog is drawn (hold mode, from 2.1.85 on).
-func toolAllow(input json.RawMessage) any {
-	return decide("PreToolUse", map[string]any{"permissionDecision": "allow", "updatedInput": input})
+// allow is the decision that answers a question: of PermissionRequest it closes the dialog, of PreToolUse it comes before one is
+// drawn (hold mode, from 2.1.85 on).
+func allow(event string, input json.RawMessage) any {
+	if event == "PreToolUse" {
+		return decide(event, map[string]any{"permissionDecision": "allow", "updatedInput": input})
+	}
+	return decide(event, map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}})
 }
 
 // decide is what a hook prints for Claude Code to act upon.

@@ -9,19 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"gchat-hooks/state"
 )
 
 const (
-	// denyBound is how long posting may take before the question goes to the terminal instead, and denyWordedBound the same
-	// where a model words it first. A session waits for as long.
-	denyBound       = 3 * time.Second
-	denyWordedBound = 4500 * time.Millisecond
+	// denyBound is how long posting may take before the question goes to the terminal instead. A session waits for as long.
+	denyBound = 3 * time.Second
 	// undenied is how young a marker is whose denial may not have reached Claude Code.
 	undenied = 10 * time.Second
 )
@@ -36,17 +31,17 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	}
 	if !again && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
-			Msg("no gchat-ask-user-rewake hook is registered, which would wake the session: the question is asked in the terminal")
+			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
 		again = true
 	}
 	if again {
-		_, err := h.recordCall(e, state.Native)
-		h.startPoller()
+		_, _, err := h.recordCall(e, state.Native)
+		h.StartPoller()
 		return err
 	}
-	q, err := h.recordMarker(e)
-	if q == nil {
-		return err
+	q, fresh, err := h.recordCall(e, state.Deny)
+	if !fresh {
+		return err // another process has this very call
 	}
 	if err == nil {
 		err = h.inThread(ctx, q)
@@ -71,7 +66,8 @@ func (h *Hook) lacksRewake() bool {
 	project := filepath.Join(state.ProjectDir(h.Env), ".claude")
 	registered := false
 	for _, file := range []string{
-		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"), filepath.Join(project, "settings.local.json"),
+		filepath.Join(person, "settings.json"), filepath.Join(project, "settings.json"),
+		filepath.Join(project, "settings.local.json"),
 	} {
 		b, _ := os.ReadFile(file)
 		if bytes.Contains(b, []byte("gchat-ask-user-rewake")) {
@@ -82,39 +78,16 @@ func (h *Hook) lacksRewake() bool {
 	return registered
 }
 
-// recordMarker writes the question down; nil when another process has this very call. A question that is returned beside an
-// error was written, and the poller does not know of it.
-func (h *Hook) recordMarker(e *Event) (*state.Question, error) {
-	fresh, err := h.question(e, state.Deny)
-	if err != nil {
-		return nil, err
-	}
-	fresh.QuestionID = state.MarkerID(fresh.SessionID, uuid.NewString())
-	fresh.ThreadKey = fresh.QuestionID
-	timesOut := fresh.AskedAt.Add(h.asked.cfg.ReplyTimeout)
-	fresh.TimeoutPolicy, fresh.TimesOutAt = h.asked.rules.TimeoutPolicy, &timesOut
-	return h.record(state.MarkersIn, e, func(have []*state.Question) *state.Question {
-		if ofCall(have, e) != nil {
-			return nil
-		}
-		return fresh
-	})
-}
-
 // inThread waits until the poller put a marker into its thread, as long as a session can be kept waiting.
 func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
-	bound := denyBound
-	if h.asked.cfg.Format != "" {
-		bound = denyWordedBound
-	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, denyBound)
 	defer cancel()
 	now, err := state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool {
 		return q.MessageSent || q.PostError != "" || q.Closed()
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("post question: it was not in its thread within %s", bound)
+		return fmt.Errorf("post question: it was not in its thread within %s", denyBound)
 	case err != nil:
 		return fmt.Errorf("post question: %w", err)
 	case now.MessageSent:
@@ -136,9 +109,7 @@ func (h *Hook) denial(q *state.Question) string {
 
 // waitCommand is how Claude waits for the reply itself.
 func (h *Hook) waitCommand(id string) string {
-	base := JobName(filepath.Base(h.Self))
-	asHook := base != "gchat-hooks" && (strings.HasPrefix(base, "gchat-") || strings.HasSuffix(base, "-hook"))
-	if h.Self == "" || asHook { // a copy under a hook's name would run as that
+	if JobName(filepath.Base(h.Self)) != "gchat-hooks" { // a copy under a hook's name would run as that
 		return "gchat-wait --question-id " + id
 	}
 	return state.ShellQuoted(h.Self) + " wait --question-id " + id
@@ -186,20 +157,15 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if err != nil {
 		return err
 	}
-	h.drop(q)
-	h.startPoller()
-	return nil
-}
-
-// drop ends and removes a marker whose question goes on in the terminal.
-func (h *Hook) drop(q *state.Question) {
-	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
+	_, err = state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
 	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
 		err = state.RemoveQuestion(h.Env, gone)
 	}
 	if err != nil {
 		h.log.Error().Err(err).Msg("marker not removed")
 	}
+	h.StartPoller()
+	return nil
 }
 
 // reclaim hands a marker over to native mode whose dialog is on the screen after all: its denial never arrived, since the

@@ -440,20 +440,6 @@ func TestWhatNeverArrivedIsToldAgain(t *testing.T) {
 	}
 }
 
-// What could not be done is told to the person at the terminal, once.
-func TestNoticesAreShownOnce(t *testing.T) {
-	t.Parallel()
-	w := newDesk(t)
-	if err := state.SessionsIn(state.UserState(w.getenv)).AddNotice("s-1", "A question could not be posted."); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`{"systemMessage":"A question could not be posted."}` + "\n", ""} {
-		if out := w.run(answered, event(t, "Stop", "s-1")); out != want {
-			t.Errorf("printed %q, want %q", out, want)
-		}
-	}
-}
-
 // Whatever fails on the way to the denial, the question is denied and known to be, or in the terminal.
 func TestFailingLocksDenyNothingIntoTheVoid(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
@@ -26,6 +27,9 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 	return got
 }
 
+// decode reads an event as a hook does.
+func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}).read() }
+
 // The three events of one call carry the same questions in different company: one hash ties them together.
 func TestInputHashTiesOneCallTogether(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
@@ -33,7 +37,7 @@ func TestInputHashTiesOneCallTogether(t *testing.T) {
 			hashes := map[string]bool{}
 			for _, event := range []string{"PreToolUse", "PermissionRequest", "PostToolUse"} {
 				for f, b := range payloads(t, filepath.Join(version, call+"-0*-"+event+".json")) {
-					e, err := decode(b, "")
+					e, err := decode(b)
 					if err != nil || e.inputHash() == "" {
 						t.Fatalf("%s: %v", f, err)
 					}
@@ -55,7 +59,7 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 		"2.1.329/two-questions-free-text-04-PostToolUse.json": {
 			"Which DB?": `neither, use $HOME/duck "db"; 日本語`, "Which features?": "Auth, Search, something else"},
 	} {
-		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)], "")
+		e, err := decode(payloads(t, file)[filepath.Join("testdata", file)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +89,7 @@ func FuzzEvent(f *testing.F) {
 	const after = `{"hook_event_name":"PostToolUse","tool_input":{"questions":[{"question":"Q"}]},"tool_response":`
 	f.Add([]byte(after + `{"answers":[{},1]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decode(b, "")
+		e, err := decode(b)
 		if err != nil {
 			return
 		}

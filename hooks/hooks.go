@@ -36,7 +36,7 @@ type Hook struct {
 	Self   string // this program's path, for the poller that a hook may have to start; "" starts none
 
 	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
-	Job   func(context.Context, *Hook, *Event) error
+	Job   func(*Hook, context.Context, *Event) error
 	Waits func(*Hook, *Event) bool
 	Own   string // hook_event_name of an event that has none; "" where that is an error
 
@@ -91,14 +91,9 @@ func (h *Hook) Run() (code int) {
 	go func() {
 		defer close(done)
 		defer h.catch()
-		input, err := h.read()
+		e, err := h.read()
 		if err != nil {
-			h.log.Error().Err(err).Msg("hook event not read; nothing is done")
-			return
-		}
-		e, err := decode(input, h.Own)
-		if err != nil {
-			h.log.Error().Err(err).Int("bytes", len(input)).Msg("hook event not understood; nothing is done")
+			h.log.Error().Err(err).Msg("hook event not understood; nothing is done")
 			return
 		}
 		ctx, job := context.Background(), h.Job
@@ -109,9 +104,9 @@ func (h *Hook) Run() (code int) {
 			close(waiting)
 		}
 		if job == nil {
-			job = func(ctx context.Context, h *Hook, e *Event) error { return jobs[h.Name](h, ctx, e) }
+			job = jobs[h.Name]
 		}
-		if err := job(ctx, h, e); err != nil {
+		if err := job(h, ctx, e); err != nil {
 			h.log.Error().Str("error", h.log.Clean(err.Error())).Str("event", e.HookEventName).Str("session", e.SessionID).
 				Msg("hook failed; the session goes on without it")
 		}
@@ -139,17 +134,24 @@ func (h *Hook) catch() {
 	}
 }
 
-// read takes the event from stdin, and no more: a pipe may never be closed.
-func (h *Hook) read() (b json.RawMessage, err error) {
-	in := &io.LimitedReader{R: h.Stdin, N: maxEvent}
-	if err = json.NewDecoder(in).Decode(&b); err != nil && in.N == 0 {
-		err = fmt.Errorf("more than %d bytes", maxEvent)
+// read takes the event from stdin, and no more: a pipe may never be closed. One that does not say which it is counts as Own.
+func (h *Hook) read() (*Event, error) {
+	e, in := &Event{}, &io.LimitedReader{R: h.Stdin, N: maxEvent}
+	err := json.NewDecoder(in).Decode(e)
+	e.HookEventName = cmp.Or(e.HookEventName, h.Own)
+	switch {
+	case err != nil && in.N == 0:
+		return nil, fmt.Errorf("hook event: more than %d bytes", maxEvent)
+	case err != nil:
+		return nil, fmt.Errorf("hook event: %w", err)
+	case e.HookEventName == "":
+		return nil, errors.New("hook event: hook_event_name is missing")
 	}
-	return b, err
+	return e, nil
 }
 
-// startPoller makes sure that a poller sends, reads and judges what this hook wrote.
-func (h *Hook) startPoller() {
+// StartPoller makes sure that a poller sends, reads and judges what this hook wrote.
+func (h *Hook) StartPoller() {
 	if h.Self == "" {
 		return
 	}
@@ -174,12 +176,14 @@ func (h *Hook) session(e *Event) *state.Session {
 		h.asked.session = one
 		return one
 	}
-	a, project, now := inject.Identify(context.Background(), h.Env), absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	project, now := absolute(state.ProjectDir(h.Env)), time.Now().UTC()
+	here := &state.Session{}
+	window := inject.Identify(context.Background(), h.Env, here)
 	fill := func(s *state.Session) error {
 		s.ProjectDir, s.CWD, s.LastSeen = project, cmp.Or(e.CWD, s.CWD), now
-		s.TmuxSession, s.TmuxPane, s.TmuxSocket = a.TmuxSession, a.TmuxPane, a.TmuxSocket
-		s.ClaudePID, s.ClaudeStart = a.ClaudePID, a.ClaudeStart
-		s.Env, s.Trusted = state.Environment(h.Env), h.trusted(project)
+		s.TmuxSession, s.TmuxPane, s.TmuxSocket = here.TmuxSession, here.TmuxPane, here.TmuxSocket
+		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
+		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		if s.StartedAt.IsZero() {
 			s.StartedAt = now
@@ -189,7 +193,7 @@ func (h *Hook) session(e *Event) *state.Session {
 	one = &state.Session{ID: e.SessionID}
 	_ = fill(one)
 	for range 3 { // two sessions that begin at one moment see each other only when both are written down
-		name := a.NameOf(h.Env, e.SessionID, siblings(sessions, e.SessionID, project))
+		name := inject.NameOf(h.Env, one, window, siblings(sessions, one))
 		if name == one.Name {
 			break
 		}
@@ -226,28 +230,16 @@ func (h *Hook) claudePID() int {
 	return h.asked.pid
 }
 
-// trusted says whether a project's files count: see state.Announce.
-func (h *Hook) trusted(project string) bool {
-	if h.Env("CLAUDE_PROJECT_DIR") != "" {
-		return true
-	}
-	yes, _ := state.Trusted(h.Env, project)
-	return yes
-}
-
-// siblings are the other sessions that run in a project.
-func siblings(sessions state.Sessions, id, project string) (others []inject.Asker) {
+// siblings are the other sessions that run in a session's project.
+func siblings(sessions state.Sessions, of *state.Session) []*state.Session {
 	all, _ := sessions.All()
-	for _, s := range all {
-		if s.ID != id && s.ProjectDir == project && s.Running() && s.ClaudePID > 0 && !inject.Ended(s.ClaudePID, s.ClaudeStart) {
-			others = append(others, inject.Asker{Name: s.Name, TmuxSession: s.TmuxSession})
-		}
-	}
-	return others
+	return slices.DeleteFunc(all, func(s *state.Session) bool {
+		return s.ID == of.ID || s.ProjectDir != of.ProjectDir ||
+			!s.Running() || s.ClaudePID <= 0 || inject.Ended(s.ClaudePID, s.ClaudeStart)
+	})
 }
 
-// maxEvent bounds a hook event, in bytes. Stop carries the last message and PostToolUse a tool's result; neither comes
-// near.
+// maxEvent bounds a hook event, in bytes. Claude's last message and a tool's result are in some; neither comes near.
 const maxEvent = 32 << 20
 
 // askTool is the tool whose calls are questions to the person.
@@ -259,43 +251,31 @@ type Event struct {
 	HookEventName string          `json:"hook_event_name"`
 	SessionID     string          `json:"session_id"`
 	CWD           string          `json:"cwd"`
-	PromptID      words           `json:"prompt_id"`
-	AgentID       words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
-	AgentType     words           `json:"agent_type"`
-	Transcript    words           `json:"transcript_path"`
-	LastWords     words           `json:"last_assistant_message"`
+	PromptID      Words           `json:"prompt_id"`
+	AgentID       Words           `json:"agent_id"` // of the subagent whose event this is; "" for the session's own
+	AgentType     Words           `json:"agent_type"`
+	Transcript    Words           `json:"transcript_path"`
+	LastWords     Words           `json:"last_assistant_message"`
 	ToolName      string          `json:"tool_name"`
 	ToolUseID     string          `json:"tool_use_id"`
 	ToolInput     json.RawMessage `json:"tool_input"`
 	ToolResponse  json.RawMessage `json:"tool_response"`
 
-	Kind    words           `json:"notification_type"`
-	Title   words           `json:"title"`
-	Message words           `json:"message"`
+	Kind    Words           `json:"notification_type"`
+	Title   Words           `json:"title"`
+	Message Words           `json:"message"`
 	Old     json.RawMessage `json:"notification"` // as scripts send it that were written before notification_type
-	Error   words           `json:"error"`
-	Details words           `json:"error_details"`
-	Source  words           `json:"source"`
-	Model   words           `json:"model"`
-	Reason  words           `json:"reason"`
-	Tasks   words           `json:"background_tasks"`
-	Again   words           `json:"stop_hook_active"`
+	Error   Words           `json:"error"`
+	Details Words           `json:"error_details"`
+	Source  Words           `json:"source"`
+	Model   Words           `json:"model"`
+	Reason  Words           `json:"reason"`
+	Tasks   Words           `json:"background_tasks"`
+	Again   Words           `json:"stop_hook_active"`
 }
 
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
-
-// decode reads an event. One that does not say which it is counts as own; where that is "", it is an error.
-func decode(b []byte, own string) (*Event, error) {
-	e := &Event{}
-	if err := json.Unmarshal(b, e); err != nil {
-		return nil, fmt.Errorf("hook event: %w", err)
-	}
-	if e.HookEventName = cmp.Or(e.HookEventName, own); e.HookEventName == "" {
-		return nil, errors.New("hook event: hook_event_name is missing")
-	}
-	return e, nil
-}
 
 // askInput is the tool_input of an AskUserQuestion call.
 type askInput struct {
@@ -326,10 +306,7 @@ func (e *Event) inputHash() string {
 	if json.Unmarshal(e.ToolInput, &in) != nil {
 		return ""
 	}
-	b, err := json.Marshal(in.Questions) // sorts the keys
-	if err != nil {
-		return ""
-	}
+	b, _ := json.Marshal(in.Questions) // sorts the keys
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }

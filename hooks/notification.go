@@ -53,39 +53,32 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 	return r, true
 }
 
-// notice is a notification in our words, whichever event it came as.
+// notice is a notification in our words. Scripts that were written before notification_type send it with these members.
 type notice struct {
-	kind  string // Claude Code's notification type
-	title string
-	body  string
-	agent string
+	Kind  Words `json:"type"` // Claude Code's notification type
+	Title Words `json:"title"`
+	Body  Words `json:"body"`
+	Agent Words `json:"agent_name"`
 }
 
-// readNotice reads the events that something is told by; kind is "" when this one tells nothing.
-func readNotice(e *Event) notice {
+// readNotice reads the events that something is told by; Kind is "" when this one tells nothing.
+func readNotice(e *Event) (n notice) {
 	last := shorten(string(e.LastWords), shownBytes, shownLines)
 	switch e.HookEventName {
 	case "Notification":
 		if e.Kind != "" {
-			return notice{kind: string(e.Kind), title: string(e.Title), body: string(e.Message)}
+			return notice{Kind: e.Kind, Title: e.Title, Body: e.Message}
 		}
-		var old struct {
-			Kind  words `json:"type"`
-			Title words `json:"title"`
-			Body  words `json:"body"`
-			Agent words `json:"agent_name"`
-		}
-		_ = json.Unmarshal(e.Old, &old) // what is absent, or in an unknown form, has no kind
-		return notice{string(old.Kind), string(old.Title), string(old.Body), string(old.Agent)}
+		_ = json.Unmarshal(e.Old, &n) // what is absent, or in an unknown form, has no kind
 	case "SubagentStop":
 		if e.AgentType != "" || last != "" { // else a helper of Claude Code's own
-			return notice{kind: "subagent_complete", title: "Subagent completed task", agent: string(e.AgentType), body: last}
+			return notice{Kind: "subagent_complete", Title: "Subagent completed task", Agent: e.AgentType, Body: Words(last)}
 		}
 	case "StopFailure":
 		what := cmp.Or(shorten(string(e.Details), shownBytes, shownLines), last)
-		return notice{kind: "error", body: strings.Join(nonEmpty(string(e.Error), what), ": ")}
+		return notice{Kind: "error", Body: Words(strings.Join(nonEmpty(string(e.Error), what), ": "))}
 	}
-	return notice{}
+	return n
 }
 
 // nonEmpty are those of the texts that say something.
@@ -97,11 +90,11 @@ func nonEmpty(texts ...string) []string {
 // suppressed notification costs no more than reading the configuration.
 func (h *Hook) notification(_ context.Context, e *Event) error {
 	n := readNotice(e)
-	if n.kind == "" {
+	if n.Kind == "" {
 		return nil
 	}
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	to, ok := routeOf(cfg, n.kind)
+	to, ok := routeOf(cfg, string(n.Kind))
 	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
@@ -109,10 +102,11 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if !hasSpace(cfg) {
 		return nil
 	}
-	if n.kind == "permission_prompt" && h.asks(e) {
+	open := func(q *state.Question) bool { return q.Status.Open() }
+	if n.Kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), open) {
 		return nil // the question itself says it already, and better
 	}
-	about, text := h.noticeText(e, n, to)
+	about, text := noticeText(e, n, to)
 	return h.put(e, cfg, &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, config.ReportOn)
@@ -129,46 +123,41 @@ func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise con
 	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
 	out, err := config.PutReport(h.Env, cfg, m, otherwise)
 	if err == nil && !out.Off {
-		h.startPoller() // also after a repetition: the hook that said it first may have been killed
+		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
 }
 
-// Tell has a report of this event's session sent; kind is the name that rules know it by. Errors are state.ErrNoWebhook and
-// the disk's.
+// Tell has a report of this event's session sent; rules know it by kind. Errors are state.ErrNoWebhook and the disk's.
 func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 	r.Kind = kind
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
 	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
 }
 
-// asks says whether the session has a question open.
-func (h *Hook) asks(e *Event) bool {
-	return slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), func(q *state.Question) bool { return q.Status.Open() })
-}
-
 // noticeText is what stands below the header.
-func (h *Hook) noticeText(e *Event, n notice, to route) (about, text string) {
+func noticeText(e *Event, n notice, to route) (about, text string) {
+	title, body := string(n.Title), string(n.Body)
 	switch {
 	case to.kind == "subagent_done", to.kind == "task_done":
-		if n.agent != "" {
-			return n.agent + " completed task", n.body
+		if n.Agent != "" {
+			return string(n.Agent) + " completed task", body
 		}
-		return n.title, n.body
-	case n.kind == "error":
-		return "An error occurred that requires attention.", n.body
-	case n.kind == "permission_prompt":
-		return cmp.Or(n.body, n.title), h.pendingText(string(e.Transcript))
-	case strings.Contains(n.body, "\n"): // no line of its own
-	case to.kind == "permission", n.title == "":
-		return cmp.Or(n.body, n.title), ""
+		return title, body
+	case n.Kind == "error":
+		return "An error occurred that requires attention.", body
+	case n.Kind == "permission_prompt":
+		return cmp.Or(body, title), pendingText(string(e.Transcript))
+	case strings.Contains(body, "\n"): // no line of its own
+	case to.kind == "permission", title == "":
+		return cmp.Or(body, title), ""
 	}
-	return n.title, n.body
+	return title, body
 }
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to.
-func (h *Hook) pendingText(transcript string) string {
-	tail, _ := tailOf(transcript)
+func pendingText(transcript string) string {
+	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
 	for _, c := range pendingIn(tail) {
 		lines = append(lines, c.text())

@@ -274,22 +274,22 @@ func FuzzNotice(f *testing.F) {
 	f.Add([]byte(notification + `{"type":"error","title":{},"body":["<users/all>"]}}`))
 	f.Add([]byte(`{"session_id":"s","hook_event_name":"StopFailure","error":{"kind":1},"error_details":"x"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decode(b, "")
+		e, err := decode(b)
 		if err != nil {
 			return
 		}
 		n := readNotice(e)
-		to, ok := routeOf(&config.Config{}, n.kind)
+		to, ok := routeOf(&config.Config{}, string(n.Kind))
 		if !ok {
 			return
 		}
 		e.Transcript = "" // whatever file it names
-		(&Hook{}).noticeText(e, n, to)
+		noticeText(e, n, to)
 	})
 }
 
 func TestWordsTakeAnything(t *testing.T) {
-	var in struct{ A, B, C, D, E words }
+	var in struct{ A, B, C, D, E Words }
 	if err := json.Unmarshal([]byte(`{"A":"a","B":null,"C":7,"D":{"x": [1, 2]},"E":false}`), &in); err != nil {
 		t.Fatal(err)
 	}

@@ -28,26 +28,27 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 			markers = append(markers, q)
 		}
 	case e.HookEventName == "Stop":
-		// Without a denial there is a dialog, or another hook is about to deny.
-		markers = slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
+		markers = h.denied(e)
 		if lost := h.neverArrived(ctx, e, markers); len(lost) > 0 {
 			h.wakeWith(lost)
 			return nil
 		}
 	}
-	paths, locks := h.take(e, markers)
+	paths, release := h.take(e, markers)
+	defer release()
 	if len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
-		h.startPoller() // the thread is told, and that no process waits for the other questions
-	}
-	for _, lock := range locks {
-		lock.Unlock()
+		h.StartPoller() // the thread is told, and that no process waits for the other questions
 	}
 	return nil
 }
 
-// ownMarker waits until the call's marker is there, whichever of the two hooks starts first; nil when its question went
-// another way.
+// denied are the session's questions whose denial was sent. Without one there is a dialog, or a hook is about to deny.
+func (h *Hook) denied(e *Event) []*state.Question {
+	return slices.DeleteFunc(h.markers(e), func(q *state.Question) bool { return !q.Denied })
+}
+
+// ownMarker waits for the call's marker, which another hook writes; nil when its question went another way.
 func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 	for end := time.Now().Add(ownBound); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
 		if q := ofCall(h.markers(e), e); q != nil {
@@ -58,8 +59,9 @@ func (h *Hook) ownMarker(ctx context.Context, e *Event) *state.Question {
 }
 
 // take makes this process the waiter of those markers whose reply, or timeout, the session is still to be told of. They are
-// this Claude Code's from now on, whichever asked: the session may have been resumed.
-func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks []*state.Lock) {
+// this Claude Code's from now on, whichever asked: the session may have been resumed. release ends that.
+func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, release func()) {
+	var locks []*state.Lock
 	for _, q := range markers {
 		if q.Closed() && !untold(q) && !q.Late(time.Now()) || q.SessionEnded == nil && h.inOtherTerminal(q) {
 			continue
@@ -88,7 +90,11 @@ func (h *Hook) take(e *Event, markers []*state.Question) (paths []string, locks 
 		}
 		paths = append(paths, q.Path)
 	}
-	return paths, locks
+	return paths, func() {
+		for _, lock := range locks {
+			lock.Unlock()
+		}
+	}
 }
 
 // waitFor waits until the session is to be told something of one of these questions, and wakes it with what there is by then.
@@ -181,40 +187,24 @@ func (h *Hook) wakeWith(texts []string) {
 	h.code = exitWake
 }
 
-// undelivered are the replies to the session's questions in deny mode that no waiter delivers, since it was killed or the
-// session had ended.
+// undelivered is what the session was not told, and no waiter delivers: it was killed, or the session had ended.
 func (h *Hook) undelivered(e *Event) (texts []string) {
-	markers := h.markers(e)
+	markers := h.denied(e)
 	texts = h.neverArrived(context.Background(), e, markers)
-	for _, q := range markers {
-		if !q.Denied || q.Status != state.Answered {
-			continue
-		}
-		lock, err := state.LockWaiter(h.Env, q.Path)
-		if err != nil {
-			continue // another process is about to deliver it
-		}
-		if q, err = state.LoadQuestion(q.Path); err == nil {
+	paths, release := h.take(e, markers)
+	for _, path := range paths {
+		if q, err := state.LoadQuestion(path); err == nil {
 			texts = append(texts, nonEmpty(h.handOver(q))...)
 		}
-		lock.Unlock()
 	}
-	open := slices.DeleteFunc(markers, func(q *state.Question) bool {
-		return q.Closed() || q.SessionEnded == nil && h.inOtherTerminal(q)
-	})
-	for _, q := range open {
-		if err := state.AnnounceQuestion(h.Env, q); err != nil {
-			h.log.Error().Err(err).Msg("marker not taken over")
-		}
-	}
-	if len(open) > 0 {
-		h.startPoller() // after the machine was off, nothing else would read what the person replied
+	release()
+	if len(paths) > 0 {
+		h.StartPoller() // after the machine was off, nothing else would read what the person replied
 	}
 	return texts
 }
 
-// sessionEnded writes down that the session of open markers has ended: its waiters end, and a person who replies is told when
-// the reply will be read.
+// sessionEnded writes down that a session has ended: its waiters end, and a person who replies is told when Claude reads it.
 func (h *Hook) sessionEnded(e *Event) {
 	for _, q := range h.markers(e) {
 		if h.inOtherTerminal(q) {
@@ -281,12 +271,8 @@ func (h *Hook) passedOver(bad []error) {
 	}
 }
 
-const (
-	// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
-	transcriptLag = 3 * time.Second
-	// wokenWithin is how much of a transcript's end is searched for it, in bytes.
-	wokenWithin = 16 << 20
-)
+// transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
+const transcriptLag = 3 * time.Second
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
 // killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
@@ -305,9 +291,10 @@ func (h *Hook) neverArrived(ctx context.Context, e *Event, markers []*state.Ques
 			}
 			sleep(ctx, transcriptLag-since) // in the background
 		}
-		there, known := toldIn(string(e.Transcript), q)
-		if !known {
-			continue
+		end, all, err := transcriptEnd(string(e.Transcript), endBytes)
+		there := bytes.Contains(end, []byte(endOf(q)))
+		if err != nil || !there && !all {
+			continue // that cannot be told
 		}
 		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			q.DeliverySeen = true
@@ -330,16 +317,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// toldIn says whether a transcript holds what its session was woken with; known is false where that cannot be told.
-func toldIn(path string, q *state.Question) (there, known bool) {
-	f, size, err := openTranscript(path)
-	if err != nil {
-		return false, false
-	}
-	defer f.Close()
-	tail, err := lastLines(f, size, wokenWithin)
-	there = bytes.Contains(tail, []byte(endOf(q)))
-	return there, err == nil && (there || size <= wokenWithin)
 }

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -97,14 +96,13 @@ func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) erro
 		return nil
 	})
 	if err == nil && !stands.OwesSummary.IsZero() {
-		h.startPoller() // also where another hook wrote it: that one may have been killed
+		h.StartPoller() // also where another hook wrote it: that one may have been killed
 	}
 	return err
 }
 
 // Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
-// no time for git and the transcript. What is not known is left out, also of a transcript that cannot be read. The only error
-// is ctx's.
+// no time for git and the transcript. What is not known is left out. The only error is ctx's.
 func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
 	since := s.StartedAt
@@ -129,15 +127,15 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	}
 	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
-		"Duration", duration(end.Sub(since), !since.IsZero()),
+		"Duration", duration(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
 		"Tools", tools,
-		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), counted(len(git.subjects), "commit"), git.stat), ", "),
+		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), git.stat), ", "),
 		"Files", fileList(git.files),
-		"Commits", subjectLines(git.subjects[:min(5, len(git.subjects))]),
+		"Commits", subjectLines(git.subjects),
 		"Promises", promises(s.ProjectDir),
 		"Reason", plain(flat(reason, 100)))
-	last := shorten(cmp.Or(s.LastWords, did.last.text), shownBytes, shownLines)
+	last := shorten(cmp.Or(s.LastWords, did.said), shownBytes, shownLines)
 	if strings.Contains(last, "\n") {
 		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
 	} else {
@@ -162,31 +160,16 @@ func textLines(nameValue ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// duration is in hours, minutes or seconds, as coarse as people say it.
-func duration(d time.Duration, known bool) string {
-	h, m := int(d.Hours()), int(d.Minutes())%60
+// duration is the time between two moments, as coarse as people say it: "1h12m". It is "" where the first one is not known.
+func duration(since, end time.Time) string {
+	d := end.Sub(since)
 	switch {
-	case !known || d < 0:
+	case since.IsZero() || d < 0:
 		return ""
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case h == 0:
-		return fmt.Sprintf("%d min", m)
-	case m == 0:
-		return fmt.Sprintf("%d h", h)
+		return d.Truncate(time.Second).String()
 	}
-	return fmt.Sprintf("%d h %d min", h, m)
-}
-
-// counted is a count of things, "" for none.
-func counted(n int, what string) string {
-	switch {
-	case n <= 0:
-		return ""
-	case n == 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
 // fileList names at most ten files.
@@ -198,12 +181,13 @@ func fileList(files []string) string {
 	return strings.Join(shown, ", ") + more(len(files)-len(shown))
 }
 
-// subjectLines are no list to a Markdown parser, which would take the line after them into its last item.
+// subjectLines are at most five commits. They are no list in Markdown, which would take the next line into its last item.
 func subjectLines(subjects []string) (text string) {
-	for _, s := range subjects {
+	most := min(5, len(subjects))
+	for _, s := range subjects[:most] {
 		text += "\n• " + plain(flat(s, 120))
 	}
-	return text
+	return text + more(len(subjects)-most)
 }
 
 // byCount lists what was counted, the most frequent first, and how many kinds are not shown.
@@ -249,22 +233,12 @@ const (
 	maxLine    = 64 << 20         // bytes; a transcript is read up to a longer one
 )
 
-// tally is what a session did, by its transcript.
-type tally struct {
-	turns int // prompts of the person that Claude answered
-	tools map[string]int
-	last  said
-
-	since    time.Time
-	prompted bool // by a prompt that has no answer yet
-}
-
 // tallyOf reads a session's transcript from since on: a resumed session goes on in the same file.
 func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	ctx, cancel := context.WithTimeout(ctx, tallyBound)
 	defer cancel()
 	t := &tally{tools: map[string]int{}, since: since}
-	f, _, err := openTranscript(transcript)
+	f, err := openTranscript(transcript)
 	if err != nil {
 		return t
 	}
@@ -280,53 +254,10 @@ func tallyOf(ctx context.Context, transcript string, since time.Time) *tally {
 	return t
 }
 
-func (t *tally) add(line []byte) {
-	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		return
-	}
-	e, blocks, ok := readEntry(line)
-	if at, err := time.Parse(time.RFC3339, string(e.Timestamp)); !ok || e.IsSidechain || err == nil && at.Before(t.since) {
-		return
-	}
-	if _, prompt := promptOf(e, blocks); prompt {
-		t.prompted = true
-	}
-	if e.Type != "assistant" {
-		return
-	}
-	if t.prompted {
-		t.turns++
-		t.prompted = false
-	}
-	t.last.add(e, blocks)
-	for _, b := range blocks {
-		if b.Type == "tool_use" && b.Name != "" {
-			t.tools[b.Name]++
-		}
-	}
-}
-
 const (
 	gitQuick = 300 * time.Millisecond // for a hook
 	gitBound = 5 * time.Second        // for the poller
 )
-
-// inGit says whether dir is in a working tree, without starting a process: most often it costs a few looks.
-func inGit(dir string) bool {
-	if !filepath.IsAbs(dir) {
-		return false
-	}
-	for {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return true
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return false
-		}
-		dir = up
-	}
-}
 
 // git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
 // signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
@@ -348,9 +279,6 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 // headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
 func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
-	if !inGit(dir) {
-		return "", ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
@@ -371,9 +299,6 @@ type changes struct {
 
 // changesSince asks git what happened since a commit and its time; what it does not answer is left out.
 func changesSince(ctx context.Context, dir, commit string, began time.Time) (c changes) {
-	if !inGit(dir) {
-		return c
-	}
 	ctx, cancel := context.WithTimeout(ctx, gitBound)
 	defer cancel()
 	c.branch, _ = headOf(ctx, dir, gitBound)
@@ -382,9 +307,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	}
 	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	if out, err := git(ctx, dir, append(diff, "--shortstat", commit, "--")...); err == nil {
-		c.stat = strings.TrimSpace(out)
-	}
+	c.stat = strings.TrimSpace(strings.Join(gitList(ctx, dir, append(diff, "--shortstat", commit, "--")...), ""))
 	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
 	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,19 +120,18 @@ func TestStopWritesNothing(t *testing.T) {
 	m.wantSilence()
 }
 
-func TestSessionHookShowsNoticesOnce(t *testing.T) {
+// What could not be done is told to the person at the terminal, once.
+func TestNoticesAreShownOnce(t *testing.T) {
 	m := newMachine(t)
-	for _, event := range []string{"single-07-Stop", "single-01-SessionStart"} {
+	for _, run := range [][2]string{
+		{sessionHook, "single-07-Stop"}, {sessionHook, "single-01-SessionStart"}, {"gchat-ask-user-answered", "single-07-Stop"},
+	} {
 		m.change(func(s *state.Session) { s.Notices = []string{"Look here."} })
-		var told struct {
-			SystemMessage string `json:"systemMessage"`
+		if out := m.run(run[0], m.event(run[1])); out != `{"systemMessage":"Look here."}`+"\n" {
+			t.Errorf("%q printed %q", run, out)
 		}
-		out := m.run(sessionHook, m.event(event))
-		if err := json.Unmarshal([]byte(out), &told); err != nil || !strings.Contains(told.SystemMessage, "Look here.") {
-			t.Errorf("%s printed %q", event, out)
-		}
-		if out := m.run(sessionHook, m.event(event)); out != "" {
-			t.Errorf("%s printed %q once more", event, out)
+		if out := m.run(run[0], m.event(run[1])); out != "" {
+			t.Errorf("%q printed %q once more", run, out)
 		}
 	}
 }
@@ -177,8 +175,8 @@ func TestSummaryOfASession(t *testing.T) {
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
 	text, turns := m.summary()
 	want := "(session_end) orch-epic4\n" +
-		"Duration: 1 h 12 min\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
-		"Branch: main, 2 commits, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
+		"Duration: 1h12m\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
+		"Branch: main, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
 		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\nPromises: 2 verified, 1 pending\nReason: prompt_input_exit\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
 	if text != want || turns != 2 {
@@ -199,7 +197,7 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 		"a transcript": {func(_ *machine, s *state.Session) { s.TranscriptPath = recording },
 			"Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},
 		"no transcript": {func(_ *machine, s *state.Session) { s.Source = "startup"; s.StartedAt = s.OwesSummary.Add(-time.Hour) },
-			"Duration: 1 h\nReason: prompt_input_exit"},
+			"Duration: 1h\nReason: prompt_input_exit"},
 		"begun anew meanwhile": {func(_ *machine, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.OwesSummary.Add(time.Second), recording
 		}, "Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},

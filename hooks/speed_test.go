@@ -2,7 +2,6 @@ package hooks_test
 
 import (
 	"bytes"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,25 +41,6 @@ func BenchmarkNothingToDo(b *testing.B) {
 	var ds []time.Duration
 	for b.Loop() {
 		ds = append(ds, once(b, w.environ(), event, program, "hook", answered))
-	}
-	report(b, "process", ds)
-}
-
-// BenchmarkPreToolUse is the hook that Claude Code waits for before it draws the dialog, while Chat hangs.
-func BenchmarkPreToolUse(b *testing.B) {
-	w := newWorld(b)
-	release := make(chan struct{})
-	b.Cleanup(func() { close(release) })
-	w.trace.set(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
-	var ds []time.Duration
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		event := fresh(b, i)
-		b.StartTimer()
-		ds = append(ds, once(b, w.environ(), event, program, "hook", forward))
-		b.StopTimer()
-		w.endPollers()
-		b.StartTimer()
 	}
 	report(b, "process", ds)
 }

@@ -23,13 +23,6 @@ const (
 	blocksWithin = time.Minute
 )
 
-// finding is what a check of the gate has against the session's stopping.
-type finding struct {
-	level     config.GateLevel
-	forClaude string // what to do about it
-	forPerson string // what is the case
-}
-
 // stopGate is gchat-stop-gate: it keeps a session that rules guard from stopping before its person was asked what comes
 // next, and while its team has no persistent agent. It never does so for long, and where it cannot tell the session stops.
 func (h *Hook) stopGate(_ context.Context, e *Event) error {
@@ -44,7 +37,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 		return errors.New("hook event: session_id is missing")
 	}
 	if !e.SentBack() {
-		out, blocked := h.verdict(e, h.findings(e))
+		out, blocked := h.verdict(e)
 		if len(out) > 0 {
 			if err := h.Print(out); err != nil {
 				return fmt.Errorf("the session stops all the same: %w", err)
@@ -57,35 +50,23 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	return h.tellStop(e)
 }
 
-// findings are what the checks that are made have against the session's stopping.
-func (h *Hook) findings(e *Event) (found []finding) {
+// verdict makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
+func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
+	var reasons, blocked, advice []string
 	for _, check := range []struct {
 		name string
-		find func() *finding
-	}{
-		{config.QuestionAsked, func() *finding { return h.checkQuestion(e) }},
-		{config.PersistentAgents, func() *finding { return h.checkAgents(e) }},
-	} {
+		find func(*Event) (forClaude, forPerson string)
+	}{{config.QuestionAsked, h.checkQuestion}, {config.PersistentAgents, h.checkAgents}} {
 		level := h.asked.rules.StopGate[check.name]
 		if level != config.GateOn && level != config.GateAdvice {
 			continue
 		}
-		if f := check.find(); f != nil {
-			f.level = level
-			found = append(found, *f)
-		}
-	}
-	return found
-}
-
-// verdict makes one decision of all findings. A block that cannot be counted is none: it could go round for ever.
-func (h *Hook) verdict(e *Event, found []finding) (out map[string]string, block bool) {
-	var reasons, advice []string
-	for _, f := range found {
-		if f.level == config.GateOn {
-			reasons = append(reasons, f.forClaude)
-		} else {
-			advice = append(advice, f.forPerson)
+		switch forClaude, forPerson := check.find(e); {
+		case forClaude == "":
+		case level == config.GateOn:
+			reasons, blocked = append(reasons, forClaude), append(blocked, forPerson)
+		default:
+			advice = append(advice, forPerson)
 		}
 	}
 	out = map[string]string{}
@@ -95,20 +76,15 @@ func (h *Hook) verdict(e *Event, found []finding) (out map[string]string, block 
 		if err != nil {
 			why = "how often it was sent back cannot be written down"
 		}
-		if block = ok; !ok {
-			advice = advice[:0]
-			for _, f := range found {
-				advice = append(advice, f.forPerson)
-			}
-			advice = append(advice, "The stop gate lets it stop all the same: "+why+".")
+		if block = ok; block {
+			out["decision"], out["reason"] = "block", strings.Join(reasons, "\n\n")
+		} else {
+			advice = append(append(blocked, advice...), "The stop gate lets it stop all the same: "+why+".")
 			h.log.Warn().Err(err).Str("session", e.SessionID).Msg("the stop gate lets a session stop: " + why)
 		}
 	}
 	if len(advice) > 0 {
 		out["systemMessage"] = "gchat-hooks: " + strings.Join(advice, " ")
-	}
-	if block {
-		out["decision"], out["reason"] = "block", strings.Join(reasons, "\n\n")
 	}
 	return out, block
 }
@@ -127,21 +103,18 @@ const recently = 30 * time.Minute
 
 // checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
 // record of them tells, and the session stops.
-func (h *Hook) checkQuestion(e *Event) *finding {
+func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 	if h.asked.rules.AskMode == state.Off || h.wasAsked(e) {
-		return nil
+		return "", ""
 	}
 	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
 	if h.asked.rules.AskMode == state.Deny {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}
-	return &finding{
-		forClaude: "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +
-			"Ask with the AskUserQuestion tool what comes next, with two to four concrete options, " +
-			"and say briefly what is done and what is open. " + how,
-		forPerson: "Claude stops without having asked you what comes next.",
-	}
+	return "The user was not asked anything within " + state.InWords(recently) + ", so do not stop yet. " +
+		"Ask with the AskUserQuestion tool what comes next, with two to four concrete options, " +
+		"and say briefly what is done and what is open. " + how, "Claude stops without having asked you what comes next."
 }
 
 // wasAsked says whether the person was asked something, in a space or in the terminal.
@@ -198,9 +171,9 @@ const maxTeam = 4 << 20
 
 // member is one of a team's members, as far as it is known whether it is there.
 type member struct {
-	Name   words `json:"name"`
-	Active words `json:"isActive"`
-	Status words `json:"status"`
+	Name   Words `json:"name"`
+	Active Words `json:"isActive"`
+	Status Words `json:"status"`
 }
 
 // gone are the words for a member that is there no more.
@@ -221,25 +194,22 @@ func (m member) called(agents []string) bool {
 }
 
 // checkAgents finds fault with a session whose team has lost all its persistent agents.
-func (h *Hook) checkAgents(e *Event) *finding {
+func (h *Hook) checkAgents(e *Event) (forClaude, forPerson string) {
 	team, members, err := h.team(e)
 	if err != nil {
 		h.log.Warn().Err(err).Str("session", e.SessionID).Msg("team not read; the session may stop")
-		return nil
+		return "", ""
 	}
 	agents := h.asked.cfg.TeamAgents
 	if team == "" || slices.ContainsFunc(members, func(m member) bool { return m.active() && m.called(agents) }) {
-		return nil
+		return "", ""
 	}
 	none := fmt.Sprintf("None of the persistent agents of the team %s is active (%s)", team, strings.Join(agents, ", "))
-	return &finding{
-		forClaude: none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
-		forPerson: none + ".",
-	}
+	return none + ", so do not stop yet. Start at least one of them again; if the team's work is done, delete the team.",
+		none + "."
 }
 
-// team reads the members of the session's team: s3-live and the end of the session's id, else s3-live. It is "" where
-// there is none.
+// team reads the session's team: s3-live with the end of the session's id, else s3-live; "" where there is none.
 func (h *Hook) team(e *Event) (name string, members []member, err error) {
 	config := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))
 	names := []string{"s3-live"}
@@ -254,28 +224,19 @@ func (h *Hook) team(e *Event) (name string, members []member, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		members, merr := readTeam(b)
-		return name, members, cmp.Or(err, merr)
+		var team struct {
+			Members []member `json:"members"`
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &team)
+		}
+		if odd := new(json.UnmarshalTypeError); errors.As(err, &odd) {
+			err = nil // a member that is none is passed over
+		}
+		if err == nil && team.Members == nil {
+			err = errors.New("members is missing")
+		}
+		return name, team.Members, err
 	}
 	return "", nil, nil
-}
-
-// readTeam reads a team's configuration. A member that is none is passed over.
-func readTeam(b []byte) (members []member, err error) {
-	var team struct {
-		Members []json.RawMessage `json:"members"`
-	}
-	if err := json.Unmarshal(b, &team); err != nil {
-		return nil, fmt.Errorf("team: %w", err)
-	}
-	if team.Members == nil {
-		return nil, errors.New("team: members is missing")
-	}
-	for _, raw := range team.Members {
-		var m member
-		if json.Unmarshal(raw, &m) == nil {
-			members = append(members, m)
-		}
-	}
-	return members, nil
 }

@@ -10,12 +10,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gchat-hooks/state"
 )
 
-// tailBytes is how much of a transcript's end is read for what Claude waits for. Transcripts reach hundreds of megabytes.
-const tailBytes = 512 << 10
+// How much of a transcript's end is read, in bytes. Transcripts reach hundreds of megabytes.
+const (
+	tailBytes = 512 << 10 // for what Claude waits for
+	endBytes  = 4 << 20   // for Claude's last words: what follows them is mostly a few lines
+)
 
 // entry is a line of a transcript, as far as we read it. Claude Code calls the format its own affair and changes it: what
 // is not understood is passed over.
@@ -27,10 +31,9 @@ type entry struct {
 	Origin      struct {
 		Kind string `json:"kind"` // human, task-notification
 	} `json:"origin"`
-	UUID      words `json:"uuid"`
-	Timestamp words `json:"timestamp"` // RFC 3339
+	Timestamp Words `json:"timestamp"` // RFC 3339
 	Message   struct {
-		ID      words           `json:"id"` // the same in all lines of one message
+		ID      Words           `json:"id"` // the same in all lines of one message
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 }
@@ -45,8 +48,7 @@ type block struct {
 	ToolUseID string          `json:"tool_use_id"`
 }
 
-// readEntry reads a line; ok is false for what is no entry. A member of another type than ours is left out: Unmarshal
-// goes on after it.
+// readEntry reads a line; ok is false for what is no entry. Unmarshal leaves out a member of another type, and goes on.
 func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 	_ = json.Unmarshal(line, &e)
 	if e.Type == "" {
@@ -57,50 +59,41 @@ func readEntry(line []byte) (e entry, blocks []block, ok bool) {
 }
 
 // openTranscript opens a session's transcript, which another program names: a plain file, by its absolute path.
-func openTranscript(path string) (f *os.File, size int64, err error) {
+func openTranscript(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) || !strings.HasSuffix(path, ".jsonl") {
-		return nil, 0, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
+		return nil, fmt.Errorf("open %s: not a transcript: no absolute path that ends in .jsonl", filepath.Base(path))
 	}
-	if f, err = state.OpenPlain(path, os.O_RDONLY); err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
+	return state.OpenPlain(path, os.O_RDONLY)
 }
 
-// tailOf reads the last lines of a transcript.
-func tailOf(path string) ([]byte, error) {
-	f, size, err := openTranscript(path)
+// transcriptEnd reads the last lines of a transcript, at most so many bytes; all says that it has no others.
+func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) {
+	f, err := openTranscript(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	return lastLines(f, size, tailBytes)
-}
-
-// lastLines reads the lines at a file's end, at most so many bytes.
-func lastLines(f *os.File, size, most int64) ([]byte, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, false, err
+	}
 	begin := max(0, size-most)
-	tail := make([]byte, size-begin)
-	n, err := f.ReadAt(tail, begin)
+	lines = make([]byte, size-begin)
+	n, err := f.ReadAt(lines, begin)
 	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
-		return nil, err
+		return nil, false, err
 	}
-	if tail = tail[:n]; begin > 0 { // most probably in the middle of a line
-		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	if lines = lines[:n]; begin > 0 { // most probably in the middle of a line
+		_, lines, _ = bytes.Cut(lines, []byte("\n"))
 	}
-	return tail, nil
+	return lines, begin == 0, nil
 }
 
 // pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
 // has all results, and later than what the person said last, since a call before that was broken off. Later by their times:
 // 2.1.197 now and then writes a prompt behind the call that it led to.
 func pendingIn(tail []byte) (calls []toolCall) {
-	message := words("")
+	message := Words("")
 	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
 		if !ok {
@@ -131,7 +124,7 @@ type toolCall struct {
 	ID    string
 	Name  string
 	Input json.RawMessage
-	at    words // RFC 3339, UTC
+	at    Words // RFC 3339, UTC
 }
 
 // mainInput names the member of a tool's input that says what is going to happen.
@@ -165,7 +158,7 @@ func (c toolCall) what() string {
 		}
 	}
 	if name := mainInput[c.Name]; name != "" {
-		var in map[string]words
+		var in map[string]Words
 		if json.Unmarshal(c.Input, &in) == nil && in[name] != "" {
 			return string(in[name])
 		}
@@ -177,70 +170,70 @@ func (c toolCall) what() string {
 	return b.String()
 }
 
-// endBytes is how much of a transcript's end is read for Claude's last words: what follows them is mostly a few lines.
-const endBytes = 4 << 20
+// tally is what a session did and said, as far as its transcript was read.
+type tally struct {
+	turns    int            // prompts of the person that Claude answered
+	tools    map[string]int // calls, by the tool's name
+	said     string         // all text blocks of Claude's last words, a line each; "" for none
+	saidLast bool           // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
 
-// said is Claude's last words, as far as a transcript was read.
-type said struct {
-	text    string // all text blocks of the message, a line each; "" for none
-	last    bool   // nothing of the conversation follows: at a turn's end the words are not there yet otherwise
-	message words  // its id
+	since    time.Time // what is older does not count
+	prompted bool      // by a prompt that has no answer yet
+	message  Words     // the id of the message that said is of
 }
 
 // LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
 // only its end is read. Errors are those of opening and reading.
 func LastWords(path string) (string, error) {
-	f, size, err := openTranscript(path)
-	if err != nil {
+	end, _, err := transcriptEnd(path, endBytes)
+	t := tally{tools: map[string]int{}}
+	for line := range bytes.Lines(end) {
+		t.add(line)
+	}
+	if !t.saidLast {
 		return "", err
 	}
-	defer f.Close()
-	tail, err := lastLines(f, size, endBytes)
-	s := said{}
-	for line := range bytes.Lines(tail) {
-		s.read(line)
-	}
-	if !s.last {
-		return "", err
-	}
-	return s.text, err
+	return t.said, err
 }
 
-// read takes a further line along.
-func (s *said) read(line []byte) {
+// add takes a further line along. Each line of a message has some of its blocks, and results can stand between them.
+func (t *tally) add(line []byte) {
 	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		s.last = s.last && !bytes.Contains(line, []byte(`"tool_result"`))
+		t.saidLast = t.saidLast && !bytes.Contains(line, []byte(`"tool_result"`))
 		return
 	}
 	e, blocks, ok := readEntry(line)
-	switch {
-	case !ok || e.IsMeta || e.IsSidechain:
-	case e.Type == "assistant":
-		s.add(e, blocks)
-	case e.Type == "user":
-		prompt, ok := promptOf(e, blocks)
-		slash := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
-		if ok && !slash && !strings.HasPrefix(prompt, "<bash-") { // no command for Claude Code, or for the shell
-			s.last = false
-		}
-	}
-}
-
-// add takes a line of Claude's along. Each line of a message has some of its blocks, and results can stand between them.
-func (s *said) add(e entry, blocks []block) {
-	var texts []string
-	for _, b := range blocks {
-		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
-			texts = append(texts, b.Text)
-		}
-	}
-	if s.last = len(texts) > 0; !s.last {
+	at, err := time.Parse(time.RFC3339, string(e.Timestamp))
+	if !ok || e.IsMeta || e.IsSidechain || err == nil && at.Before(t.since) {
 		return
 	}
-	if e.Message.ID == "" || e.Message.ID != s.message {
-		s.message, s.text = e.Message.ID, ""
+	if prompt, ok := promptOf(e, blocks); ok {
+		forClaudeCode := strings.HasPrefix(prompt, "<command-") || strings.HasPrefix(prompt, "<local-command-")
+		t.prompted, t.saidLast = true, t.saidLast && (forClaudeCode || strings.HasPrefix(prompt, "<bash-"))
 	}
-	s.text = strings.Join(append(nonEmpty(s.text), texts...), "\n")
+	if e.Type != "assistant" {
+		return
+	}
+	if t.prompted {
+		t.turns++
+		t.prompted = false
+	}
+	var texts []string
+	for _, b := range blocks {
+		switch {
+		case b.Type == "text" && strings.TrimSpace(b.Text) != "":
+			texts = append(texts, b.Text)
+		case b.Type == "tool_use" && b.Name != "":
+			t.tools[b.Name]++
+		}
+	}
+	if t.saidLast = len(texts) > 0; !t.saidLast {
+		return
+	}
+	if e.Message.ID == "" || e.Message.ID != t.message {
+		t.message, t.said = e.Message.ID, ""
+	}
+	t.said = strings.Join(append(nonEmpty(t.said), texts...), "\n")
 }
 
 // mayPrompt says whether a line may be a prompt, before it is parsed.
@@ -248,8 +241,7 @@ func mayPrompt(line []byte) bool {
 	return bytes.Contains(line, []byte(`"user"`)) && !bytes.Contains(line, []byte(`"tool_result"`))
 }
 
-// promptOf is what the person typed, as far as a line of a transcript is a prompt of the person's, and not one that Claude
-// Code makes up.
+// promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.
 func promptOf(e entry, blocks []block) (text string, ok bool) {
 	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
 		return "", false

@@ -48,7 +48,7 @@ func transcript(t testing.TB, content string) string {
 }
 
 func pendingCalls(path string) ([]toolCall, error) {
-	tail, err := tailOf(path)
+	tail, _, err := transcriptEnd(path, tailBytes)
 	return pendingIn(tail), err
 }
 
@@ -224,8 +224,8 @@ func TestTally(t *testing.T) {
 	if got := fmt.Sprint(did.tools); got != "map[Edit:1 Read:1 Write:1]" {
 		t.Errorf("tools %s", got)
 	}
-	if did.last.text != "Done." {
-		t.Errorf("last words %q", did.last.text)
+	if did.said != "Done." {
+		t.Errorf("last words %q", did.said)
 	}
 	if did := tallyOf(t.Context(), path, time.Time{}); did.tools["Bash"] != 1 {
 		t.Errorf("from an unknown start on: %v", did.tools)
@@ -258,11 +258,12 @@ func TestPlain(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
+	end := time.Now()
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 59*time.Second + 999*time.Millisecond: "59 s", time.Minute: "1 min", 59*time.Minute + 59*time.Second: "59 min",
-		time.Hour: "1 h", 72 * time.Minute: "1 h 12 min", 27*time.Hour + 5*time.Minute: "27 h 5 min", -time.Second: "",
+		0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m", 59*time.Minute + 59*time.Second: "59m", 20 * time.Minute: "20m",
+		time.Hour: "1h", 10 * time.Hour: "10h", 72 * time.Minute: "1h12m", 27*time.Hour + 5*time.Minute: "27h5m", -time.Second: "",
 	} {
-		if got := duration(d, true); got != want {
+		if got := duration(end.Add(-d), end); got != want {
 			t.Errorf("%s: got %q, want %q", d, got, want)
 		}
 	}
@@ -409,7 +410,6 @@ func FuzzTranscriptTail(f *testing.F) {
 		did := tallyOf(t.Context(), "/absent.jsonl", time.Time{})
 		for line := range bytes.Lines(b) {
 			did.add(line)
-			did.last.read(line)
 		}
 	})
 }

@@ -13,22 +13,21 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// words is text in an event or a transcript. What is no text in some version comes as its JSON: a notice in odd words
-// is better than none.
-type words string
+// Words is text in an event or a transcript. What is no text in some version comes as its JSON.
+type Words string
 
 // UnmarshalJSON takes any value.
-func (w *words) UnmarshalJSON(b []byte) error {
+func (w *Words) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) == nil { // null too
-		*w = words(s)
+		*w = Words(s)
 		return nil
 	}
 	var flat bytes.Buffer
 	if err := json.Compact(&flat, b); err != nil {
 		return err
 	}
-	*w = words(flat.String())
+	*w = Words(flat.String())
 	return nil
 }
 
@@ -38,8 +37,7 @@ const (
 	shownLines = 8
 )
 
-// shorten gives the beginning of s, and "…" where something is missing. A code block that the cut leaves open is
-// closed.
+// shorten gives the beginning of s, and "…" where something is missing. It closes a code block that the cut leaves open.
 func shorten(s string, bytes, lines int) string {
 	s = strings.TrimSpace(s)
 	kept := s
@@ -64,8 +62,7 @@ func flat(s string, bytes int) string {
 	return shorten(strings.Join(strings.Fields(s), " "), bytes, 1)
 }
 
-// code shows foreign text as it stands: as a code span, or as a block where a span cannot hold it. Nothing in it is
-// taken for markup then.
+// code shows foreign text as it stands, with no markup in it: as a code span, or as a block where a span cannot hold it.
 func code(s string) string {
 	if !strings.ContainsAny(s, "`\n\r\u2028\u2029") {
 		return "`" + s + "`"
@@ -78,8 +75,7 @@ var markup = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
 })
 
-// plain makes foreign text safe to stand within a line of Markdown: as it is when no renderer could take any of it for
-// markup, else as a code span.
+// plain makes foreign text safe within a line of Markdown: a code span where a renderer could take any of it for markup.
 func plain(line string) string {
 	if markup().MatchString(line) {
 		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
@@ -132,8 +128,7 @@ func replyText(q *state.Question) string {
 		replyPrefix, what, pairs(q, func(int) bool { return true }), these, endOf(q))
 }
 
-// endOf ends what a session is woken with. It stands in no other text of ours, so that a transcript tells whether the
-// session was.
+// endOf ends what a session is woken with. No other text of ours has it, so that a transcript tells whether that arrived.
 func endOf(q *state.Question) string {
 	if q.Status == state.TimedOut {
 		return "(unanswered question " + q.QuestionID + ")"

@@ -36,12 +36,11 @@ const (
 
 // Outcome says how an answer went.
 type Outcome struct {
-	Result  Result
-	Why     string   // for a person, one sentence without a full stop; "" when Injected as meant
-	Keys    int      // keys and pieces of text that were sent, those that took something back included
-	Steps   []string // what they were, in words; of a dry run, the answers that would be typed
-	Removed bool     // control characters were taken out of the text
-	Gone    bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
+	Result Result
+	Why    string   // for a person, one sentence without a full stop; "" when Injected as meant
+	Keys   int      // keys and pieces of text that were sent, those that took something back included
+	Steps  []string // what they were, in words; of a dry run, the answers that would be typed
+	Gone   bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
 }
 
 // Typist answers dialogs of Claude Code at their keyboard. It is a closed loop: before every key the screen shows the
@@ -89,15 +88,15 @@ type answering struct {
 	last      step      // the last one that was sent
 	unseen    bool      // its effect was not seen
 	backing   bool      // what was typed is being taken back
-	removed   bool
 }
 
 // Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
 // cannot be delivered; then a text that stands alone in its field, or in the input box, is cleared once.
 func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
-	a := t.answering(at)
-	acts, removed, err := plan(choices)
-	a.acts, a.removed = acts, removed
+	a := &answering{Typist: t, at: at}
+	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
+	var err error
+	a.acts, err = plan(choices)
 	if err != nil {
 		return a.ended(Unchanged, err)
 	}
@@ -113,8 +112,8 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 		return a.ended(Unchanged, err)
 	}
 	if t.DryRun {
-		would := Outcome{Result: Unchanged, Removed: removed}
-		for _, act := range acts {
+		would := Outcome{Result: Unchanged}
+		for _, act := range a.acts {
 			would.Steps = append(would.Steps, act.reviewed())
 		}
 		return would
@@ -129,15 +128,9 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	return a.confirm(ctx)
 }
 
-func (t Typist) answering(at Target) *answering {
-	a := &answering{Typist: t, at: at}
-	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
-	return a
-}
-
 // ended is the outcome.
 func (a *answering) ended(r Result, err error) Outcome {
-	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed, Removed: a.removed}
+	out := Outcome{Result: r, Keys: len(a.pressed), Steps: a.pressed}
 	if errors.Is(err, ErrNoPane) || errors.Is(err, ErrNoServer) {
 		err = closed("its tmux pane is closed")
 	}
@@ -160,7 +153,11 @@ func (a *answering) arrive(ctx context.Context) error {
 		return err
 	}
 	if p.InMode && !a.DryRun {
-		if err := a.unscroll(ctx, last); err != nil {
+		// tmux would take the keys for its own. A person who scrolled back a moment ago reads there and is left alone.
+		if recent(last, cmp.Or(a.Idle, idle)) {
+			return mismatch("the pane is scrolled back and a person was there a moment ago")
+		}
+		if err := a.server.Unscroll(ctx, a.pane); err != nil {
 			return err
 		}
 	}
@@ -184,15 +181,6 @@ func (a *answering) arrive(ctx context.Context) error {
 func recent(at time.Time, ago time.Duration) bool {
 	d := time.Since(at)
 	return d < ago && d > -2*time.Second // tmux counts whole seconds
-}
-
-// unscroll sets a pane right that was left scrolled back: tmux would take the keys for its own. A person who scrolled a
-// moment ago reads there and is left alone.
-func (a *answering) unscroll(ctx context.Context, last time.Time) error {
-	if recent(last, cmp.Or(a.Idle, idle)) {
-		return mismatch("the pane is scrolled back and a person was there a moment ago")
-	}
-	return a.server.Unscroll(ctx, a.pane)
 }
 
 // mayType says whether keys would reach the Claude Code that asked, and no person types.
@@ -372,31 +360,4 @@ func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
 		return nil
 	}
 	return a.press(ctx, s)
-}
-
-// Standing is how a dialog stands in its pane.
-type Standing string
-
-const (
-	Unseen Standing = ""     // cannot be told: the pane shows something that is not known
-	Open   Standing = "open" // one of its pages is on the screen
-	Gone   Standing = "gone" // it is not on the screen, something else of Claude Code's is
-)
-
-// Standing says how the dialog stands, and types nothing.
-func (t Typist) Standing(ctx context.Context, at Target, choices []Choice) (Standing, error) {
-	a := t.answering(at)
-	for _, c := range choices {
-		a.acts = append(a.acts, act{prompt: c.Prompt})
-	}
-	if err := a.calm(ctx); err != nil {
-		return Unseen, err
-	}
-	switch {
-	case a.dialogOpen():
-		return Open, nil
-	case a.screen.Kind == Unknown:
-		return Unseen, nil
-	}
-	return Gone, nil
 }

@@ -4,29 +4,31 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
 func TestSessionNames(t *testing.T) {
 	const id = "3f2a91bc-0000-4000-8000-000000000000"
-	other := []Asker{{Name: "shop", TmuxSession: "main"}}
+	other := []*state.Session{{Name: "shop", TmuxSession: "main"}}
 	for name, c := range map[string]struct {
-		asker    Asker
-		script   string // $CLAUDE_SESSION_ID
-		siblings []Asker
-		want     string
+		session, window string // of tmux
+		script          string // $CLAUDE_SESSION_ID
+		siblings        []*state.Session
+		want            string
 	}{
-		"alone in its project":         {asker: Asker{TmuxSession: "main", TmuxWindow: "api"}, want: "shop"},
+		"alone in its project":         {session: "main", window: "api", want: "shop"},
 		"a launch script's":            {script: "orch-epic4", siblings: other, want: "orch-epic4"},
-		"the same tmux session":        {asker: Asker{TmuxSession: "main", TmuxWindow: "api"}, siblings: other, want: "shop · api"},
-		"a tmux session of its own":    {asker: Asker{TmuxSession: "orch", TmuxWindow: "api"}, siblings: other, want: "shop · orch"},
-		"a tmux session with a number": {asker: Asker{TmuxSession: "7", TmuxWindow: "api"}, siblings: other, want: "shop · api"},
+		"the same tmux session":        {session: "main", window: "api", siblings: other, want: "shop · api"},
+		"a tmux session of its own":    {session: "orch", window: "api", siblings: other, want: "shop · orch"},
+		"a tmux session with a number": {session: "7", window: "api", siblings: other, want: "shop · api"},
 		"outside tmux":                 {siblings: other, want: "shop · 3f2a91bc"},
-		"the name of a sibling": {asker: Asker{TmuxSession: "main", TmuxWindow: "api"},
-			siblings: []Asker{{Name: "shop · api", TmuxSession: "main"}}, want: "shop · api 3f2a91bc"},
+		"the name of a sibling": {session: "main", window: "api",
+			siblings: []*state.Session{{Name: "shop · api", TmuxSession: "main"}}, want: "shop · api 3f2a91bc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{"CLAUDE_PROJECT_DIR": "/home/dev/shop", "CLAUDE_SESSION_ID": c.script}
-			if got := c.asker.NameOf(func(name string) string { return env[name] }, id, c.siblings); got != c.want {
+			if got := NameOf(func(name string) string { return env[name] }, &state.Session{ID: id, TmuxSession: c.session}, c.window, c.siblings); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
@@ -40,39 +42,40 @@ func TestIdentifyAsksTheRealTmux(t *testing.T) {
 	env := map[string]string{"TMUX": w.Socket + ",1,0", "CLAUDE_PROJECT_DIR": "/home/dev/shop"}
 	getenv := func(name string) string { return env[name] }
 	env["TMUX_PANE"] = second.ID
-	a := Identify(t.Context(), getenv)
-	name := a.NameOf(getenv, "some-id", []Asker{{Name: "shop", TmuxSession: "orch épic"}})
-	if name != "shop · api: v2" || a.TmuxSession != "orch épic" || a.TmuxWindow != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
+	a := &state.Session{ID: "some-id"}
+	window := Identify(t.Context(), getenv, a)
+	name := NameOf(getenv, a, window, []*state.Session{{Name: "shop", TmuxSession: "orch épic"}})
+	if name != "shop · api: v2" || a.TmuxSession != "orch épic" || window != "api: v2" || a.TmuxPane != second.ID || a.TmuxSocket != w.Socket {
 		t.Errorf("%+v", a)
 	}
 	env["TMUX_PANE"] = first.ID
-	if session, _ := TmuxNames(t.Context(), getenv); session != "main" {
-		t.Errorf("the first pane's session is %q", session)
+	if Identify(t.Context(), getenv, a); a.TmuxSession != "main" {
+		t.Errorf("the first pane's session is %q", a.TmuxSession)
 	}
 	for _, pane := range []string{"", "main", "%0; kill-server", "%999"} {
 		env["TMUX_PANE"] = pane
-		if session, window := TmuxNames(t.Context(), getenv); session != "" || window != "" {
-			t.Errorf("pane %q: %q, %q", pane, session, window)
+		if window := Identify(t.Context(), getenv, a); a.TmuxSession != "" || window != "" {
+			t.Errorf("pane %q: %q, %q", pane, a.TmuxSession, window)
 		}
 	}
 	w.tmux("has-session", "-t", "=main")
 	env["TMUX"] = w.Socket + "x,1,0"
-	if session, _ := TmuxNames(t.Context(), getenv); session != "" {
-		t.Errorf("no server: %q", session)
+	if Identify(t.Context(), getenv, a); a.TmuxSession != "" {
+		t.Errorf("no server: %q", a.TmuxSession)
 	}
 }
 
 func TestRunningKnowsALaterProcess(t *testing.T) {
 	me := os.Getpid()
 	start := StartOf(me)
-	if !Running(me, start) || !Running(me, "") {
+	if Ended(me, start) || Ended(me, "") {
 		t.Error("this process is running")
 	}
-	if Running(me, start+"1") {
+	if !Ended(me, start+"1") {
 		t.Error("another process with this pid is taken for it")
 	}
-	if Running(0, "") || Running(-1, "") {
-		t.Error("no process is running")
+	if Ended(0, "") || !Ended(1<<30, "") {
+		t.Error("an unknown process, or none, is taken for another")
 	}
 }
 

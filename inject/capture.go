@@ -102,8 +102,7 @@ func (l line) at(column int) string {
 	return ""
 }
 
-// drawn says whether all of the line's text that is not under the typing mark is drawn as ok wants it; a line without
-// any such text is not.
+// drawn says whether the line has text beside the typing mark, and all of that is drawn as ok wants it.
 func (l line) drawn(ok func(ink) bool) bool {
 	seen := false
 	for _, c := range l.cells {
@@ -226,12 +225,8 @@ func Same(shown, meant string) bool { return squeeze(shown) == squeeze(meant) }
 
 // Begins says whether shown, which may end in "…" or just be cut, is a beginning of meant. No text is no beginning.
 func Begins(shown, meant string) bool {
-	got, want := squeeze(shown), squeeze(meant)
-	if got != "" && strings.HasPrefix(want, got) {
-		return true
-	}
-	got, cut := strings.CutSuffix(got, "…")
-	return cut && got != "" && strings.HasPrefix(want, got)
+	got := strings.TrimSuffix(squeeze(shown), "…")
+	return got != "" && strings.HasPrefix(squeeze(meant), got)
 }
 
 // Ends says whether shown, whose beginning is not on the screen, is an end of meant. No text is no end.

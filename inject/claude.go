@@ -15,50 +15,32 @@ import (
 	"gchat-hooks/state"
 )
 
-// Asker is the session that a hook runs in: where it is and what it is called.
-type Asker struct {
-	Name        string // what people call it
-	TmuxSession string // "" outside tmux
-	TmuxWindow  string // the window's name
-	TmuxPane    string // %N
-	TmuxSocket  string // of the tmux server
-	ClaudePID   int    // 0 when unknown
-	ClaudeStart string // start time of that process, in the kernel's words; "" when unknown
-}
-
-// Identify finds out who asks from a hook's environment, but for the Name.
-func Identify(ctx context.Context, env state.Getenv) Asker {
-	a := Asker{TmuxPane: env("TMUX_PANE"), TmuxSocket: ServerOf(env("TMUX")).Socket}
-	a.TmuxSession, a.TmuxWindow = TmuxNames(ctx, env)
-	a.ClaudePID, a.ClaudeStart = Claude(env)
-	return a
-}
-
 // namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
 const namesTimeout = 300 * time.Millisecond
 
-// TmuxNames are the names of the tmux session and window that this process runs in, both "" outside tmux.
-func TmuxNames(ctx context.Context, env state.Getenv) (session, window string) {
+// Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
+func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
+	s.ClaudePID, s.ClaudeStart = Claude(env)
 	server := ServerOf(env("TMUX"))
+	s.TmuxSession, s.TmuxPane, s.TmuxSocket = "", env("TMUX_PANE"), server.Socket
 	if server.Socket == "" {
-		return "", ""
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
 	defer cancel()
-	out, err := server.callPane(ctx, env("TMUX_PANE"), "display-message", "-p", "#{session_name}:#{window_name}")
-	if err != nil {
-		return "", ""
+	names, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
+	if err == nil {
+		s.TmuxSession, window, _ = strings.Cut(strings.TrimSuffix(names, "\n"), ":") // a session's name has no colon
 	}
-	session, window, _ = strings.Cut(strings.TrimSuffix(out, "\n"), ":") // a session's name has no colon
-	return session, strings.TrimSpace(window)
+	return strings.TrimSpace(window)
 }
 
 // NameOf is what people call the session: $CLAUDE_SESSION_ID, which launch scripts set, else its project's folder. Where
 // several sessions run in a project, the tmux session's name follows, if it tells them apart, else the window's; and the
 // beginning of Claude Code's id where a sibling has that name too, or outside tmux.
 //
-// siblings are the other sessions that run in the project; of them Name and TmuxSession are used.
-func (a Asker) NameOf(env state.Getenv, sessionID string, siblings []Asker) string {
+// siblings are the other sessions that run in the project.
+func NameOf(env state.Getenv, s *state.Session, window string, siblings []*state.Session) string {
 	if name := env("CLAUDE_SESSION_ID"); name != "" {
 		return name
 	}
@@ -66,21 +48,19 @@ func (a Asker) NameOf(env state.Getenv, sessionID string, siblings []Asker) stri
 	if len(siblings) == 0 {
 		return project
 	}
-	short := sessionID[:min(8, len(sessionID))]
-	place := a.TmuxWindow
-	tells := slices.ContainsFunc(siblings, func(s Asker) bool { return s.TmuxSession != a.TmuxSession })
-	if _, err := strconv.Atoi(a.TmuxSession); err != nil && tells && a.TmuxSession != "" {
-		place = a.TmuxSession
+	short, place := s.ID[:min(8, len(s.ID))], window
+	tells := slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.TmuxSession != s.TmuxSession })
+	if _, err := strconv.Atoi(s.TmuxSession); err != nil && tells && s.TmuxSession != "" {
+		place = s.TmuxSession
 	}
 	name := project + " · " + cmp.Or(place, short)
-	if slices.ContainsFunc(siblings, func(s Asker) bool { return s.Name == name }) {
+	if slices.ContainsFunc(siblings, func(other *state.Session) bool { return other.Name == name }) {
 		name += " " + short
 	}
 	return name
 }
 
-// Claude is the process of the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be
-// told.
+// Claude is the Claude Code that runs this hook, and its start time in the kernel's words; 0 when it cannot be told.
 func Claude(env state.Getenv) (pid int, start string) {
 	pid, _ = strconv.Atoi(env("CLAUDE_PID")) // set from 2.1.214 on
 	if pid <= 1 || !alive(pid) {
@@ -92,18 +72,17 @@ func Claude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now. It
-// is false where the pid is not known (0).
-func Ended(pid int, start string) bool { return pid > 1 && !Running(pid, start) }
-
-// Running says whether a process has not ended. start, where it is known ("" is not), tells it from a later process with the
-// same pid.
-func Running(pid int, start string) bool {
-	if !alive(pid) {
+// Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which
+// its start tells ("" is not known). It is false where the pid is not known (0).
+func Ended(pid int, start string) bool {
+	switch {
+	case pid <= 1:
 		return false
+	case !alive(pid):
+		return true
 	}
 	now := StartOf(pid) // "" where it cannot be told
-	return start == "" || now == "" || now == start
+	return start != "" && now != "" && now != start
 }
 
 // process is one line of the machine's process table.
@@ -117,9 +96,9 @@ type process struct {
 	name        string // comm: what the kernel calls it
 }
 
-// hasKeyboard says whether keys typed into the process's own terminal reach it.
-func (p process) hasKeyboard() bool {
-	return p.terminal != "" && p.foreground > 0 && p.group == p.foreground && !p.dead
+// hasKeyboard says whether keys typed into a terminal reach the process.
+func (p process) hasKeyboard(terminal string) bool {
+	return terminal != "" && p.terminal == terminal && p.foreground > 0 && p.group == p.foreground && !p.dead
 }
 
 // isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
@@ -191,9 +170,8 @@ func below(root int, all map[int]process) []process {
 var ErrNoClaude = errors.New("no Claude Code to type to")
 
 // Claude finds the Claude Code that has the keyboard of this pane: in the process tree of what tmux started there and in
-// the foreground of its terminal. Where a program in between opened a terminal of its own (script, sudo), that program
-// must have the keyboard of the pane. wantPID 0 takes any Claude Code, and of several the outermost; else it must be that
-// very process, which started at wantStart in the words of StartOf ("" is unknown).
+// the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any, and of
+// several the outermost; else it must be that very process, which started at wantStart (see StartOf; "" is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	all, err := processes()
 	if err != nil {
@@ -205,7 +183,7 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	}
 	tree := below(p.PID, all)
 	front := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
-	if wantPID != 0 && (all[wantPID].dead || !Running(wantPID, wantStart)) {
+	if wantPID != 0 && (all[wantPID].dead || Ended(wantPID, wantStart)) {
 		return 0, fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, wantPID, front)
 	}
 	why := front
@@ -217,9 +195,8 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		if wantPID != 0 && c.pid != wantPID || !c.isClaude(argsOf) {
 			continue
 		}
-		reached := typedTo(c, root, all)
 		switch {
-		case reached && !c.stopped:
+		case c.hasKeyboard(root.terminal) && !c.stopped:
 			return c.pid, nil
 		case away || c.terminal == "":
 		case c.stopped:
@@ -229,27 +206,4 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)
-}
-
-// typedTo says whether keys typed into the pane reach p: it has the keyboard of its terminal, and so has, up to the
-// pane's own terminal, every program that opened the next one.
-func typedTo(p, root process, all map[int]process) bool {
-	if !p.hasKeyboard() {
-		return false
-	}
-	at := p
-	for range len(all) { // the table can hold a ring
-		if at.terminal == root.terminal {
-			return true
-		}
-		above, ok := all[at.parent]
-		if !ok || at.pid == root.pid {
-			return false
-		}
-		if above.terminal != at.terminal && !above.hasKeyboard() {
-			return false
-		}
-		at = above
-	}
-	return false
 }

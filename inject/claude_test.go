@@ -144,36 +144,6 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
 }
 
-// A program between the pane and Claude Code may open a terminal of its own.
-func TestClaudeInATerminalWithin(t *testing.T) {
-	needs(t, "script")
-	for name, c := range map[string]struct {
-		command string
-		typed   bool
-	}{
-		"in front": {`exec script -qec ./in-claude /dev/null`, true},
-		"behind":   {`set -m; script -qec ./in-claude /dev/null </dev/null >/dev/null & exec ./editor 600`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, _ := newWorld(t, "exec sleep 600")
-			w.program("claude")
-			w.program("editor")
-			if err := os.WriteFile(filepath.Join(w.dir, "in-claude"), []byte("#!/bin/sh\n./claude 600; :\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			p := w.session("claude", c.command)
-			pid := w.below(p, "claude")
-			for _, want := range []int{0, pid} {
-				if c.typed {
-					until(t, "it has the keyboard", func() bool { got, _ := w.pane(p.ID).Claude(want, ""); return got == pid })
-				} else if got, err := w.pane(p.ID).Claude(want, ""); err == nil {
-					t.Errorf("keys are said to reach %d", got)
-				}
-			}
-		})
-	}
-}
-
 func TestWhatTheNpmPackageStarts(t *testing.T) {
 	args := func(argv ...string) func(int) []string { return func(int) []string { return argv } }
 	for name, c := range map[string]struct {
@@ -217,19 +187,15 @@ func TestTheProcessTreeEnds(t *testing.T) {
 			t.Errorf("%d: %+v", root, got)
 		}
 	}
-	for _, p := range ring {
-		for _, root := range ring {
-			typedTo(p, root, ring)
-		}
-	}
 	for p, want := range map[process]bool{
 		{group: 5, foreground: 5, terminal: "1"}:             true,
 		{group: 5, foreground: 5, terminal: "1", dead: true}: false,
 		{group: 5, foreground: 6, terminal: "1"}:             false,
 		{group: -1, foreground: -1, terminal: "1"}:           false,
 		{group: 5, foreground: 5}:                            false,
+		{group: 5, foreground: 5, terminal: "2"}:             false,
 	} {
-		if got := p.hasKeyboard(); got != want {
+		if got := p.hasKeyboard("1"); got != want {
 			t.Errorf("%+v: %v", p, got)
 		}
 	}

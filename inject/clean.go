@@ -37,18 +37,11 @@ func Clean(text string) (clean string, removed bool) {
 	return b.String(), b.String() != text
 }
 
-// invisible are characters that show nothing and change how the rest is read, or could carry a text that no person sees.
+// invisible are characters that show nothing and change how the rest is read, or could carry a text that no person sees:
+// Unicode's format characters, but for the joiners and for the signs that embrace a number; tags; variants of ideographs.
 func invisible(r rune) bool {
-	switch {
-	case r == '\u00ad', r == '\u061c', r == '\u180e', r == '\ufeff', // soft hyphen, Arabic mark, Mongolian separator, BOM
-		r == '\u200b', r == '\u200e', r == '\u200f', // zero-width space, left-to-right and right-to-left marks
-		r >= '\u202a' && r <= '\u202e', r >= '\u2060' && r <= '\u206f', // embeddings, overrides, isolates, word joiner
-		r >= '\ufff9' && r <= '\ufffb', // interlinear annotation
-		r >= 0x1d173 && r <= 0x1d17a,   // musical beams
-		r >= 0xe0000 && r <= 0xe01ef:   // tags; variants of ideographs
-		return true
-	}
-	return false
+	format := unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) && !joiner(r)
+	return format || r >= 0xe0000 && r <= 0xe01ef || r == '\u180e' // a separator of Mongolian, Cf until Unicode 6.3
 }
 
 func joiner(r rune) bool { return r == 0x200c || r == 0x200d } // keeps letters apart (Persian); makes one picture of several

@@ -129,7 +129,7 @@ type step struct {
 	leaves string // the text that it would leave in the input box, had the dialog closed before it came
 	commit bool   // it may submit the answer to Claude
 	press  func(context.Context, *keyboard) error
-	before func(Screen) string // for a person: why it must not be pressed; "" when it may; nil when it may always
+	before func(Screen) string // for a person: why it must not be pressed; "" when it may
 	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
 }
 
@@ -176,10 +176,8 @@ func (k *keyboard) send(ctx context.Context, s step) error {
 	if err := k.read(ctx); err != nil {
 		return err
 	}
-	if s.before != nil {
-		if why := s.before(k.screen); why != "" {
-			return mismatch(why)
-		}
+	if why := s.before(k.screen); why != "" {
+		return mismatch(why)
 	}
 	k.pressed = append(k.pressed, s.name)
 	if err := s.press(ctx, k); err != nil {

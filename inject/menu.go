@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,9 +20,8 @@ import (
 // agents. Every action first reads the screen, refuses what would go astray there, and then sees to it that the screen
 // says it happened.
 type Menu struct {
-	Server    Server // "" is the server of $TMUX, else the person's default one
-	UserState string // the person's state folder, for the locks of panes
-	Env       state.Getenv
+	UserState string        // the person's state folder, for the locks of panes
+	Env       state.Getenv  // TMUX names the server; without it, it is the person's default one
 	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 }
@@ -31,13 +31,13 @@ type Menu struct {
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
 	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
-	d.server.Socket = cmp.Or(m.Server.Socket, ServerOf(m.Env("TMUX")).Socket, DefaultServer(m.Env).Socket)
+	d.server = ServerOf(m.Env("TMUX"))
 	do, err := d.action(action, args)
 	if err != nil {
 		return err
 	}
 	found, err := d.locate(ctx, d.server)
-	if err != nil && (m.Server.Socket != "" || !d.locateSupervised(ctx, &found)) {
+	if err != nil && !d.locateSupervised(ctx, &found) {
 		return d.coded(err)
 	}
 	d.pane = found.ID
@@ -123,25 +123,16 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	if len(called) != 1 {
 		return Pane{}, fmt.Errorf("find session %q: %w; so begin %q", d.session, ErrNoSession, called)
 	}
-	var panes, claudes []Pane
-	for _, p := range all {
-		if p.Session != called[0] {
-			continue
-		}
-		panes = append(panes, p)
-		if _, err := p.Claude(0, ""); err == nil {
-			claudes = append(claudes, p)
-		}
-	}
-	may := claudes
-	if len(claudes) == 0 {
-		may = panes
-	}
-	if len(may) == 1 {
-		return may[0], nil
+	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
+	claudes := slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(0, ""); return err != nil })
+	switch {
+	case len(claudes) == 1:
+		return claudes[0], nil
+	case len(panes) == 1:
+		return panes[0], nil
 	}
 	var ids []string
-	for _, p := range may {
+	for _, p := range panes {
 		ids = append(ids, p.ID)
 	}
 	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name one of %s",
@@ -274,8 +265,7 @@ func (d *driver) escape(ctx context.Context) error {
 	})
 }
 
-// submit sends the text in the input box, the answers of a multi-select, those of the review page, or the words typed
-// as an answer.
+// submit sends the text in the input box, a multi-select's answers, those of the review page, or the words typed as an answer.
 func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
@@ -315,8 +305,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	})
 }
 
-// holds says whether a draft is the text that was pasted: all of it, the stand-in for a long one, or its end, where the box
-// is too small for the rest.
+// holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
 func holds(draft, text string) bool {
 	if Same(draft, text) {
 		return true

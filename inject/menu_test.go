@@ -45,6 +45,14 @@ func (w world) heldUp(screen string) Pane {
 	return w.pane(id)
 }
 
+// getenv is the environment of a program in one of the server's panes.
+func (w world) getenv(name string) string {
+	if name == "TMUX" {
+		return w.Socket + ",1,0"
+	}
+	return os.Getenv(name)
+}
+
 func (w world) keys() string {
 	b, _ := os.ReadFile(filepath.Join(w.dir, "got"))
 	return string(b)
@@ -54,7 +62,7 @@ func (w world) keys() string {
 func (w world) ran(session, action string, args ...string) (code int, said string) {
 	w.t.Helper()
 	var out bytes.Buffer
-	m := Menu{Server: w.Server, UserState: filepath.Join(w.dir, "state"), Out: &out, Env: os.Getenv, Patience: time.Millisecond}
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Out: &out, Env: w.getenv, Patience: time.Millisecond}
 	err := m.Run(w.t.Context(), session, action, args)
 	if err == nil {
 		return 0, out.String()
@@ -280,13 +288,13 @@ func TestMenuTakesTheServerFromTheEnvironment(t *testing.T) {
 	w, _ := newWorld(t, "echo here; exec sleep 600")
 	p := w.session("only-here", "echo here; exec sleep 600")
 	w.shows(p.ID, "here")
-	env := func(values map[string]string) state.Getenv { return func(name string) string { return values[name] } }
 	var out bytes.Buffer
-	m := Menu{UserState: w.dir, Out: &out, Env: env(map[string]string{"TMUX": w.Socket + ",1,0"})}
+	m := Menu{UserState: w.dir, Out: &out, Env: w.getenv}
 	if err := m.Run(t.Context(), "only-here", "snapshot", nil); err != nil || out.String() != "here\n" {
 		t.Errorf("by $TMUX: %v: %q", err, out.String())
 	}
-	m.Env = env(map[string]string{"TMUX_TMPDIR": w.dir})
+	t.Setenv("TMUX_TMPDIR", w.dir)
+	m.Env = func(string) string { return "" }
 	if err := m.Run(t.Context(), "only-here", "snapshot", nil); !errors.Is(err, ErrNoServer) {
 		t.Errorf("the default one of an empty folder: %v", err)
 	}

@@ -20,42 +20,39 @@ type act struct {
 	text    string // what is typed: the person's own words
 }
 
-// plan is what is to be done, page by page. removed says that control characters were taken out of a text. A remark has no
-// place of its own, and a single choice none beside own words; so they go with the words, and nothing that the person said is
-// lost.
-func plan(choices []Choice) (acts []act, removed bool, err error) {
+// plan is what is to be done, page by page. A remark has no place of its own, and a single choice none beside own words; so
+// they go with the words, and nothing that the person said is lost.
+func plan(choices []Choice) (acts []act, err error) {
 	if len(choices) == 0 {
-		return nil, false, errors.New("there is nothing to answer")
+		return nil, errors.New("there is nothing to answer")
 	}
 	for _, c := range choices {
-		text, cutText := typeable(c.Answer.Text)
-		remark, cutRemark := typeable(c.Answer.Notes)
-		removed = removed || cutText || cutRemark
+		text, remark := typeable(c.Answer.Text), typeable(c.Answer.Notes)
 		a := act{prompt: c.Prompt, text: text}
 		if err := a.choose(c.Answer.Labels); err != nil {
-			return nil, removed, err
+			return nil, err
 		}
 		preview := slices.ContainsFunc(c.Prompt.Options, func(o state.Option) bool { return o.Preview != "" })
 		switch {
 		case len(a.numbers) == 0 && text == "":
-			return nil, removed, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
+			return nil, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
 		case c.Prompt.MultiSelect:
 			a.text = dashed(text, remark)
 		case preview && text+remark != "":
-			return nil, removed, errors.New("own words and remarks cannot be typed beside previews: answer in the terminal")
+			return nil, errors.New("own words and remarks cannot be typed beside previews: answer in the terminal")
 		case text+remark != "":
 			a.text, a.numbers = dashed(a.reviewed(), remark), nil
 		}
 		acts = append(acts, a)
 	}
-	return acts, removed, nil
+	return acts, nil
 }
 
 // typeable is a text as it is typed: without what a terminal would obey, and without white space at its ends, which
 // Claude Code takes off as well.
-func typeable(text string) (string, bool) {
-	clean, removed := Clean(text)
-	return strings.TrimSpace(clean), removed
+func typeable(text string) string {
+	clean, _ := Clean(text)
+	return strings.TrimSpace(clean)
 }
 
 // choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
@@ -206,8 +203,7 @@ func notTheDialog(s Screen) string {
 	return "the pane shows " + cmp.Or(s.Why, "something else")
 }
 
-// reviewDiffers says, for a person, what about the review page is not as meant. An answer that is not on the screen was
-// seen on its own page.
+// reviewDiffers says what about the review page is not as meant. An answer that is not on the screen was seen on its own page.
 func reviewDiffers(s Screen, acts []act) string {
 	if s.Kind != Review {
 		return notTheDialog(s)
@@ -232,8 +228,10 @@ func (a *answering) fillPages(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := a.fill(ctx); err != nil {
-			return err
+		for _, do := range a.keystrokes() {
+			if err := do(ctx); err != nil {
+				return err
+			}
 		}
 		a.filled = i + 1
 	}
@@ -258,16 +256,7 @@ func (a *answering) fillPages(ctx context.Context) error {
 // keystroke does a part of a page.
 type keystroke func(context.Context) error
 
-// fill answers the page that is open and leaves it.
-func (a *answering) fill(ctx context.Context) error {
-	for _, do := range a.keystrokes() {
-		if err := do(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// keystrokes answer the page that is open and leave it.
 func (a *answering) keystrokes() (all []keystroke) {
 	act := a.page.act
 	field := act.field()

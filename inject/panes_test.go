@@ -79,28 +79,15 @@ func TestTmuxFromABareEnvironment(t *testing.T) {
 
 func TestTheDefaultServer(t *testing.T) {
 	dir := t.TempDir()
-	env := func(values ...string) func(string) string {
-		return func(name string) string {
-			if name == "TMUX_TMPDIR" && len(values) > 0 {
-				return values[0]
-			}
-			return ""
+	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
+	for folder, want := range map[string]string{"": "/tmp", dir: dir, filepath.Join(dir, "none"): "/tmp"} {
+		t.Setenv("TMUX_TMPDIR", folder)
+		if got := ServerOf("").socket(); got != filepath.Join(want, mine) {
+			t.Errorf("%q: %q", folder, got)
 		}
 	}
-	mine := fmt.Sprintf("tmux-%d/default", os.Getuid())
-	for name, c := range map[string]struct {
-		got  Server
-		want string
-	}{
-		"plain":   {DefaultServer(env()), "/tmp/" + mine},
-		"moved":   {DefaultServer(env(dir)), filepath.Join(dir, mine)},
-		"missing": {DefaultServer(env(filepath.Join(dir, "none"))), "/tmp/" + mine},
-		"$TMUX":   {ServerOf("/tmp/x/default,123,4"), "/tmp/x/default"},
-		"no TMUX": {ServerOf(""), ""},
-	} {
-		if c.got.Socket != c.want {
-			t.Errorf("%s: %q, want %q", name, c.got.Socket, c.want)
-		}
+	if got := ServerOf("/tmp/x/default,123,4").socket(); got != "/tmp/x/default" {
+		t.Errorf("$TMUX: %q", got)
 	}
 	t.Setenv("TMUX_TMPDIR", dir)
 	if _, err := (Server{}).Panes(t.Context()); !errors.Is(err, ErrNoServer) {

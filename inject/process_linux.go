@@ -7,20 +7,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // alive says whether a process is there and has not ended.
 func alive(pid int) bool {
-	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
 	p, _, err := readStat(pid)
-	return err != nil || !p.dead
+	return err == nil && !p.dead
 }
 
-// StartOf is when the process started, in clock ticks since boot; "" when that cannot be told. Two processes with one
-// pid differ in it.
+// StartOf is when the process started, in clock ticks since boot, which no later process with its pid shares; "" is unknown.
 func StartOf(pid int) string {
 	_, start, _ := readStat(pid)
 	return start
@@ -28,23 +23,16 @@ func StartOf(pid int) string {
 
 // processes is the process table, as far as it could be read.
 func processes() (map[int]process, error) {
-	dir, err := os.Open("/proc")
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	all := make(map[int]process, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if p, _, err := readStat(pid); err == nil {
-			all[pid] = p
+	all := make(map[int]process, len(entries))
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if p, _, err := readStat(pid); err == nil {
+				all[pid] = p
+			}
 		}
 	}
 	return all, nil

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// readReview reads the page that shows the answers before they are submitted. Its two rows are the last thing on the
-// screen, without a hint.
+// readReview reads the page that shows the answers before they are submitted. Its two rows end the screen, without a hint.
 func readReview(lines []line) (Screen, bool) {
 	n := len(lines)
 	if n < 4 {
@@ -95,8 +94,7 @@ func readInputBox(lines []line) (Screen, bool) {
 	return s, true
 }
 
-// boxTop is the upper rule. Later versions write into it, e.g. "─── History 3/3 ──────" while a person goes back through
-// earlier prompts.
+// boxTop is the upper rule. Later versions write into it: "─── History 3/3 ──────" while a person goes back through prompts.
 func boxTop(l line) bool {
 	return l.rule() || len(l.cells) >= 8 && strings.HasPrefix(l.text, "───") && strings.HasSuffix(l.text, "──")
 }

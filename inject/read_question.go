@@ -206,7 +206,10 @@ func (s *Screen) readList(d dialog, other int) bool {
 	submit, isSubmit := submitRow(d.above[end-1])
 	if isSubmit {
 		// Or the last line of a description, or of what was typed: then no row has a tick box.
-		_, s.Multi = firstRow(d.above[underRule(d.above):end], true)
+		for _, l := range d.above[underRule(d.above):end] {
+			_, ticks := listRow(l, 0, true)
+			s.Multi = s.Multi || ticks
+		}
 		s.Multi = s.Multi || submit.Cursor || d.above[end-1].drawn(func(k ink) bool { return k.bold })
 	}
 	if s.Multi {
@@ -334,14 +337,10 @@ var tabPattern = pattern(`[☐☒✔] `)
 
 func (s *Screen) readTabs(l line) {
 	text := strings.TrimSuffix(l.text, "→")
-	at := tabPattern().FindAllStringIndex(text, -1)
-	for i, box := range at {
-		end := len(text)
-		if i+1 < len(at) {
-			end = at[i+1][0]
-		}
-		title := strings.TrimSpace(text[box[1]:end])
-		mark := strings.TrimSpace(text[box[0]:box[1]])
+	marks := tabPattern().FindAllString(text, -1)
+	for i, title := range tabPattern().Split(text, -1)[1:] {
+		title = strings.TrimSpace(title)
+		mark := strings.TrimSpace(marks[i])
 		s.Tabs = append(s.Tabs, Tab{Title: title, Answered: mark == "☒", Submit: mark == "✔" && title == "Submit"})
 	}
 	if n := len(s.Tabs); n > 0 && !s.Tabs[n-1].Submit {

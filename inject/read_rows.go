@@ -142,12 +142,3 @@ func underRule(lines []line) int {
 	}
 	return top
 }
-
-func firstRow(lines []line, multi bool) (start, bool) {
-	for _, l := range lines {
-		if s, ok := listRow(l, 0, multi); ok {
-			return s, true
-		}
-	}
-	return start{}, false
-}

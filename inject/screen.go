@@ -19,8 +19,7 @@ const (
 	Permission Kind = "permission" // another dialog of Claude Code that wants a choice: a tool permission, a plan
 )
 
-// Screen is what a pane shows, as far as an answer needs it. Texts are as drawn, with the lines of one text joined by one space:
-// compare them with Same.
+// Screen is what a pane shows, as far as an answer needs it. Texts are as drawn, a blank between their lines: see Same.
 type Screen struct {
 	Kind  Kind
 	Why   string // Unknown: what was seen instead, in a few words for a person

@@ -3,7 +3,6 @@ package inject
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,17 +56,18 @@ func ServerOf(tmux string) Server {
 	return Server{Socket: socket}
 }
 
-// DefaultServer is what a plain `tmux` in a plain terminal speaks to: $TMUX_TMPDIR, or /tmp where that is unset or
-// missing, then tmux-UID/default (tmux.c, make_label).
-func DefaultServer(env state.Getenv) Server {
-	dir := env("TMUX_TMPDIR")
+// socket is the server's socket. That of a plain `tmux` in a plain terminal is in $TMUX_TMPDIR, or in /tmp where that is unset
+// or missing: tmux-UID/default (tmux.c, make_label).
+func (s Server) socket() string {
+	if s.Socket != "" {
+		return s.Socket
+	}
+	dir := os.Getenv("TMUX_TMPDIR")
 	if _, err := os.Stat(dir); err != nil {
 		dir = "/tmp"
 	}
-	return Server{Socket: filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")}
+	return filepath.Join(dir, fmt.Sprintf("tmux-%d", os.Getuid()), "default")
 }
-
-func (s Server) socket() string { return cmp.Or(s.Socket, DefaultServer(os.Getenv).Socket) }
 
 // callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with SIGSTOP never answers.
 const callTimeout = 3 * time.Second
@@ -309,8 +309,7 @@ func (s Server) Snapshot(ctx context.Context, pane string, lines int) (Snapshot,
 	return shot, nil
 }
 
-// Unscroll takes a pane out of copy mode, as q does there. Other modes of tmux, in which a person chooses something, are
-// left alone.
+// Unscroll takes a pane out of copy mode, as q does there. In other modes of tmux a person chooses something: they stay.
 func (s Server) Unscroll(ctx context.Context, pane string) error {
 	const scrolled = "#{||:#{==:#{pane_mode},copy-mode},#{==:#{pane_mode},view-mode}}"
 	if _, err := s.callPane(ctx, pane, "if-shell", "-F", scrolled, "send-keys -t "+pane+" -X cancel"); err != nil {

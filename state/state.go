@@ -176,9 +176,6 @@ func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// SafeName is safeName for files that another package keeps in the user state.
-func SafeName(id string) string { return safeName(id) }
-
 // safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
 func safeName(id string) string {
 	ok := func(r rune) bool {

@@ -152,7 +152,7 @@ func (p *patient) entries() []settings.Entry {
 	version, _ := settings.ParseVersion(p.claude)
 	hooks, err := settings.Hooks(p.presets...)
 	p.check(err)
-	entries, _ := settings.Program{Path: p.program, Claude: version}.Entries(hooks)
+	entries, _ := settings.Entries(p.program, version, hooks)
 	return entries
 }
 

@@ -110,34 +110,35 @@ func (d *document) put(in *hujson.Value, depth int, name string, value any) {
 
 // cut takes part i out of an object or a list. Comments stay, also those in it.
 func cut(in *hujson.Value, i int) {
+	var kept hujson.Extra          // the comments of the part
+	var after *hujson.Extra        // what stands before the closing bracket
+	var behind, last *hujson.Value // the part that follows; the one before, where none follows
 	switch in := in.Value.(type) {
 	case *hujson.Object:
-		kept := slices.Concat(comments(in.Members[i].Name), comments(in.Members[i].Value))
+		kept, after = slices.Concat(comments(in.Members[i].Name), comments(in.Members[i].Value)), &in.AfterExtra
 		in.Members = slices.Delete(in.Members, i, i+1)
 		if i < len(in.Members) {
-			next := &in.Members[i].Name
-			next.BeforeExtra = slices.Concat(kept, next.BeforeExtra)
-			return
+			behind = &in.Members[i].Name
+		} else if i > 0 {
+			last = &in.Members[i-1].Value
 		}
-		if i > 0 { // is the last one now: an AfterExtra would put a comma behind it
-			last := &in.Members[i-1].Value
-			kept, last.AfterExtra = slices.Concat(last.AfterExtra, kept), nil
-		}
-		in.AfterExtra = slices.Concat(kept, in.AfterExtra)
 	case *hujson.Array:
-		kept := comments(in.Elements[i])
+		kept, after = comments(in.Elements[i]), &in.AfterExtra
 		in.Elements = slices.Delete(in.Elements, i, i+1)
 		if i < len(in.Elements) {
-			next := &in.Elements[i]
-			next.BeforeExtra = slices.Concat(kept, next.BeforeExtra)
-			return
+			behind = &in.Elements[i]
+		} else if i > 0 {
+			last = &in.Elements[i-1]
 		}
-		if i > 0 {
-			last := &in.Elements[i-1]
-			kept, last.AfterExtra = slices.Concat(last.AfterExtra, kept), nil
-		}
-		in.AfterExtra = slices.Concat(kept, in.AfterExtra)
 	}
+	if behind != nil {
+		behind.BeforeExtra = slices.Concat(kept, behind.BeforeExtra)
+		return
+	}
+	if last != nil { // an AfterExtra would put a comma behind it
+		kept, last.AfterExtra = slices.Concat(last.AfterExtra, kept), nil
+	}
+	*after = slices.Concat(kept, *after)
 }
 
 // comments are those in and around a value, with the white space that they stand in.

@@ -27,7 +27,7 @@ func entriesOf(t testing.TB, v Version, presets ...string) []Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, _ := Program{Path: "/home/me/bin/gchat-hooks", Claude: v}.Entries(hooks)
+	entries, _ := Entries("/home/me/bin/gchat-hooks", v, hooks)
 	return entries
 }
 

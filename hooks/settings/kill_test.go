@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if home := os.Getenv(endless); home != "" {
 		f, _ := At(func(name string) string { return map[string]string{"HOME": home}[name] }, User)
 		hooks, _ := Hooks("system3")
-		entries, _ := Program{Path: "/b/gchat-hooks", Claude: Version{2, 1, 329}}.Entries(hooks)
+		entries, _ := Entries("/b/gchat-hooks", Version{2, 1, 329}, hooks)
 		os.Stdout.WriteString("begins\n")
 		for {
 			if _, err := f.Install(entries, false); err != nil {

@@ -13,17 +13,16 @@ type Hook struct {
 	Event   string
 	Matcher string // as narrow as can be: a hook that is not started costs nothing
 	Name    string // what it is called as
-	Timeout int    // seconds; Waiting for one that waits for a person
+	Timeout int    // seconds
 	Rewake  bool   // it wakes its session, in the background
 }
 
-// Waiting is the time limit of hooks that wait for a person, in seconds, unless Program.Waiting says otherwise.
-const Waiting = 24 * 60 * 60
-
+// The time limits of hooks, in seconds.
 const (
-	quick  = 10  // hooks that do not wait end by themselves before that
-	agent  = 30  // to reach another agent
-	decide = 600 // for another agent to say whether the session may stop
+	waiting = 86400 // for a person: config.HookTimeout
+	quick   = 10    // hooks that do not wait end by themselves before that
+	agent   = 30    // to reach another agent
+	decide  = 600   // for another agent to say whether the session may stop
 )
 
 const ask = "AskUserQuestion"
@@ -36,8 +35,8 @@ var table = []struct {
 	part string
 	Hook
 }{
-	{"post", Hook{"PreToolUse", ask, "gchat-ask-user-forward", Waiting, false}},
-	{"answer", Hook{"PermissionRequest", ask, "gchat-ask-user-forward", Waiting, false}},
+	{"post", Hook{"PreToolUse", ask, "gchat-ask-user-forward", waiting, false}},
+	{"answer", Hook{"PermissionRequest", ask, "gchat-ask-user-forward", waiting, false}},
 	{"post", Hook{"PostToolUse", ask, "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quick, false}},
@@ -51,8 +50,8 @@ var table = []struct {
 	{"report", Hook{"Stop", "", "gchat-session-event", quick, false}},
 	{"report", Hook{"SessionEnd", "", "gchat-session-event", quick, false}},
 
-	{"system3", Hook{"PreToolUse", ask, "gchat-ask-user-rewake", Waiting, true}},
-	{"system3", Hook{"Stop", "", "gchat-ask-user-rewake", Waiting, true}},
+	{"system3", Hook{"PreToolUse", ask, "gchat-ask-user-rewake", waiting, true}},
+	{"system3", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"system3", Hook{"Stop", "", "gchat-stop-gate", quick, false}},
 
 	{"wake", Hook{"Stop", "", "stop-hook", decide, false}},
@@ -110,28 +109,19 @@ func partOf(event, name string) string {
 	return ""
 }
 
-// A Program is what the hooks start, and what starts them.
-type Program struct {
-	Path    string  // absolute; its name is gchat-hooks, by which the entries are known again
-	Claude  Version // the oldest that reads the file
-	Waiting int     // seconds for hooks that wait for a person, 0 is Waiting
-}
-
-// Entries are the hooks as this Claude Code takes them, and those that it cannot have.
-func (p Program) Entries(hooks []Hook) (entries []Entry, left []Hook) {
+// Entries are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute
+// path; its name is gchat-hooks, by which the entries are known again.
+func Entries(program string, claude Version, hooks []Hook) (entries []Entry, left []Hook) {
 	for _, h := range hooks {
-		if h.Rewake && !p.Claude.AtLeast(AsyncRewake) {
+		if h.Rewake && !claude.AtLeast(AsyncRewake) {
 			left = append(left, h)
 			continue
 		}
 		e := Entry{Event: h.Event, Matcher: h.Matcher, Timeout: h.Timeout, AsyncRewake: h.Rewake}
-		if h.Timeout == Waiting && p.Waiting > 0 {
-			e.Timeout = p.Waiting
-		}
-		if p.Claude.AtLeast(execForm) {
-			e.Command, e.Args = p.Path, []string{"hook", h.Name}
+		if claude.AtLeast(execForm) {
+			e.Command, e.Args = program, []string{"hook", h.Name}
 		} else {
-			e.Command = state.ShellQuoted(p.Path) + " hook " + h.Name
+			e.Command = state.ShellQuoted(program) + " hook " + h.Name
 		}
 		entries = append(entries, e)
 	}

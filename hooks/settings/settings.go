@@ -16,12 +16,12 @@ import (
 
 // An Entry is one hook as a settings file registers it.
 type Entry struct {
-	Event       string   // Claude Code's event name
-	Matcher     string   // "" matches everything
-	Command     string   // a shell's line; the program's path when there are Args
-	Args        []string // exec form: the program is started without a shell
-	Timeout     int      // seconds
-	AsyncRewake bool
+	Event       string   `json:"-"`                     // Claude Code's event name
+	Matcher     string   `json:"-"`                     // "" matches everything
+	Command     string   `json:"command"`               // a shell's line; the program's path when there are Args
+	Args        []string `json:"args,omitempty"`        // exec form: the program is started without a shell
+	Timeout     int      `json:"timeout,omitempty"`     // seconds
+	AsyncRewake bool     `json:"asyncRewake,omitempty"` // it runs in the background, and may wake the session
 }
 
 // A group is a matcher with its hooks, as Claude Code has it. Each of our hooks stands in a group of its own.
@@ -31,11 +31,8 @@ type group struct {
 }
 
 type handler struct {
-	Type        string   `json:"type"`
-	Command     string   `json:"command"`
-	Args        []string `json:"args,omitempty"`
-	Timeout     int      `json:"timeout,omitempty"`
-	AsyncRewake bool     `json:"asyncRewake,omitempty"`
+	Type string `json:"type"`
+	Entry
 }
 
 // Install returns file with these entries as the only ones of ours in it. before is the file as it was without hooks of
@@ -73,7 +70,7 @@ func insert(file []byte, entries []Entry) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.put(event, 3, "", group{e.Matcher, []handler{{"command", e.Command, e.Args, e.Timeout, e.AsyncRewake}}})
+		d.put(event, 3, "", group{e.Matcher, []handler{{"command", e}}})
 	}
 	return d.root.Pack(), nil
 }
@@ -110,11 +107,8 @@ func (d *document) takeOut() (found []Entry) {
 		}
 	}
 	root := d.root.Value.(*hujson.Object)
-	for i := len(root.Members) - 1; i >= 0 && len(found) > 0 && len(events.Members) == 0; i-- {
-		if &root.Members[i].Value == hooks {
-			cut(&d.root, i)
-			break
-		}
+	if len(found) > 0 && len(events.Members) == 0 {
+		cut(&d.root, slices.IndexFunc(root.Members, func(m hujson.ObjectMember) bool { return m.Value.Value == hooks.Value }))
 	}
 	return found
 }
@@ -148,14 +142,13 @@ func takeOutOf(event string, groups *hujson.Value) (found []Entry) {
 
 // entry reads an entry of ours; ok is false where the command is another one.
 func entry(event string, matcher *hujson.Value, v hujson.Value) (e Entry, ok bool) {
-	var h handler
 	v = v.Clone()
 	v.Minimize()
-	_ = json.Unmarshal(v.Pack(), &h) // leaves out what has a wrong type
-	if _, name := Ours(h.Command, h.Args); name == "" {
+	_ = json.Unmarshal(v.Pack(), &e) // leaves out what has a wrong type
+	if _, name := Ours(e.Command, e.Args); name == "" {
 		return e, false
 	}
-	e = Entry{event, "", h.Command, h.Args, h.Timeout, h.AsyncRewake}
+	e.Event = event
 	if matcher != nil && matcher.Value.Kind() == '"' {
 		e.Matcher = matcher.Value.(hujson.Literal).String()
 	}

@@ -65,8 +65,7 @@ func ParseVersion(s string) (v Version, ok bool) {
 
 var errNoClaude = errors.New("claude is not on PATH")
 
-// AskVersion asks the claude on PATH for its version, and waits so long for it. Others may be installed: an editor brings
-// its own.
+// AskVersion asks the claude on PATH, for so long. Others may be installed: an editor brings its own.
 func AskVersion(ctx context.Context, env state.Getenv, wait time.Duration) (Version, error) {
 	path, err := exec.LookPath("claude")
 	for _, usual := range []string{".local/bin/claude", ".claude/local/claude"} { // by its installers; the second is an alias

@@ -2,7 +2,6 @@ package wake
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -89,9 +88,8 @@ func TestUndecided(t *testing.T) {
 	if out := w.told("done"); out != "" || len(w.waiting()) != 1 {
 		t.Errorf("printed %q, %d wait", out, len(w.waiting()))
 	}
-	b, _ := os.ReadFile(logPath(w.getenv, "warden-main"))
-	if !strings.Contains(string(b), `"outcome":"undecided"`) || !strings.Contains(string(b), "did not decide within 1s") {
-		t.Errorf("wake log: %s", b)
+	if !strings.Contains(w.fires(), `"outcome":"undecided"`) || !strings.Contains(w.log(), "did not decide within 1s") {
+		t.Errorf("log: %s%s", w.fires(), w.log())
 	}
 }
 
@@ -106,7 +104,7 @@ func FuzzReadDecision(f *testing.F) {
 }
 
 func FuzzRegistry(f *testing.F) {
-	f.Add([]byte(`{"hook_settings":{"deliver":["chat"]},"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"pane_capture_lines":3}}]}`), "x")
+	f.Add([]byte(`{"hook_settings":{"deliver":"chat"},"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"pane_capture_lines":3}}]}`), "x")
 	f.Fuzz(func(t *testing.T, file []byte, session string) {
 		r, err := parseRegistry(file)
 		if err != nil {

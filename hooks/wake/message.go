@@ -3,6 +3,7 @@ package wake
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -69,59 +70,38 @@ func (f *fire) tellChat(c content) error {
 // rawChars is how much of an input is told that holds no question which can be read.
 const rawChars = 2000
 
-// loose is text in Claude's input; what is none in some version is its JSON.
-type loose string
-
-func (l *loose) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) != nil {
-		s = string(b)
-	}
-	*l = loose(s)
-	return nil
-}
-
-// questions are the questions of an AskUserQuestion call, for an agent to read. Claude writes the input: where a version
-// writes it otherwise, the agent gets it as it came.
+// questions are those of an AskUserQuestion call, for an agent to read. Where they cannot be read it gets the input as it came.
 func questions(toolInput []byte) string {
 	var in struct {
-		Questions []struct {
-			Question    loose `json:"question"`
-			Header      loose `json:"header"`
-			MultiSelect loose `json:"multiSelect"`
-			Options     []struct {
-				Label       loose `json:"label"`
-				Description loose `json:"description"`
-			} `json:"options"`
-		} `json:"questions"`
+		Questions []state.Prompt `json:"questions"`
 	}
-	odd := json.Unmarshal(toolInput, &in) != nil || len(in.Questions) == 0
+	err := json.Unmarshal(toolInput, &in)
+	noText := func(q state.Prompt) bool { return q.Question == "" }
+	if err != nil || len(in.Questions) == 0 || slices.ContainsFunc(in.Questions, noText) {
+		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
+	}
 	var all []string
 	for _, q := range in.Questions {
-		odd = odd || q.Question == ""
-		lines := []string{"Question: " + readable(string(q.Question))}
-		if h := oneLine(string(q.Header)); strings.TrimSpace(h) != "" {
+		lines := []string{"Question: " + readable(q.Question)}
+		if h := oneLine(q.Header); strings.TrimSpace(h) != "" {
 			lines = append(lines, "Header: "+h)
 		}
-		multi := "no"
-		if q.MultiSelect == "true" {
-			multi = "yes"
+		if q.MultiSelect {
+			lines = append(lines, "Multi-select: yes")
+		} else {
+			lines = append(lines, "Multi-select: no")
 		}
-		lines = append(lines, "Multi-select: "+multi)
 		if len(q.Options) > 0 {
 			lines = append(lines, "Options:")
 		}
 		for i, o := range q.Options {
-			line := fmt.Sprintf("  %d. %s", i+1, oneLine(string(o.Label)))
-			if d := oneLine(string(o.Description)); strings.TrimSpace(d) != "" {
+			line := fmt.Sprintf("  %d. %s", i+1, oneLine(o.Label))
+			if d := oneLine(o.Description); strings.TrimSpace(d) != "" {
 				line += ": " + d
 			}
 			lines = append(lines, line)
 		}
 		all = append(all, strings.Join(lines, "\n"))
-	}
-	if odd {
-		return strings.TrimSpace("(could not parse questions)\n" + cutEnd(readable(string(toolInput)), rawChars))
 	}
 	return cutEnd(strings.Join(all, "\n\n"), mostChars)
 }
@@ -145,8 +125,7 @@ func readable(s string) string {
 
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ", "\u2028", " ", "\u2029", " ")
 
-// oneLine is a readable text on one line. Its own blanks stay: they are a part of a session's name, and of a label that is to
-// be found on the screen.
+// oneLine is a readable text on one line. Its blanks stay: they are a part of a session's name, and of a label on the screen.
 func oneLine(s string) string { return lineBreaks.Replace(readable(s)) }
 
 // cutFront is the end of s, at most so many characters.

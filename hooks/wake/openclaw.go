@@ -17,27 +17,23 @@ import (
 	"gchat-hooks/state"
 )
 
-// put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say.
+// put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller
+// puts a message that is too long for a command line into a file.
 func (f *fire) put(c content) (*state.Message, error) {
 	if f.agent.chat {
 		err := f.tellChat(c)
-		if err != nil && f.agent.agent {
-			f.Log().Error().Err(err).Msg("Google Chat not told, but the agent")
-		}
 		if !f.agent.agent {
 			return nil, err
 		}
+		if err != nil {
+			f.Log().Error().Err(err).Msg("Google Chat not told, but the agent")
+		}
 	}
-	return f.putWake(f.message(c))
-}
-
-// putWake composes the command line. The poller puts a message that is too long for one into a file.
-func (f *fire) putWake(message string) (*state.Message, error) {
 	if f.agent.to == "" {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}
 	reply := f.agent.bidirectional && f.trigger.event == "Stop"
-	args := []string{"agent", "--session-id", f.agent.to, "--message", message}
+	args := []string{"agent", "--session-id", f.agent.to, "--message", f.message(c)}
 	if reply {
 		args = append(args, "--json")
 	}
@@ -125,8 +121,7 @@ func readDecision(printed []byte) decision {
 	return decision{}
 }
 
-// firstObject is the first JSON object in a text that is the wanted one: a CLI may print a line before it, and an agent words
-// and a fence around it.
+// firstObject is the first wanted JSON object in a text: a CLI may print lines before it, an agent words and a fence around it.
 func firstObject[T any](text []byte, wanted func(T) bool) (none T) {
 	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
 		text = text[begin:]

@@ -20,8 +20,7 @@ type pane struct {
 }
 
 const (
-	// tmuxBound is how long tmux may take, on a busy machine too. A server that was stopped never answers, and Claude Code
-	// waits for us.
+	// tmuxBound is how long tmux may take, on a busy machine too. Claude Code waits for us, and a stopped server never answers.
 	tmuxBound = 3 * time.Second
 
 	deltaLines  = 40 // the last lines of a pane that are compared with those before
@@ -63,16 +62,10 @@ func (p *pane) keep(lines int) {
 func clean(lines []string) (kept []string) {
 	for _, l := range lines {
 		l, _ = inject.Clean(l)
-		boxed := false
-		l = strings.Map(func(r rune) rune {
-			if r >= 0x2500 && r <= 0x259f { // box drawing and block elements
-				boxed = true
-				return ' '
-			}
-			return r
-		}, l)
-		if boxed { // what was a frame leaves blanks of no meaning
-			l = strings.Join(strings.Fields(l), " ")
+		frame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f } // box drawing and block elements
+		if plain := strings.Join(strings.FieldsFunc(l, frame), " "); plain != l {
+			// What was a frame leaves blanks of no meaning.
+			l = strings.Join(strings.Fields(plain), " ")
 		}
 		if l = strings.TrimRight(l, " "); l != "" {
 			kept = append(kept, l)
@@ -108,8 +101,7 @@ var (
 
 	percent      = pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
 	aboutContext = pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
-	leftBefore   = pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b[^0-9]*$`)
-	leftAfter    = pattern(`(?i)^\)? *(?:of )?(?:the )?(?:context |ctx )?(?:left|remaining|until auto-?compact)\b`)
+	left         = pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
 	// separator is what status lines put between one part and the next.
 	separator = pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
@@ -126,8 +118,7 @@ var unknownScreens = []struct {
 	{errorState, failure},
 }
 
-// stateHint says what the session is about to do, as far as its screen tells: first the reader's word, then patterns, then
-// what the event itself means.
+// stateHint says what the session is about to do: by the screen's reader, else by patterns, else by the event itself.
 func (f *fire) stateHint() string {
 	if f.trigger.name == askTrigger {
 		return awaitingState
@@ -167,14 +158,12 @@ func (f *fire) stateHint() string {
 
 // endsInError says whether the last thing above the input box is an error.
 func (p pane) endsInError() bool {
-	above := len(p.Lines)
-	for rules := 0; above > 0 && rules < 2; above-- {
-		if isRule(p.Lines[above-1]) {
-			rules++
-		}
+	box := len(p.told) - 1
+	for box >= 0 && !strings.HasPrefix(p.told[box], "❯") {
+		box--
 	}
-	for i := above - 1; i >= max(0, above-lastSaid); i-- {
-		switch l := p.Lines[i]; {
+	for i := box - 1; i >= max(0, box-lastSaid); i-- {
+		switch l := p.told[i]; {
 		case failure().MatchString(l):
 			return true
 		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):
@@ -205,53 +194,33 @@ func (p pane) pressure(threshold int) string {
 	return fmt.Sprintf("%d%% [%s]", used, level)
 }
 
-// contextUsed reads the percentage. A line that names the context goes before one that does not; of several numbers in a
-// line the word's own counts, or else the last. What Claude Code calls left is what is not used.
+// contextUsed reads the percentage: the last one in a part of a status line that names the context, else the last one of all.
+// Within a part the first one behind that name goes before others. What Claude Code calls left is what is not used.
 func (p pane) contextUsed() (used int, ok bool) {
 	named := false
 	for _, l := range p.status() {
-		part, word := contextPart(l)
-		n := numberOf(part, word)
-		if n == nil || named && word == nil {
-			continue
+		for _, part := range separator().Split(l, -1) {
+			name, all := aboutContext().FindStringIndex(part), percent().FindAllStringSubmatch(part, -1)
+			if len(all) == 0 || named && name == nil {
+				continue
+			}
+			n := all[len(all)-1]
+			if name != nil {
+				if behind := percent().FindStringSubmatch(part[name[1]:]); behind != nil {
+					n = behind
+				}
+			}
+			value, err := strconv.Atoi(n[1])
+			if err != nil || value > 100 {
+				continue
+			}
+			if name != nil && left().MatchString(part) {
+				value = 100 - value
+			}
+			used, ok, named = value, true, name != nil
 		}
-		value, err := strconv.Atoi(part[n[2]:n[3]])
-		if err != nil || value > 100 {
-			continue
-		}
-		if word != nil && leftBefore().MatchString(part[min(word[0], n[2]):n[2]]) || leftAfter().MatchString(part[n[1]:]) {
-			value = 100 - value
-		}
-		used, ok, named = value, true, word != nil
 	}
 	return used, ok
-}
-
-// contextPart is the part of a status line that has a word for the context and a number, else the whole line, and where the
-// word stands in it: "47% ctx | 5h 90%" and "5h 90% | ctx 47%" say the same.
-func contextPart(l string) (part string, word []int) {
-	for _, part := range separator().Split(l, -1) {
-		if word = aboutContext().FindStringIndex(part); word != nil && percent().MatchString(part) {
-			return part, word
-		}
-	}
-	return l, aboutContext().FindStringIndex(l)
-}
-
-// numberOf is the percentage that a part's word means: the first after it; the last before it where none follows, or where the
-// part begins with its number; without a word the last.
-func numberOf(part string, word []int) (n []int) {
-	begins := true
-	for _, one := range percent().FindAllStringSubmatchIndex(part, -1) {
-		switch {
-		case word == nil || one[3] <= word[0] || n == nil:
-			begins = begins && strings.TrimSpace(part[:one[2]]) == ""
-			n = one
-		case n[3] <= word[0] && !begins:
-			return one
-		}
-	}
-	return n
 }
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.

@@ -31,26 +31,11 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// A member of another type than it has costs neither its question nor the others.
-func TestOddQuestions(t *testing.T) {
-	for input, want := range map[string]string{
-		`{"questions":[{"question":"Why?"},{"question":7}]}`:                                       "Question: Why?\nMulti-select: no\n\nQuestion: 7\nMulti-select: no",
-		`{"questions":[{"question":"Why?","multiSelect":"true"}]}`:                                 "Question: Why?\nMulti-select: yes",
-		`{"questions":[{"question":"Why?","multiSelect":[]},{"question":"How?"}]}`:                 "Question: Why?\nMulti-select: no\n\nQuestion: How?\nMulti-select: no",
-		`{"questions":[{"question":"Why?","header":3,"options":[{"label":"L","description":4}]}]}`: "Question: Why?\nHeader: 3\nMulti-select: no\nOptions:\n  1. L: 4",
-		`{"questions":[{"question":{"text":"Why?"}}]}`:                                             "Question: {\"text\":\"Why?\"}\nMulti-select: no",
-	} {
-		if got := questions([]byte(input)); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
-		}
-	}
-}
-
 // Where no question can be read, the agent gets what there is.
 func TestHopelessQuestions(t *testing.T) {
 	for input, want := range map[string]string{
 		``: "", `{"questions":[]}`: "\n{\"questions\":[]}", `{"ask":"Why?"}`: "\n{\"ask\":\"Why?\"}", `["Why?"]`: "\n[\"Why?\"]", `{"questions":7}`: "\n{\"questions\":7}", `null`: "\nnull",
-		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
+		`{"questions":[{"prompt":"Why?"}]}`: "\n{\"questions\":[{\"prompt\":\"Why?\"}]}", `{"questions":[{"question":7}]}`: "\n{\"questions\":[{\"question\":7}]}", `{"questions":[{"question":"Why?","options":"one"}]}`: "\n{\"questions\":[{\"question\":\"Why?\",\"options\":\"one\"}]}",
 		`{"ask":"` + strings.Repeat("ä", 3000) + `"}`: "\n{\"ask\":\"" + strings.Repeat("ä", rawChars-8),
 	} {
 		if got := questions([]byte(input)); got != "(could not parse questions)"+want {

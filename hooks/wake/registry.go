@@ -14,8 +14,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other members belong to other
-// programs.
+// registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other programs have members in it.
 type registry struct {
 	agents   []agent
 	settings settings // of all agents that do not say otherwise
@@ -87,7 +86,7 @@ func parseRegistry(b []byte) (*registry, error) {
 		return nil, errors.New(`it is no JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
-	r.settings, r.problems = builtIn.with(file["hook_settings"], file["deliver"], "hook_settings")
+	r.settings, r.problems = builtIn.with(file["hook_settings"], "hook_settings")
 	var entries []json.RawMessage
 	if len(file["agents"]) > 0 && json.Unmarshal(file["agents"], &entries) != nil {
 		return nil, errors.New("agents is no list")
@@ -117,17 +116,12 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		return
 	}
 	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
-		a.enabled = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(strings.Trim(string(on), `" `)))
-		wrong(".enabled is neither true nor false; it counts as %v", a.enabled)
+		a.enabled = false
+		wrong(".enabled is neither true nor false; it counts as false")
 	}
 	var problems []string
-	a.settings, problems = r.settings.with(in["hook_settings"], in["deliver"], where+".hook_settings")
+	a.settings, problems = r.settings.with(in["hook_settings"], where+".hook_settings")
 	r.problems = append(r.problems, problems...)
-	if a.session != "" && a.enabled && slices.ContainsFunc(r.agents, func(other agent) bool {
-		return other.session == a.session && other.enabled
-	}) {
-		wrong(": another agent has the tmux session %q; the first one that can be told counts", a.session)
-	}
 	r.agents = append(r.agents, a)
 }
 
@@ -176,15 +170,11 @@ func (f *fire) anyDecides() bool {
 	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
 }
 
-// with is s with what an object of settings says, and deliver where that stands beside it. What it cannot be is left as it
-// was, and said.
-func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []string) {
+// with is s with what an object of settings says. A value that cannot be does not count, and is told.
+func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
 	in, ok := members(raw)
 	if isSet(raw) && !ok {
 		return s, []string{where + " is no object and does not count"}
-	}
-	if len(in["deliver"]) > 0 {
-		deliver = in["deliver"]
 	}
 	var problems []string
 	wrong := func(name, wanted string) {
@@ -216,17 +206,11 @@ func (s settings) with(raw, deliver json.RawMessage, where string) (settings, []
 	case isSet(mode):
 		wrong("hook_mode", "async or bidirectional")
 	}
-	var to []string
-	if json.Unmarshal(deliver, &to) != nil {
-		to = []string{text(deliver)}
-	}
-	both := slices.Contains(to, "both")
-	agent, chat := both || slices.Contains(to, "openclaw"), both || slices.Contains(to, "chat")
-	switch {
-	case agent || chat:
-		s.agent, s.chat = agent, chat
-	case isSet(deliver):
-		wrong("deliver", "openclaw, chat, both, or a list of these")
+	switch to := in["deliver"]; {
+	case slices.Contains([]string{"openclaw", "chat", "both"}, text(to)):
+		s.agent, s.chat = text(to) != "chat", text(to) != "openclaw"
+	case isSet(to):
+		wrong("deliver", "openclaw, chat or both")
 	}
 	return s, problems
 }

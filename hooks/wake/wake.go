@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -54,7 +52,7 @@ func Hook(h *hooks.Hook) bool {
 	if ok {
 		f := &fire{Hook: h, trigger: t, began: time.Now()}
 		h.Own = t.event // settings name the hook for one event only
-		h.Job = func(ctx context.Context, _ *hooks.Hook, e *hooks.Event) error { return f.run(ctx, e) }
+		h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error { return f.run(ctx, e) }
 		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool {
 			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyDecides()
 		}
@@ -133,22 +131,15 @@ func (f *fire) tell(ctx context.Context) error {
 	case !c.told:
 		outcome = "unchanged"
 		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
-			err = f.startPoller()
+			f.StartPoller()
 		}
 	case m != nil && m.Wake.Reply:
 		outcome, err = f.decide(ctx, m)
 	case m != nil:
-		err = f.startPoller()
+		f.StartPoller()
 	}
-	f.logFire(outcome, c.source, err)
+	f.logFire(outcome, c.source)
 	return err
-}
-
-func (f *fire) startPoller() error {
-	if f.Self == "" {
-		return nil
-	}
-	return state.StartPoller(f.Env, f.Self)
 }
 
 // prepare works out what there is to tell and puts it, under the session's lock, so that two hooks of one moment tell no line
@@ -186,30 +177,9 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 	return c, m, err
 }
 
-// logPath is where the wake log of a tmux session is: JSON lines, at most about 1 MB and one old file.
-func logPath(env state.Getenv, session string) string {
-	return filepath.Join(state.UserState(env), "wake", "sessions", state.SafeName(session), "wake.log")
-}
-
-// logFire adds a line to the session's wake log. The outcome is queued, unchanged, decided, undecided or failed.
-func (f *fire) logFire(outcome, source string, err error) {
-	line := map[string]any{
-		"time": time.Now().UTC(), "trigger": f.trigger.name, "session": f.pane.Session, "agent_id": f.agent.id, "state": f.state,
-		"pressure": f.pressure, "content_source": source, "outcome": outcome,
-		"duration_ms": float64(time.Since(f.began).Microseconds()) / 1000,
-	}
-	if err != nil {
-		line["error"] = f.Log().Clean(err.Error())
-	}
-	path := logPath(f.Env, f.pane.Session)
-	_ = os.MkdirAll(filepath.Dir(path), 0o700)
-	if info, err := os.Stat(path); err == nil && info.Size() > 1<<20 {
-		_ = os.Rename(path, path+".1")
-	}
-	// Where it cannot be written, the message could not either.
-	if file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-		b, _ := json.Marshal(line)
-		_, _ = file.Write(append(b, '\n')) // in one piece: others may write at the same moment
-		_ = file.Close()
-	}
+// logFire says in the log what became of an event. The outcome is queued, unchanged, decided, undecided or failed.
+func (f *fire) logFire(outcome, source string) {
+	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
+		Str("state", f.state).Str("pressure", f.pressure).Str("content_source", source).Str("outcome", outcome).
+		Dur("duration_ms", time.Since(f.began)).Msg("supervised session")
 }

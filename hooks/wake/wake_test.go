@@ -146,9 +146,7 @@ func TestDedup(t *testing.T) {
 		DurationMS                        float64 `json:"duration_ms"`
 	}
 	var fires []logLine
-	b, err := os.ReadFile(logPath(w.getenv, "warden-main"))
-	w.must(err)
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(w.fires()) {
 		var f logLine
 		w.must(json.Unmarshal([]byte(line), &f))
 		if f.State == "" || f.Pressure != "unknown" || f.Content == "" || f.DurationMS <= 0 || f.AgentID != "warden" {
@@ -247,7 +245,7 @@ func TestRegistry(t *testing.T) {
 		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
 		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
 		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
-		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","deliver":"chat"},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
+		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"deliver":"chat"}},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
 		"no agents":                    {`{}`, "x", ""},
@@ -270,22 +268,13 @@ func TestRegistry(t *testing.T) {
 	if a, _ := r.agentOf("a-main"); a.to != "1" {
 		t.Errorf("of two with one id: %+v", a)
 	}
-	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`} {
+	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := r.agentOf("x"); ok || (len(r.problems) == 1) == (off == "false") {
 			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
-		}
-	}
-	for _, on := range []string{"true", "1", `"yes"`, `"true"`, `"On"`} {
-		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + on + `}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := r.agentOf("x"); !ok {
-			t.Errorf("enabled: %s: not enabled", on)
 		}
 	}
 	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
@@ -297,7 +286,7 @@ func TestRegistry(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
-		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":["chat","openclaw"]}},
+		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
 		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
 		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
 	if err != nil {
@@ -435,7 +424,7 @@ func TestSettingsPage(t *testing.T) {
 			value = strconv.Quote(value)
 		}
 		with := func(value string) (settings, []string) {
-			return builtIn.with(json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), nil, "here")
+			return builtIn.with(json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here")
 		}
 		if is, problems := with(value); is != builtIn || len(problems) > 0 {
 			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)

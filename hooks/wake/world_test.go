@@ -129,9 +129,18 @@ func (w *world) until(what string, so func() bool) {
 	}
 }
 
-func (w *world) log() string {
+// log is what the log says of failures; fires are its lines on the events that were told.
+func (w *world) log() string   { return w.logged(false) }
+func (w *world) fires() string { return w.logged(true) }
+
+func (w *world) logged(info bool) (lines string) {
 	b, _ := os.ReadFile(w.path("home/.claude/logs/gchat-hooks.log"))
-	return string(b)
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, `"level":"info"`) == info {
+			lines += line
+		}
+	}
+	return lines
 }
 
 // recorded is an event of a real Claude Code, with members in place of its own.
