@@ -29,7 +29,7 @@ func (p Program) answerCommand() *cli.Command {
 			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
 			"Exit codes: 0 answered, 1 no such question, or not one, 2 not understood, or already over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
-			return answer{self: p.self, env: os.Getenv, in: p.in, out: p.out}.run(c.Context, c.Args().Slice())
+			return answer{p, os.Getenv}.run(c.Context, c.Args().Slice())
 		},
 	}
 }
@@ -39,10 +39,8 @@ const exitNotUsed = 2
 
 // answer gives a question its reply at a shell, on the way that a reply in Chat takes.
 type answer struct {
-	self string
-	env  state.Getenv
-	in   io.Reader
-	out  io.Writer
+	Program
+	env state.Getenv
 }
 
 // judgedSoon is how long the poller may take to judge a reply; it takes milliseconds where it runs.
@@ -70,9 +68,9 @@ func (a answer) run(ctx context.Context, args []string) error {
 	q, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		switch {
 		case !q.Answerable():
-			return a.notUsed(q, state.Owed{About: state.NoteLate})
-		case !a.delivered(q):
-			return a.notUsed(q, state.Owed{About: state.NoteUnwaited})
+			return a.notUsed(q, state.NoteLate, "")
+		case poller.WaiterOf(a.env, q) == poller.TerminalOnly:
+			return a.notUsed(q, state.NoteUnwaited, "")
 		}
 		q.Replies = append(q.Replies, reply)
 		return nil
@@ -80,12 +78,11 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err == nil {
 		q, err = a.judged(ctx, q.Path, reply.MessageName)
 	}
-	var told *state.UserError
-	switch {
-	case errors.As(err, &told):
-		return told
-	case err != nil:
-		return failed(err, "gchat-hooks status", exitNotUsed)
+	if told := new(state.UserError); err != nil && !errors.As(err, &told) {
+		err = failed(err, "gchat-hooks status", exitNotUsed)
+	}
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(a.out, "answered: %s, session %s\n", state.OneLine(q.ThreadKey), state.OneLine(q.SessionName))
 	for _, prompt := range q.Questions {
@@ -95,13 +92,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
 	}
-	fmt.Fprintln(a.out, a.deliveredBy(q))
-	return nil
-}
-
-// delivered says whether something can give an answer to Claude.
-func (a answer) delivered(q *state.Question) bool {
-	return q.Mode == state.Deny || q.Mode == state.Inject || q.TmuxPane != "" || state.HasWaiter(a.env, q.Path)
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[poller.WaiterOf(a.env, q)])
+	return err
 }
 
 // judged waits until the poller has judged a reply, and returns the question when the reply became its answer.
@@ -118,49 +110,52 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	if q == nil || q.Reply(name) == nil {
 		return q, errors.New("the reply was not judged yet")
 	}
-	switch q.Reply(name).Verdict {
-	case state.Used:
+	switch verdict := q.Reply(name).Verdict; {
+	case verdict == state.Used:
 		return q, nil
-	case state.Kept:
-		return q, a.notUsed(q, state.Owed{About: state.NoteKept})
-	case state.AskedBack:
-		return q, a.notUsed(q, state.Owed{About: state.NoteNoOption, Reply: name})
-	case state.Ignored:
-		return q, a.notUsed(q, state.Owed{About: state.NoteNoText})
-	}
-	if q.Closed() || q.Reply(name).Verdict == state.Late {
-		return q, a.notUsed(q, state.Owed{About: state.NoteLate})
+	case verdict == state.Kept:
+		return q, a.notUsed(q, state.NoteKept, "")
+	case verdict == state.AskedBack:
+		return q, a.notUsed(q, state.NoteNoOption, name)
+	case verdict == state.Ignored:
+		return q, a.notUsed(q, state.NoteNoText, "")
+	case verdict == state.Late || q.Closed():
+		return q, a.notUsed(q, state.NoteLate, "")
 	}
 	return q, errors.New("the reply is written down, and was not judged yet")
 }
 
 // notUsed says why a reply did not become the answer, in the words that the thread would have for it.
-func (a answer) notUsed(q *state.Question, note state.Owed) error {
+func (a answer) notUsed(q *state.Question, about, reply string) error {
 	hint, by := "", cmp.Or(q.AnsweredByName, q.AnsweredBy)
 	switch {
-	case note.About == state.NoteLate && by != "" && q.ResolvedBy != "terminal":
+	case about == state.NoteLate && by != "" && q.ResolvedBy != "terminal":
 		hint = "it was answered by " + state.OneLine(by)
-	case note.About == state.NoteKept:
+	case about == state.NoteKept:
 		hint = "what was said is kept: answer the rest with another gchat-hooks answer"
 	}
-	return failed(errors.New(gchat.NoteText(q, note)), hint, exitNotUsed)
+	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the newest first.
+// open are the questions that a reply would answer, the newest first, and no two sessions have one name there.
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
-	return slices.DeleteFunc(all, func(q *state.Question) bool {
+	all = slices.DeleteFunc(all, func(q *state.Question) bool {
 		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
 	})
+	names := map[string]string{}
+	for _, q := range all {
+		names[q.ClaudeSession()] = q.SessionName
+	}
+	for _, q := range all {
+		q.SessionName = distinct(q.SessionName, q.ClaudeSession(), names)
+	}
+	return all
 }
 
 // pick finds the question that a person names, also as the list calls its session.
 func (a answer) pick(by string) (*state.Question, error) {
-	open := a.open()
-	names := namesOf(open)
-	them := slices.DeleteFunc(open, func(q *state.Question) bool {
-		return distinct(q.SessionName, q.ClaudeSession(), names) != by
-	})
+	them := slices.DeleteFunc(a.open(), func(q *state.Question) bool { return q.SessionName != by })
 	switch len(them) {
 	case 0:
 		return poller.PickQuestion(a.env, by)
@@ -168,15 +163,6 @@ func (a answer) pick(by string) (*state.Question, error) {
 		return them[0], nil
 	}
 	return nil, &poller.NotOne{By: by, Them: them}
-}
-
-// namesOf are the names of the sessions that ask, by Claude Code's ids.
-func namesOf(qs []*state.Question) map[string]string {
-	names := map[string]string{}
-	for _, q := range qs {
-		names[q.ClaudeSession()] = q.SessionName
-	}
-	return names
 }
 
 // distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.
@@ -208,22 +194,6 @@ func (a answer) text(words []string) (string, error) {
 	return text, nil
 }
 
-// deliveredBy says how the answer reaches Claude.
-func (a answer) deliveredBy(q *state.Question) string {
-	waits := state.HasWaiter(a.env, q.Path)
-	switch {
-	case q.Mode != state.Deny && !waits && (q.Mode == state.Inject || q.TmuxPane != ""):
-		return "the poller types it into the terminal"
-	case q.Mode != state.Deny:
-		return "the hook that waits hands it to Claude"
-	case waits:
-		return "the process that waits for it (a hook of the session, or gchat-wait) delivers it"
-	case q.SessionEnded != nil:
-		return "the session has ended: it reads the answer when it is resumed"
-	}
-	return "Claude reads it with its next step"
-}
-
 // list shows what can be answered, with the options that a number means.
 func (a answer) list() error {
 	qs := a.open()
@@ -231,11 +201,9 @@ func (a answer) list() error {
 		_, err := fmt.Fprintln(a.out, "no question is open")
 		return err
 	}
-	names := namesOf(qs)
 	for _, q := range qs {
 		key := state.OneLine(cmp.Or(q.ThreadKey, q.QuestionID))
-		session := state.OneLine(distinct(q.SessionName, q.ClaudeSession(), names))
-		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), session)
+		fmt.Fprintf(a.out, "%s, %s old, session %s\n", key, ago(time.Since(q.AskedAt)), state.OneLine(q.SessionName))
 		for i, prompt := range q.Questions {
 			number, several := "", ""
 			if len(q.Questions) > 1 {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// asker puts questions to the person at the terminal. Without one it never asks: then a flag has to say it.
+// asker puts questions to the person at the terminal. Without one a flag has to say it.
 type asker struct {
 	terminal bool // both ends are one
 	in       io.Reader
@@ -49,11 +49,8 @@ func (a *asker) next() <-chan string {
 	return a.lines
 }
 
-// line asks, and returns what was typed. flag names what answers in a script.
-func (a *asker) line(ctx context.Context, question, flag string) (string, error) {
-	if !a.terminal {
-		return "", usage(fmt.Errorf("there is no terminal to ask on: %s", question), flag)
-	}
+// line asks, and returns what was typed.
+func (a *asker) line(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.out, "%s ", question)
 	return a.answer(ctx, a.next())
 }
@@ -91,12 +88,12 @@ func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error)
 }
 
 // yes asks for a yes or a no. Enter is otherwise, and any other word a no.
-func (a *asker) yes(ctx context.Context, question string, otherwise bool, flag string) (bool, error) {
+func (a *asker) yes(ctx context.Context, question string, otherwise bool) (bool, error) {
 	choice := " [y/N]"
 	if otherwise {
 		choice = " [Y/n]"
 	}
-	said, err := a.line(ctx, question+choice, flag)
+	said, err := a.line(ctx, question+choice)
 	if said == "" {
 		return otherwise, err
 	}

@@ -166,10 +166,10 @@ func checkArguments(c *cli.Command) {
 	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, c.Name)
 	c.Before = func(ctx *cli.Context) error {
 		word := ctx.Args().First()
-		if ctx.Command.Name == "setup" && strings.Contains(word, "://") {
-			return urlInSight()
-		}
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
+			if strings.Contains(word, "://") { // a webhook's is a secret
+				word = "URL"
+			}
 			near := didYouMean(word, names(ctx.Command.Subcommands))
 			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, near), ctx.Command.HelpName+" --help")
 		}
@@ -268,16 +268,7 @@ func arguments(args []string, app *cli.App) []string {
 	}
 	asks := len(rest) > 0 && rest[len(rest)-1] == completionFlag
 	if len(rest) > 0 && !asks && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
-		c := app.Command(rest[0])
-		rest = append([]string{rest[0]}, flagsFirst(rest[1:], func(name string) (value, known bool) {
-			for _, f := range append([]cli.Flag{cli.HelpFlag}, c.Flags...) {
-				if slices.Contains(f.Names(), name) {
-					_, isBool := f.(*cli.BoolFlag)
-					return !isBool, true
-				}
-			}
-			return false, false
-		})...)
+		rest = append(rest[:1:1], flagsFirst(rest[1:], append(app.Command(rest[0]).Flags, cli.HelpFlag))...)
 	}
 	return append([]string{"gchat-hooks"}, rest...)
 }
@@ -286,7 +277,7 @@ var longFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 
 // flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
 // as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.
-func flagsFirst(args []string, takesValue func(flag string) (value, known bool)) []string {
+func flagsFirst(args []string, known []cli.Flag) []string {
 	var flags, words []string
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -295,16 +286,17 @@ func flagsFirst(args []string, takesValue func(flag string) (value, known bool))
 			break
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		value, known := false, false
-		if strings.HasPrefix(a, "-") && a != "-" {
-			value, known = takesValue(name)
+		flag := slices.IndexFunc(known, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		isFlag, isSwitch := strings.HasPrefix(a, "-") && flag >= 0, joined
+		if isFlag && !joined {
+			_, isSwitch = known[flag].(*cli.BoolFlag)
 		}
 		// "- item one" and "-5 degrees" are messages; "--dryrun" is a slip that must not send.
 		isText := len(words) > 0 || !strings.HasPrefix(a, "-") || a == "-" || strings.ContainsAny(a, " \n")
 		switch {
-		case !known && isText && !longFlag().MatchString(a):
+		case !isFlag && isText && !longFlag().MatchString(a):
 			words = append(words, a)
-		case value && !joined && i+1 < len(args):
+		case isFlag && !isSwitch && i+1 < len(args):
 			flags = append(flags, a, args[i+1])
 			i++
 		default:

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,17 +27,16 @@ func (p Program) demoCommand() *cli.Command {
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
-			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` of the page"},
 			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{self: p.self, out: p.out, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			d := demo{Program: p, answer: c.String("answer"), verbose: c.Bool("verbose")}
 			ask := d.recorded
 			if c.Bool("claude") {
 				ask = d.inClaude
 			}
-			err := d.run(c.Context, c.String("listen"), ask)
+			err := d.run(c.Context, ask)
 			if err == nil && !c.Bool("claude") {
 				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
 			}
@@ -50,8 +47,7 @@ func (p Program) demoCommand() *cli.Command {
 
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
-	self    string // this program
-	out     io.Writer
+	Program
 	answer  string // "" waits for a person
 	verbose bool   // also show the JSON that Claude Code receives
 
@@ -61,7 +57,7 @@ type demo struct {
 }
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
-func (d *demo) run(ctx context.Context, listen string, ask func(context.Context) error) (err error) {
+func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err error) {
 	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
 		return err
 	}
@@ -70,14 +66,11 @@ func (d *demo) run(ctx context.Context, listen string, ask func(context.Context)
 		return err
 	}
 	defer d.chat.Close()
-	ln, err := listenOn(listen, "demo")
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // the demo stays on this machine
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	if !ln.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return usage(errors.New("the demo stays on this machine: listen on 127.0.0.1"), "gchat-hooks demo --help")
-	}
 	d.base = "http://" + ln.Addr().String()
 	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
 	fmt.Fprintf(d.out, "The embedded space is at  %s\n", d.chat.PageURL(d.base))
@@ -95,22 +88,12 @@ func (d *demo) run(ctx context.Context, listen string, ask func(context.Context)
 	return err
 }
 
-// remove takes the demo's folder away, once the poller that the hooks started has ended. One that just starts may write there
-// once more.
+// remove takes the demo's folder away, once the poller that the hooks started has ended.
 func (d *demo) remove() {
 	endPollers(func(name string) string {
 		return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
 	})
-	for looks := 0; looks < 60; looks++ {
-		locks, _ := filepath.Glob(filepath.Join(d.dir, "user", "gchat-hooks", "pollers", "*.lock"))
-		if !slices.ContainsFunc(locks, state.Held) {
-			_ = os.RemoveAll(d.dir)
-		}
-		time.Sleep(50 * time.Millisecond)
-		if _, err := os.Stat(d.dir); err != nil && looks > 3 {
-			return
-		}
-	}
+	_ = removeForGood(d.dir)
 }
 
 // reply answers the question for a script, as a person would: in its thread, from the page's sender.

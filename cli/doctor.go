@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
+	"gchat-hooks/state"
 )
 
 func (p Program) doctorCommand() *cli.Command {
@@ -25,30 +28,48 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
 			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
-			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for that reply; 0 asks nobody"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live, wait so `LONG` for it; 0 asks nobody"},
 		},
 		Action: func(c *cli.Context) error {
-			o := doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix"), Live: c.Bool("live"), Wait: c.Duration("wait")}
-			o.Tell = func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", sentence) }
-			if c.IsSet("wait") && !o.Live {
+			if c.IsSet("wait") && !c.Bool("live") {
 				return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
 			}
+			o := p.exam(c.Duration("wait"))
+			o.Fix, o.Live = c.Bool("fix"), c.Bool("live")
 			report, err := doctor.Run(c.Context, o)
 			if err != nil {
 				return err
 			}
-			if c.Bool("json") {
-				enc := json.NewEncoder(p.out)
-				enc.SetEscapeHTML(false)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(report)
-			} else {
-				err = report.Print(p.out, c.Bool("all"))
-			}
-			if err == nil && report.ExitCode != 0 {
-				err = silent(errors.New("not all is well"), report.ExitCode)
-			}
-			return err
+			return p.printReport(report, c.Bool("json"), c.Bool("all"))
 		},
 	}
+}
+
+// exam is what doctor and verify have in common.
+func (p Program) exam(wait time.Duration) doctor.Options {
+	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
+	return doctor.Options{Env: os.Getenv, Self: p.self, Wait: wait, Tell: tell}
+}
+
+// printReport prints what was found, and ends with its exit code.
+func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error) {
+	if asJSON {
+		_, err = io.WriteString(p.out, inJSON(report))
+	} else {
+		err = report.Print(p.out, all)
+	}
+	if err == nil && report.ExitCode != 0 {
+		err = silent(errors.New("not all is well"), report.ExitCode)
+	}
+	return err
+}
+
+// inJSON is a report for a program, or for a person who reads it on a terminal.
+func inJSON(report any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // a URL keeps its &
+	_ = e.Encode(report)   // a report holds nothing that JSON has no words for
+	return state.PrintableJSON(b.String())
 }

@@ -36,7 +36,7 @@ func TestExitCodes(t *testing.T) {
 		}},
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --phase 9", "install --claude-version x",
-			"setup --wait x", "setup --space --address nope", "login --wait x", "demo --listen nope", "demo --listen 0.0.0.0:0",
+			"setup --wait x", "setup --space --address nope", "login --wait x",
 			"space --listen nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
 			"verify --wait x", "verify --timeout 0", "flush --timeout x", "send --type x hi",
 			"send --thread-name x hi",

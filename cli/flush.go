@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -25,7 +24,7 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
-			f := flush{self: p.self, env: os.Getenv, out: p.out, box: state.OutboxIn(state.UserState(os.Getenv))}
+			f := flush{Program: p, env: os.Getenv, box: state.OutboxIn(state.UserState(os.Getenv))}
 			if !c.Bool("forget-dead") {
 				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 				defer cancel()
@@ -42,10 +41,9 @@ func (p Program) flushCommand() *cli.Command {
 
 // flush sends what is waiting.
 type flush struct {
-	self string
-	env  state.Getenv
-	out  io.Writer
-	box  state.Outbox
+	Program
+	env state.Getenv
+	box state.Outbox
 }
 
 // run sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays.
@@ -69,46 +67,44 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	due, later, others, until := f.waiting()
+	due, later, others := f.waiting()
 	if others > 0 {
 		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
 	}
 	aside := f.box.Aside()
 	switch {
-	case len(due) > 0:
+	case due > 0:
 		_ = state.StartPoller(f.env, f.self) // it goes on
-		return failed(fmt.Errorf("not all is sent yet: %d wait", len(due)),
+		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:
 		return failed(fmt.Errorf("%d refused again", len(aside)),
 			"`gchat-hooks status` says why, and `gchat-hooks flush --forget-dead` drops them", exitNotDelivered)
 	case later > 0:
-		fmt.Fprintf(f.out, "%d held back until %s; --held sends them now\n", later, until.Local().Format("Mon 15:04"))
+		fmt.Fprintf(f.out, "%d held back; --held sends them now, and gchat-hooks status says until when\n", later)
 	}
 	return nil
 }
 
-// waiting are the messages that are due, how many are held back until when, and how many the poller of another environment sends.
-func (f flush) waiting() (due []*state.Message, later, others int, until time.Time) {
+// waiting counts the messages that are due, that are held back, and that the poller of another environment sends.
+func (f flush) waiting() (due, later, others int) {
 	all, _ := f.box.Waiting()
 	for _, m := range all {
 		switch {
 		case m.Env != "" && m.Env != state.Environment(f.env):
 			others++
 		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
-			due = append(due, m)
+			due++
 		default:
-			if later++; until.IsZero() || m.NotBefore.Before(until) {
-				until = m.NotBefore
-			}
+			later++
 		}
 	}
-	return due, later, others, until
+	return due, later, others
 }
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
 func (f flush) owes() bool {
-	if due, _, _, _ := f.waiting(); len(due) > 0 {
+	if due, _, _ := f.waiting(); due > 0 {
 		return true
 	}
 	opens, _ := state.Opens(f.env)
@@ -128,35 +124,32 @@ func (f flush) owes() bool {
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
-func (f flush) retry(held bool) error {
+func (f flush) retry(held bool) (failed error) {
 	now := time.Now().UTC()
 	all, _ := f.box.Waiting()
 	for _, m := range all {
-		if m.Tries == 0 && !held {
-			continue
-		}
-		if _, err := f.box.Change(m, func(m *state.Message) error {
-			m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
-			return nil
-		}); err != nil {
-			return err
+		if m.Tries > 0 || held {
+			_, err := f.box.Change(m, func(m *state.Message) error {
+				m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
+				return nil
+			})
+			failed = errors.Join(failed, err)
 		}
 	}
-	spaces, _ := state.SpacesIn(state.UserState(f.env)).All()
-	for _, one := range spaces {
-		if len(one.Paused) == 0 {
-			continue
-		}
-		if _, err := state.SpacesIn(state.UserState(f.env)).Change(one.Chat, func(one *state.Space) {
-			for webhook, pause := range one.Paused {
-				pause.NotBefore = now
-				one.Paused[webhook] = pause
-			}
-		}); err != nil {
-			return err
+	spaces := state.SpacesIn(state.UserState(f.env))
+	known, _ := spaces.All()
+	for _, one := range known {
+		if len(one.Paused) > 0 {
+			_, err := spaces.Change(one.Chat, func(one *state.Space) {
+				for webhook, pause := range one.Paused {
+					pause.NotBefore = now
+					one.Paused[webhook] = pause
+				}
+			})
+			failed = errors.Join(failed, err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // forget drops what Chat refused, and says what that was: it cannot be got back.

@@ -46,7 +46,7 @@ func (p Program) installCommand() *cli.Command {
 				return usage(errors.New("--phase takes 1, 2 or 3, and no --preset beside it"), "gchat-hooks install --help")
 			}
 			return install{
-				env: os.Getenv, self: p.self, out: p.out, scope: scope, presets: presets,
+				Program: p, env: os.Getenv, scope: scope, presets: presets,
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -79,9 +79,8 @@ func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 
 // install writes our hooks into Claude Code's settings.
 type install struct {
+	Program
 	env     state.Getenv
-	self    string
-	out     io.Writer
 	scope   settings.Scope
 	presets []string // none: the default one
 	dryRun  bool

@@ -25,7 +25,7 @@ func (p Program) pollerCommand() *cli.Command {
 		Name:  "poller",
 		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "pending-dir", Usage: "serve the questions in `DIR`, repeatable, beside what hooks and commands wrote"},
+			&cli.StringSliceFlag{Name: "pending-dir", Usage: "also serve the questions in `DIR`, repeatable"},
 			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 3)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},

@@ -59,14 +59,7 @@ func (p Program) sendCommand() *cli.Command {
 					return usage(errors.New("--webhook takes a URL"), "gchat-send --help")
 				}
 			}
-			s := send{
-				self: p.self, env: os.Getenv, in: p.in, out: p.out, errOut: p.errOut,
-				kind: c.String("type"), title: c.String("title"), code: c.Bool("code"),
-				threadKey: c.String("thread-key"), threadName: c.String("thread-name"), session: c.String("session"),
-				quiet: c.Bool("quiet"), dryRun: c.Bool("dry-run"), asJSON: c.Bool("json"),
-				queueOnly: c.Bool("queue"), orNever: c.Bool("no-queue"),
-			}
-			return s.run(c.Context, c.Args().Slice())
+			return (&send{Program: p, flags: c, env: os.Getenv}).run(c.Context)
 		},
 	}
 }
@@ -82,16 +75,9 @@ const (
 
 // send is gchat-send: one message from a person, a script or Claude itself.
 type send struct {
-	self                  string
-	env                   state.Getenv
-	in                    io.Reader
-	out, errOut           io.Writer
-	kind, title           string
-	threadKey, threadName string
-	session               string // "" finds it
-	quiet, dryRun, asJSON bool
-	code                  bool // the message is no Markdown but a program's output
-	queueOnly, orNever    bool
+	Program
+	flags *cli.Context
+	env   state.Getenv
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
@@ -110,12 +96,13 @@ func reportTypes() (all []string) {
 // olderTypes are the types that callers of earlier scripts give.
 var olderTypes = map[string]string{"message": string(state.Plain), "progress": string(state.ProgressUpdate)}
 
-func (s *send) run(ctx context.Context, args []string) error {
-	m, err := s.message(args)
+func (s *send) run(ctx context.Context) error {
+	m, err := s.message(s.flags.Args().Slice())
 	if err != nil {
 		return usage(err, "gchat-send --help")
 	}
-	if s.dryRun {
+	orNever := s.flags.Bool("no-queue")
+	if s.flags.Bool("dry-run") {
 		thread := m.ThreadKey
 		if thread == "" && m.ThreadName == "" && m.SessionID != "" {
 			thread = "session-" + m.SessionID
@@ -140,15 +127,15 @@ func (s *send) run(ctx context.Context, args []string) error {
 		if err != nil {
 			return failed(err, gchat.Hint(err), exitNoWebhook)
 		}
-		if s.threadName != "" && !strings.HasPrefix(s.threadName, hook.Space+"/threads/") {
+		if m.ThreadName != "" && !strings.HasPrefix(m.ThreadName, hook.Space+"/threads/") {
 			return usage(fmt.Errorf("--thread-name is not of the webhook's space, %s", hook.Space), "gchat-send --help")
 		}
 	}
-	if s.orNever { // no rule and no quiet hours hold it back
+	if orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
-	if err == nil && s.orNever {
+	if err == nil && orNever {
 		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
 	}
 	switch {
@@ -158,15 +145,15 @@ func (s *send) run(ctx context.Context, args []string) error {
 		return failed(fmt.Errorf("message not kept: %w", err),
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
-		return s.say("not sent: the configuration has "+s.kind+" off", result{Off: true})
+		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: &out.HeldUntil})
-	case s.queueOnly:
+	case s.flags.Bool("queue"):
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, log, out)
+	return s.deliver(ctx, log, out, orNever)
 }
 
 func (s *send) box() state.Outbox { return state.OutboxIn(state.UserState(s.env)) }
@@ -181,39 +168,41 @@ func (s *send) message(args []string) (*state.Message, error) {
 		}
 		text = strings.TrimRight(string(b), "\n")
 	}
-	t := state.ReportType(cmp.Or(olderTypes[s.kind], s.kind))
+	kind, title, session := s.flags.String("type"), s.flags.String("title"), s.flags.String("session")
+	threadKey, threadName := s.flags.String("thread-key"), s.flags.String("thread-name")
+	t, all := state.ReportType(cmp.Or(olderTypes[kind], kind)), text+title+session+threadKey
 	switch {
 	case !slices.Contains(state.ReportTypes(), t):
-		return nil, fmt.Errorf("no such type: %q; there are %s", s.kind, strings.Join(reportTypes(), ", "))
+		return nil, fmt.Errorf("no such type: %q; there are %s", kind, strings.Join(reportTypes(), ", "))
 	case strings.TrimSpace(text) == "":
 		return nil, errors.New("no message; - reads it from standard input")
 	case len(text) > maxMessage:
 		return nil, fmt.Errorf("the message is longer than %d bytes", maxMessage)
-	case strings.ContainsRune(text+s.title+s.session+s.threadKey, 0) || !utf8.ValidString(text+s.title+s.session+s.threadKey):
+	case strings.ContainsRune(all, 0) || !utf8.ValidString(all):
 		return nil, errors.New("the message is not valid UTF-8, or holds a NUL byte: it is no text")
-	case s.threadKey != "" && s.threadName != "":
+	case threadKey != "" && threadName != "":
 		return nil, errors.New("--thread-key and --thread-name exclude each other")
-	case utf8.RuneCountInString(s.threadKey) > maxThreadKey:
+	case utf8.RuneCountInString(threadKey) > maxThreadKey:
 		return nil, fmt.Errorf("--thread-key is longer than %d characters", maxThreadKey)
-	case s.threadName != "" && !gchat.IsThreadName(s.threadName):
-		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", s.threadName)
-	case s.queueOnly && s.orNever:
+	case threadName != "" && !gchat.IsThreadName(threadName):
+		return nil, fmt.Errorf("--thread-name takes spaces/S/threads/T, not %q", threadName)
+	case s.flags.Bool("queue") && s.flags.Bool("no-queue"):
 		return nil, errors.New("--queue and --no-queue exclude each other")
 	}
 	project, err := filepath.Abs(state.ProjectDir(s.env))
 	if err != nil {
 		return nil, err
 	}
-	if s.code {
+	if s.flags.Bool("code") {
 		text = gchat.CodeBlock(text)
 	}
 	m := &state.Message{
-		Report:     &state.Report{Type: t, At: time.Now(), Title: s.title, Text: text},
-		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), s.session, s.env("CLAUDE_SESSION_ID")),
-		ProjectDir: project, ThreadKey: s.threadKey, ThreadName: s.threadName,
+		Report:     &state.Report{Type: t, At: time.Now(), Title: title, Text: text},
+		SessionID:  cmp.Or(s.env("CLAUDE_CODE_SESSION_ID"), session, s.env("CLAUDE_SESSION_ID")),
+		ProjectDir: project, ThreadKey: threadKey, ThreadName: threadName,
 	}
 	if t != state.Plain {
-		m.Report.Session = s.sessionName(project)
+		m.Report.Session = s.sessionName(session, project)
 	}
 	if len(gchat.ReportTexts(*m.Report)) == 0 {
 		return nil, errors.New("no message: nothing in it can be seen")
@@ -223,18 +212,18 @@ func (s *send) message(args []string) (*state.Message, error) {
 
 // sessionName is what the header calls the session: as given, as launch scripts set it, as its questions are called, or the
 // project's folder.
-func (s *send) sessionName(project string) string {
-	name := cmp.Or(s.session, s.env("CLAUDE_SESSION_ID"))
+func (s *send) sessionName(session, project string) string {
+	name := cmp.Or(session, s.env("CLAUDE_SESSION_ID"))
 	if id := s.env("CLAUDE_CODE_SESSION_ID"); name == "" && id != "" {
-		if session, err := state.SessionsIn(state.UserState(s.env)).Of(id); err == nil {
-			name = session.Name
+		if known, err := state.SessionsIn(state.UserState(s.env)).Of(id); err == nil {
+			name = known.Name
 		}
 	}
 	return cmp.Or(name, filepath.Base(project))
 }
 
 // deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome) error {
+func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, orNever bool) error {
 	var read state.Cache[state.Message]
 	m := out.Message
 	final := func() bool {
@@ -246,7 +235,10 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome) 
 	if !final() {
 		err := servePoller(ctx, s.env, s.self, log, final)
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
-			err = s.awaitReceipt(ctx, m)
+			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+			if err == nil {
+				_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+			}
 		}
 		if final(); err != nil && !m.Final() && ctx.Err() == nil {
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
@@ -256,7 +248,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome) 
 	others = slices.DeleteFunc(others, func(other *state.Message) bool {
 		return other.Path == m.Path || other.Env != state.Environment(s.env)
 	})
-	if !m.Final() && !s.orNever || m.Final() && len(others) > 0 {
+	if !m.Final() && !orNever || m.Final() && len(others) > 0 {
 		_ = state.StartPoller(s.env, s.self) // it goes on, also with what was queued meanwhile
 	}
 	switch {
@@ -269,26 +261,16 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome) 
 			_ = s.box().Drop(s.env, m)
 		}
 		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
-	case s.orNever:
-		if !out.Repeated {
-			_ = s.box().Drop(s.env, m)
-		}
-		return failed(fmt.Errorf("not delivered, and not kept: %s", s.why(log, m)),
-			"without --no-queue it would stay in the outbox until it is", exitNotDelivered)
-	case m.SetAside != "":
-		return failed(fmt.Errorf("not delivered: %s", s.why(log, m)),
-			"it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again", exitNotDelivered)
+	case orNever && !out.Repeated:
+		_ = s.box().Drop(s.env, m)
 	}
-	return failed(fmt.Errorf("not delivered yet: %s", s.why(log, m)),
-		"it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it", exitNotDelivered)
-}
-
-func (s *send) awaitReceipt(ctx context.Context, m *state.Message) error {
-	err := state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-	if err == nil {
-		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+	what, hint := "not delivered yet", "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
+	if orNever {
+		what, hint = "not delivered, and not kept", "without --no-queue it would stay in the outbox until it is"
+	} else if m.SetAside != "" {
+		what, hint = "not delivered", "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
 	}
-	return err
+	return failed(fmt.Errorf("%s: %s", what, s.why(log, m)), hint, exitNotDelivered)
 }
 
 // why says why a message was not delivered: what Chat said of it, or what the whole space waits for.
@@ -306,28 +288,20 @@ func (s *send) why(log *state.Log, m *state.Message) string {
 	return log.Clean(cmp.Or(why, "it has not been its turn within two seconds"))
 }
 
-// result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
+// result is what --json prints.
 type result struct {
 	Name       string     `json:"name,omitempty"`
 	ThreadName string     `json:"thread_name,omitempty"`
-	Thread     *thread    `json:"thread,omitempty"`
 	Repeated   bool       `json:"repeated,omitempty"`
 	Queued     bool       `json:"queued,omitempty"`
 	HeldUntil  *time.Time `json:"held_until,omitempty"`
 	Off        bool       `json:"off,omitempty"`
 }
 
-type thread struct {
-	Name string `json:"name"`
-}
-
 func (s *send) say(words string, r result) error {
 	switch {
-	case s.quiet:
-	case s.asJSON:
-		if r.ThreadName != "" {
-			r.Thread = &thread{r.ThreadName}
-		}
+	case s.flags.Bool("quiet"):
+	case s.flags.Bool("json"):
 		return json.NewEncoder(s.out).Encode(r)
 	default:
 		fmt.Fprintln(s.out, strings.TrimSpace(words+" "+r.Name))

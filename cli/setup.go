@@ -34,7 +34,6 @@ func (p Program) setupCommand() *cli.Command {
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "webhook-url", Aliases: []string{"webhook"}, Hidden: true}, // refused, with what to use instead
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
@@ -45,27 +44,15 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
-			&cli.BoolFlag{Name: "no-round-trip", Hidden: true},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
-			&cli.BoolFlag{Name: "no-service", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
-			if c.IsSet("webhook-url") {
-				return urlInSight()
-			}
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
 			return s.run(c.Context)
 		},
 	}
-}
-
-// urlInSight refuses the webhook's URL on the command line, and does not repeat it.
-func urlInSight() error {
-	return usage(errors.New("setup takes no URL as an argument, for every process list would show it"),
-		"give it with --webhook-url-file FILE (- for standard input) or GOOGLE_CHAT_WEBHOOK_URL; "+
-			"or do without Google: gchat-hooks setup --space")
 }
 
 // setup is one conversation from nothing to a question answered from the phone. Every step tries what it was told, then
@@ -96,12 +83,12 @@ func (s *setup) run(ctx context.Context) error {
 	return nil
 }
 
-// env is the environment with the answers in place of its settings, in no project: the files say everything else, as they
-// do for the daemon and for other shells.
+// env is the environment with the answers in place of its settings, in a folder that is no project: the files say everything
+// else, as they do for the daemon and for other shells.
 func (s *setup) env(name string) string {
 	switch {
 	case name == "CLAUDE_PROJECT_DIR":
-		return state.Home(os.Getenv)
+		return state.ConfigDir(os.Getenv)
 	case slices.Contains(config.Variables(), name):
 		return s.answers[name]
 	}
@@ -125,13 +112,10 @@ func (s *setup) keep() error {
 
 // choose is a yes or no that a flag says, else the person.
 func (s *setup) choose(ctx context.Context, flag, question string, otherwise bool) (bool, error) {
-	if s.flags.Bool("no-" + flag) {
-		return false, nil
-	}
 	if s.flags.IsSet(flag) || !s.ask.terminal {
 		return s.flags.Bool(flag), nil
 	}
-	return s.ask.yes(ctx, question, otherwise, "")
+	return s.ask.yes(ctx, question, otherwise)
 }
 
 // done says what a step came to, in a line.
@@ -147,7 +131,7 @@ func (s *setup) words(err error) string {
 
 // cannot ends setup with what Chat, or the way to it, does not do.
 func (s *setup) cannot(what string, err error) error {
-	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitNotVerifiable)
+	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitFailed)
 }
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
@@ -264,7 +248,7 @@ func (s *setup) reading(ctx context.Context) error {
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.words(err))
 		fmt.Fprintln(s.out, "It takes an OAuth client (type Desktop app, see docs/connect.md), or a service account's key.")
-		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):", "")
+		path, err := s.ask.line(ctx, "Path of that JSON file (empty: only send, answer in the terminal):")
 		if err != nil {
 			return err
 		}
@@ -341,7 +325,7 @@ func (s *setup) people(context.Context) error {
 }
 
 // roundTrip sends a message through the space and waits for a person's reply. A sender who may not answer is named, for
-// the person to run setup again with --allow: a reply alone puts nobody on the list, for everybody in the space can reply.
+// the person to run setup again with --allow: a reply alone puts a sender on no list, for all in the space can reply.
 func (s *setup) roundTrip(ctx context.Context) error {
 	if s.sendOnly {
 		return nil
@@ -350,18 +334,17 @@ func (s *setup) roundTrip(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	_, legs, err := doctor.RoundTrip{
-		Env: s.env, Log: state.NewLog(s.env, "setup"), ProjectDir: state.ConfigDir(s.env), Wait: s.flags.Duration("wait"),
-		Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
-	}.Run(ctx)
+	report, err := doctor.RoundTrip(ctx, doctor.Options{
+		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
+	})
 	if err != nil {
 		return s.cannot("", err)
 	}
-	for _, leg := range legs {
-		if leg.Status != doctor.LegPass {
-			return failed(errors.New(leg.What), leg.Hint, exitNotVerified)
+	for _, way := range report.Findings {
+		if report.ExitCode != 0 {
+			return failed(errors.New(way.What), way.Mend, report.ExitCode)
 		}
-		s.done("back", "%s", plain(leg.What))
+		s.done("back", "%s", way.What)
 	}
 	return nil
 }
@@ -372,7 +355,7 @@ func (s *setup) hooks(ctx context.Context) error {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	return install{env: os.Getenv, self: s.self, out: s.out, scope: settings.User, presets: presets, keep: true}.run(ctx)
+	return install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: presets, keep: true}.run(ctx)
 }
 
 // service offers the daemon. Without a terminal it is installed only where a flag says so.

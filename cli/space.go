@@ -37,32 +37,23 @@ func (p Program) spaceCommand() *cli.Command {
 // runSpace serves the embedded space until ctx ends. Beyond loopback it demands a token, which its links carry; the hooks
 // of this machine reach it on loopback all the same, since they send nothing in the clear elsewhere.
 func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
-	ln, err := listenOn(listen, "space")
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || host != "" && host != "localhost" && !ip.IsLoopback() && !ip.IsUnspecified() {
+		return usage(errors.New("--listen takes 127.0.0.1:PORT, or 0.0.0.0:PORT beyond this machine"), "gchat-hooks space --help")
+	}
+	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	addr, ok := ln.Addr().(*net.TCPAddr)
-	if !ok {
-		return fmt.Errorf("listen on %s: not a TCP address", listen)
-	}
-	open := space.Options{Data: data}
-	lns, pages, local := []net.Listener{ln}, []string{base(addr.IP, addr.Port)}, base(addr.IP, addr.Port)
-	if !addr.IP.IsLoopback() {
+	addr := ln.Addr().(*net.TCPAddr)
+	open, local := space.Options{Data: data}, base(addr.IP, addr.Port)
+	pages := []string{local}
+	if addr.IP.IsUnspecified() {
 		if open.Token, err = space.KeptToken(data); err != nil {
 			return err
 		}
-		local = base(net.IPv4(127, 0, 0, 1), addr.Port)
-		if addr.IP.IsUnspecified() {
-			pages = reachable(addr.Port)
-		} else {
-			home, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", addr.Port))
-			if err != nil {
-				return fmt.Errorf("listen for this machine's hooks: %w", err)
-			}
-			defer home.Close()
-			lns = append(lns, home)
-		}
+		local, pages = base(net.IPv4(127, 0, 0, 1), addr.Port), reachable(addr.Port)
 	}
 	s, err := space.Open(open)
 	if err != nil {
@@ -76,22 +67,7 @@ func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
 	fmt.Fprintf(out, "  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n", s.WebhookURL(local))
 	fmt.Fprintf(out, "  export GCHAT_API_ENDPOINT='%s'\n", s.APIEndpoint(local))
 	fmt.Fprintf(out, "  export GCHAT_ALLOWED_USERS='%s'\n", space.Human)
-	ended := make(chan error, len(lns))
-	for _, ln := range lns {
-		go func() { ended <- space.Serve(ctx, ln, s) }()
-	}
-	for range lns {
-		err = errors.Join(err, <-ended)
-	}
-	return err
-}
-
-// listenOn is net.Listen for a command's --listen.
-func listenOn(address, command string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, usage(fmt.Errorf("--listen: %w", err), "gchat-hooks "+command+" --help")
-	}
-	return net.Listen("tcp", address)
+	return space.Serve(ctx, ln, s)
 }
 
 func base(ip net.IP, port int) string {

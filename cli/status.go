@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +16,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -30,12 +30,11 @@ func (p Program) statusCommand() *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
 		Action: func(c *cli.Context) error {
-			s := status{env: os.Getenv, out: p.out, asJSON: c.Bool("json")}
-			for tick := time.Tick(2 * time.Second); c.Bool("watch") && c.Context.Err() == nil; {
-				if isTerminal(s.out) {
-					fmt.Fprint(s.out, "\x1b[H\x1b[2J") // the screen is empty
+			for tick := time.Tick(2 * time.Second); c.Bool("watch"); {
+				if isTerminal(p.out) {
+					fmt.Fprint(p.out, "\x1b[H\x1b[2J") // the screen is empty
 				}
-				if err := s.print(); err != nil {
+				if err := p.printStatus(c.Bool("json")); err != nil {
 					return err
 				}
 				select {
@@ -44,36 +43,22 @@ func (p Program) statusCommand() *cli.Command {
 				case <-tick:
 				}
 			}
-			return s.print()
+			return p.printStatus(c.Bool("json"))
 		},
 	}
 }
 
-// status shows a person what is open and what waits.
-type status struct {
-	env    state.Getenv
-	out    io.Writer
-	asJSON bool
-}
-
-// print prints how things stand, without secrets, wherever those were written.
-func (s status) print() error {
-	cfg := config.Load(s.env, state.ProjectDir(s.env))
+// printStatus prints how things stand, without secrets, wherever those were written.
+func (p Program) printStatus(asJSON bool) error {
+	cfg := config.Load(os.Getenv, state.ProjectDir(os.Getenv))
 	var redact state.Redactor
-	redact.Hide(cfg.Secrets(s.env)...)
-	r := gather(s.env, cfg, &redact)
-	text := r.text(isTerminal(s.out), logPath(s.env))
-	if s.asJSON {
-		var b strings.Builder
-		e := json.NewEncoder(&b)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-		text = state.PrintableJSON(b.String())
+	redact.Hide(cfg.Secrets(os.Getenv)...)
+	r := gather(os.Getenv, cfg, &redact)
+	text := r.text()
+	if asJSON {
+		text = inJSON(r)
 	}
-	_, err := io.WriteString(s.out, redact.Clean(text))
+	_, err := io.WriteString(p.out, redact.Clean(text))
 	return err
 }
 
@@ -120,15 +105,13 @@ type messageStatus struct {
 	Error     string    `json:"error"`
 }
 
-// spaceStatus is a space that a person has to do something about, or that Chat wants to be left alone.
+// spaceStatus is what a person has to do something about in a space, or that Chat wants to be left alone.
 type spaceStatus struct {
-	Chat      string    `json:"chat"`
-	Since     time.Time `json:"since,omitzero"`
-	NotRead   string    `json:"not_read,omitempty"` // why
-	Degraded  bool      `json:"degraded,omitempty"` // it is tried once a minute
-	NotSent   string    `json:"not_sent,omitempty"` // why nothing goes through a webhook, until a person mends it
-	LeftAlone string    `json:"left_alone,omitempty"`
-	Until     time.Time `json:"until,omitzero"` // of LeftAlone
+	Chat    string    `json:"chat"`
+	Trouble string    `json:"trouble"` // paused: nothing goes through a webhook; left alone; replies not read
+	Why     string    `json:"why"`
+	Since   time.Time `json:"since,omitzero"`
+	Until   time.Time `json:"until,omitzero"` // Chat wants to be left alone
 }
 
 // pollerStatus is a poller that runs.
@@ -149,8 +132,8 @@ const (
 func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statusReport {
 	now, user := time.Now(), state.UserState(env)
 	r := &statusReport{
-		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{},
-		Spaces: []spaceStatus{}, Pollers: []pollerStatus{}, SetAside: []string{}, Configuration: []string{},
+		At: now.UTC().Truncate(time.Second), Sessions: []sessionStatus{}, Spaces: []spaceStatus{}, Pollers: []pollerStatus{},
+		SetAside: []string{}, Configuration: []string{},
 	}
 	var broken []error
 	r.Questions, broken = poller.OpenQuestions(env, now)
@@ -183,7 +166,11 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	}
 	for _, h := range state.Pollers(env) {
 		if h.Lives {
-			r.Pollers = append(r.Pollers, pollerStatusOf(env, h, now))
+			one := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
+			if h.Daemon {
+				one.LastPoll = service.LastPoll(env).UTC()
+			}
+			r.Pollers = append(r.Pollers, one)
 		}
 	}
 	for _, err := range append(broken, more...) {
@@ -239,26 +226,19 @@ func messageStatusOf(m *state.Message, redact *state.Redactor) messageStatus {
 // spaceStatusesOf says what is wrong with a space; nothing where all is well.
 func spaceStatusesOf(s *state.Space, now time.Time) (all []spaceStatus) {
 	if t := s.Trouble; t != nil {
-		all = append(all, spaceStatus{Chat: s.Chat, Since: t.Since.UTC(), NotRead: t.Why, Degraded: t.Degraded})
+		why := t.Why
+		if t.Degraded {
+			why = "degraded, tried once a minute: " + why
+		}
+		all = append(all, spaceStatus{s.Chat, "replies not read", why, t.Since.UTC(), time.Time{}})
 	}
 	for _, p := range s.Paused {
-		all = append(all, spaceStatus{Chat: s.Chat, Since: p.Since.UTC(), NotSent: p.Why})
+		all = append(all, spaceStatus{s.Chat, "paused", p.Why, p.Since.UTC(), time.Time{}})
 	}
 	if s.LeftAlone(now) > 0 {
-		all = append(all, spaceStatus{Chat: s.Chat, LeftAlone: s.Why, Until: s.NotBefore.UTC()})
+		all = append(all, spaceStatus{s.Chat, "left alone", s.Why, time.Time{}, s.NotBefore.UTC()})
 	}
 	return all
-}
-
-func pollerStatusOf(env state.Getenv, h state.Heartbeat, now time.Time) pollerStatus {
-	s := pollerStatus{Heartbeat: h, Silent: h.Silent(now)}
-	if h.Daemon {
-		s.LastPoll = state.LastPoll(state.ProjectState(env)).UTC()
-		if s.LastPoll.IsZero() {
-			s.LastPoll = state.LastPoll(state.UserState(env)).UTC()
-		}
-	}
-	return s
 }
 
 // logError is an error line of the log, as status shows it.
@@ -283,107 +263,99 @@ func lastErrors(env state.Getenv, since time.Time) []logError {
 	return errs[max(0, len(errs)-mostErrors):]
 }
 
-// statusRow is a line of status: "key: cell, cell, below". On a terminal the rows of one kind stand under their head, their
-// cells in columns, and what stands below gets lines of its own.
-type statusRow struct {
-	key   string
-	item  bool // of the block whose head is above
-	cells []string
-	below []string
-}
-
-func (r *statusReport) rows(logPath string) (rows []statusRow) {
-	say := func(key, format string, args ...any) {
-		rows = append(rows, statusRow{key: key, cells: []string{state.OneLine(fmt.Sprintf(format, args...))}})
-	}
-	count := func(key, what string, n int) {
-		if n == 0 {
-			say(key, "none %s", what)
-		} else {
-			say(key, "%d %s", n, what)
-		}
-	}
-	count("questions", "open", len(r.Questions))
+// text is the report for a person: a line for each thing, in columns where there are several of a kind.
+func (r *statusReport) text() string {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	say := func(format string, args ...any) { fmt.Fprintln(w, state.OneLine(fmt.Sprintf(format, args...))) }
+	say("questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
-		rows = append(rows, questionRow(q, r.At))
+		row(w, questionCells(q, r.At), questionWords(q)...)
 	}
-	count("sessions", "seen within a day", len(r.Sessions))
+	say("sessions: %d seen within a day", len(r.Sessions))
 	for _, s := range r.Sessions {
-		seen := "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago"
-		cells := []string{state.OneLine(s.Name), "since " + local(s.Since), seen, state.OneLine(s.ProjectDir)}
-		rows = append(rows, statusRow{key: "session", item: true, cells: cells})
+		row(w, []string{s.Name, "since " + local(s.Since), "last seen " + ago(r.At.Sub(s.LastSeen)) + " ago", s.ProjectDir})
 	}
 	if o := r.Outbox; o.ToSend > 0 {
-		say("outbox", "%d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
+		say("outbox: %d to be sent, the oldest since %s", o.ToSend, local(o.Oldest))
 	} else {
-		say("outbox", "nothing to be sent")
+		say("outbox: nothing to be sent")
 	}
-	if r.Outbox.Held > 0 {
-		until := r.Outbox.HeldUntil.Local().Format("Mon 15:04")
-		say("held back", "%d, until %s; gchat-hooks flush --held sends them now", r.Outbox.Held, until)
+	if o := r.Outbox; o.Held > 0 {
+		until := o.HeldUntil.Local().Format("Mon 15:04")
+		say("held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
 	for _, s := range r.Spaces {
-		switch {
-		case s.NotSent != "":
-			say("paused", "%s since %s: %s", s.Chat, local(s.Since), s.NotSent)
-		case s.LeftAlone != "":
-			say("left alone", "%s until %s: %s", s.Chat, local(s.Until), s.LeftAlone)
-		case s.Degraded:
-			say("replies not read", "%s since %s, tried once a minute (degraded): %s", s.Chat, local(s.Since), s.NotRead)
-		default:
-			say("replies not read", "%s since %s: %s", s.Chat, local(s.Since), s.NotRead)
+		when := "since " + local(s.Since)
+		if s.Since.IsZero() {
+			when = "until " + local(s.Until)
 		}
+		say("%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
 	}
 	for _, p := range r.Pollers {
-		switch {
-		case p.Silent:
-			silent := ago(r.At.Sub(p.Beat))
-			say("poller stopped", "pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, silent)
-		case p.Daemon && p.LastPoll.IsZero():
-			say("daemon", "pid %d, no cycle yet", p.PID)
-		case p.Daemon:
-			say("daemon", "pid %d, last good cycle %s", p.PID, local(p.LastPoll))
-		default:
-			say("poller", "pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
-		}
+		say("%s", p.words(r.At))
 	}
 	if len(r.Pollers) == 0 {
-		say("poller", "none runs; the next hook or command starts one")
+		say("poller: none runs; the next hook or command starts one")
 	}
 	for _, m := range r.Outbox.Tried {
-		say("waiting", "%s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+		say("waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
 	}
 	for _, what := range r.SetAside {
-		say("set aside", "%s", what)
+		say("set aside: %s", what)
 	}
 	for _, what := range r.Configuration {
-		say("configuration", "%s", what)
+		say("configuration: %s", what)
 	}
 	for _, m := range r.Outbox.Dead {
-		say("dead", "%s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
+		say("dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
 	}
 	if len(r.Outbox.Dead) > 0 {
-		say("", "gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+		say("gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
 	}
 	if len(r.Errors) > 0 {
-		say("errors", "the last of a day; gchat-hooks logs shows %s", logPath)
+		say("errors: the last of a day; gchat-hooks logs shows more")
 	}
 	for _, e := range r.Errors {
-		cells := []string{local(e.Time), state.OneLine(e.Job), state.OneLine(e.Message)}
-		row := statusRow{key: "error", item: true, cells: cells}
-		if e.Cause != "" {
-			row.below = append(row.below, state.OneLine(e.Cause))
-		}
+		below := []string{e.Cause}
 		if e.Hint != "" {
-			row.below = append(row.below, "hint: "+state.OneLine(e.Hint))
+			below = append(below, "hint: "+e.Hint)
 		}
-		rows = append(rows, row)
+		row(w, []string{local(e.Time), e.Job, e.Message}, below...)
 	}
-	return rows
+	w.Flush()
+	return strings.ReplaceAll(table.String(), lineBelow, "\n      ")
 }
 
-// mostWords is how much of a question a line shows, in bytes.
-const mostWords = 200
+func (p pollerStatus) words(now time.Time) string {
+	switch {
+	case p.Silent:
+		silent := ago(now.Sub(p.Beat))
+		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, silent)
+	case p.Daemon && p.LastPoll.IsZero():
+		return fmt.Sprintf("daemon: pid %d, no cycle yet", p.PID)
+	case p.Daemon:
+		return fmt.Sprintf("daemon: pid %d, last good cycle %s", p.PID, local(p.LastPoll))
+	}
+	return fmt.Sprintf("poller: pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
+}
+
+// lineBelow begins a line below a row, until the columns are set: they end at a line of another shape. No text has a NUL here.
+const lineBelow = "\x00"
+
+// row writes a thing's cells in columns, and below them what is no column's.
+func row(w io.Writer, cells []string, below ...string) {
+	for i, cell := range cells {
+		cells[i] = state.OneLine(cell)
+	}
+	line := "  " + strings.Join(cells, "\t")
+	for _, words := range below {
+		if words = state.OneLine(words); words != "" {
+			line += lineBelow + words
+		}
+	}
+	fmt.Fprintln(w, line)
+}
 
 // delivers says what delivers a reply.
 var delivers = map[string]string{
@@ -391,82 +363,47 @@ var delivers = map[string]string{
 	poller.ClaudeLater: "read with Claude's next step", poller.TerminalOnly: "nobody waits",
 }
 
-func questionRow(q poller.OpenQuestion, now time.Time) statusRow {
-	row := statusRow{key: "question", item: true, cells: []string{
-		state.OneLine(q.ThreadKey), ago(now.Sub(q.AskedAt)) + " old", state.OneLine(q.SessionName), string(q.Mode),
-		delivers[q.Waiter], state.OneLine(q.ProjectDir),
-	}}
+func questionCells(q poller.OpenQuestion, now time.Time) []string {
+	how := delivers[q.Waiter]
 	if q.Status == state.Answered {
-		row.cells[4] = "answered by " + state.OneLine(cmp.Or(q.AnsweredBy, "a person")) + ", on its way to Claude"
+		how = "answered by " + cmp.Or(q.AnsweredBy, "a person") + ", on its way to Claude"
 	}
+	return []string{q.ThreadKey, ago(now.Sub(q.AskedAt)) + " old", q.SessionName, string(q.Mode), how, q.ProjectDir}
+}
+
+// mostWords is how much of a question a line shows, in bytes.
+const mostWords = 200
+
+// questionWords are what it asks, and where.
+func questionWords(q poller.OpenQuestion) (lines []string) {
 	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
 	if q.Questions > 1 {
 		words += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
-	row.below = append(row.below, words)
+	lines = append(lines, words)
 	if q.Status == state.TimedOut {
-		row.below = append(row.below, "nobody replied in time; a reply still counts")
+		lines = append(lines, "nobody replied in time; a reply still counts")
 	}
 	switch {
 	case q.PostError != "":
-		row.below = append(row.below, "not posted: "+state.OneLine(q.PostError))
+		lines = append(lines, "not posted: "+q.PostError)
 	case !q.Posted:
-		row.below = append(row.below, "not posted yet")
-	case q.ThreadURL != "":
-		row.below = append(row.below, q.ThreadURL)
+		lines = append(lines, "not posted yet")
 	case q.ThreadName != "":
-		row.below = append(row.below, "posted in "+state.OneLine(q.ThreadName))
+		lines = append(lines, cmp.Or(q.ThreadURL, "posted in "+q.ThreadName))
 	}
-	return row
-}
-
-// text is the report for a person. Piped, each thing is one plain line.
-func (r *statusReport) text(onTerminal bool, logPath string) string {
-	var b, table strings.Builder
-	rows := r.rows(logPath)
-	columns := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		switch {
-		case onTerminal && row.item:
-			fmt.Fprintln(columns, "  "+strings.Join(row.cells, "\t"))
-		case row.key == "":
-			fmt.Fprintln(columns, row.cells[0])
-		default:
-			fmt.Fprintln(columns, row.key+": "+strings.Join(row.cells, ", "))
-		}
-	}
-	columns.Flush()
-	between := ", "
-	if onTerminal {
-		between = "\n      "
-	}
-	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
-		b.WriteString(strings.Join(append([]string{line}, rows[i].below...), between) + "\n")
-	}
-	return b.String()
+	return lines
 }
 
 func local(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// ago is a time span as people glance at it: 45s, 3m, 2h05m, 3d.
+// ago is a time span as people glance at it: 45s, 3m, 2h5m, 3d.
 func ago(d time.Duration) string {
-	d = max(d, 0)
-	switch {
+	switch d = max(d, 0); {
 	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
+		return d.Truncate(time.Second).String()
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
-
-// logPath is where the log is, as a person writes it.
-func logPath(env state.Getenv) string {
-	path := state.LogPath(env)
-	if rel, err := filepath.Rel(env("HOME"), path); err == nil && filepath.IsLocal(rel) {
-		return "~/" + rel
-	}
-	return path
 }

@@ -77,7 +77,7 @@ type part struct {
 }
 
 func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
-	if err := p.look(); err != nil {
+	if err := p.find(); err != nil {
 		return err
 	}
 	if len(p.parts) == 0 {
@@ -92,11 +92,13 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		return nil
 	}
 	if !yes {
-		yes, err := newAsker(p.in, p.out).yes(ctx, "Remove all of it?", false, "gchat-hooks uninstall --purge --yes")
-		if err != nil {
-			return err
+		ask := newAsker(p.in, p.out)
+		if !ask.terminal {
+			return usage(errors.New("there is no terminal to ask on"), "gchat-hooks uninstall --purge --yes")
 		}
-		if !yes {
+		if yes, err := ask.yes(ctx, "Remove all of it?", false); err != nil {
+			return err
+		} else if !yes {
 			return failed(errors.New("nothing was removed"), "", exitFailed)
 		}
 	}
@@ -118,8 +120,8 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 	return left
 }
 
-// look finds what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
-func (p *purge) look() error {
+// find lists what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
+func (p *purge) find() error {
 	user := state.UserState(p.env)
 	daemon := service.New(p.env, p.self, io.Discard)
 	unit, installed := daemon.Installed()
@@ -132,7 +134,7 @@ func (p *purge) look() error {
 	for _, err := range bad {
 		fmt.Fprintf(p.out, "%v: that project's folders are not looked at\n", err)
 	}
-	if err := p.lookHooks(projects); err != nil {
+	if err := p.findHooks(projects); err != nil {
 		return err
 	}
 	if installed {
@@ -179,9 +181,9 @@ func (p *purge) foldersAbove(path string) {
 	}
 }
 
-// lookHooks finds our hooks in the person's settings and in those of the projects that are known, this one among them. Settings
+// findHooks finds our hooks in the person's settings and in those of the projects that are known, this one among them. Settings
 // of the person's own that cannot be read stop the purge; a project's stay as they are.
-func (p *purge) lookHooks(projects []*state.Project) error {
+func (p *purge) findHooks(projects []*state.Project) error {
 	own, err := settings.At(p.env, settings.User)
 	if err != nil {
 		return err

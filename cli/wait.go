@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,16 +46,19 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			replyTo, err := awaitedOf(c)
-			if err != nil {
-				return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
+			w := wait{Program: p, env: os.Getenv, asJSON: c.Bool("json")}
+			refs, err := awaited(c)
+			if err == nil {
+				w.timeout, err = config.ParseInterval(c.String("timeout"))
 			}
-			timeout, err := config.ParseInterval(c.String("timeout"))
-			if err != nil {
-				return failed(fmt.Errorf("--timeout: %w", err), "", exitWaitTrouble)
+			if err == nil {
+				err = w.run(c.Context, refs)
 			}
-			w := wait{env: os.Getenv, self: p.self, out: p.out, timeout: timeout, asJSON: c.Bool("json"), replyTo: replyTo}
-			return w.run(c.Context)
+			told := &state.UserError{}
+			if err == nil || errors.As(err, &told) && told.Said {
+				return err
+			}
+			return failed(err, cmp.Or(told.Hint, "gchat-hooks wait --help"), exitWaitTrouble)
 		},
 	}
 }
@@ -69,12 +71,10 @@ const (
 
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
+	Program
 	env     state.Getenv
-	self    string
-	out     io.Writer
 	timeout time.Duration
 	asJSON  bool
-	replyTo []awaited
 }
 
 // waitedFor is a question, or a thread without one, and what came of waiting for it.
@@ -83,12 +83,12 @@ type waitedFor struct {
 	lock *state.Lock // this process is the one that waits for it; nil where another one is
 }
 
-func (w wait) run(ctx context.Context) error {
+func (w wait) run(ctx context.Context, refs []string) error {
 	var all []*waitedFor
-	for _, a := range w.replyTo {
-		q, err := w.question(ctx, a)
+	for _, ref := range refs {
+		q, err := w.question(ctx, ref)
 		if err != nil {
-			return failed(err, gchat.Hint(err), exitWaitTrouble)
+			return err
 		}
 		same := func(other *waitedFor) bool { return other.Path == q.Path }
 		if slices.ContainsFunc(all, same) { // one question under two names is waited for once
@@ -98,19 +98,15 @@ func (w wait) run(ctx context.Context) error {
 		if q.Mode == state.Deny || q.Mode == state.Thread {
 			one.lock, _ = state.LockWaiter(w.env, q.Path)
 		}
+		defer w.letGo(one)
 		all = append(all, one)
 	}
-	defer func() {
-		for _, one := range all {
-			w.letGo(one)
-		}
-	}()
 	answered, err := w.first(ctx, all)
 	switch {
 	case ctx.Err() != nil:
-		return failed(errors.New("interrupted"), "", exitWaitTrouble)
+		return errors.New("interrupted")
 	case err != nil:
-		return failed(err, gchat.Hint(err), exitWaitTrouble)
+		return err
 	case answered == nil:
 		return w.sayTimeout(all)
 	}
@@ -121,7 +117,7 @@ func (w wait) run(ctx context.Context) error {
 func (w wait) sayAnswer(one *waitedFor) error {
 	h := heardOf(one.Question)
 	if err := w.say(h, hooks.ReplyLine(h.Response)); err != nil {
-		return failed(err, "", exitWaitTrouble)
+		return err
 	}
 	return w.resolve(one)
 }
@@ -148,13 +144,13 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 			ends <- end{one, q, err}
 		}()
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	tick := time.NewTicker(unreadEvery)
+	defer tick.Stop()
 	for left := len(all); left > 0; {
 		select {
 		case <-ctx.Done():
 			return nil, cmp.Or(err, w.unread(all))
-		case <-look.C:
+		case <-tick.C:
 			if err := w.unread(all); err != nil {
 				return nil, err
 			}
@@ -181,55 +177,51 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 	return nil, err
 }
 
-// lookEvery is how often gchat-wait looks whether the space can be read at all.
-const lookEvery = 3 * time.Second
+// unreadEvery is how often gchat-wait checks whether the space can be read at all.
+const unreadEvery = 3 * time.Second
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
 func (w wait) unread(all []*waitedFor) error {
 	for _, one := range all {
 		trouble := state.SpacesIn(state.UserState(w.env)).Of(one.Chat).Trouble
 		if trouble != nil && trouble.Refused {
-			return failed(errors.New("replies cannot be read: "+trouble.Why), "gchat-hooks doctor", exitWaitTrouble)
+			return failed(fmt.Errorf("replies cannot be read: %s", trouble.Why), "gchat-hooks doctor", exitFailed)
 		}
 	}
 	return nil
 }
 
-// question finds what is meant.
-func (w wait) question(ctx context.Context, a awaited) (*state.Question, error) {
-	if a.marker != "" {
-		path, err := filepath.Abs(a.marker)
-		if err != nil {
-			return nil, err
-		}
-		q, err := state.PeekQuestion(path)
-		if err != nil {
-			return nil, fmt.Errorf("marker: %w", err)
-		}
-		if state.AmongMarkers(path) && q.Mode != "" {
-			return q, nil
-		}
-		// A copy, or another program's marker: what is replied in its thread.
-		a = awaited{question: q.QuestionID, threadKey: q.ThreadKey, threadName: q.ThreadName}
-	}
-	by := cmp.Or(a.question, a.threadKey, a.threadName)
-	if q, _ := poller.FindQuestion(w.env, by); q != nil && q.Mode != state.Thread {
+// question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
+func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
+	if q, _ := poller.FindQuestion(w.env, ref); q != nil && q.Mode != state.Thread {
 		return q, nil
 	}
-	if a.threadName == "" && a.threadKey != "" {
-		a.threadName = w.threadOf(a.threadKey)
+	if gchat.IsThreadName(ref) {
+		return w.thread(ctx, "", ref)
 	}
-	switch {
-	case a.threadName == "" && a.question != "":
-		return nil, failed(fmt.Errorf("no question %s is known", a.question),
-			"is this the machine, the user and the project that asked it?", exitWaitTrouble)
-	case a.threadName == "":
-		return nil, failed(fmt.Errorf("no thread with the key %s is known", a.threadKey),
-			"a key is known for some minutes after gchat-hooks wrote to its thread; use --thread-name", exitWaitTrouble)
-	case !gchat.IsThreadName(a.threadName):
-		return nil, fmt.Errorf("%q is no thread's name: spaces/S/threads/T", a.threadName)
+	if name := w.threadOf(ref); name != "" {
+		return w.thread(ctx, ref, name)
 	}
-	return w.thread(ctx, a)
+	path, err := filepath.Abs(ref)
+	if err != nil {
+		return nil, err
+	}
+	q, err := state.PeekQuestion(path)
+	if err != nil {
+		return nil, failed(fmt.Errorf("no question %s is known, no such thread or file either", ref),
+			"a key is known for some minutes after gchat-hooks of this user wrote to its thread; use --thread-name", exitFailed)
+	}
+	if state.AmongMarkers(path) && q.Mode != "" {
+		return q, nil
+	}
+	// A copy, or another program's marker: what is replied in its thread.
+	if other, _ := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode != state.Thread {
+		return other, nil
+	}
+	if !gchat.IsThreadName(q.ThreadName) {
+		return nil, fmt.Errorf("marker: %s names no thread", ref)
+	}
+	return w.thread(ctx, q.ThreadKey, q.ThreadName)
 }
 
 // chatOf is a space on the host that the project's webhook names.
@@ -259,26 +251,24 @@ func (w wait) threadOf(key string) (name string) {
 }
 
 // thread writes down that this process waits in a thread.
-func (w wait) thread(ctx context.Context, a awaited) (*state.Question, error) {
+func (w wait) thread(ctx context.Context, key, name string) (*state.Question, error) {
 	project, err := filepath.Abs(state.ProjectDir(w.env))
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now().UTC()
 	until := now.Add(w.timeout)
-	space, _, _ := strings.Cut(a.threadName, "/threads/")
+	space, _, _ := strings.Cut(name, "/threads/")
 	q := &state.Question{
 		QuestionID: uuid.NewString(), SessionName: "gchat-wait", AskedAt: now, TimesOutAt: &until, Mode: state.Thread,
-		Status: state.Pending, MessageSent: true, ThreadKey: a.threadKey, ThreadName: a.threadName, ProjectDir: project,
+		Status: state.Pending, MessageSent: true, ThreadKey: key, ThreadName: name, ProjectDir: project,
 		Chat: w.chatOf(ctx, project, space), Space: space,
 	}
 	threads := state.QuestionsIn(filepath.Join(state.UserState(w.env), "threads"))
 	if err := threads.Create(q.QuestionID, q); err != nil {
 		return nil, err
 	}
-	return q, state.Announce(w.env, state.Open{
-		Kind: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: a.threadName,
-	})
+	return q, state.Announce(w.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ProjectDir: project, ThreadName: name})
 }
 
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
@@ -303,19 +293,16 @@ func (w wait) resolve(one *waitedFor) (err error) {
 	return nil
 }
 
-// letGo ends the waiting for one of them.
+// letGo ends the waiting for one of them, and a thread that only this process waited in.
 func (w wait) letGo(one *waitedFor) {
-	if one.lock != nil {
-		w.endThread(one)
-		one.lock.Unlock()
+	if one.lock == nil {
+		return
 	}
-}
-
-// endThread ends a thread that only this process waited in.
-func (w wait) endThread(one *waitedFor) {
-	if one.Mode == state.Thread && one.Status == state.Pending && one.lock != nil {
+	if one.Mode == state.Thread && one.Status == state.Pending {
 		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
+	one.lock.Unlock()
+	one.lock = nil
 }
 
 // sayTimeout prints that no reply came to any of them; of one, also what the timeout policy made of it.
@@ -325,13 +312,13 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 		if one.Mode == state.Deny && one.Status == state.Pending && one.lock != nil {
 			ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
 			if err != nil {
-				return failed(err, "", exitWaitTrouble)
+				return err
 			}
 			if ended {
 				_ = state.StartPoller(w.env, w.self) // its thread is told
 			}
 		}
-		w.endThread(one)
+		w.letGo(one)
 		if q, err := state.LoadQuestion(one.Path); err == nil && (q.Status == state.Answered || q.Status == state.Resolved) {
 			one.Question = q
 			return w.sayAnswer(one) // it came with the last moment
@@ -348,7 +335,7 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 	}
 	h.Status = "timeout"
 	if err := w.say(h, hooks.TimeoutLine(waited, q)); err != nil {
-		return failed(err, "", exitWaitTrouble)
+		return err
 	}
 	return silent(errors.New("no reply in time"), exitNoReply)
 }
@@ -403,41 +390,20 @@ func heardOf(q *state.Question) heard {
 	return h
 }
 
-// awaited is what one reply is waited for: a question, or, where none is known, a thread.
-type awaited struct {
-	question, threadKey, threadName, marker string
-}
-
-// awaitedOf reads what is waited for from the command line.
-func awaitedOf(c *cli.Context) (all []awaited, err error) {
-	for _, a := range []awaited{
-		{question: c.String("question-id")}, {threadKey: c.String("thread-key")},
-		{threadName: c.String("thread-name")}, {marker: c.String("marker")},
-	} {
-		if a != (awaited{}) {
-			all = append(all, a)
+// awaited is what the command line says is waited for.
+func awaited(c *cli.Context) (refs []string, err error) {
+	for _, flag := range []string{"question-id", "thread-key", "thread-name", "marker"} {
+		if ref := c.String(flag); ref != "" {
+			refs = append(refs, ref)
 		}
 	}
-	firstOf, words := c.StringSlice("first-of"), c.Args().Slice()
-	if len(firstOf) == 0 && len(words) > 0 {
-		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
-	}
-	for _, ref := range slices.Concat(firstOf, words) {
-		switch {
-		case gchat.IsThreadName(ref):
-			all = append(all, awaited{threadName: ref})
-		case strings.Contains(ref, "/") || strings.HasSuffix(ref, ".json"):
-			all = append(all, awaited{marker: ref})
-		default: // a question's id, or a thread's key
-			all = append(all, awaited{threadKey: ref})
-		}
-	}
+	several, words := c.StringSlice("first-of"), c.Args().Slice()
 	switch {
-	case len(all) == 0:
-		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name, --marker, or --first-of")
-	case len(all) > 1 && len(firstOf) == 0:
-		return nil, errors.New("gchat-wait takes only one of --question-id, --thread-key, --thread-name and --marker; " +
-			"for several there is --first-of")
+	case len(several) == 0 && len(words) > 0:
+		return nil, fmt.Errorf("gchat-wait takes no %q", words[0])
+	case len(several) == 0 && len(refs) != 1:
+		return nil, errors.New("gchat-wait takes one of --question-id, --thread-key, --thread-name and --marker, " +
+			"or --first-of for several")
 	}
-	return all, nil
+	return slices.Concat(refs, several, words), nil
 }

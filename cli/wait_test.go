@@ -29,7 +29,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			one := &waitedFor{Question: &stale}
 			one.lock, _ = state.LockWaiter(env, q.Path)
 			var out bytes.Buffer
-			w := wait{env: env, self: filepath.Join(dir, "no-program"), out: &out, timeout: time.Minute}
+			w := wait{Program: Program{self: filepath.Join(dir, "no-program"), out: &out}, env: env, timeout: time.Minute}
 			err := w.sayTimeout([]*waitedFor{one})
 			w.letGo(one)
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {

@@ -136,7 +136,7 @@ func Hint(err error) string {
 	e := answered(err)
 	switch {
 	case e.HTTP == 0:
-		return "Google Chat could not be reached; it is tried again"
+		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set; it is tried again"
 	case e.badKey():
 		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:

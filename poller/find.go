@@ -139,7 +139,7 @@ func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []
 			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
 			AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions), Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
-			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q),
+			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: WaiterOf(env, q),
 		}
 		if len(q.Questions) > 0 {
 			o.Question = q.Questions[0].Question
@@ -152,7 +152,8 @@ func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []
 	return open, bad
 }
 
-func waiterOf(env state.Getenv, q *state.Question) string {
+// WaiterOf says who delivers a reply to a question.
+func WaiterOf(env state.Getenv, q *state.Question) string {
 	switch {
 	case state.HasWaiter(env, q.Path):
 		return HookWaits

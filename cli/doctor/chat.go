@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
-	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -23,44 +19,38 @@ type listed struct {
 	many   int
 }
 
-// visit prepares what the checks ask of Chat, each thing once.
-func (e *exam) visit(ctx context.Context) {
-	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return webhookOf(ctx, e.cfg, e.log) })
-	e.list = sync.OnceValue(func() (l listed) {
-		hook, err := e.webhook()
-		if err != nil {
-			return listed{err: err}
-		}
-		if l.reader, l.err = readerOf(ctx, e.cfg, hook); l.err == nil {
-			_, l.err = l.reader.Since(ctx, hook.Space, time.Now().Add(-24*time.Hour), func(page []gchat.Message) {
-				l.many += len(page)
-			})
-		}
-		return l
-	})
+// listDay lists the space as the poller does, a day back.
+func (e *exam) listDay(ctx context.Context) (l listed) {
+	hook, err := e.webhook()
+	if err != nil {
+		return listed{err: err}
+	}
+	if l.reader, l.err = e.readerOf(ctx, hook); l.err == nil {
+		dayAgo := time.Now().Add(-24 * time.Hour)
+		_, l.err = l.reader.Since(ctx, hook.Space, dayAgo, func(page []gchat.Message) { l.many += len(page) })
+	}
+	return l
 }
 
-func webhookOf(ctx context.Context, cfg *config.Config, log *state.Log) (*gchat.Webhook, error) {
-	if err := gchat.CheckEndpoint(cfg.APIEndpoint); err != nil {
+func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
+	if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
-	url, err := cfg.Webhook(ctx)
-	log.Hide(url)
+	url, err := e.cfg.Webhook(ctx)
+	e.log.Hide(url)
 	if err != nil {
 		return nil, err
 	}
-	return gchat.ConfiguredWebhook(cfg, url)
+	return gchat.ConfiguredWebhook(e.cfg, url)
 }
 
-func readerOf(ctx context.Context, cfg *config.Config, hook *gchat.Webhook) (*gchat.Reader, error) {
-	return gchat.NewReader(ctx, cmp.Or(cfg.APIEndpoint, hook.LocalEndpoint()), cfg.CredentialsFile)
+func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader, error) {
+	return gchat.NewReader(ctx, cmp.Or(e.cfg.APIEndpoint, hook.LocalEndpoint()), e.cfg.CredentialsFile)
 }
 
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
 // ours.
 func (e *exam) chatPost(ctx context.Context, r *result) {
-	ctx, cancel := context.WithTimeout(ctx, sharedBound)
-	defer cancel()
 	hook, err := e.webhook()
 	ahead := time.Duration(0)
 	if err == nil {
@@ -71,17 +61,16 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 		r.warn("this machine's clock is %s off Chat's", off).Mend =
 			"have the system set its clock: sudo timedatectl set-ntp true (macOS: sudo sntp -sS time.apple.com)"
 	}
+	mend := Hint(err)
+	told := errors.Is(err, config.ErrNoWebhook) || errors.Is(err, gchat.ErrNotWebhook) || errors.Is(err, gchat.ErrEndpoint)
+	if hook == nil && !told {
+		mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
+	}
 	switch {
-	case errors.Is(err, gchat.ErrEndpoint):
-		r.fail("api_endpoint (GCHAT_API_ENDPOINT): %v", err).Mend = Hint(err)
-	case hook == nil && errors.Is(err, config.ErrNoWebhook), hook == nil && errors.Is(err, gchat.ErrNotWebhook):
-		r.fail("%v", err).Mend = Hint(err)
-	case hook == nil:
-		r.fail("%v", err).Mend = "run webhook_url_command by hand: it has to print the URL within 4 seconds, without asking"
 	case gchat.Overloaded(err):
-		r.warn("%v", err).Mend = Hint(err)
+		r.warn("%v", err).Mend = mend
 	case err != nil:
-		r.fail("%v", err).Mend = Hint(err)
+		r.fail("%v", err).Mend = mend
 	case e.cfg.SpaceID != "" && e.cfg.SpaceID != hook.Space:
 		r.warn("space_id is %s, but the webhook posts to %s", e.cfg.SpaceID, hook.Space).Mend =
 			"take space_id (GOOGLE_CHAT_SPACE_ID) out of the configuration: it follows from the webhook's URL, which counts"
@@ -106,14 +95,11 @@ func (e *exam) chatRead(_ context.Context, r *result) {
 	r.ok("messages of the last 24 hours that could be read: %d", l.many)
 }
 
-// readMend is what to do when listing fails: a 403 there is about membership, and not about the webhook. A login is
-// of no use while a credentials file goes before it.
+// readMend is what to do when listing fails: a refusal there is about membership, and not about the webhook. A login is of no
+// use while a credentials file goes before it.
 func (e *exam) readMend(err error) string {
 	mend := Hint(err)
-	var answer *gchat.APIError
-	special := regexp.MustCompile(`(?i)scope|has not been used in project|Chat app not found`)
-	if errors.As(err, &answer) && !errors.Is(err, gchat.ErrCredentials) && !special.MatchString(answer.Message) &&
-		(answer.HTTP == http.StatusForbidden || answer.HTTP == http.StatusNotFound) {
+	if strings.HasPrefix(mend, "the webhook") {
 		mend = "the account that reads is no member of the space, or the space is gone: add it there in Google Chat, " +
 			"or log in as a person who is a member (" + login + ")"
 	}
@@ -124,11 +110,6 @@ func (e *exam) readMend(err error) string {
 	return mend
 }
 
-// personOrMail is how people are written: Google numbers them, the space on this machine calls them local-NAME.
-var personOrMail = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(users/([0-9]+|local-[^\s@/]+)|(users/)?[^\s@/]+@[^\s@/]+)$`)
-})
-
 // chatAllowed looks whether any person may answer, whether the list has people, and whether the person who reads is on it.
 func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	if len(e.cfg.AllowedUsers) == 0 {
@@ -136,7 +117,7 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 		return
 	}
 	for _, u := range e.cfg.AllowedUsers {
-		if !personOrMail().MatchString(u) {
+		if !config.IsPerson(u) && !strings.Contains(u, "@") && !strings.HasPrefix(u, "users/local-") {
 			r.warn("%q on allowed_users is no person's users/ID or e-mail address", u)
 		}
 	}

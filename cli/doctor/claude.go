@@ -29,17 +29,17 @@ const ask = "AskUserQuestion"
 // source is a settings file, or a plugin's hooks.
 type source struct {
 	path    string
-	managed bool  // only an administrator writes it
-	broken  error // why Claude Code skips the file
-	hooks   []*hook
+	managed bool    // only an administrator writes it
+	broken  error   // why Claude Code skips the file
+	hooks   []*hook // of ours
 	file    settingsFile
 }
 
 // settingsFile is what the doctor reads of settings.json. A member of another type than it should have is passed over.
 type settingsFile struct {
 	Hooks map[string][]struct {
-		Matcher string  `json:"matcher"`
-		Hooks   []*hook `json:"hooks"`
+		Matcher string `json:"matcher"`
+		Hooks   []hook `json:"hooks"`
 	} `json:"hooks"`
 	DisableAllHooks  *bool           `json:"disableAllHooks"`
 	ManagedHooksOnly bool            `json:"allowManagedHooksOnly"`
@@ -47,11 +47,10 @@ type settingsFile struct {
 	AskTimeout       any             `json:"askUserQuestionTimeout"`
 	Permissions      struct {
 		Deny []string `json:"deny"`
-		Mode string   `json:"defaultMode"`
 	} `json:"permissions"`
 }
 
-// hook is an entry of a source.
+// hook is an entry of ours in a source.
 type hook struct {
 	Command     string   `json:"command"`
 	Args        []string `json:"args"`
@@ -60,8 +59,7 @@ type hook struct {
 
 	from           *source
 	event, matcher string
-	start          string // the program, of an entry of ours
-	name           string // of ours; "" for another program's
+	start, name    string // the program, and what it is called as
 }
 
 // claudeDir is where Claude Code keeps what belongs to the person.
@@ -128,15 +126,11 @@ func (s *source) parse(b []byte, root string) {
 	for _, event := range slices.Sorted(maps.Keys(s.file.Hooks)) {
 		for _, group := range s.file.Hooks[event] {
 			for _, h := range group.Hooks {
-				if h == nil {
-					continue
+				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
+				if h.start, h.name = settings.Ours(h.Command, h.Args); h.name != "" {
+					h.from, h.event, h.matcher = s, event, group.Matcher
+					s.hooks = append(s.hooks, &h)
 				}
-				if root != "" {
-					h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
-				}
-				h.from, h.event, h.matcher = s, event, group.Matcher
-				h.start, h.name = settings.Ours(h.Command, h.Args)
-				s.hooks = append(s.hooks, h)
 			}
 		}
 	}
@@ -150,12 +144,8 @@ func matches(matcher string) bool {
 
 // own are the entries of ours, of all settings and plugins.
 func (e *exam) own() (all []*hook) {
-	for _, s := range e.sources() {
-		for _, h := range s.hooks {
-			if h.name != "" {
-				all = append(all, h)
-			}
-		}
+	for _, s := range e.sources {
+		all = append(all, s.hooks...)
 	}
 	return all
 }
@@ -165,8 +155,8 @@ func (e *exam) asks(mode state.Mode) bool {
 	return e.cfg.AskMode == mode || slices.ContainsFunc(e.cfg.Rules, func(r config.Rule) bool { return r.AskMode == mode })
 }
 
-func (e *exam) claudeVersion(_ context.Context, r *result) {
-	v, err := e.version()
+func (e *exam) claudeVersion(ctx context.Context, r *result) {
+	v, err := settings.AskVersion(ctx, e.Env, bound)
 	switch {
 	case err != nil:
 		r.warn("%v", err).Mend = "install Claude Code, or put it on PATH, and see what claude --version prints"
@@ -182,8 +172,8 @@ func (e *exam) claudeVersion(_ context.Context, r *result) {
 // claudeSettings looks for what keeps our hooks from running, for what refuses questions before the person is asked, and for
 // what closes them while the person is away. Of a switch the file counts that ranks highest.
 func (e *exam) claudeSettings(_ context.Context, r *result) {
-	off, mode, decides := "", "", ""
-	for _, s := range e.sources() {
+	off := ""
+	for _, s := range e.sources {
 		if s.broken != nil {
 			r.fail("Claude Code skips all of %s, hooks too: %v", s.path, s.broken).Mend =
 				"correct its JSON, without comments and trailing commas"
@@ -191,15 +181,12 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 		if s.file.DisableAllHooks != nil {
 			off = map[bool]string{true: s.path}[*s.file.DisableAllHooks]
 		}
-		if s.managed && s.file.ManagedHooksOnly && !slices.ContainsFunc(s.hooks, func(h *hook) bool { return h.name != "" }) {
+		if s.managed && s.file.ManagedHooksOnly && len(s.hooks) == 0 {
 			r.fail("allowManagedHooksOnly is set in %s: your hooks do not run", s.path)
 		}
 		isAsk := func(rule string) bool { return rule == "*" || strings.HasPrefix(rule, ask) }
 		if slices.ContainsFunc(s.file.Permissions.Deny, isAsk) {
 			r.fail("permissions.deny has %s in %s", ask, s.path)
-		}
-		if s.file.Permissions.Mode != "" {
-			mode, decides = s.file.Permissions.Mode, s.path
 		}
 		if after := s.file.AskTimeout; after != nil && after != "never" {
 			r.warn("askUserQuestionTimeout is %.20q in %s: questions close before you reply", fmt.Sprint(after), s.path)
@@ -208,10 +195,7 @@ func (e *exam) claudeSettings(_ context.Context, r *result) {
 	if off != "" {
 		r.fail("disableAllHooks is set in %s", off)
 	}
-	if mode == "dontAsk" {
-		r.warn("permissions.defaultMode is dontAsk in %s: questions are refused", decides)
-	}
-	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources()))
+	r.ok("hooks may run, and Claude may ask; settings files: %d", len(e.sources))
 }
 
 // claudeTrust looks whether Claude Code trusts the project's folder: in interactive sessions no hook runs before that, not

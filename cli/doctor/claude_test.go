@@ -56,14 +56,15 @@ func settingsOf(t *testing.T, files map[string]string) *exam {
 			"HOME": dir + "/home", "CLAUDE_PROJECT_DIR": dir + "/project", "CLAUDE_CODE_MANAGED_SETTINGS_PATH": dir + "/managed",
 		}[name]
 	}
-	found := sources(env)
-	return &exam{Options: Options{Env: env}, cfg: &config.Config{}, sources: func() []*source { return found }}
+	return &exam{Options: Options{Env: env}, cfg: &config.Config{}, sources: sources(env)}
 }
 
 // levels are those of what a check finds.
 func (e *exam) levels(t *testing.T, id string) (levels []Level) {
 	t.Helper()
-	for _, f := range e.examine(t.Context(), checks[slices.IndexFunc(checks, func(c check) bool { return c.id == id })], checkBound) {
+	r := &result{check: checks[slices.IndexFunc(checks, func(c check) bool { return c.id == id })]}
+	r.run(e, t.Context(), r)
+	for _, f := range r.found {
 		levels = append(levels, f.Level)
 	}
 	return levels
@@ -128,7 +129,7 @@ func FuzzReadSource(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &source{path: "settings.json"}
 		s.parse([]byte(text), "")
-		e := &exam{cfg: &config.Config{}, sources: func() []*source { return []*source{s} }}
+		e := &exam{cfg: &config.Config{}, sources: []*source{s}}
 		e.Env = func(string) string { return "" }
 		for _, c := range checks {
 			if strings.HasPrefix(c.id, "claude.") && c.id != "claude.version" && c.id != "claude.trust" {

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -35,7 +35,8 @@ var checks = []check{
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
 	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
-	{"claude.version", (*exam).claudeVersion, "have claude ask you something to see whether it works; look for a newer gchat-hooks"},
+	{"claude.version", (*exam).claudeVersion, "have claude ask you something, to see whether it works; " +
+		"look for a newer gchat-hooks"},
 	{"claude.settings", (*exam).claudeSettings, "take the setting out, or set askUserQuestionTimeout to \"never\"; a managed " +
 		"file is the administrator's"},
 	{"claude.trust", (*exam).claudeTrust, "start claude in that folder and accept it: interactive sessions run no hook before"},
@@ -78,6 +79,17 @@ type Finding struct {
 
 	// fix mends it where that is safe, and says what it did. nil: a person has to.
 	fix func() (did string, err error)
+}
+
+// String is the finding as a person reads it, in a line.
+func (f *Finding) String() string {
+	words := f.What
+	if f.Fixed != "" {
+		words += " – fixed: " + f.Fixed
+	} else if f.Mend != "" {
+		words += " → " + f.Mend
+	}
+	return fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words)
 }
 
 // result collects what one check finds.
@@ -127,17 +139,14 @@ type exam struct {
 	cfg     *config.Config
 	log     *state.Log
 
-	sources func() []*source
-	version func() (settings.Version, error)
+	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() listed
 }
 
 const (
-	// checkBound is how long one check takes at most. All but the live one run at once, so it is the whole doctor's too.
-	checkBound = 5 * time.Second
-	// sharedBound is for what several checks wait for, so that each of them can still tell what became of it.
-	sharedBound = 4 * time.Second
+	// bound is how long the checks take at most: they run at once.
+	bound = 4 * time.Second
 	// liveBound is for the round trip without the wait for the person.
 	liveBound = 25 * time.Second
 )
@@ -152,29 +161,73 @@ type Report struct {
 
 // Run makes all checks, and mends what it was asked to.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	project, err := filepath.Abs(state.ProjectDir(o.Env))
+	bounded, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	e, err := begin(bounded, o)
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor")}
-	e.log.Hide(e.cfg.Secrets(o.Env)...)
-	shared, cancel := context.WithTimeout(ctx, sharedBound)
-	defer cancel()
-	e.sources = sync.OnceValue(func() []*source { return sources(o.Env) })
-	e.version = sync.OnceValues(func() (settings.Version, error) { return settings.AskVersion(shared, o.Env, sharedBound) })
-	e.visit(shared)
-	found := e.runAll(ctx, checks)
+	each := make([][]*Finding, len(checks))
+	var all sync.WaitGroup
+	for i, c := range checks {
+		all.Go(func() {
+			r := &result{check: c}
+			c.run(e, bounded, r)
+			each[i] = r.found
+		})
+	}
+	all.Wait()
+	found := slices.Concat(each...)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 	case o.Live:
-		found = append(found, e.roundTrip(ctx)...)
+		ways, err := e.roundTrip(ctx)
+		if err != nil {
+			ways = []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
+		}
+		found = append(found, ways...)
 	default:
 		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
 	}
-	r := &Report{Project: project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
+	return e.report(found), nil
+}
+
+// RoundTrip makes the round trip alone, for verify and setup. An error says why nothing could be posted or read: then nothing
+// was.
+func RoundTrip(ctx context.Context, o Options) (*Report, error) {
+	e, err := begin(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.roundTrip(ctx)
+	if err != nil {
+		return nil, &state.UserError{Err: errors.New(e.log.Clean(err.Error())), Hint: Hint(err), Code: 1}
+	}
+	return e.report(found), nil
+}
+
+// begin prepares what the checks share. What it asks for is asked within ctx.
+func begin(ctx context.Context, o Options) (*exam, error) {
+	project, err := filepath.Abs(state.ProjectDir(o.Env))
+	if err != nil {
+		return nil, err
+	}
+	e := &exam{
+		Options: o, project: project, cfg: config.Load(o.Env, project), log: state.NewLog(o.Env, "doctor"),
+		sources: sources(o.Env),
+	}
+	e.log.Hide(e.cfg.Secrets(o.Env)...)
+	e.webhook = sync.OnceValues(func() (*gchat.Webhook, error) { return e.findWebhook(ctx) })
+	e.list = sync.OnceValue(func() listed { return e.listDay(ctx) })
+	return e, nil
+}
+
+// report puts the problems first, and mends what can be mended where that was asked for.
+func (e *exam) report(found []*Finding) *Report {
+	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		if o.Fix && f.fix != nil {
+		if e.Fix && f.fix != nil {
 			did, err := f.fix()
 			if f.Level, f.Fixed = OK, did; err != nil {
 				f.Level, f.Fixed, f.What = Fail, "", fmt.Sprintf("%s; --fix could not mend it: %v", f.What, err)
@@ -185,67 +238,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		r.Counts[f.Level]++
 	}
-	order := map[Level]int{Fail: 0, Warn: 1, OK: 2, Skip: 3}
-	slices.SortStableFunc(found, func(a, b *Finding) int { return order[a.Level] - order[b.Level] })
-	switch {
-	case r.Counts[Fail] > 0:
+	order := []Level{Fail, Warn, OK, Skip}
+	slices.SortStableFunc(found, func(a, b *Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	if r.Counts[Fail] > 0 {
 		r.ExitCode = 2
-	case r.Counts[Warn] > 0:
+	} else if r.Counts[Warn] > 0 {
 		r.ExitCode = 1
 	}
-	return r, nil
-}
-
-// runAll runs checks side by side and returns what they found, in their order.
-func (e *exam) runAll(ctx context.Context, checks []check) []*Finding {
-	each := make([][]*Finding, len(checks))
-	var all sync.WaitGroup
-	for i, c := range checks {
-		all.Go(func() { each[i] = e.examine(ctx, c, checkBound) })
-	}
-	all.Wait()
-	return slices.Concat(each...)
-}
-
-// examine runs a check within its time. A check that hangs or breaks is a finding, too.
-func (e *exam) examine(ctx context.Context, c check, bound time.Duration) []*Finding {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	done := make(chan []*Finding, 1)
-	go func() {
-		r := &result{check: c}
-		defer func() {
-			if p := recover(); p != nil {
-				r.fail("the check broke: %v", p).Mend = "please report this bug of gchat-hooks"
-			}
-			done <- r.found
-		}()
-		c.run(e, ctx, r)
-	}()
-	select {
-	case found := <-done:
-		return found
-	case <-ctx.Done():
-		r := &result{check: c}
-		r.warn("the check did not end within %s", bound).Mend = "run gchat-hooks doctor again; see what hangs"
-		return r.found
-	}
+	return r
 }
 
 // Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Print(out io.Writer, all bool) error {
 	var lines []string
 	for _, f := range r.Findings {
-		words := f.What
-		switch {
-		case f.Fixed != "":
-			words += " – fixed: " + f.Fixed
-		case f.Level == Warn || f.Level == Fail:
-			words += " → " + f.Mend
-		case !all && (f.Level == Skip || !strings.HasPrefix(f.ID, live)):
-			continue
+		tried := f.Level == OK && strings.HasPrefix(f.ID, live)
+		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
+			lines = append(lines, f.String())
 		}
-		lines = append(lines, fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words))
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")

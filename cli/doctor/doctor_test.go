@@ -23,6 +23,7 @@ import (
 
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
 )
 
 // Secrets that stand in a patient's files. None may come out.
@@ -290,6 +291,19 @@ func TestDoctorTellsProblemsFirst(t *testing.T) {
 	lines := strings.Split(stdout, "\n")
 	if !strings.HasPrefix(lines[0], "fail  claude.hooks ") || !strings.HasPrefix(lines[1], "warn  config.parse ") || !strings.HasPrefix(lines[2], "ok    ") {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// What answers in Chat's place must not reach into the terminal.
+func TestReportShowsWordsOnly(t *testing.T) {
+	e := &exam{log: state.NewLog(func(string) string { return "" }, "doctor")}
+	esc := "\x1b]0;title\x07\x1b[2J"
+	var out strings.Builder
+	if err := e.report([]*Finding{{ID: "live.in", Level: Fail, What: "why" + esc, Mend: "so" + esc}}).Print(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.ContainsAny(got, "\x1b\x07") || !strings.HasPrefix(got, "fail  live.in         why") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -250,7 +250,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.trust", warn, "was not told to trust", "start claude", ""},
 		{"askUserQuestionTimeout", func(p *patient) { p.settings["askUserQuestionTimeout"] = "60s" }, "claude.settings", warn, `"60s"`, `"never"`, ""},
 		{"AskUserQuestion denied", func(p *patient) { p.settings["permissions"] = map[string]any{"deny": []string{"AskUserQuestion"}} }, "claude.settings", fail, "permissions.deny", "take the setting out", ""},
-		{"mode dontAsk", func(p *patient) { p.settings["permissions"] = map[string]any{"defaultMode": "dontAsk"} }, "claude.settings", warn, "dontAsk", "take the setting out", ""},
 		{"an old Claude Code", func(p *patient) { p.claude = "2.1.45 (Claude Code)" }, "claude.version", fail, "2.1.45 is too old", "claude update", ""},
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "have claude ask", ""},
 		{"no Claude Code", func(p *patient) {

@@ -191,9 +191,9 @@ func closeAll(paths []string) (failed error) {
 			bits = 0o022
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
-			err = os.Chmod(path, info.Mode()&^bits)
+			_ = os.Chmod(path, info.Mode()&^bits)
 		}
-		if err != nil || openTo(path)&bits != 0 {
+		if openTo(path)&bits != 0 {
 			failed = fmt.Errorf("the permissions of %s stay: it is a link, or on a file system without them", path)
 		}
 	}
@@ -203,8 +203,8 @@ func closeAll(paths []string) (failed error) {
 // filesLinks looks at the names that agents call, which `install --links` links beside the program. Where there is none of
 // them, the person did not ask for them.
 func (e *exam) filesLinks(_ context.Context, r *result) {
-	names, missing := []string{"gchat-send", "gchat-wait"}, []string{}
-	for _, name := range names {
+	var missing []string
+	for _, name := range []string{"gchat-send", "gchat-wait"} {
 		path := filepath.Join(filepath.Dir(e.Self), name)
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, path)
@@ -213,12 +213,12 @@ func (e *exam) filesLinks(_ context.Context, r *result) {
 	switch len(missing) {
 	case 0:
 		r.ok("agents find gchat-send and gchat-wait beside the program")
-	case len(names):
-		r.skip("gchat-send and gchat-wait are not linked; gchat-hooks install --links does it")
-	default:
+	case 1:
 		r.warn("missing, or a link that leads nowhere: %s", missing[0]).fix = func() (string, error) {
 			_ = os.Remove(missing[0])
 			return "linked it", os.Symlink("gchat-hooks", missing[0])
 		}
+	default:
+		r.skip("gchat-send and gchat-wait are not linked; gchat-hooks install --links does it")
 	}
 }

@@ -1,13 +1,10 @@
 package doctor
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"gchat-hooks/state"
 )
@@ -181,35 +178,4 @@ func mode(t *testing.T, path string) os.FileMode {
 		t.Fatal(err)
 	}
 	return info.Mode().Perm()
-}
-
-// A check that hangs, breaks or is interrupted is a finding, and holds up nothing.
-func TestDoctorOutlastsAnyCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		forever := make(chan struct{})
-		checks := []check{
-			{id: "a.hangs", run: func(*exam, context.Context, *result) { <-forever }},
-			{id: "b.breaks", run: func(*exam, context.Context, *result) { panic("oh") }},
-			{id: "d.well", run: func(_ *exam, _ context.Context, r *result) { r.ok("well") }},
-		}
-		began := time.Now()
-		found := new(exam).runAll(t.Context(), checks)
-		if took := time.Since(began); took > checkBound {
-			t.Errorf("it took %s", took)
-		}
-		close(forever)
-		want := []struct {
-			id    string
-			level Level
-			says  string
-		}{
-			{"a.hangs", Warn, "did not end within 5s"}, {"b.breaks", Fail, "the check broke: oh"},
-			{"d.well", OK, "well"},
-		}
-		for i, w := range want {
-			if f := found[i]; f.ID != w.id || f.Level != w.level || !strings.Contains(f.What, w.says) {
-				t.Errorf("%+v", f)
-			}
-		}
-	})
 }

@@ -12,8 +12,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// This file is all that the doctor knows of the poller and of the files that it keeps.
-
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
 const waitsLong = 10 * time.Minute
 
@@ -36,20 +34,18 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
-	if !runs {
-		if installed {
-			r.warn("the daemon's service is installed, and no daemon runs")
-		}
+	switch {
+	case !runs && installed:
+		r.warn("the daemon's service is installed, and no daemon runs")
+	case !runs:
 		r.ok("none runs, and none is needed: hooks start a poller")
-		return
-	}
-	if h.Silent(time.Now()) {
+	case h.Silent(time.Now()):
 		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
-	}
-	if health != service.Healthy {
+	case health != service.Healthy:
 		r.warn("%s", line)
+	default:
+		r.ok("%s", line)
 	}
-	r.ok("%s", line)
 }
 
 // daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
@@ -108,23 +104,4 @@ func (e *exam) outboxWaiting(_ context.Context, r *result) {
 			"gchat-hooks flush --dead; what is refused again goes with gchat-hooks flush --forget-dead"
 	}
 	r.ok("messages to be sent: %d", len(waiting))
-}
-
-// roundTrip posts to the space, reads that back, and waits for a person's reply. When it is interrupted, it still tells the
-// thread that it is over.
-func (e *exam) roundTrip(ctx context.Context) (found []*Finding) {
-	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
-	defer cancel()
-	levels := map[LegStatus]Level{LegPass: OK, LegSkipped: Skip, LegCut: Warn, LegFail: Fail}
-	_, legs, err := RoundTrip{
-		Env: e.Env, Log: e.log, ProjectDir: e.project, Wait: e.Wait,
-		Tell: func(s string) { e.Tell(e.log.Clean(s)) },
-	}.Run(ctx)
-	if err != nil {
-		return []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
-	}
-	for _, leg := range legs {
-		found = append(found, &Finding{ID: live + "." + leg.Name, Level: levels[leg.Status], What: leg.What, Mend: leg.Hint})
-	}
-	return found
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,94 +16,62 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// RoundTrip tries a project's space: it posts to two threads, reads that back, and waits for a person's reply. doctor, setup
-// and verify make it. It keeps nothing in the state folder: no hook and no poller sees its question.
-type RoundTrip struct {
-	Env        state.Getenv
-	Log        *state.Log
-	ProjectDir string        // whose configuration is tried; absolute
-	Wait       time.Duration // for the person's reply; 0 asks for none
-	Tell       func(string)  // a sentence for the person who is to reply
+// trip is a round trip that was begun: it posts to two threads of the space, reads that back, and waits for a person's reply.
+// It keeps nothing in the state folder: no hook and no poller sees its question.
+type trip struct {
+	*exam
+	run    string
+	hook   *gchat.Webhook
+	reader *gchat.Reader
+	from   time.Time // what is listed is younger; the server's clock
 }
-
-// Leg is one way of the trip.
-type Leg struct {
-	Name    string            `json:"name"` // out: from here to the space and back by listing; in: from a person to here
-	Status  LegStatus         `json:"status"`
-	What    string            `json:"what"`           // in a sentence
-	Hint    string            `json:"hint,omitempty"` // what a person can do about it
-	Threads map[string]string `json:"threads,omitempty"`
-	By      string            `json:"by,omitempty"` // users/ID
-	ReadAs  string            `json:"read_as,omitempty"`
-	Refused []string          `json:"refused,omitempty"` // senders of replies who may not answer
-}
-
-// LegStatus is what became of a leg.
-type LegStatus string
-
-const (
-	LegPass    LegStatus = "pass"
-	LegFail    LegStatus = "fail"
-	LegSkipped LegStatus = "skipped" // no person was to be asked
-	LegCut     LegStatus = "cut"     // interrupted
-)
 
 const over = "This thread can be deleted."
 
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
 
-const noThreads = "use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
-	"what stands between must not drop messageReplyOption and threadKey"
-
-// trip is a RoundTrip that was begun.
-type trip struct {
-	RoundTrip
-	run    string
-	cfg    *config.Config
-	hook   *gchat.Webhook
-	reader *gchat.Reader
-	from   time.Time // what is listed is younger; the server's clock
-}
-
-// Run makes the trip, and returns its space and its legs. An error says why nothing could be posted or read: then nothing was.
-func (r RoundTrip) Run(ctx context.Context) (chat string, legs []Leg, err error) {
-	t := &trip{RoundTrip: r, run: uuid.NewString()[:8], cfg: config.Load(r.Env, r.ProjectDir)}
-	t.Log.Hide(t.cfg.Secrets(r.Env)...)
-	if t.hook, err = webhookOf(ctx, t.cfg, t.Log); err != nil {
-		return "", nil, err
+// roundTrip makes the trip. What it finds is its way out, to the space and back by listing, and its way in, from a person to
+// here. An error says why nothing could be posted or read: then nothing was. Interrupted, it still tells the thread that it is
+// over.
+func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
+	defer cancel()
+	hook, err := e.webhook()
+	if err != nil {
+		return nil, err
 	}
-	if t.reader, err = readerOf(ctx, t.cfg, t.hook); err != nil {
-		return "", nil, err
+	reader, err := e.readerOf(ctx, hook)
+	if err != nil {
+		return nil, err
 	}
-	t.from = time.Now()
+	t := &trip{exam: e, run: uuid.NewString()[:8], hook: hook, reader: reader, from: time.Now()}
 	if _, err := t.list(ctx); err != nil { // a thread that cannot be read back is of no use
-		return "", nil, err
+		return nil, err
 	}
 	ahead, _ := t.reader.Ahead()
 	t.from = t.from.Add(ahead - 5*time.Second)
-	out, question := t.out(ctx)
-	legs = []Leg{out}
+	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
+	question := t.out(ctx, out)
 	switch {
-	case out.Status != LegPass:
-	case r.Wait <= 0:
-		legs = append(legs, Leg{Name: "in", Status: LegSkipped, What: "no person was to be asked"})
+	case out.found[0].Level != OK:
+	case e.Wait <= 0:
+		in.skip("no person was to be asked")
 	default:
-		legs = append(legs, t.in(ctx, question))
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
 		told := over
-		if as := legs[1].ReadAs; as != "" {
+		if as := t.in(ctx, in, question); as != "" {
 			told = "Read as: " + gchat.Line(gchat.Cut(as, 1000)) + ". " + over
 		}
-		_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_, _ = hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
-	return t.hook.Chat(), legs, nil
+	return append(out.found, in.found...), nil
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
 // program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
-func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
+func (t *trip) out(ctx context.Context, r *result) *state.Question {
 	q := &state.Question{
 		QuestionID: t.run, SessionName: "[Verify] round trip " + t.run, ThreadKey: "verify-" + t.run + "-a",
 		Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{
@@ -116,50 +83,49 @@ func (t *trip) out(ctx context.Context) (Leg, *state.Question) {
 	if t.Wait <= 0 {
 		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
 	}
-	leg, began := Leg{Name: "out", Threads: map[string]string{}}, time.Now()
 	var sent []gchat.Posted
+	began := time.Now()
 	for _, p := range []gchat.Post{
 		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + t.run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
 		done, err := t.hook.Post(ctx, p)
 		if err != nil {
-			return t.failed(ctx, leg, err), q
+			r.ended(ctx, err)
+			return q
 		}
-		leg.Threads[p.ThreadKey] = done.ThreadName
 		sent = append(sent, done)
 	}
-	posted := time.Since(began)
+	posted, other := time.Since(began), sent[1].ThreadName
 	q.ThreadName = sent[0].ThreadName
-	err := error(nil)
-	switch {
-	case q.ThreadName == "":
-		err = wrong("look what stands between here and Google Chat",
-			"Chat's answer to a post names no thread: no reply could be bound to it")
-	case sent[2].ThreadName != q.ThreadName || sent[1].ThreadName == q.ThreadName:
-		err = wrong(noThreads, "thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
-			q.ThreadName, sent[2].ThreadName, sent[1].ThreadName)
-	default:
-		err = t.find(ctx, sent)
+	if q.ThreadName == "" {
+		r.fail("Chat's answer to a post names no thread: no reply could be bound to it").Mend =
+			"look what stands between here and Google Chat"
+		return q
 	}
-	if err != nil {
-		return t.failed(ctx, leg, err), q
+	if sent[2].ThreadName != q.ThreadName || other == q.ThreadName {
+		r.fail("thread keys are not kept to: one was mapped to %s and then to %s, another one to %s",
+			q.ThreadName, sent[2].ThreadName, other).Mend =
+			"use a space with threads (in Google Chat: one that is no direct message), through the webhook's own URL; " +
+				"what stands between must not drop messageReplyOption and threadKey"
+		return q
 	}
-	leg.Status = LegPass
-	leg.What = fmt.Sprintf("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later",
-		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds())
-	return leg, q
+	t.find(ctx, r, sent)
+	r.ok("three messages were posted in %d ms, and listed in their two threads as a program's %d ms later (%s, %s)",
+		posted.Milliseconds(), (time.Since(began) - posted).Milliseconds(), q.ThreadName, other)
+	return q
 }
 
 // in waits for a person's reply in the question's thread, and reads it as the poller does.
-func (t *trip) in(ctx context.Context, q *state.Question) Leg {
-	leg, seen := Leg{Name: "in"}, map[string]bool{}
+func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs string) {
+	seen, refused := map[string]bool{}, []string(nil)
 	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
-	for until := time.Now().Add(t.Wait); ; {
+	for until := time.Now().Add(t.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
 		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
 		if err != nil && (late || ctx.Err() != nil) {
-			return t.failed(ctx, leg, err)
+			r.ended(ctx, err)
+			return ""
 		}
 		for _, m := range listed {
 			if !m.Human || m.Deleted || m.ThreadName != q.ThreadName || seen[m.Name] {
@@ -167,47 +133,39 @@ func (t *trip) in(ctx context.Context, q *state.Question) Leg {
 			}
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
-			cfg := config.Load(t.Env, t.ProjectDir) // a person who was refused may just have set the allowlist
+			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
-				leg.Refused = append(leg.Refused, gchat.Line(m.Sender))
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
-				t.Tell(told)
-				if len(leg.Refused) == 1 {
+				if t.Tell(told); len(refused) == 0 {
 					_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
 				}
+				refused = append(refused, gchat.Line(m.Sender))
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
-			if leg.ReadAs = answers[0].Value(); leg.ReadAs != "" {
-				leg.Status, leg.By = LegPass, m.Sender
-				leg.What = fmt.Sprintf("the reply of %s was read: %q means %q",
-					who, gchat.Cut(m.Text, 200), gchat.Cut(leg.ReadAs, 200))
-				return leg
+			if as := answers[0].Value(); as != "" {
+				r.ok("the reply of %s was read: %q means %q", who, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
+				return as
 			}
 		}
-		switch {
-		case late && len(leg.Refused) > 0:
-			return t.failed(ctx, leg, wrong("gchat-hooks setup --allow "+leg.Refused[0]+", if that is you",
-				"only people replied who may not answer: %s", strings.Join(leg.Refused, ", ")))
-		case late:
-			return t.failed(ctx, leg, wrong("reply in the thread, or wait longer (--wait)",
-				"no person replied within %s", state.InWords(t.Wait)))
+		if late && len(refused) > 0 {
+			r.fail("only people replied who may not answer: %s", strings.Join(refused, ", ")).Mend =
+				"gchat-hooks setup --allow " + refused[0] + ", if that is you"
+			return ""
+		} else if late {
+			r.fail("no person replied within %s", state.InWords(t.Wait)).Mend = "reply in the thread, or wait longer (--wait)"
+			return ""
 		}
-		pause(ctx, min(time.Second, time.Until(until)))
 	}
 }
 
-// failed is a leg that err, or ctx, ended.
-func (t *trip) failed(ctx context.Context, leg Leg, err error) Leg {
-	leg.Status, leg.What, leg.Hint = LegFail, gchat.Cut(gchat.Line(t.Log.Clean(err.Error())), 400), Hint(err)
+// ended says that err, or the person, ended a way of the trip.
+func (r *result) ended(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		leg.Status, leg.What, leg.Hint = LegCut, "interrupted", "run it again"
+		r.fail("interrupted").Mend = "run it again"
+	} else {
+		r.fail("%v", err).Mend = Hint(err)
 	}
-	return leg
-}
-
-func wrong(hint, format string, args ...any) error {
-	return &state.UserError{Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
 func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
@@ -216,31 +174,32 @@ func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 }
 
 // find lists until the messages are there, each as a program's.
-func (t *trip) find(ctx context.Context, sent []gchat.Posted) error {
-	until := time.Now().Add(listedWithin)
-	for ; ; pause(ctx, 300*time.Millisecond) {
+func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
+	for until := time.Now().Add(listedWithin); ; pause(ctx, 300*time.Millisecond) {
 		listed, err := t.list(ctx)
 		if err != nil {
-			return err
+			r.ended(ctx, err)
+			return
 		}
 		missing := 0
 		for _, s := range sent {
 			i := slices.IndexFunc(listed, func(m gchat.Message) bool { return m.Name == s.Name })
-			switch {
-			case i < 0:
+			if i < 0 {
 				missing++
-			case listed[i].Human:
-				return wrong("no reply can be told from the program's own messages: look what answers in Google Chat's place",
-					"the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name)
+			} else if listed[i].Human {
+				r.fail("the round trip's own message %s is listed as a person's: it would be taken for a reply", s.Name).Mend =
+					"no reply can be told from the program's own messages: look what answers in Google Chat's place"
+				return
 			}
 		}
 		if missing == 0 {
-			return nil
+			return
 		}
 		if ctx.Err() != nil || time.Now().After(until) {
-			return wrong("check that the credentials read the space that the webhook posts to, "+t.hook.Space,
-				"%d of %d messages that Chat took could not be found by listing within %s",
-				missing, len(sent), state.InWords(listedWithin))
+			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
+				missing, len(sent), state.InWords(listedWithin)).Mend =
+				"check that the credentials read the space that the webhook posts to, " + t.hook.Space
+			return
 		}
 	}
 }
@@ -252,20 +211,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Hint says what a person can do about an error of a RoundTrip, or of a login. Unlike elsewhere, nothing tries again by itself.
+// Hint says what a person can do about an error of Google Chat or a login. A command tries nothing again by itself.
 func Hint(err error) string {
-	var told *state.UserError
-	switch {
-	case errors.As(err, &told), errors.Is(err, config.ErrNoWebhook), errors.Is(err, gchat.ErrCredentials),
-		errors.Is(err, gchat.ErrNotWebhook), errors.Is(err, gchat.ErrNotTold), errors.Is(err, gchat.ErrEndpoint),
-		gchat.NobodyAt(err) != "":
-		return gchat.Hint(err)
-	case gchat.TooMany(err):
-		return "the space's quota is used up, by this program or another one: run it again in some minutes"
-	case gchat.Overloaded(err), errors.Is(err, gchat.ErrNonsense):
-		return "Google Chat has trouble, or something answers in its place (a proxy): run it again later"
-	case !gchat.Answered(err):
-		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set"
-	}
-	return gchat.Hint(err)
+	return strings.Replace(gchat.Hint(err), "it is tried again", "run it again later", 1)
 }

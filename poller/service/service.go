@@ -197,13 +197,18 @@ const (
 	Never   = 2 // there was none
 )
 
-// Health says when the daemon last looked for replies, in one line that monitors read: Healthy when that was within twice the
-// poll interval. The project's state folder tells it, or else the user's.
-func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
-	last := state.LastPoll(state.ProjectState(env))
-	if last.IsZero() {
-		last = state.LastPoll(state.UserState(env))
+// LastPoll is when the daemon last looked for replies: the project's state folder tells it, or else the user's.
+func LastPoll(env state.Getenv) time.Time {
+	if last := state.LastPoll(state.ProjectState(env)); !last.IsZero() {
+		return last
 	}
+	return state.LastPoll(state.UserState(env))
+}
+
+// Health says when the daemon last looked for replies, in one line that monitors read: Healthy when that was within twice the
+// poll interval.
+func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
+	last := LastPoll(env)
 	if last.IsZero() {
 		return "WARN: Health file not found — daemon may not have run yet", Never
 	}
