@@ -141,10 +141,6 @@ func (p Program) runDaemon(c *cli.Context) error {
 		Env: os.Getenv, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})
-	var runs *poller.DaemonRuns
-	if errors.As(err, &runs) {
-		err = fmt.Errorf("the daemon runs already: pid %d", runs.PID)
-	}
 	var cannot *state.UserError
 	if errors.As(err, &cannot) {
 		// Nothing would be better after a restart, and a service manager must not try for ever.

@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +22,8 @@ func (e *NotOne) Error() string {
 		return fmt.Sprintf("no question %s is known", e.By)
 	}
 	var keys []string
-	for _, q := range e.Them[:min(len(e.Them), 5)] {
+	for _, q := range e.Them {
 		keys = append(keys, q.ThreadKey)
-	}
-	if more := len(e.Them) - len(keys); more > 0 {
-		keys = append(keys, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
 }
@@ -34,12 +32,14 @@ func (e *NotOne) Error() string {
 // when there is none.
 func FindQuestion(env state.Getenv, by string) (*state.Question, error) {
 	qs, _ := state.OpenQuestions(env)
-	for _, q := range qs {
-		if by != "" && (q.QuestionID == by || q.ThreadKey == by || q.ThreadName == by) {
-			return q, nil
-		}
+	if i := slices.IndexFunc(qs, func(q *state.Question) bool { return by != "" && goesBy(q, by) }); i >= 0 {
+		return qs[i], nil
 	}
 	return nil, &NotOne{By: by}
+}
+
+func goesBy(q *state.Question, by string) bool {
+	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
 }
 
 // PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name
@@ -50,7 +50,7 @@ func FindQuestion(env state.Getenv, by string) (*state.Question, error) {
 func PickQuestion(env state.Getenv, by string) (*state.Question, error) {
 	qs, bad := state.OpenQuestions(env)
 	for _, means := range []func(*state.Question) bool{
-		func(q *state.Question) bool { return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName },
+		func(q *state.Question) bool { return goesBy(q, by) },
 		func(q *state.Question) bool {
 			return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
 		},
@@ -87,14 +87,13 @@ const leastBeginning = 4
 
 // idBegins says whether an id or a thread's key begins so, as far as that tells it from others: all keys begin alike.
 func idBegins(id, beginning string) bool {
-	alike := ""
-	for _, prefix := range []string{"ask-user-", "ask-"} {
+	alike := 0
+	for _, prefix := range []string{"ask-", "ask-user-"} {
 		if strings.HasPrefix(id, prefix) {
-			alike = prefix
-			break
+			alike = len(prefix)
 		}
 	}
-	return strings.HasPrefix(id, beginning) && len(beginning) >= len(alike)+leastBeginning
+	return strings.HasPrefix(id, beginning) && len(beginning) >= alike+leastBeginning
 }
 
 // OpenQuestion is a question that still wants an answer, or whose answer is on its way, as status shows it.

@@ -3,13 +3,11 @@ package poller
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,27 +23,22 @@ type served struct {
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
-	final   bool            // a message that was sent or set aside
+	waiting bool            // a message that is neither sent nor set aside
 
-	lock    *state.Lock // of the Open's file
-	version string      // of the record when the lock was taken
-	retake  time.Time   // the lock is not taken before
+	lock     *state.Lock     // of the Open's file
+	lockedAs *state.Question // as it was when the lock was taken
+	retake   time.Time       // the lock is not taken before
 
 	settled bool        // the question is over, and nothing is left to be done about it
-	file    os.FileInfo // of a settled question
-	checked time.Time   // when file was read last
-
-	put    bool        // its message was put into the outbox
-	typing atomic.Bool // a goroutine types its answer
-	try    try
+	put     bool        // its message was put into the outbox
+	typing  atomic.Bool // a goroutine types its answer
+	try     try
 }
 
 // mine says whether the record was written under this poller's environment.
 func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
 
 const (
-	// settledCheck is how often the files of questions that are over are checked; mostly the watch tells before.
-	settledCheck = time.Minute
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
 	retakePause = 100 * time.Millisecond
 	// expireOthers is how long after MaxAge this poller closes what another environment's poller left open.
@@ -54,7 +47,6 @@ const (
 
 // scan reads the index, the folders that a person named, and each record in them that changed.
 func (p *Poller) scan() {
-	touched := p.watch.take()
 	folder := filepath.Join(p.user(), "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +85,7 @@ func (p *Poller) scan() {
 			delete(p.index, file)
 			continue
 		}
-		p.load(s, touched[s.Path])
+		p.load(s)
 	}
 	p.records.Tidy()
 	p.cover()
@@ -119,29 +111,20 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	return p.index[file]
 }
 
-// load reads a record as it stands now.
-func (p *Poller) load(s *served, touched bool) {
-	if s.Kind == state.OpenMessage { // the sender's
-		_, err := os.Lstat(s.Path)
-		s.missing = errors.Is(err, fs.ErrNotExist)
+// load reads a record as it stands now. A message is the sender's; a question that is over is read again when the watch tells.
+func (p *Poller) load(s *served) {
+	_, err := os.Lstat(s.Path)
+	s.missing = errors.Is(err, fs.ErrNotExist)
+	if s.missing {
+		s.q = nil
+	}
+	if s.missing || s.Kind == state.OpenMessage || s.settled && !p.changedIn(s.Path) {
 		return
 	}
-	if s.settled && !touched {
-		if p.now().Sub(s.checked).Abs() < settledCheck {
-			return
-		}
-		s.checked = p.now()
-		if info, err := os.Lstat(s.Path); err == nil && os.SameFile(info, s.file) && info.ModTime().Equal(s.file.ModTime()) {
-			return
-		}
-	}
-	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))
-	s.missing = errors.Is(err, fs.ErrNotExist)
-	switch {
+	switch q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path)); {
 	case err != nil:
-		if s.q = nil; !s.missing {
-			p.logOnce(err, "question not read")
-		}
+		s.q = nil
+		p.logOnce(err, "question not read")
 	case q != nil:
 		s.q, s.settled = q, false
 	}
@@ -153,57 +136,37 @@ func (p *Poller) settle(s *served) {
 	if s.settled || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
 		return
 	}
-	info, err := os.Lstat(s.Path)
-	if err != nil {
-		return
+	small := *q
+	small.Record, small.Questions, small.Wording, small.Response = state.Record{Path: q.Path}, nil, nil, nil
+	small.Replies = slices.Clone(q.Replies)
+	for i := range small.Replies {
+		small.Replies[i].Text = ""
 	}
-	small := &state.Question{
-		Record: state.Record{Path: q.Path}, QuestionID: q.QuestionID, AskedAt: q.AskedAt, Status: q.Status, Mode: q.Mode,
-		ThreadName: q.ThreadName, Chat: q.Chat, Space: q.Space, PostedAt: q.PostedAt, ProjectDir: q.ProjectDir,
-		AskedAgain: q.AskedAgain || len(q.Answers) > 0, // it takes no reply
-	}
-	for _, r := range q.Replies {
-		small.Replies = append(small.Replies, state.Reply{MessageName: r.MessageName, Verdict: r.Verdict})
-	}
-	s.q, s.settled, s.file, s.checked = small, true, info, p.now()
+	s.q, s.settled = &small, true
 }
 
-// hold keeps the lock of a record's Open while it waits for something, so that waiting processes block on it. They are let go
-// with every step that a process may wait for. It returns when to come again.
+// hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
+// let go with every change of the record. It returns when to come again.
 func (p *Poller) hold(s *served) (again time.Time) {
-	waits, version := s.awaited(p.now())
-	if s.lock != nil && (!waits || version != s.version) {
+	now := p.now()
+	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
+	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		s.unlock()
-		s.retake = p.now().Add(retakePause)
+		s.retake = now.Add(retakePause)
 	}
-	if s.version = version; !waits || s.info == nil || s.lock != nil {
+	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
-	if p.now().Before(s.retake) && s.retake.Sub(p.now()) <= retakePause {
+	if now.Before(s.retake) && s.retake.Sub(now) <= retakePause {
 		return s.retake
 	}
 	lock, err := state.TryLock(s.File)
 	if err != nil { // a process that waits holds it for an instant
-		s.retake = p.now().Add(retakePause)
+		s.retake = now.Add(retakePause)
 		return s.retake
 	}
 	s.lock = lock
 	return time.Time{}
-}
-
-// awaited says whether a process may wait for a change of the record, and which change it then is.
-func (s *served) awaited(now time.Time) (waits bool, version string) {
-	if s.q == nil {
-		return false, ""
-	}
-	judged := 0
-	for _, r := range s.q.Replies {
-		if r.Verdict != state.Unread {
-			judged++
-		}
-	}
-	version = fmt.Sprint(s.q.Status, judged, s.q.AskedAgain, s.q.SessionEnded, s.q.MessageSent, s.q.PostError)
-	return s.q.Status == state.Pending || s.q.Late(now), version
 }
 
 func (s *served) unlock() {
@@ -232,150 +195,81 @@ func (p *Poller) forget(s *served) {
 	delete(p.index, s.File)
 }
 
-// sessions are the sessions of the user's state, by the thread of their reports.
-type sessions struct {
-	cache    state.Cache[state.Session]
-	all      []*state.Session
-	byThread map[string]*state.Session
-	read     time.Time
-	busy     sync.Map // ids of those whose summary is being worded
-}
-
-// scanSessions reads the sessions that changed, when the watch or a minute tells.
+// scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user())
-	if !p.watch.in(folder.Dir) && p.now().Sub(p.people.read).Abs() < settledCheck {
+	if !p.changedIn(folder.Dir) {
 		return
 	}
 	names, err := folder.Names()
 	if err != nil {
 		p.logOnce(err, "sessions not read")
 	}
-	p.people.read, p.people.all, p.people.byThread = p.now(), nil, map[string]*state.Session{}
+	p.people, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
-		s, err := p.people.cache.Load(filepath.Join(folder.Dir, name+".json"), false)
+		s, err := p.sessions.Load(filepath.Join(folder.Dir, name+".json"), false)
 		if err != nil || s == nil {
 			continue
 		}
-		if p.people.all = append(p.people.all, s); s.ThreadName != "" {
-			p.people.byThread[s.ThreadName] = s
+		if p.people = append(p.people, s); s.ThreadName != "" {
+			p.byThread[s.ThreadName] = s
 		}
 	}
-	p.people.cache.Tidy()
+	p.sessions.Tidy()
 }
 
-// watch tells of files that change in some folders, over one inotify instance. Where there is none to be had, the loop comes
-// again every two seconds.
-type watch struct {
-	changed chan struct{}
-	w       *fsnotify.Watcher
-
-	mu      sync.Mutex
-	files   map[string]bool // that changed since the last take
-	folders map[string]bool // that they are in, since the last in
-}
-
-func newWatch(log *state.Log) *watch {
-	w := &watch{changed: make(chan struct{}, 1), files: map[string]bool{}, folders: map[string]bool{}}
+// startWatch has the system tell of files that change in some folders, over one inotify instance.
+func (p *Poller) startWatch() {
 	var err error
-	if w.w, err = fsnotify.NewWatcher(); err != nil {
-		log.Warn().Err(err).Msg("changes are looked for every two seconds")
-		w.w = nil
-		return w
-	}
-	go w.follow()
-	return w
-}
-
-func (w *watch) follow() {
-	for {
-		select {
-		case e, ok := <-w.w.Events:
-			if !ok {
-				return
-			}
-			name := filepath.Base(e.Name)
-			if e.Op == fsnotify.Chmod || strings.HasPrefix(name, ".") {
-				continue // a file that is being written gets its name with a rename
-			}
-			if filepath.Base(filepath.Dir(e.Name)) == "pollers" && filepath.Ext(name) != ".want" {
-				continue // our own heartbeat
-			}
-			w.mu.Lock()
-			w.files[e.Name], w.folders[filepath.Dir(e.Name)] = true, true
-			w.mu.Unlock()
-		case _, ok := <-w.w.Errors: // too many events at once
-			if !ok {
-				return
-			}
-		}
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+	if p.watch, err = fsnotify.NewWatcher(); err != nil {
+		p.watch = nil
+		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
 	}
 }
 
-func (w *watch) works() bool { return w != nil && w.w != nil }
-
-// take returns the files that changed since the last take.
-func (w *watch) take() map[string]bool {
-	if w == nil {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	files := w.files
-	w.files = map[string]bool{}
-	return files
-}
-
-// in says whether something in a folder changed since it was last asked.
-func (w *watch) in(dir string) bool {
-	if w == nil {
+// noteChange notes that a file changed; false for what is nothing to us. A file that is being written gets its name with a
+// rename, and among the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
+func (p *Poller) noteChange(e fsnotify.Event) bool {
+	folder, name := filepath.Split(e.Name)
+	folder = filepath.Clean(folder)
+	beats := filepath.Base(folder) == "pollers" && filepath.Ext(name) != ".want"
+	if e.Op == fsnotify.Chmod || strings.HasPrefix(name, ".") || beats {
 		return false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	changed := w.folders[dir]
-	delete(w.folders, dir)
-	return changed
+	if p.touched != nil {
+		p.touched[e.Name], p.touched[folder] = true, true
+	}
+	return true
 }
 
-func (w *watch) close() {
-	if w.works() {
-		_ = w.w.Close()
-	}
-}
+// changedIn says whether a file, or something in a folder, may have changed since the last step.
+func (p *Poller) changedIn(path string) bool { return p.touched == nil || p.touched[path] }
 
 // cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
 // again with the next scan.
 func (p *Poller) cover() {
-	if !p.watch.works() {
+	if p.watch == nil {
 		return
 	}
-	want := map[string]bool{}
-	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		want[filepath.Join(p.user(), name)] = true
-	}
-	for _, s := range p.index {
-		want[filepath.Dir(s.Path)] = true
-		if !s.settled && s.q != nil {
-			want[byHandFolder(s.q)] = true
+	watched := p.watch.WatchList() // without folders that were removed
+	add := func(dir string) {
+		if slices.Contains(watched, dir) {
+			return
 		}
+		if watched = append(watched, dir); p.watch.Add(dir) == nil {
+			p.wake() // what came before the watch is seen with the next step
+		}
+	}
+	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
+		add(filepath.Join(p.user(), name))
 	}
 	for _, dir := range p.Dirs {
-		want[dir] = true
+		add(dir)
 	}
-	on := map[string]bool{}
-	for _, dir := range p.watch.w.WatchList() { // without those that were removed
-		if on[dir] = true; !want[dir] {
-			_ = p.watch.w.Remove(dir)
-		}
-	}
-	for dir := range want {
-		if !on[dir] {
-			_ = p.watch.w.Add(dir)
+	for _, s := range p.index {
+		add(filepath.Dir(s.Path))
+		if !s.settled && s.q != nil {
+			add(byHandFolder(s.q))
 		}
 	}
 }

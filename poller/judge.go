@@ -1,8 +1,6 @@
 package poller
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,27 +31,27 @@ func fromShell(r *state.Reply) bool {
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it. It returns when to
 // come again.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
-	q := s.q
-	if !q.Unread() {
-		return p.undelivered(s)
-	}
-	waited, again := p.waited(s)
-	if !again.IsZero() {
-		return again
-	}
-	if !waited && q.Answerable() {
-		p.change(s, "replies not judged", func(q *state.Question) error {
-			for i := range q.Replies {
-				if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
-					r.Verdict = state.Unwaited
-					q.Owe(state.NoteUnwaited, r.MessageName)
-				}
-			}
-			return nil
-		})
+	if !s.q.Unread() {
+		p.undelivered(s)
 		return time.Time{}
 	}
-	p.judgeNow(s)
+	waited, again := p.waited(s)
+	switch {
+	case !again.IsZero():
+		return again
+	case waited || !s.q.Answerable():
+		p.judgeNow(s)
+		return time.Time{}
+	}
+	p.change(s, "replies not judged", func(q *state.Question) error {
+		for i := range q.Replies {
+			if r := &q.Replies[i]; r.Verdict == state.Unread && q.Answerable() {
+				r.Verdict = state.Unwaited
+				q.Owe(state.NoteUnwaited, r.MessageName)
+			}
+		}
+		return nil
+	})
 	return time.Time{}
 }
 
@@ -107,27 +105,25 @@ func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 
 // undelivered tells the thread of an answer that was claimed and can not be delivered: the waiting hook was killed before it
 // printed the answer, and there is no pane to type it into.
-func (p *Poller) undelivered(s *served) (again time.Time) {
-	q := s.q
-	if q.Status != state.Answered || q.Printed || q.Mode == state.Deny || q.Mode == state.Thread || p.typable(s) {
-		return time.Time{}
+func (p *Poller) undelivered(s *served) {
+	lost := func(q *state.Question) bool {
+		r := q.Reply(q.AnsweredMessage)
+		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	r := q.Reply(q.AnsweredMessage)
-	if r == nil || r.Verdict != state.Used || state.HasWaiter(p.Env, s.Path) {
-		return time.Time{}
+	later := s.q.Mode == state.Deny || s.q.Mode == state.Thread
+	if later || !lost(s.q) || p.typable(s) || state.HasWaiter(p.Env, s.Path) {
+		return
 	}
 	if p.change(s, "thread not told", func(q *state.Question) error {
-		r := q.Reply(q.AnsweredMessage)
-		if q.Status != state.Answered || q.Printed || r == nil || r.Verdict != state.Used {
+		if !lost(q) {
 			return state.ErrUnchanged // the hook printed it just before it ended
 		}
-		r.Verdict = state.Unwaited
-		q.Owe(state.NoteUnwaited, r.MessageName)
+		q.Reply(q.AnsweredMessage).Verdict = state.Unwaited
+		q.Owe(state.NoteUnwaited, q.AnsweredMessage)
 		return nil
 	}) {
-		p.Log.Warn().Str("question", q.QuestionID).Msg("no process delivers the answer")
+		p.Log.Warn().Str("question", s.q.QuestionID).Msg("no process delivers the answer")
 	}
-	return time.Time{}
 }
 
 // judge decides about one reply, and notes what the thread is owed for it. A reply from the shell is answered there.
@@ -146,7 +142,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
 			return
 		}
-		if !refusedBefore(q, r) {
+		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			if len(cfg.AllowedUsers) == 0 {
 				owed.Seen = gchat.NobodyAllowed
@@ -170,7 +166,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	}
 	answers, missing, none := gchat.ParseReply(text, q.Questions, q.Partial)
 	switch {
-	case none != nil && !askedBack(q):
+	case none != nil && !judged(q, state.AskedBack, ""): // the second such number is taken as the person's own words
 		r.Verdict = state.AskedBack
 		owe(state.NoteNoOption)
 	case len(missing) > 0:
@@ -181,17 +177,11 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	}
 }
 
-// refusedBefore says whether the thread was told already that this sender may not answer.
-func refusedBefore(q *state.Question, r *state.Reply) bool {
-	return slices.ContainsFunc(q.Replies, func(other state.Reply) bool {
-		return other.Sender == r.Sender && other.Verdict == state.Refused
+// judged says whether a reply of that sender, "" for any, had that verdict.
+func judged(q *state.Question, verdict state.Verdict, sender string) bool {
+	return slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
+		return r.Verdict == verdict && (sender == "" || r.Sender == sender)
 	})
-}
-
-// askedBack says whether a reply with a number that no option has was asked back. It happens once for a question: a second
-// such number is taken as the person's own words.
-func askedBack(q *state.Question) bool {
-	return slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Verdict == state.AskedBack })
 }
 
 // claim makes a reply the question's answer. Answers are keyed by the raw question text.
@@ -229,7 +219,8 @@ func Named(users []string, sender, email string) bool {
 	for _, u := range users {
 		id := strings.TrimPrefix(u, "users/")
 		if before, after, address := strings.Cut(id, "@"); address {
-			if before != "" && after != "" && lowerASCII(id) == lowerASCII(email) {
+			// Of one length, since EqualFold takes the Kelvin sign for a K, and another person may have that address.
+			if before != "" && after != "" && len(id) == len(email) && strings.EqualFold(id, email) {
 				return true
 			}
 		} else if id != "" && id != u && u == sender {
@@ -239,24 +230,12 @@ func Named(users []string, sender, email string) bool {
 	return false
 }
 
-// lowerASCII folds A to Z only: strings.EqualFold takes the Kelvin sign for a K, and another person may have that address.
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		return r
-	}, s)
-}
-
 const (
 	// maxByHand is more than a reply has, in bytes.
 	maxByHand = 1 << 20
 	// justBefore is how long before its question a reply by hand may have been written: a script may be a little faster, and a
 	// file system's clock is coarse.
 	justBefore = 3 * time.Second
-	// aheadByHand is how far in the future a reply by hand may seem to be written: a file system's clock may be another machine's.
-	aheadByHand = 5 * time.Second
 	// stillWritten is how young a reply put there by hand may be when it is left to be finished.
 	stillWritten = 300 * time.Millisecond
 )
@@ -268,88 +247,55 @@ func byHandFolder(q *state.Question) string { return filepath.Join(stateDirOf(q)
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
 // takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
-// or as the question's file has it in its name. The file is renamed before it is read, and goes when the reply is in the
-// question's file.
-//
-// A file that was there before the question was asked was meant for another one, and so may one be that only names a session
-// where two are called so and ask: they are left, which the log says once. So is what a stranger's archive may have brought: a
-// file from the future, and, where the project's files do not count, one that only names a session. It reports whether a file is too young: it may not be
-// written to its end.
+// or as the question's file has it in its name. The file goes when the reply is in the question's file. One that is not for this
+// question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeByHand(s *served) (soon bool) {
-	q, folder := s.q, byHandFolder(s.q)
-	if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
-		return false
-	}
-	mine := filepath.Join(folder, "."+filepath.Base(q.Path)+".taken")
-	b, err := state.ReadPlain(mine, maxByHand) // of a poller that was killed
+	q := s.q
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
-		if err == nil || name == "" || filepath.Base(name) != name {
+		path := filepath.Join(byHandFolder(q), name+".txt")
+		var file unix.Stat_t
+		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &file) != nil {
 			continue
 		}
-		path := filepath.Join(folder, name+".txt")
-		info, serr := os.Lstat(path)
-		if serr != nil {
-			continue
-		}
-		if time.Since(info.ModTime()).Abs() < stillWritten {
+		// When the file came to its place. Its other time is what a stranger's archive says.
+		placed := time.Unix(file.Ctim.Unix())
+		if p.now().Sub(placed).Abs() < stillWritten {
 			return true
 		}
-		if why := p.notFor(s, name, path, info.ModTime()); why != "" {
+		if why := p.notFor(s, name, placed); why != "" {
 			p.logOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
 			continue
 		}
-		if b, err = state.ReadPlain(path, maxByHand); err == nil && strings.TrimSpace(string(b)) == "" {
-			err = os.ErrNotExist // it is being written
+		b, err := state.ReadPlain(path, maxByHand)
+		if err != nil || strings.TrimSpace(string(b)) == "" { // it is being written
+			continue
 		}
-		if err == nil {
-			err = os.Rename(path, mine)
-		}
-	}
-	if err != nil {
-		return false
-	}
-	var file unix.Stat_t
-	if unix.Lstat(mine, &file) != nil {
-		return false
-	}
-	// The same words may be said again, in another file.
-	sum := sha256.Sum256(fmt.Append(b, file.Ino, file.Mtim))
-	name := "local/" + hex.EncodeToString(sum[:8])
-	p.change(s, "reply by hand not written down", func(q *state.Question) error {
-		if q.Reply(name) != nil {
-			return state.ErrUnchanged
-		}
-		q.Replies = append(q.Replies, state.Reply{
-			MessageName: name, Sender: state.Local, Text: string(b), CreateTime: p.now().UTC(),
+		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
+		p.change(s, "reply by hand not written down", func(q *state.Question) error {
+			if q.Reply(said) != nil {
+				return state.ErrUnchanged
+			}
+			q.Replies = append(q.Replies, state.Reply{
+				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.now().UTC(),
+			})
+			return nil
 		})
-		return nil
-	})
-	if s.q.Reply(name) != nil {
-		os.Remove(mine)
+		if s.q.Reply(said) != nil {
+			os.Remove(path)
+		}
+		return false
 	}
 	return false
 }
 
-// placed is when a file came to its place, and now at the latest. Programs that unpack an archive set its other time.
-func placed(path string, now time.Time) time.Time {
-	var file unix.Stat_t
-	if unix.Lstat(path, &file) != nil {
-		return now
-	}
-	if at := time.Unix(file.Ctim.Unix()); at.Before(now) {
-		return at
-	}
-	return now
-}
-
-// notFor is why a reply put there by hand is not one to this question; "" when it is.
-func (p *Poller) notFor(s *served, name, path string, written time.Time) string {
+// notFor is why a reply put there by hand is not one to this question; "" when it is. A file that was there before the question
+// was asked was meant for another one, and so may one be that names two sessions which ask. One that names a session by more than
+// Claude Code's own id may come from a stranger's archive: it counts where the project's files do.
+func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 	q := s.q
 	switch {
-	case written.Before(q.AskedAt.Add(-justBefore)):
+	case placed.Before(q.AskedAt.Add(-justBefore)):
 		return "it is older than the question"
-	case written.After(placed(path, p.now()).Add(aheadByHand)):
-		return "its time was set into the future"
 	case name == q.ClaudeSession():
 		return ""
 	case !s.Trusted && !slices.Contains(p.Dirs, filepath.Dir(q.Path)): // a person named those folders

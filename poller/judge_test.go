@@ -246,9 +246,6 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 		other   func(*state.Question)
 		want    bool
 	}{
-		"from the future":                 {"main", 2 * time.Hour, nil, false},
-		"from the future, by id":          {"s-1", 2 * time.Hour, nil, false},
-		"two hours later":                 {"s-1", 2 * time.Hour, nil, false},
 		"not trusted":                     {"main", time.Minute, nil, false},
 		"not trusted, by id":              {"s-1", time.Minute, nil, true},
 		"not trusted, but its folder":     {"main", time.Minute, nil, true},
@@ -270,7 +267,7 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 			if !strings.HasPrefix(name, "not trusted") {
 				d.vars["CLAUDE_PROJECT_DIR"] = filepath.Join(d.dir, "shop")
 			}
-			q := d.ask(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-time.Hour) })
+			q := d.ask(func(q *state.Question) { main(q); q.AskedAt = time.Now().Add(-c.written) })
 			if c.other != nil {
 				d.ask(c.other)
 			}
@@ -281,15 +278,13 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 			if err := os.WriteFile(path, []byte("2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			at := q.AskedAt.Add(c.written)
-			if err := os.Chtimes(path, at, at); err != nil {
+			future := time.Now().Add(time.Hour) // as an archive may set it
+			if err := os.Chtimes(path, future, future); err != nil {
 				t.Fatal(err)
 			}
 			p := d.poller()
-			switch name {
-			case "two hours later":
-				p.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-			case "not trusted, but its folder":
+			p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+			if name == "not trusted, but its folder" {
 				p.Dirs = []string{filepath.Dir(q.Path)}
 			}
 			p.scan()
@@ -317,16 +312,13 @@ func TestTheSameWordsByHandTwice(t *testing.T) {
 		q.Questions = append(q.Questions, state.Prompt{Question: "And?", Options: q.Questions[0].Options, OptionCount: 2})
 	})
 	p := d.poller()
-	for i := range 2 {
+	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
+	for range 2 {
 		path := filepath.Join(byHandFolder(q), q.SessionID+".txt")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		at := time.Now().Add(time.Duration(i-9) * time.Second)
-		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
 		p.round(t.Context())
@@ -341,7 +333,6 @@ func TestReplyByHandIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
 		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
 		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
-		"taken, a link": func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, ".QUESTION.taken")) },
 		"linked folder": func(folder, theirs string) error { os.Remove(folder); return os.Symlink(filepath.Dir(theirs), folder) },
 		"too large": func(folder, _ string) error {
 			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxByHand+1), 0o600)
@@ -361,11 +352,8 @@ func TestReplyByHandIsAPlainFile(t *testing.T) {
 			if err := plant(folder, theirs); err != nil {
 				t.Fatal(err)
 			}
-			taken := filepath.Join(folder, ".QUESTION.taken")
-			_ = os.Rename(taken, strings.Replace(taken, "QUESTION", filepath.Base(q.Path), 1))
-			at := time.Now().Add(-time.Minute)
-			_ = os.Chtimes(theirs, at, at)
 			p := d.poller()
+			p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
 			p.scan()
 			p.takeByHand(p.inOrder()[0])
 			if n := len(d.load(q).Replies); n != 0 {

@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,26 +34,26 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 	due := p.now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.now()
-		clear(p.gone)
 		if !p.Once {
 			p.findPanes(ctx)
 		}
 	}
-	if p.watch.in(state.OutboxIn(p.user()).Dir) {
-		p.sender.changed()
-	}
 	p.scanSessions()
+	if p.watch != nil {
+		p.touched = map[string]bool{}
+	}
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break
 		}
-		if !s.mine(p) {
-			if !s.settled {
-				p.settle(s)
-			}
+		if s.missing {
+			p.forget(s)
+		}
+		if s.settled || s.missing {
 			continue
 		}
-		if s.settled {
+		if !s.mine(p) {
+			p.settle(s)
 			continue
 		}
 		p.safely("question", func() { next = sooner(next, p.attend(ctx, s, due)) })
@@ -70,18 +69,14 @@ func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
 
 // attend does what is due for one record. It returns when to come again; zero for no time of its own.
 func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Time) {
-	switch {
-	case s.missing:
-		p.forget(s)
-		return time.Time{}
-	case s.Kind == state.OpenMessage || s.q == nil || s.typing.Load():
+	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
 	p.adopt(ctx, s)
-	if due {
-		p.noteSessionEnd(s)
-	}
 	next = p.closeOver(s, due)
+	if due {
+		p.noteClaudeEnd(s)
+	}
 	if s.q.Status == state.Pending && due && p.takeByHand(s) {
 		next = sooner(next, p.now().Add(stillWritten))
 	}
@@ -100,29 +95,30 @@ func (p *Poller) change(s *served, what string, change func(*state.Question) err
 		changed = err == nil
 		return err
 	})
-	if err != nil {
-		if !errors.Is(err, state.ErrTransition) {
-			p.logOnce(err, what)
-		}
-		return false
+	switch {
+	case err == nil && changed:
+		s.q = q
+		return true
+	case err != nil && !errors.Is(err, state.ErrTransition):
+		p.logOnce(err, what)
 	}
-	s.q = q
-	return changed
+	return false
 }
 
-// close ends a question; the note of it is owed in the same write.
-func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Question)) {
-	ended, err := state.CloseQuestion(s.Path, to, by, also)
+// end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
+func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
+	ended, err := state.CloseQuestion(q.Path, to, by, also)
 	if err != nil {
 		p.logOnce(err, "question not closed")
-		return
+	} else if ended {
+		p.Log.Info().Str("question", q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
 	}
-	if ended {
-		p.Log.Info().Str("question", s.q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
-	}
-	if q, err := state.LoadQuestion(s.Path); err == nil {
-		s.q = q
-	}
+}
+
+// close is end of a question in the index.
+func (p *Poller) close(s *served, to state.Status, by string, also func(*state.Question)) {
+	p.end(s.q, to, by, also)
+	p.load(s)
 }
 
 // closeOver ends a question whose time is up, or that can have no answer any more. It returns when to come again.
@@ -160,39 +156,22 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			return nil
 		})
 	}
-	if !due {
-		return next
-	}
-	switch young := now.Sub(q.AskedAt).Abs() < graceForHook; {
-	case q.Mode == state.Thread:
-		if !young && !state.HasWaiter(p.Env, s.Path) {
-			p.close(s, state.Cancelled, "signal", nil)
-		}
-	case q.Mode != state.Deny && p.claudeGone(q): // in deny mode the session gets the reply when it is resumed
-		p.close(s, state.Cancelled, "claude_gone", nil)
+	if due && q.Mode == state.Thread && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+		p.close(s, state.Cancelled, "signal", nil)
 	}
 	return next
 }
 
-// claudeGone says that the Claude Code that asked has ended. Several questions of a session cost one check of its process.
-func (p *Poller) claudeGone(q *state.Question) bool {
-	if q.ClaudePID <= 1 {
-		return false
-	}
-	key := fmt.Sprint(q.ClaudePID, " ", q.ClaudeStart)
-	gone, known := p.gone[key]
-	if !known {
-		gone = inject.Ended(q.ClaudePID, q.ClaudeStart)
-		p.gone[key] = gone
-	}
-	return gone
-}
-
-// noteSessionEnd notes in a denied question that its Claude Code has ended: the session gets the reply when it is resumed.
-func (p *Poller) noteSessionEnd(s *served) {
+// noteClaudeEnd ends a question whose Claude Code has ended. In deny mode it is only noted: the session gets the reply when it is
+// resumed.
+func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.now().UTC()
 	waits := q.Status.Open() || q.Late(now)
-	if q.Mode != state.Deny || q.SessionEnded != nil || !waits || !p.claudeGone(q) {
+	if !waits || q.Mode == state.Thread || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+		return
+	}
+	if q.Mode != state.Deny {
+		p.close(s, state.Cancelled, "claude_gone", nil)
 		return
 	}
 	p.change(s, "end of the session not noted", func(is *state.Question) error {
@@ -214,7 +193,7 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if q.Chat == "" || !q.MessageSent && q.Mode != state.Thread {
 		return true, false
 	}
-	if r := p.readers[q.Chat]; r != nil && r.readAfter(end) {
+	if r := p.readers[q.Chat]; r != nil && !r.busy.Load() && r.good.After(end) {
 		return !q.Unread() || now.Sub(end) > unreadGrace, q.Unread()
 	}
 	return now.Sub(end) > unreadGrace, true
@@ -244,10 +223,9 @@ func choose(q *state.Question, unread bool) {
 func recommended(prompt state.Prompt) (a state.Answer) {
 	for _, o := range prompt.Options {
 		says := strings.ToLower(o.Label + " " + o.Description)
-		if strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]") {
-			if a.Labels = append(a.Labels, o.Label); !prompt.MultiSelect {
-				return a
-			}
+		recommends := strings.Contains(says, "(recommended)") || strings.Contains(says, "[recommended]")
+		if recommends && (prompt.MultiSelect || a.Empty()) {
+			a.Labels = append(a.Labels, o.Label)
 		}
 	}
 	if len(a.Labels) == 0 && len(prompt.Options) > 0 {
@@ -271,7 +249,6 @@ func (p *Poller) post(s *served) (again time.Time) {
 		return p.now().Add(time.Second)
 	}
 	s.put = true
-	p.sender.changed()
 	return time.Time{}
 }
 
@@ -297,7 +274,6 @@ func (p *Poller) putOwed(s *served) {
 	if len(told) == 0 {
 		return
 	}
-	p.sender.changed()
 	p.change(s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
@@ -322,23 +298,21 @@ func (p *Poller) busy(s *served) bool {
 
 // owesSummary says whether a session of this environment owes a summary, which this process did not try yet.
 func (p *Poller) owesSummary(one *state.Session) bool {
-	_, tried := p.people.busy.Load(one.ID + one.OwesSummary.String())
+	_, tried := p.summed.Load(one.ID + one.OwesSummary.String())
 	return !one.OwesSummary.IsZero() && one.Env == p.environment && !tried
 }
 
 // summarise has the summaries put that sessions of this environment owe.
 func (p *Poller) summarise(ctx context.Context) {
-	for _, one := range p.people.all {
+	for _, one := range p.people {
 		if !p.owesSummary(one) { // one that failed is not tried with every step
 			continue
 		}
-		p.people.busy.Store(one.ID+one.OwesSummary.String(), true)
+		p.summed.Store(one.ID+one.OwesSummary.String(), true)
 		p.beside("summary", func() {
 			if err := p.putSummary(ctx, one); err != nil {
 				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
-				return
 			}
-			p.sender.changed()
 		})
 	}
 }
@@ -350,7 +324,7 @@ func (p *Poller) sweep() {
 		return
 	}
 	p.swept = now
-	p.people.busy.Clear() // a summary that failed is tried again
+	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user()).Sweep(p.Env, now)
 	state.SessionsIn(p.user()).Sweep(now)
 	for _, s := range p.index {
@@ -359,13 +333,7 @@ func (p *Poller) sweep() {
 }
 
 func (p *Poller) sweepOne(s *served, now time.Time) {
-	if s.Kind != state.OpenQuestion || s.q == nil && !s.missing {
-		return
-	}
-	if s.missing {
-		if !s.mine(p) && now.Sub(s.At) > state.MaxAge {
-			p.forget(s)
-		}
+	if s.q == nil {
 		return
 	}
 	state.Folder[state.Question]{Dir: filepath.Dir(s.Path)}.SweepTemporary(now)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -15,44 +16,49 @@ const mostReplies = 200
 
 // pass is one list of a space, from its first page to its last.
 type pass struct {
-	view
-	newest time.Time                  // of the messages that came
-	first  map[string][]gchat.Message // by record: what is in the thread that a process began to wait in
-	failed error                      // a reply could not be written down
+	*view
+	newest time.Time                           // of the messages that came
+	given  map[*state.Question][]gchat.Message // those of its thread, the oldest first
 }
 
-// list lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, page by
-// page, and then notes how far it came: the next list goes on there, also after one that broke off.
-func (r *reader) list(ctx context.Context, v view) (err error) {
+// readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
+// then notes how far it came: the next list goes on there, also after one that broke off.
+func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	if r.api == nil {
-		from := r.from(v)
-		if r.api, err = r.gateway(ctx, from.projectDir, from.trusted).newReader(ctx); err != nil {
+		q := r.configuredBy(v)
+		if r.api, err = r.gateway(ctx, q.ProjectDir, q.trusted).newReader(ctx); err != nil {
 			return err
 		}
 	}
-	n := &pass{view: v, first: map[string][]gchat.Message{}}
+	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
+	_, space, _ := strings.Cut(r.chat, "/")
 	start := since(r.mark.Watermark, r.covered, v, r.now())
-	done, err := r.api.Since(ctx, r.space, start, func(page []gchat.Message) { r.take(n, page) })
-	if done && n.failed == nil {
-		r.takeFirst(n)
-	}
-	if n.failed != nil {
-		return n.failed // what could not be written down is read again
-	}
+	done, err := r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
 		return err
 	}
-	r.covered = map[string]bool{}
+	var failed error
+	covered := map[string]bool{}
 	for _, qs := range v.records {
 		for _, q := range qs {
-			r.covered[q.QuestionID] = done || !beginsIn(q)
+			if covered[q.QuestionID] = done || !beginsIn(q); !covered[q.QuestionID] {
+				continue // its thread is read from its beginning with the next list
+			}
+			if err := r.deliver(q, n.given[q]); err != nil {
+				r.logOnce(err, "replies not written down")
+				failed = err
+			}
 		}
 	}
+	if failed != nil {
+		return failed // what could not be written down is read again
+	}
+	r.covered = covered
 	if n.newest.IsZero() || n.newest.Equal(r.mark.Watermark) {
 		return err
 	}
 	r.mark.Watermark = n.newest
-	if _, serr := state.SpacesIn(r.user()).Change(r.chat, func(s *state.Space) { s.Watermark = n.newest }); serr != nil {
+	if _, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest }); serr != nil {
 		r.logOnce(serr, "watermark not written down")
 	}
 	return err
@@ -71,7 +77,7 @@ func begins(q *state.Question) time.Time {
 
 // since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
 // than the age of a question.
-func since(from time.Time, covered map[string]bool, v view, now time.Time) time.Time {
+func since(from time.Time, covered map[string]bool, v *view, now time.Time) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
 	}
@@ -90,11 +96,8 @@ func since(from time.Time, covered map[string]bool, v view, now time.Time) time.
 
 // take gives the messages of a page to their records.
 func (r *reader) take(n *pass, page []gchat.Message) {
-	limit := r.now().Add(2 * time.Second) // the header counts whole seconds
-	if ahead, ok := r.api.Ahead(); ok {
-		limit = limit.Add(ahead)
-	}
-	given := map[*state.Question][]gchat.Message{}
+	ahead, _ := r.api.Ahead()
+	limit := r.now().Add(ahead + 2*time.Second) // the header counts whole seconds
 	for _, m := range page {
 		if !m.CreateTime.After(limit) { // one from the future must not end reading: it moves no watermark
 			if m.Human && m.CreateTime.After(r.mark.Watermark) {
@@ -104,28 +107,19 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 				n.newest = m.CreateTime
 			}
 		}
-		q, first := n.target(m)
-		switch {
+		switch q := n.target(m); {
 		case m.ThreadName == "":
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName {
-					given[q] = append(given[q], m)
-				}
-				if beginsIn(q) {
-					n.first[q.Path] = append(n.first[q.Path], m)
+				if m.Name == q.MessageName || beginsIn(q) {
+					n.given[q] = append(n.given[q], m)
 				}
 			}
-		case first:
-			n.first[q.Path] = append(n.first[q.Path], m)
 		case q == nil:
 			r.answerNobody(n, m)
 		case !known(q, m):
-			given[q] = append(given[q], m)
+			n.given[q] = append(n.given[q], m)
 		}
-	}
-	for q, ms := range given {
-		r.deliver(n, q, ms)
 	}
 }
 
@@ -141,65 +135,30 @@ func beginsIn(q *state.Question) bool {
 	return q.Mode == state.Thread && q.PostedAt == nil && q.Status == state.Pending
 }
 
-// target is the record that a message belongs to, nil for none. Ours have a thread each; other programs may put several
-// questions into one, and processes may wait in it: a reply is for the oldest that it can answer. First says that it belongs to
-// a process that began to wait in the thread.
-func (n *pass) target(m gchat.Message) (q *state.Question, first bool) {
-	var begun, over *state.Question
+// target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
+// questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
+// wait when it can answer none.
+func (n *pass) target(m gchat.Message) *state.Question {
 	all := n.records[m.ThreadName]
-	for _, one := range all {
-		if one.Reply(m.Name) != nil {
-			return one, false
-		}
+	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil }); i >= 0 {
+		return all[i]
 	}
-	for _, one := range all {
+	var begun, over *state.Question
+	for _, q := range all {
 		switch {
-		case beginsIn(one):
-			begun = cmp.Or(begun, one)
-		case one.Mode == state.Thread:
-			if one.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*one.PostedAt) {
-				return one, false
+		case beginsIn(q):
+			begun = cmp.Or(begun, q)
+		case q.Mode == state.Thread:
+			if q.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*q.PostedAt) {
+				return q
 			}
-		case one.Answerable():
-			return one, false
+		case q.Answerable():
+			return q
 		default:
-			over = cmp.Or(over, one)
+			over = cmp.Or(over, q)
 		}
 	}
-	if begun != nil {
-		return begun, true
-	}
-	return over, false
-}
-
-// takeFirst gives a process that began to wait in a thread what people said there after the last message of ours.
-func (r *reader) takeFirst(n *pass) {
-	ahead, _ := r.api.Ahead() // of the server's clock
-	for _, qs := range n.records {
-		for _, q := range qs {
-			if !beginsIn(q) {
-				continue
-			}
-			after := q.AskedAt.Add(ahead - dateSlack)
-			var said []gchat.Message
-			for _, m := range n.first[q.Path] {
-				if m.Human {
-					said = append(said, m)
-				} else {
-					after, said = m.CreateTime, nil
-				}
-			}
-			said = slices.DeleteFunc(said, func(m gchat.Message) bool { return !m.CreateTime.After(after) })
-			if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-				q.PostedAt = &after
-				return nil
-			}); err != nil {
-				n.failed = err
-				continue
-			}
-			r.deliver(n, q, said)
-		}
-	}
+	return cmp.Or(begun, over)
 }
 
 // answerNobody tells a person who wrote into a thread of a session's reports that no process waits for a reply there. That it
@@ -213,7 +172,11 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if !at.After(one.ToldNobody) || !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.putNobody(one, m.Name)
+	err := r.put(&state.Message{
+		ID: state.MessageID("nobody", m.Name), Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
+		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
+		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: r.now().UTC(),
+	})
 	if err == nil {
 		_, err = state.SessionsIn(r.user()).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {
@@ -225,17 +188,28 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if err != nil {
 		r.logOnce(err, "note not put into the outbox")
 	}
-	r.sender.changed()
 }
 
 // deliver writes people's messages into the file of the question that they belong to. The poller of that question's
-// environment judges them.
-func (r *reader) deliver(n *pass, q *state.Question, ms []gchat.Message) {
-	if len(ms) == 0 {
-		return
+// environment judges them. Of a process that began to wait, those count that came after the last message of ours.
+func (r *reader) deliver(q *state.Question, ms []gchat.Message) error {
+	begins := beginsIn(q)
+	if len(ms) == 0 && !begins {
+		return nil
 	}
+	ahead, _ := r.api.Ahead() // of the server's clock
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		changed := false
+		changed := begins
+		if begins {
+			after := q.AskedAt.Add(ahead - dateSlack)
+			for _, m := range ms {
+				if !m.Human {
+					after = m.CreateTime
+				}
+			}
+			q.PostedAt = &after
+			ms = slices.DeleteFunc(ms, func(m gchat.Message) bool { return !m.Human || !m.CreateTime.After(after) })
+		}
 		for _, m := range ms {
 			changed = store(q, m) || changed
 		}
@@ -244,10 +218,7 @@ func (r *reader) deliver(n *pass, q *state.Question, ms []gchat.Message) {
 		}
 		return nil
 	})
-	if err != nil {
-		r.logOnce(err, "replies not written down")
-		n.failed = cmp.Or(n.failed, err)
-	}
+	return err
 }
 
 // store copies a message into the file of its question. It reports whether that was news.
@@ -261,8 +232,7 @@ func store(q *state.Question, m gchat.Message) bool {
 		return true
 	}
 	text := gchat.Cut(m.Text, gchat.MaxText)
-	r := q.Reply(m.Name)
-	switch {
+	switch r := q.Reply(m.Name); {
 	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q)):
 		return false
 	case r == nil:
@@ -270,16 +240,13 @@ func store(q *state.Question, m gchat.Message) bool {
 			MessageName: m.Name, Sender: m.Sender, SenderEmail: m.SenderEmail, DisplayName: m.DisplayName,
 			Text: text, CreateTime: m.CreateTime,
 		})
-		return true
-	case r.Verdict != state.Unread: // an edit or a deletion counts until the reply is judged
-		return false
+	case r.Verdict != state.Unread || !m.Deleted && (r.Text == text || m.Sender != r.Sender):
+		return false // an edit or a deletion counts until the reply is judged
 	case m.Deleted:
 		r.Verdict = state.Ignored
-		return true
-	case r.Text == text || m.Sender != r.Sender:
-		return false
+	default:
+		r.Text = text
 	}
-	r.Text = text
 	return true
 }
 

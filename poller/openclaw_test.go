@@ -95,8 +95,8 @@ func TestAgentThatFails(t *testing.T) {
 		pauses       []time.Duration
 	}{
 		{"says nothing", `echo "⚠️ Agent couldn't generate a response"; exit 1`, true, "", nil},
-		{"its turn fails", `echo '{"runId": 1}'; exit 1`, false, "its turn failed", wakePauses[:3]},
-		{"gateway down", `echo "connection refused" >&2; exit 1`, false, "connection refused", wakePauses[:1]},
+		{"its turn fails", `echo '{"runId": 1}'; exit 1`, false, "its turn failed", []time.Duration{wakePause, 2 * wakePause, 4 * wakePause}},
+		{"gateway down", `echo "connection refused" >&2; exit 1`, false, "connection refused", []time.Duration{wakePause}},
 		{"leaves a child", `sleep 5 & exit 0`, true, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"gchat-hooks/state"
 )
 
@@ -56,6 +58,8 @@ const (
 	onceBound = 10 * time.Second
 	// burstPause is how long changes that come close together are collected.
 	burstPause = 10 * time.Millisecond
+	// unwatched is how long the loop rests at most where the system has no watch to give.
+	unwatched = 2 * time.Second
 	// clockJump is how much later than asked for the loop wakes when the machine slept.
 	clockJump = time.Minute
 )
@@ -66,20 +70,22 @@ type Poller struct {
 	environment string // see state.Environment
 	ways        gateways
 
-	sender  *sender
-	moving  sync.Mutex         // while the message of a question goes over to another file of it, or is dropped
-	index   map[string]*served // by the Open's file, or by the record's where a person named its folder
-	records state.Cache[state.Question]
-	people  sessions
-	readers map[string]*reader // by chat
-	watch   *watch
-	changed chan struct{} // a goroutine of ours has something for the loop
-	working sync.WaitGroup
+	sender   *sender
+	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
+	records  state.Cache[state.Question]
+	sessions state.Cache[state.Session]
+	people   []*state.Session
+	byThread map[string]*state.Session // of their reports
+	summed   sync.Map                  // ids of the sessions whose summary is being worded
+	readers  map[string]*reader        // by chat
+	watch    *fsnotify.Watcher         // nil where there is none to be had
+	touched  map[string]bool           // files that changed since the last step, and their folders; nil: any may have
+	changed  chan struct{}             // a goroutine of ours has something for the loop
+	working  sync.WaitGroup
 
-	asking  atomic.Bool     // tmux is being asked for its panes
-	gone    map[string]bool // by process: its Claude Code has ended; of one round
-	logged  sync.Map        // what is said once, not with every step
-	polled  time.Time       // of the last round: see round
+	asking  atomic.Bool // tmux is being asked for its panes
+	logged  sync.Map    // what is said once, not with every step
+	polled  time.Time   // of the last round: see round
 	swept   time.Time
 	beaten  time.Time
 	began   time.Time
@@ -87,12 +93,8 @@ type Poller struct {
 	homes   []string    // state folders that have the daemon's pid and the time of its last poll
 }
 
-// DaemonRuns says that a daemon of this environment runs already.
-type DaemonRuns struct{ PID int }
-
-func (e *DaemonRuns) Error() string {
-	return fmt.Sprintf("the poller runs already, as process %d", e.PID)
-}
+// ErrDaemonRuns says that a daemon of this environment runs already.
+var ErrDaemonRuns = errors.New("the daemon runs already")
 
 // end is why a poller stops serving.
 type end int
@@ -103,68 +105,50 @@ const (
 	replaced            // Until is there, or the program changed: another process goes on
 )
 
-// Run is the poller until ctx ends or its Options say so. Errors are *DaemonRuns, *state.UserError when a person has to mend
+// Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
 // something, and with Once what kept a space from being read.
 func Run(ctx context.Context, o Options) error {
 	p := newPoller(o)
 	if err := p.lock(ctx); err != nil {
 		return err
 	}
+	defer p.release()
 	if p.Daemon && !p.atWork() {
 		if err := p.configured(); err != nil {
-			p.release()
 			return err
 		}
 	}
 	if p.Once {
-		err := p.once(ctx)
-		p.release()
-		return err
+		return p.once(ctx)
 	}
 	if p.Daemon {
 		for _, dir := range p.homes {
 			if err := state.WritePID(dir); err != nil {
-				p.release()
 				return misconfigured(err)
 			}
 			defer state.RemovePID(dir)
 		}
 	}
-	for {
-		why := p.serve(ctx)
-		state.EndBeat(p.Env)
-		if p.Daemon && why == replaced {
-			p.release()
-			return errors.New("the program on disk changed") // the service manager starts it
-		}
-		work := why == replaced && p.Self != "" && p.atWork()
-		if work {
-			return p.Lock.Pass(p.Self)
-		}
-		p.release()
-		// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
-		if why == stopped || !p.atWork() {
-			return nil
-		}
-		if why == replaced {
-			if p.Self == "" {
-				return nil
-			}
-			return state.StartPoller(p.Env, p.Self)
-		}
-		var err error
-		if p.Lock, err = state.TakePollerLock(p.Env); err != nil {
-			return nil // another poller has the work
-		}
+	why := p.serve(ctx)
+	state.EndBeat(p.Env)
+	if p.Daemon && why == replaced {
+		return errors.New("the program on disk changed") // the service manager starts it
 	}
+	p.release()
+	// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
+	if why == stopped || p.Self == "" || !p.atWork() {
+		return nil
+	}
+	return state.StartPoller(p.Env, p.Self)
 }
 
 func newPoller(o Options) *Poller {
 	p := &Poller{
 		Options: o, environment: state.Environment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
-		changed: make(chan struct{}, 1), gone: map[string]bool{},
+		changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
+	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
@@ -185,28 +169,29 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	if p.Lock != nil {
 		return nil
 	}
-	if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !p.Daemon && !p.Once || !errors.Is(err, state.ErrLocked) {
+	if p.Lock, err = state.TakePollerLock(p.Env); !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
 	if h := state.ReadBeat(p.Env); h.Daemon && h.Lives {
-		return &DaemonRuns{h.PID}
+		return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 	}
 	done, err := state.WantPoller(p.Env)
 	if errors.Is(err, state.ErrLocked) {
-		return &DaemonRuns{} // another daemon waits
+		return ErrDaemonRuns // another one waits
 	}
 	if err != nil {
 		return misconfigured(err)
 	}
 	defer done()
-	for {
-		if p.Lock, err = state.TakePollerLock(p.Env); err == nil || !errors.Is(err, state.ErrLocked) {
-			return misconfigured(err)
-		}
+	for p.Lock == nil {
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
+		if p.Lock, err = state.TakePollerLock(p.Env); err != nil && !errors.Is(err, state.ErrLocked) {
+			return misconfigured(err)
+		}
 	}
+	return nil
 }
 
 func (p *Poller) release() {
@@ -218,25 +203,17 @@ func (p *Poller) release() {
 
 // serve is the loop.
 func (p *Poller) serve(ctx context.Context) (why end) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		p.stopServing()
-	}()
-	p.watch = newWatch(p.Log)
-	p.sender = p.startSender(ctx)
+	ctx, end := p.begin(ctx)
+	defer end()
+	p.startWatch()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
 		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
-			p.resetReaders()
-			p.sender.changed()
+			p.retry()
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
-		if sent, at := p.sender.idle(); !sent || !at.IsZero() {
-			busy = true
-		}
 		if busy {
 			idleSince = now
 		}
@@ -257,22 +234,28 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	}
 }
 
-// stopServing waits for what this process still does, so that it does nothing any more without the lock: an answer is typed
-// to its end.
-func (p *Poller) stopServing() {
-	for _, r := range p.readers {
-		r.stop()
-		<-r.done
+// begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
+// lock: an answer is typed to its end.
+func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()) {
+	p.sender = p.newSender()
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, func() {
+		cancel()
+		p.working.Wait()
+		for _, r := range p.readers {
+			r.unlock()
+		}
+		for _, s := range p.index {
+			s.unlock()
+		}
+		if p.watch != nil {
+			_ = p.watch.Close()
+			p.watch = nil
+		}
+		clear(p.index)
+		clear(p.readers)
+		p.Log.Info().Msg("poller ends")
 	}
-	p.working.Wait()
-	<-p.sender.ended
-	for _, s := range p.index {
-		s.unlock()
-	}
-	p.watch.close()
-	clear(p.index)
-	clear(p.readers)
-	p.Log.Info().Msg("poller ends")
 }
 
 // step does once all that is due. It returns when to come again, and whether something is left to be done.
@@ -286,7 +269,9 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.safely("step", func() {
 		p.scan()
 		next, busy = p.attendAll(ctx)
-		p.follow(ctx)
+		next = sooner(next, p.follow(ctx))
+		due, sending := p.sender.dispatch(ctx)
+		next, busy = sooner(next, due), busy || sending || !due.IsZero()
 		p.summarise(ctx)
 		p.sweep()
 		p.beat()
@@ -296,48 +281,62 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 
 // await waits for a change, for what a goroutine of ours has, for SIGHUP, or for that time.
 func (p *Poller) await(ctx context.Context, until time.Time) {
-	if !p.watch.works() {
-		until = sooner(until, p.now().Add(2*time.Second))
+	var changes chan fsnotify.Event
+	var lost chan error // too many changes at once
+	if p.watch == nil {
+		until = sooner(until, p.now().Add(unwatched))
+	} else {
+		changes, lost = p.watch.Events, p.watch.Errors
 	}
-	t := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-p.changed:
-	case <-p.watch.changed:
-		if p.Until == nil {
-			sleep(ctx, burstPause)
-		}
-	case <-p.Hangup:
-		p.ways.renew()
-		p.resetReaders()
-		for _, s := range p.index {
-			if !s.typing.Load() {
-				s.try.next = time.Time{}
+	timer, pause := time.NewTimer(max(until.Sub(p.now()), time.Millisecond)), burstPause
+	defer timer.Stop()
+	if p.Until != nil {
+		pause = 0 // a command waits for its receipt
+	}
+	for collecting := false; ; {
+		select {
+		case e := <-changes:
+			if p.noteChange(e) && !collecting {
+				collecting = true
+				timer.Reset(pause)
 			}
+			continue
+		case <-lost:
+			p.touched = nil
+		case <-p.Hangup:
+			p.ways.renew()
+			p.retry()
+			p.Log.Info().Msg("configuration read again")
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.changed:
 		}
-		p.sender.changed()
-		p.Log.Info().Msg("configuration read again")
+		return
+	}
+}
+
+// retry forgets what failed: it says nothing any more.
+func (p *Poller) retry() {
+	for chat, r := range p.readers {
+		if !r.busy.Load() {
+			r.unlock()
+			delete(p.readers, chat)
+		}
 	}
 }
 
 // once is one round: what waits is sent, each space is listed once, replies are judged and typed, and what there is to say of
 // it is sent.
 func (p *Poller) once(ctx context.Context) (failed error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		p.stopServing()
-	}()
-	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
-	p.round(ctx)
+	ctx, end := p.begin(ctx)
+	defer end()
 	sleep(ctx, stillWritten) // a reply by hand that may just be written counts before what Chat has
 	p.round(ctx)
-	p.send(ctx)
+	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
 	for chat, v := range p.views() {
-		if err := p.readerOf(chat).listOnce(ctx, v); err != nil {
+		p.readers[chat] = p.readerOf(chat)
+		if err := p.readers[chat].list(ctx, v); err != nil {
 			failed = err
 		}
 	}
@@ -347,7 +346,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx)
 	p.summarise(ctx)
 	p.working.Wait()
-	p.send(ctx)
+	p.sender.pass(ctx)
 	p.sweep()
 	if failed == nil && ctx.Err() == nil {
 		p.noteLastPoll()
@@ -362,18 +361,9 @@ func (p *Poller) round(ctx context.Context) {
 	p.attendAll(ctx)
 }
 
-// send sends what can be sent now.
-func (p *Poller) send(ctx context.Context) {
-	p.sender.changed()
-	for end := p.now().Add(onceBound); p.now().Before(end); {
-		if idle, _ := p.sender.idle(); idle || !sleep(ctx, 20*time.Millisecond) {
-			return
-		}
-	}
-}
-
 // atWork says, without doing anything, whether there is something for a poller to do.
 func (p *Poller) atWork() bool {
+	p.touched = nil
 	p.scan()
 	for _, s := range p.index {
 		if s.mine(p) && p.busy(s) {
@@ -381,9 +371,8 @@ func (p *Poller) atWork() bool {
 		}
 	}
 	clear(p.index)
-	p.people.read = time.Time{} // the watch may be closed
 	p.scanSessions()
-	if slices.ContainsFunc(p.people.all, p.owesSummary) {
+	if slices.ContainsFunc(p.people, p.owesSummary) {
 		return true
 	}
 	waiting, _ := state.OutboxIn(p.user()).Waiting()

@@ -63,10 +63,9 @@ func (d *desk) env(name string) string { return d.vars[name] }
 // poller is one that takes its steps when the test says so.
 func (d *desk) poller(dirs ...string) *Poller {
 	p := newPoller(Options{Env: d.env, Log: state.NewLog(d.env, "test"), Dirs: dirs})
-	ctx, cancel := context.WithCancel(context.Background())
-	d.t.Cleanup(func() { cancel(); p.working.Wait(); <-p.sender.ended })
-	p.watch, p.sender = newWatch(p.Log), p.startSender(ctx)
-	d.t.Cleanup(p.watch.close)
+	_, end := p.begin(context.Background())
+	p.startWatch()
+	d.t.Cleanup(end)
 	return p
 }
 
@@ -317,8 +316,8 @@ func TestOnePollerAnEnvironment(t *testing.T) {
 	if err := end(); err != nil {
 		t.Errorf("the one that yielded: %v", err)
 	}
-	runs := (*DaemonRuns)(nil)
-	if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}); !errors.As(err, &runs) || runs.PID != os.Getpid() {
+	err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true})
+	if !errors.Is(err, ErrDaemonRuns) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	if state.DaemonPID(state.UserState(d.env)) != os.Getpid() {

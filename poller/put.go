@@ -13,55 +13,38 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// questionKey is the key of the message that holds a question's text.
-func questionKey(q *state.Question) string { return "question-" + q.QuestionID }
+// questionKey is the key of the message that holds a question's text. A denied question that is asked in the terminal after all
+// goes on in another file, with a message of its own, so that each file gets its receipt.
+func questionKey(q *state.Question) string {
+	if went := q.QuestionID == q.ThreadKey && q.Mode != state.Deny; went {
+		return "question-" + q.QuestionID + "-" + string(q.Mode)
+	}
+	return "question-" + q.QuestionID
+}
 
-// putQuestion puts the message that holds a question's text, once. One that goes on in another file, as a denied one does that
-// is asked in the terminal after all, takes over the message that is there.
+// putQuestion puts the message that holds a question's text, once. Both messages of a question that went on in another file have
+// one id, and one lane: the second finds what the first one brought into the space.
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
-	if q.MessageSent {
-		return nil
+	m := p.aboutQuestion(q, o)
+	m.ID, m.Key, m.Kind = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
+	if m.Key != "question-"+q.QuestionID {
+		m.TriedAt = m.CreatedAt
 	}
-	p.moving.Lock()
-	defer p.moving.Unlock()
-	m, put, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
-		ID: state.MessageID("question", q.QuestionID), Key: questionKey(q), Kind: state.MessageQuestion, Question: q.Path,
-		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(), ThreadKey: q.ThreadKey, Urgent: true,
-		CreatedAt: p.now().UTC(),
-	}, state.MaxAge)
-	if err != nil || put {
-		return err
-	}
-	return p.takeOver(q, m)
+	return p.put(m)
 }
 
-// takeOver has the message of a question tell its receipt to this file of it. A receipt that is there already is copied.
-func (p *Poller) takeOver(q *state.Question, m *state.Message) error {
-	if m.Question == q.Path && m.SentAt.IsZero() {
-		return nil
+// aboutQuestion is a message to a question's thread.
+func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
+	return &state.Message{
+		Question: q.Path, ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(),
+		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.now().UTC(),
 	}
-	m, err := state.OutboxIn(p.user()).Change(m, func(m *state.Message) error {
-		if m.Question != q.Path && m.SetAside != "" { // a reply to it could not be used, but the terminal answers it
-			m.SetAside, m.EndedAt, m.Tries, m.NotBefore = "", time.Time{}, 0, time.Time{}
-		}
-		m.Question = q.Path
-		return nil
-	})
-	if err != nil || m == nil || m.SentAt.IsZero() {
-		return err
-	}
-	_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		_, space, _ := strings.Cut(m.Chat, "/")
-		isPosted(q, m.Name, m.ThreadName, m.Chat, space)
-		return nil
-	})
-	p.wake()
+}
+
+// put puts a message into the outbox, once.
+func (p *Poller) put(m *state.Message) error {
+	_, _, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
 	return err
-}
-
-// isPosted notes in a question where its message is.
-func isPosted(q *state.Question, name, thread, chat, space string) {
-	q.MessageSent, q.MessageName, q.ThreadName, q.Chat, q.Space, q.PostError = true, name, thread, chat, space, ""
 }
 
 // putNote puts a note that a question's thread is owed. done says that the question owes it no more: it is in the outbox, or
@@ -75,7 +58,7 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		if err != nil || m == nil { // it was not put yet, or was dropped
 			return err == nil && q.Closed(), err
 		}
-		return m.SetAside != "", p.takeOver(q, m)
+		return m.SetAside != "", nil
 	}
 	text := gchat.NoteText(q, owed)
 	if text == "" {
@@ -85,24 +68,11 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	if about == state.NoteClosed {
 		about += " " + string(q.Status) // one that timed out can be answered later
 	}
-	id := state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
-	_, _, err = state.OutboxIn(p.user()).Put(p.Env, &state.Message{
-		ID: id, Key: id, Kind: state.MessageNote, Question: q.Path, Note: &owed, Parts: []string{text},
-		ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(),
-		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.now().UTC(),
-	}, state.MaxAge)
+	m := p.aboutQuestion(q, o)
+	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
+	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, []string{text}
+	err = p.put(m)
 	return err == nil, err
-}
-
-// putNobody tells the thread of a session's reports, once for a person's message, that no process waits for a reply there.
-func (p *Poller) putNobody(one *state.Session, messageName string) error {
-	id := state.MessageID("nobody", messageName)
-	_, _, err := state.OutboxIn(p.user()).Put(p.Env, &state.Message{
-		ID: id, Key: id, Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
-		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
-		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
-	}, state.MaxAge)
-	return err
 }
 
 // putSummary puts the summary that a session's thread is owed. An end after the last summary brings another one only when
@@ -139,69 +109,54 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 	return err
 }
 
-// word gives a message its texts before it is sent for the first time: later ones would be another message. end, where it is
-// set, says why the message is not sent now.
-func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (worded *state.Message, end *step) {
-	if !m.TriedAt.IsZero() || m.PartsSent > 0 {
-		return m, nil
+// word gives a message its texts before it is sent for the first time: later ones would be another message. Without one, the
+// step says why none is sent now.
+func (s *sender) word(ctx context.Context, m *state.Message, way *gateway) (*state.Message, step) {
+	if m.PartsSent > 0 || !m.TriedAt.IsZero() && len(m.Parts) > 0 {
+		return m, step{}
 	}
-	one := *m
-	if one.ID == "" {
-		one.ID = state.MessageID(string(m.Kind), m.Key, m.Path)
+	worded := *m
+	if worded.ID == "" {
+		worded.ID = state.MessageID(string(m.Kind), m.Key, m.Path)
 	}
 	switch {
 	case m.Kind == state.MessageQuestion:
-		if end := s.wordQuestion(ctx, &one, way); end != nil {
-			return nil, end
-		}
-	case m.Digest:
-		s.wordDigest(&one)
+		return s.wordQuestion(ctx, &worded, way)
+	case m.Digest && m.Report != nil:
+		s.wordDigest(&worded)
 	case m.Report != nil:
-		one.Parts = gchat.ReportTexts(*m.Report)
+		worded.Parts = gchat.ReportTexts(*m.Report)
 	}
-	if len(one.Parts) == 0 {
+	if len(worded.Parts) == 0 {
 		return nil, s.drop(m)
 	}
-	return &one, nil
+	return &worded, step{}
 }
 
 // drop removes a message that was never tried, and has nothing to say any more.
-func (s *sender) drop(m *state.Message) *step {
-	if err := s.box.Drop(s.Env, m); err != nil {
-		out := s.written(m, err)
-		return &out
-	}
-	return &step{}
-}
+func (s *sender) drop(m *state.Message) step { return s.written(s.box.Drop(s.Env, m)) }
 
 // wordQuestion words a question, unless it is over, or a reply to it could not be used.
-func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) *step {
+func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gateway) (*state.Message, step) {
 	q, err := state.LoadQuestion(m.Question)
 	var corrupt *state.Corrupt
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt), err == nil && q.Status != state.Pending:
-		s.moving.Lock() // it may go on in another file
-		defer s.moving.Unlock()
-		if now, err := state.OutboxIn(s.user()).ByKey(m.Key); err == nil && now != nil && now.Question != m.Question {
-			return &step{m: now}
-		}
-		return s.drop(m)
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt), err == nil && q.Status != state.Pending && m.TriedAt.IsZero():
+		return nil, s.drop(m)
 	case err != nil:
-		out := s.written(m, err)
-		return &out
+		return nil, s.written(err)
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode == state.Deny {
-		if err := s.Replyable(ctx, m.ProjectDir, m.Trusted); err != nil {
-			out := s.setAside(m, s.Log.Clean(err.Error()))
-			return &out
+		if why := s.unreplyable(way); why != nil {
+			return nil, s.setAside(m, s.Log.Clean(why.Error()))
 		}
 	}
 	if way.err == nil {
 		q = s.reword(ctx, way.cfg, q)
 	}
 	m.Parts = []string{gchat.QuestionText(q)}
-	return nil
+	return m, step{}
 }
 
 // reword has a model reword the question's text, where the configuration wants that. Whatever fails leaves it to Claude's own
@@ -237,16 +192,17 @@ const longestDigest = 8 * gchat.MaxText
 
 // wordDigest makes one message of all that were held back until now, of the same project and to the same place.
 func (s *sender) wordDigest(m *state.Message) {
-	texts, size := []string{wholeText(m)}, len(wholeText(m))
+	first := gchat.ReportWhole(*m.Report)
+	texts, size := []string{first}, len(first)
 	m.With = nil
 	waiting, _ := s.box.Waiting()
 	for _, other := range waiting {
-		alike := other.Digest && other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
+		alike := other.Lane() == m.Lane() && other.Env == m.Env && project(other) == project(m)
 		untried := other.TriedAt.IsZero() && len(other.With) == 0 && other.PartsSent == 0
-		if !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
+		if !other.Digest || other.Report == nil || !alike || !untried || other.Path <= m.Path || s.now().Before(other.NotBefore) {
 			continue
 		}
-		text := wholeText(other)
+		text := gchat.ReportWhole(*other.Report)
 		if size += len(text); size > longestDigest {
 			break
 		}
@@ -254,12 +210,4 @@ func (s *sender) wordDigest(m *state.Message) {
 		m.With = append(m.With, strings.TrimSuffix(filepath.Base(other.Path), ".json"))
 	}
 	m.Parts = gchat.Digest(texts, len(texts))
-}
-
-// wholeText is a report's text, however long it is.
-func wholeText(m *state.Message) string {
-	if m.Report == nil {
-		return strings.Join(m.Parts, "\n\n") // of an earlier version
-	}
-	return gchat.ReportWhole(*m.Report)
 }

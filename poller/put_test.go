@@ -84,7 +84,9 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t)
-			q := o.question(func(q *state.Question) { q.Mode = state.Deny })
+			q := o.question(func(q *state.Question) {
+				q.Mode, q.QuestionID, q.ThreadKey = state.Deny, "ask-s-01234567", "ask-s-01234567"
+			})
 			var native *state.Question
 			tt.sent(o, func() {
 				there := *q
@@ -101,6 +103,7 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			o.newSender().pass(t.Context())
 			all, is := o.space.Messages(), o.load(native)
 			if len(all) != 1 || !is.MessageSent || is.MessageName != all[0].Name || is.ThreadName != all[0].Thread.Name ||
 				is.Space != "spaces/local" || !strings.HasSuffix(is.Chat, "/spaces/local") {
@@ -263,27 +266,6 @@ func TestWordingIsPaidForOnce(t *testing.T) {
 				t.Errorf("asked %d times for %v USD", asked, q.FormatUSD)
 			}
 		})
-	}
-}
-
-func TestNobodyIsToldOncePerMessage(t *testing.T) {
-	o := newOffice(t)
-	s := o.newSender()
-	o.report("a", "x")
-	s.pass(t.Context())
-	one, err := state.SessionsIn(o.user()).Of("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := o.putNobody(one, "spaces/local/messages/1"); err != nil {
-			t.Fatal(err)
-		}
-		s.pass(t.Context())
-	}
-	all := o.space.Messages()
-	if len(all) != 2 || all[1].Thread.Name != all[0].Thread.Name || !strings.HasPrefix(all[1].Text, "[Not read] nobody is waiting") {
-		t.Errorf("in the space: %q", o.texts())
 	}
 }
 

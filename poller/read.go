@@ -1,12 +1,12 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
+	"maps"
+	"sync/atomic"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -22,11 +22,8 @@ const (
 	// quickFor is how long after asking, and after a person's message, the space is listed once a second.
 	quickFor   = 2 * time.Minute
 	quickCycle = time.Second
-	// otherReads is the time from one try to become the reader of a space to the next.
-	otherReads = time.Second
 
 	firstBackup  = 30 * time.Second
-	mostBackup   = 5 * time.Minute
 	refusedPause = time.Minute
 	authTries    = 5 // then degraded, and said so
 )
@@ -34,35 +31,31 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	own      []*served                    // open ones of this environment, the newest first
+	own      []asked                      // open ones of this environment
 	sessions map[string]*state.Session    // by the thread of their reports
 	youngest time.Time                    // when the youngest question was asked that waits for a reply
-	sources  []source                     // whose configuration may read the space
 }
 
-// source is a project whose configuration leads to a space.
-type source struct {
-	projectDir string
-	trusted    bool
+// asked is a question whose project's configuration may read the space.
+type asked struct {
+	*state.Question
+	trusted bool
 }
 
-// reader is the one goroutine that lists a space, for the records of every environment.
+// reader lists a space, for the records of every environment: beside the loop, one list at a time.
 type reader struct {
 	*Poller
-	chat  string // host/spaces/S
-	space string
-	stop  context.CancelFunc
-	done  chan struct{}
-	fresh chan struct{} // there is another view, or credentials are to be read again
+	chat   string // host/spaces/S
+	spaces state.Spaces
+	bad    atomic.Bool // the last list failed
+	busy   atomic.Bool // a list is under way: what follows is that goroutine's
 
-	mu    sync.Mutex
-	view  view
-	good  time.Time // when the last good list began
-	bad   bool      // the last list failed
-	reset bool      // what failed until now says nothing
-
+	began   time.Time     // when the last list began
+	pause   time.Duration // the least time from then to the next
+	good    time.Time     // when the last good list began
+	lock    *state.Lock   // while this process is the one that lists the space
 	api     *gchat.Reader
-	source  int // of the view's
+	from    int // whose configuration reads the space, of the view's own
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came
@@ -73,7 +66,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case q == nil || s.settled || q.Chat == "" || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
+	case s.settled || !q.MessageSent && (q.Mode != state.Thread || q.ThreadName == ""):
 		return false
 	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
@@ -82,251 +75,146 @@ func (p *Poller) reads(s *served) bool {
 }
 
 // views are what there is to be known of each space that an open question of this environment is in.
-func (p *Poller) views() map[string]view {
-	views := map[string]view{}
-	all := p.inOrder()
-	for _, s := range slices.Backward(all) {
-		if !s.mine(p) || !p.reads(s) {
+func (p *Poller) views() map[string]*view {
+	views := map[string]*view{}
+	for _, s := range p.inOrder() {
+		q := s.q
+		if q == nil || q.Chat == "" {
 			continue
 		}
-		v := views[s.q.Chat]
-		if v.own = append(v.own, s); s.q.AskedAt.After(v.youngest) {
-			v.youngest = s.q.AskedAt
+		v := views[q.Chat]
+		if v == nil {
+			v = &view{records: map[string][]*state.Question{}, sessions: p.byThread}
+			views[q.Chat] = v
 		}
-		from := source{s.q.ProjectDir, s.Trusted}
-		if !slices.Contains(v.sources, from) {
-			v.sources = append(v.sources, from)
+		if q.ThreadName != "" {
+			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
 		}
-		views[s.q.Chat] = v
+		if s.mine(p) && p.reads(s) {
+			v.own, v.youngest = append(v.own, asked{q, s.Trusted}), q.AskedAt
+		}
 	}
-	for chat, v := range views {
-		v.sessions, v.records = p.people.byThread, map[string][]*state.Question{}
-		for _, s := range all {
-			if s.q != nil && s.q.Chat == chat && s.q.ThreadName != "" {
-				v.records[s.q.ThreadName] = append(v.records[s.q.ThreadName], s.q)
-			}
-		}
-		views[chat] = v
-	}
+	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	return views
 }
 
-// follow has every space listed that an open question is in, and no other.
-func (p *Poller) follow(ctx context.Context) {
+// follow has every space listed once a cycle that an open question is in, and no other. It returns when to come again.
+func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	views := p.views()
 	for chat, r := range p.readers {
-		select {
-		case <-r.done: // also after a panic
+		if _, open := views[chat]; !open && !r.busy.Load() {
+			r.unlock()
 			delete(p.readers, chat)
-			continue
-		default:
-		}
-		if _, open := views[chat]; !open {
-			r.stop()
 		}
 	}
 	for chat, v := range views {
 		r := p.readers[chat]
 		if r == nil {
 			r = p.readerOf(chat)
-			r.give(v)
 			p.readers[chat] = r
-			rctx, stop := context.WithCancel(ctx)
-			r.stop = stop
-			go func() {
-				defer p.wake()
-				defer close(r.done)
-				p.safely("read", func() { r.follow(rctx) })
-			}()
 		}
-		r.give(v)
+		if r.busy.Load() {
+			continue
+		}
+		if at := r.began.Add(max(r.cycle(v), r.pause)); p.now().Before(at) {
+			next = sooner(next, at)
+			continue
+		}
+		r.began = p.now()
+		r.busy.Store(true)
+		p.beside("read", func() {
+			defer r.busy.Store(false)
+			_ = r.list(ctx, v)
+		})
 	}
+	return next
 }
 
 func (p *Poller) readerOf(chat string) *reader {
-	_, space, _ := strings.Cut(chat, "/")
-	return &reader{
-		Poller: p, chat: chat, space: space, done: make(chan struct{}), fresh: make(chan struct{}, 1),
-	}
-}
-
-// resetReaders has the readers begin anew, with the credentials as they are now.
-func (p *Poller) resetReaders() {
-	for _, r := range p.readers {
-		r.mu.Lock()
-		r.reset = true
-		r.mu.Unlock()
-		r.nudge()
-	}
+	return &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user())}
 }
 
 // reading says whether every list went well the last time.
 func (p *Poller) reading() bool {
 	for _, r := range p.readers {
-		r.mu.Lock()
-		bad := r.bad
-		r.mu.Unlock()
-		if bad {
+		if r.bad.Load() {
 			return false
 		}
 	}
 	return true
 }
 
-func (r *reader) give(v view) {
-	r.mu.Lock()
-	news := len(v.own) != len(r.view.own) || !v.youngest.Equal(r.view.youngest)
-	r.view = v
-	r.mu.Unlock()
-	if news {
-		r.nudge()
+// list lists the space, as long as no other process does, and tells how that went.
+func (r *reader) list(ctx context.Context, v *view) error {
+	if !r.lead() {
+		return nil
 	}
-}
-
-func (r *reader) nudge() {
-	select {
-	case r.fresh <- struct{}{}:
-	default:
+	began := r.now()
+	err := r.readOn(ctx, v)
+	if ctx.Err() != nil {
+		return err
 	}
+	if r.pause = r.trouble.after(err); err == nil {
+		r.good = began
+	}
+	r.bad.Store(err != nil)
+	r.tell(err, v)
+	if gchat.AuthFailure(err) {
+		r.api, r.from = nil, r.from+1
+		r.unlock() // a process with better credentials gets its turn
+	}
+	return err
 }
 
-// readAfter says whether a good list began after t.
-func (r *reader) readAfter(t time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.good.After(t)
-}
-
-// follow lists the space whenever no other process does, until ctx ends.
-func (r *reader) follow(ctx context.Context) {
-	spaces := state.SpacesIn(r.user())
-	for ctx.Err() == nil {
-		lock, err := spaces.LockReader(r.chat)
-		if errors.Is(err, state.ErrLocked) { // the poller of another environment reads it, for our records, too
-			r.trouble = trouble{}
-			good := time.Time{}
-			if spaces.Of(r.chat).Trouble == nil {
-				good = r.now().Add(-quickFor)
-			}
-			r.mu.Lock()
-			r.good = good
-			r.mu.Unlock()
-			sleep(ctx, otherReads)
-			continue
+// lead makes this process the one that lists the space; false while another environment's poller does, for our records, too.
+func (r *reader) lead() bool {
+	if r.lock != nil {
+		return true
+	}
+	lock, err := r.spaces.LockReader(r.chat)
+	if errors.Is(err, state.ErrLocked) {
+		r.trouble, r.pause = trouble{}, 0
+		if r.good = (time.Time{}); r.spaces.Of(r.chat).Trouble == nil {
+			r.good = r.now().Add(-quickFor)
 		}
-		if err != nil {
-			r.logOnce(err, "reader's lock") // better two processes that list than none
-		}
-		pause := r.lead(ctx, spaces)
-		if lock != nil {
-			lock.Unlock() // a process with better credentials gets its turn
-		}
-		sleep(ctx, min(pause, otherReads))
-		end := r.now().Add(pause - min(pause, otherReads))
-		r.rest(ctx, func() time.Time { return end })
+		return false
+	}
+	if err != nil {
+		r.logOnce(err, "reader's lock") // better two processes that list than none
+	}
+	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
+	return true
+}
+
+func (r *reader) unlock() {
+	if r.lock != nil {
+		r.lock.Unlock()
+		r.lock = nil
 	}
 }
 
-// lead lists once a cycle until ctx ends or the credentials are refused; it returns how long to stand back.
-func (r *reader) lead(ctx context.Context, spaces state.Spaces) (pause time.Duration) {
-	r.mark = spaces.Of(r.chat) // another process may have read on
-	for ctx.Err() == nil {
-		began := r.now()
-		err := r.listOne(ctx, r.current())
-		if pause = r.trouble.after(err); gchat.AuthFailure(err) {
-			r.api, r.source = nil, r.source+1
-			return pause
-		}
-		r.rest(ctx, func() time.Time { return began.Add(max(r.cycle(r.current()), pause)) })
+// configuredBy is the question by whose configuration the space is read: another one after the credentials of the former were
+// refused.
+func (r *reader) configuredBy(v *view) asked {
+	if len(v.own) == 0 {
+		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
 	}
-	return 0
+	return v.own[r.from%len(v.own)]
 }
 
-// rest waits until then, which may be sooner with another view, or until what failed says nothing any more.
-func (r *reader) rest(ctx context.Context, until func() time.Time) {
-	for ctx.Err() == nil {
-		t := time.NewTimer(max(until().Sub(r.now()), 0))
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-			return
-		case <-r.fresh:
-			t.Stop()
-			r.mu.Lock()
-			reset := r.reset
-			r.reset = false
-			r.mu.Unlock()
-			if reset {
-				r.api, r.trouble = nil, trouble{}
-				return
-			}
-		}
-	}
-}
-
-func (r *reader) current() view {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.view
-}
-
-// from is the project whose configuration reads the space: another one after the credentials of the former were refused.
-func (r *reader) from(v view) source {
-	if len(v.sources) == 0 {
-		return source{projectDir: state.ProjectDir(r.Env)}
-	}
-	return v.sources[r.source%len(v.sources)]
-}
-
-// cycle is the time from one list to the next.
-func (r *reader) cycle(v view) time.Duration {
-	from := r.from(v)
-	since := min(r.now().Sub(v.youngest).Abs(), r.now().Sub(r.heard).Abs())
-	return cycle(since, r.config(from.projectDir, from.trusted).PollInterval)
-}
-
-// cycle is quick just after asking and after a person's message, whichever is less ago.
-func cycle(since, interval time.Duration) time.Duration {
-	if since < quickFor {
+// cycle is the time from one list to the next: short just after asking and after a person's message.
+func (r *reader) cycle(v *view) time.Duration {
+	q := r.configuredBy(v)
+	interval := r.config(q.ProjectDir, q.trusted).PollInterval
+	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
 	return interval
 }
 
-// listOnce is a single round's list, unless another process reads the space anyway.
-func (r *reader) listOnce(ctx context.Context, v view) error {
-	spaces := state.SpacesIn(r.user())
-	lock, err := spaces.LockReader(r.chat)
-	if errors.Is(err, state.ErrLocked) {
-		return nil
-	}
-	if err == nil {
-		defer lock.Unlock()
-	}
-	r.mark = spaces.Of(r.chat)
-	return r.listOne(ctx, v)
-}
-
-// listOne lists the space and tells how that went.
-func (r *reader) listOne(ctx context.Context, v view) error {
-	began := r.now()
-	err := r.list(ctx, v)
-	if ctx.Err() != nil {
-		return err
-	}
-	r.mu.Lock()
-	if r.bad = err != nil; err == nil {
-		r.good = began
-	}
-	r.mu.Unlock()
-	r.tell(err, v)
-	r.wake() // a question's time may be up, which waits for a list
-	return err
-}
-
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
-func (r *reader) tell(err error, v view) {
+func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
 	if err == nil {
 		if was != nil {
@@ -351,26 +239,24 @@ func (r *reader) tell(err error, v view) {
 		return
 	}
 	why := fmt.Sprintf("%s. Hint: %s", gchat.Line(is.Why), gchat.Hint(err))
-	for _, s := range v.own {
-		if s.q.ToldUnread || s.q.Mode == state.Thread {
+	for _, q := range v.own {
+		if q.ToldUnread || q.Mode == state.Thread {
 			continue
 		}
-		if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		r.update(q.Path, "thread not told that replies cannot be read", func(q *state.Question) error {
 			if q.ToldUnread || q.Status != state.Pending {
 				return state.ErrUnchanged
 			}
 			q.ToldUnread = true
 			q.Owes = append(q.Owes, state.Owed{About: state.NoteUnread, Seen: why})
 			return nil
-		}); err != nil {
-			r.logOnce(err, "thread not told that replies cannot be read")
-		}
+		})
 	}
 }
 
 func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.mark.Trouble = t
-	if _, err := state.SpacesIn(r.user()).Change(r.chat, func(s *state.Space) { s.Trouble = t }); err != nil {
+	if _, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t }); err != nil {
 		r.logOnce(err, "trouble not written down")
 	}
 }
@@ -395,16 +281,9 @@ func (t *trouble) after(err error) time.Duration {
 		}
 		return refusedPause
 	case gchat.Overloaded(err):
-		d := mostBackup
-		if t.overloaded < 4 {
-			d = min(firstBackup<<t.overloaded, mostBackup)
-		}
 		t.overloaded++
 		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.
-		if asked := gchat.RetryAfter(err); asked > 0 {
-			return asked
-		}
-		return d
+		return cmp.Or(gchat.RetryAfter(err), backoff(firstBackup, t.overloaded))
 	}
 	return 0
 }

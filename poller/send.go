@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,165 +33,83 @@ const (
 	tooOld = 7 * 24 * time.Hour
 )
 
-// transport takes messages to where they go.
-type transport interface {
-	// deliver takes the part of a message that goes next.
-	deliver(context.Context, *state.Message) (receipt, error)
-	// find looks whether an earlier try of that part arrived.
-	find(context.Context, *state.Message) (receipt, bool)
-}
-
-// receipt is what a transport knows of a message that it delivered.
-type receipt struct {
-	Name, ThreadName string    // where Chat said them
-	At               time.Time // the server's clock
-	Answer           string    // of an agent
-}
-
-// sender delivers what is in the outbox: in order within a lane, several lanes at the same time. It is the only place that
-// decides what a failure means.
+// sender delivers what is in the outbox: in order within a lane, several lanes at the same time, each beside the loop. It is the
+// only place that decides what a failure means.
 type sender struct {
 	*Poller
 	box    state.Outbox
 	spaces state.Spaces
-	ended  chan struct{} // closed when it sends no more
-
-	news   chan struct{} // the outbox changed
 	pacing sync.Mutex
-	mu     sync.Mutex
-	rests  bool
-	next   time.Time // when something is due, while it rests; zero for nothing
 
-	// What follows is for run and pass only.
+	mu    sync.Mutex // of what follows
 	cache state.Cache[state.Message]
 	lanes map[string][]*state.Message // the oldest first
-	locks map[string]*state.Lock      // of the messages that processes wait for, by path
+	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]step             // messages that wait for a reason that is not on disk, by path
 	waits map[string]time.Time        // when a space takes the next message, by project
 }
 
-// startSender has the outbox sent until ctx ends.
-func (p *Poller) startSender(ctx context.Context) *sender {
-	s := p.newSender()
-	go func() {
-		defer close(s.ended)
-		s.run(ctx)
-	}()
-	return s
-}
-
 func (p *Poller) newSender() *sender {
 	return &sender{
-		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), ended: make(chan struct{}),
-		news: make(chan struct{}, 1), lanes: map[string][]*state.Message{}, locks: map[string]*state.Lock{},
-		later: map[string]step{}, waits: map[string]time.Time{},
+		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), lanes: map[string][]*state.Message{},
+		busy: map[string]bool{}, later: map[string]step{}, waits: map[string]time.Time{},
 	}
 }
 
-// changed has the sender read the outbox again: something was put into it.
-func (s *sender) changed() {
-	s.mu.Lock()
-	s.rests = false
-	s.mu.Unlock()
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
+// step is what became of a try to send a lane's message, which stands on disk as it then is.
+type step struct {
+	until time.Time // when to try it again; zero for at once
+	held  bool      // until then those behind it may go
+	space bool      // until then nothing of its project goes
+	eased bool      // its space was in trouble, and is not any more
 }
 
-// idle says that nothing is being sent and nothing is due; next is when something will be, zero for nothing.
-func (s *sender) idle() (idle bool, next time.Time) {
+// dispatch starts what can be sent now. It returns when something is due, zero for nothing, and whether something is under way.
+func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rests, s.next
-}
-
-func (s *sender) run(ctx context.Context) {
-	defer func() {
-		for path := range s.locks {
-			s.unlock(path)
-		}
-	}()
-	for ctx.Err() == nil {
-		next := s.pass(ctx)
-		s.mu.Lock()
-		s.rests, s.next = len(s.news) == 0, next
-		s.mu.Unlock()
-		s.pause(ctx, next, nil)
-		s.mu.Lock()
-		s.rests = false
-		s.mu.Unlock()
-	}
-}
-
-// pause waits until then, for news, or for the end of a lane, which it returns.
-func (s *sender) pause(ctx context.Context, until time.Time, done <-chan outcome) (one outcome, ok bool) {
-	wait := time.Hour
-	if !until.IsZero() {
-		wait = min(max(until.Sub(s.now()), time.Millisecond), time.Minute) // timers stand still while a laptop sleeps
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	ended := ctx.Done()
-	if done != nil {
-		ended = nil // what was begun comes to its end
-	}
-	select {
-	case <-ended:
-	case <-timer.C:
-	case <-s.news:
-		s.load()
-	case one = <-done:
-		return one, true
-	}
-	return one, false
-}
-
-// step is what became of a try to send a lane's message.
-type step struct {
-	m     *state.Message // as it stands now; nil when it is gone
-	until time.Time      // when to try it again; zero for at once
-	held  bool           // until then those behind it may go
-	space bool           // until then nothing of its project goes
-	eased bool           // its space was in trouble, and is not any more
-}
-
-// outcome is a step with its lane and the message that it was about.
-type outcome struct {
-	step
-	lane string
-	was  *state.Message
-}
-
-// pass sends until nothing is due, and returns when something will be; zero for nothing.
-func (s *sender) pass(ctx context.Context) (next time.Time) {
 	s.load()
-	done, busy := make(chan outcome), map[string]bool{}
-	toChat := 0 // lanes
-	for {
-		for ctx.Err() == nil {
-			var m *state.Message
-			if m, next = s.first(busy, toChat < lanesAtOnce); m == nil {
-				break
-			}
-			busy[m.Lane()] = true
-			if m.Wake == nil {
-				toChat++
-			}
-			go func() { done <- outcome{s.try(ctx, m), m.Lane(), m} }()
+	for ctx.Err() == nil {
+		m, at := s.first()
+		if next = at; m == nil {
+			break
 		}
-		if len(busy) == 0 {
+		s.busy[m.Lane()] = m.Wake == nil
+		s.beside("send", func() { s.took(m, s.try(ctx, m)) })
+	}
+	return next, len(s.busy) > 0
+}
+
+// took notes how a try ended.
+func (s *sender) took(m *state.Message, how step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, m.Lane())
+	delete(s.later, m.Path)
+	if how.eased {
+		clear(s.waits)
+	}
+	if how.space {
+		s.waits[project(m)] = how.until
+	} else if !how.until.IsZero() {
+		s.later[m.Path] = how
+	}
+}
+
+// pass sends until nothing more can be sent now, for ten seconds at most, and returns when something is due.
+func (s *sender) pass(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, onceBound)
+	defer cancel()
+	for {
+		next, busy := s.dispatch(ctx)
+		if !busy {
 			return next
 		}
-		one, ok := s.pause(ctx, next, done)
-		if !ok {
-			continue
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+			return next
 		}
-		delete(busy, one.lane)
-		if one.was.Wake == nil {
-			toChat--
-		}
-		s.took(one)
 	}
 }
 
@@ -217,13 +132,13 @@ func (s *sender) load() {
 			continue
 		}
 		waiting[path] = true
-		s.lock(m)
 		s.lanes[m.Lane()] = append(s.lanes[m.Lane()], m)
 	}
 	s.cache.Tidy()
-	for path := range s.locks {
-		if !waiting[path] {
-			s.unlock(path)
+	for _, o := range s.index {
+		if o.Kind == state.OpenMessage {
+			o.waiting = waiting[o.Path]
+			s.hold(o)
 		}
 	}
 	maps.DeleteFunc(s.later, func(path string, _ step) bool { return !waiting[path] })
@@ -231,36 +146,31 @@ func (s *sender) load() {
 
 // first is the message that goes next, of the lanes that are not busy: an urgent one, then the oldest. With none, next is when
 // one is due. Within a lane what is held back lets the others pass; what failed does not.
-func (s *sender) first(busy map[string]bool, toChat bool) (best *state.Message, next time.Time) {
-	now := s.now()
+func (s *sender) first() (best *state.Message, next time.Time) {
+	now, toChat := s.now(), 0
+	for _, chat := range s.busy {
+		if chat {
+			toChat++
+		}
+	}
 	for name, lane := range s.lanes {
-		if busy[name] || lane[0].Wake == nil && !toChat {
+		if _, busy := s.busy[name]; busy || lane[0].Wake == nil && toChat >= lanesAtOnce {
 			continue
 		}
 		for _, m := range lane {
 			until, held := s.due(m, now)
 			if until.IsZero() {
-				if best == nil || before(m, best) {
+				if best == nil || m.Urgent && !best.Urgent || m.Urgent == best.Urgent && m.Path < best.Path {
 					best = m
 				}
 				break
 			}
-			if next.IsZero() || until.Before(next) {
-				next = until
-			}
-			if !held {
+			if next = sooner(next, until); !held {
 				break
 			}
 		}
 	}
 	return best, next
-}
-
-func before(a, b *state.Message) bool {
-	if a.Urgent != b.Urgent {
-		return a.Urgent
-	}
-	return a.Path < b.Path
 }
 
 // due is when a message may be tried; zero for now. held says that those behind it may go meanwhile.
@@ -285,59 +195,6 @@ func project(m *state.Message) string {
 	return fmt.Sprint(m.ProjectDir, "\x00", m.Trusted, m.Urgent)
 }
 
-// took notes how a step ended.
-func (s *sender) took(one outcome) {
-	path := one.was.Path
-	delete(s.later, path)
-	if one.m == nil || one.m.Final() {
-		s.unlock(path)
-	}
-	if one.eased {
-		clear(s.waits)
-	}
-	if one.space {
-		s.waits[project(one.was)] = one.until
-	} else if !one.until.IsZero() {
-		s.later[path] = one.step
-	}
-	if one.m != nil && len(one.m.With) > 0 {
-		s.load() // those that went with it are not to be tried
-	}
-	lane := s.lanes[one.lane]
-	i := slices.IndexFunc(lane, func(m *state.Message) bool { return m.Path == path })
-	if i < 0 {
-		return // the outbox was read meanwhile
-	}
-	if one.m != nil && !one.m.Final() {
-		lane[i] = one.m
-		return
-	}
-	if lane = slices.Delete(lane, i, i+1); len(lane) == 0 {
-		delete(s.lanes, one.lane)
-		return
-	}
-	s.lanes[one.lane] = lane
-}
-
-// lock takes the lock that processes block on which wait for a message. Without an Open of the message, none waits.
-func (s *sender) lock(m *state.Message) {
-	file := state.OpenFile(s.Env, m.Path)
-	if _, err := os.Lstat(file); err != nil || s.locks[m.Path] != nil {
-		return
-	}
-	if lock, err := state.TryLock(file); err == nil {
-		s.locks[m.Path] = lock
-	}
-}
-
-// unlock wakes the processes that wait for a message.
-func (s *sender) unlock(path string) {
-	if lock := s.locks[path]; lock != nil {
-		lock.Unlock()
-		delete(s.locks, path)
-	}
-}
-
 // dropOld sets a message aside that no poller could send for a week, whichever environment it was for.
 func (s *sender) dropOld(m *state.Message) bool {
 	now := s.now()
@@ -345,102 +202,84 @@ func (s *sender) dropOld(m *state.Message) bool {
 		return false
 	}
 	why := cmp.Or(m.LastError, "no poller had a webhook for it")
-	return s.setAside(m, "it waited for seven days: "+why).m != nil
+	return s.setAside(m, "it waited for seven days: "+why).until.IsZero()
 }
 
-// try sends one message, all its parts, or says when it may be tried again.
+// try sends the part of a message that goes next, or says when it may be tried again.
 func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.Log.Error().Any("panic", r).Str("in", "send").Bytes("stack", debug.Stack()).
-				Msg("a bug in gchat-hooks; please report it")
-			out = step{m: m, until: s.now().Add(authPause)}
+	out.until = s.now().Add(authPause) // after a panic, and where the webhook is another space's
+	s.safely("send", func() {
+		if m.Wake != nil {
+			out = s.send(ctx, m, openclaw{s.Env}, nil)
+			return
 		}
-	}()
-	if m.Wake != nil {
-		return s.send(ctx, m, openclaw{s.Env}, nil)
-	}
-	way := s.gateway(ctx, m.ProjectDir, m.Trusted)
-	if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
-		return step{m: m, until: end, held: true} // it was put before the quiet hours, and could not be sent
-	}
-	worded, end := s.word(ctx, m, way)
-	switch {
-	case end != nil:
-		return *end
-	case way.err != nil:
-		return s.paused(m, way, way.err, true)
-	case m.Chat != "" && m.Chat != way.hook.Chat():
-		return step{m: m, until: s.now().Add(authPause)} // it belongs into another space than the webhook's
-	}
-	return s.send(ctx, worded, chat{way}, way)
+		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
+			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
+			return
+		}
+		worded, end := s.word(ctx, m, way)
+		switch {
+		case worded == nil:
+			out = end
+		case way.err != nil:
+			out = s.paused(m, way, way.err, true)
+		case m.Chat == "" || m.Chat == way.hook.Chat():
+			out = s.send(ctx, worded, chat{way}, way)
+		}
+	})
+	return out
 }
 
-// send delivers a message part by part. TriedAt is on disk before a part is: killed in between, the next poller looks whether
-// the part arrived.
-func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) (out step) {
-	eased := false
-	defer func() { out.eased = eased }()
-	for ctx.Err() == nil {
-		if way != nil {
-			if until := s.pace(m, way); !until.IsZero() {
-				return step{m: m, until: until, space: true}
-			}
+// send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
+// arrived.
+func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) step {
+	if way != nil {
+		if until := s.pace(m, way); !until.IsZero() {
+			return step{until: until, space: true}
 		}
-		first := m.TriedAt.IsZero()
-		if !first {
-			if r, ok := t.find(ctx, m); ok {
-				now, err := s.delivered(m, way, r)
-				if err != nil || now == nil || now.Final() {
-					return s.written(now, err)
-				}
-				m = now
-				continue
-			}
-		}
-		words := m
-		now, err := s.box.Change(m, func(m *state.Message) error {
-			if m.Final() {
-				return state.ErrUnchanged
-			}
-			m.ID, m.Parts, m.With, m.ThreadKey = words.ID, words.Parts, words.With, words.ThreadKey
-			if m.TriedAt.IsZero() {
-				m.TriedAt = s.now().UTC()
-			}
-			return nil
-		})
-		if err != nil || now == nil || now.Final() {
-			return s.written(now, err)
-		}
-		m = now
-		linger, cancel := lingering(ctx)
-		r, err := t.deliver(linger, m)
-		cancel()
-		if err != nil {
-			if ctx.Err() != nil {
-				return step{m: m} // cut by ourselves: it may have arrived
-			}
-			return s.notSent(m, way, err, first)
-		}
-		if way != nil {
-			eased = s.worked(way) || eased
-		}
-		now, err = s.delivered(m, way, r)
-		if err != nil || now == nil || now.Final() {
-			return s.written(now, err)
-		}
-		m = now
 	}
-	return step{m: m}
+	first := m.TriedAt.IsZero()
+	if !first {
+		if r, ok := t.find(ctx, m); ok {
+			return s.delivered(m, way, r)
+		}
+	}
+	now, err := s.box.Change(m, func(now *state.Message) error {
+		if now.Final() {
+			return state.ErrUnchanged
+		}
+		now.ID, now.Parts, now.With, now.ThreadKey = m.ID, m.Parts, m.With, m.ThreadKey
+		if first {
+			now.TriedAt = s.now().UTC()
+		}
+		return nil
+	})
+	if err != nil || now == nil || now.Final() {
+		return s.written(err)
+	}
+	linger, cancel := lingering(ctx)
+	defer cancel()
+	r, err := t.deliver(linger, now)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return step{} // cut by ourselves: it may have arrived
+	case err != nil:
+		return s.notSent(now, way, err, first)
+	}
+	eased := way != nil && s.worked(way)
+	out := s.delivered(now, way, r)
+	out.eased = eased
+	return out
 }
 
 // written is the step that a write ended; err is the disk's.
-func (s *sender) written(m *state.Message, err error) step {
+func (s *sender) written(err error) step {
 	if err == nil {
-		return step{m: m}
+		return step{}
 	}
 	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
-	return step{m: m, until: s.now().Add(diskPause)}
+	return step{until: s.now().Add(diskPause)}
 }
 
 // lingering is ctx with a little time to end what was begun.
@@ -460,7 +299,7 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 	}
 	s.pacing.Lock() // the lanes wait for each other here, and not by trying the file's lock
 	defer s.pacing.Unlock()
-	_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	s.changeSpace(way, func(space *state.Space) {
 		pause, paused := space.Paused[id]
 		wait := space.LeftAlone(now)
 		if left := pause.NotBefore.Sub(now); paused && left <= authPause {
@@ -476,9 +315,6 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 			space.Paused[id] = pause
 		}
 	})
-	if err != nil {
-		s.Log.Warn().Err(err).Msg("the space's pace is not kept")
-	}
 	return until
 }
 
@@ -490,11 +326,17 @@ func (s *sender) worked(way *gateway) bool {
 	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
 		return false
 	}
-	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	s.changeSpace(way, func(space *state.Space) {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
 		delete(space.Paused, id)
-	}); err != nil {
-		s.Log.Warn().Err(err).Msg("not written that the space takes messages again")
-	}
+	})
 	return true
+}
+
+// changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not
+// kept is better than silence.
+func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
+	if _, err := s.spaces.Change(way.hook.Chat(), change); err != nil {
+		s.Log.Warn().Err(err).Msg("not written what is known of the space")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -13,10 +14,10 @@ import (
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
 // between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Message, error) {
+func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 	now := s.now().UTC()
 	if m.PartsSent+1 < len(m.Parts) {
-		return s.box.Change(m, func(m *state.Message) error {
+		_, err := s.box.Change(m, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
 			if m.ThreadKey == "" {
@@ -24,42 +25,39 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) (*state.Me
 			}
 			return nil
 		})
+		return s.written(err)
 	}
 	if err := s.tellRecord(m, way, r); err != nil {
-		return m, err
+		return s.written(err)
 	}
-	final := func(m *state.Message) error {
-		if m.Final() {
-			return state.ErrUnchanged
-		}
-		m.SentAt, m.EndedAt, m.LastError, m.Answer = now, now, "", r.Answer
+	return s.end(m, func(m *state.Message) {
+		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
-		if m.Kind == state.MessageQuestion {
-			m.Chat = way.hook.Chat()
-		}
-		return nil
-	}
-	if err := s.others(m, final); err != nil {
-		return m, err
-	}
-	after, err := s.box.Change(m, final)
-	if err == nil && after != nil && after.Question != m.Question { // the question went over to another file meanwhile
-		err = s.tellRecord(after, way, r)
-	}
-	return after, err
+	})
 }
 
-// others changes the messages that go with a digest.
-func (s *sender) others(m *state.Message, change func(*state.Message) error) error {
+// end makes a message final, and before it those that go with a digest.
+func (s *sender) end(m *state.Message, as func(*state.Message)) step {
+	files := []string{m.Path}
 	for _, name := range m.With {
-		other := &state.Message{}
-		other.Path = filepath.Join(s.box.Dir, name+".json")
-		if _, err := s.box.Change(other, change); err != nil {
-			return err
+		files = append(files, filepath.Join(s.box.Dir, name+".json"))
+	}
+	for _, file := range slices.Backward(files) {
+		one := &state.Message{}
+		one.Path = file
+		if _, err := s.box.Change(one, func(m *state.Message) error {
+			if m.Final() {
+				return state.ErrUnchanged
+			}
+			m.EndedAt = s.now().UTC()
+			as(m)
+			return nil
+		}); err != nil {
+			return s.written(err)
 		}
 	}
-	return nil
+	return step{}
 }
 
 // tellRecord writes where a message is into the question, or the session, that it is of.
@@ -69,7 +67,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		return nil
 	case m.Kind == state.MessageQuestion:
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			isPosted(q, r.Name, r.ThreadName, way.hook.Chat(), way.hook.Space)
+			q.MessageSent, q.MessageName, q.ThreadName, q.PostError = true, r.Name, r.ThreadName, ""
+			q.Chat, q.Space = way.hook.Chat(), way.hook.Space
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()
 				q.PostedAt = &at
@@ -96,10 +95,10 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 	if way == nil {
 		return s.notTaken(m, cause)
 	}
-	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
+	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
+	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
-	now := s.now()
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
@@ -111,30 +110,25 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 		return s.setAside(m, why+"; "+hint)
 	case gchat.Answered(cause) && !gchat.TooMany(cause): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it is tried again")
-		pause := max(gchat.RetryAfter(cause), s.backoff(way, m.Tries+1))
-		return s.failed(m, why, now.Add(pause), untried)
+		until := now.Add(max(gchat.RetryAfter(cause), backoff(pause, m.Tries+1)))
+		return s.failed(m, why, untried, step{until: until})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
 	log.Msg("the space takes no messages at present; they wait")
-	until := now
-	if _, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+	until := now.Add(diskPause)
+	s.changeSpace(way, func(space *state.Space) {
 		if space.LeftAlone(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
-			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), s.backoff(way, space.Failures))).UTC()
+			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).UTC()
 			space.Why = why
 		}
 		until = space.NotBefore
-	}); err != nil {
-		until = now.Add(diskPause)
-	}
-	out := s.failed(m, why, time.Time{}, untried)
-	out.until, out.space = until, true
-	return out
+	})
+	return s.failed(m, why, untried, step{until: until, space: true})
 }
 
-// backoff is the pause after the n-th failure in a row.
-func (s *sender) backoff(way *gateway, n int) time.Duration {
-	first := time.Minute / time.Duration(way.cfg.WritesPerMinute)
+// backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
+func backoff(first time.Duration, n int) time.Duration {
 	return min(first<<min(max(n-1, 0), 9), mostBackoff)
 }
 
@@ -143,13 +137,14 @@ func (s *sender) backoff(way *gateway, n int) time.Duration {
 func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool) step {
 	why, hint := s.Log.Clean(cause.Error()), gchat.Hint(cause)
 	tell := m.LastError != why
-	until := s.now().Add(authPause).UTC()
+	now := s.now().UTC()
+	until := now.Add(authPause)
 	if way.hook != nil {
-		s.ways.forget(way)
-		_, err := s.spaces.Change(way.hook.Chat(), func(space *state.Space) {
+		s.ways.renew() // a secret may be changed meanwhile
+		s.changeSpace(way, func(space *state.Space) {
 			pause, known := space.Paused[way.hook.ID()]
 			if !known {
-				pause.Since = s.now().UTC()
+				pause.Since = now
 			}
 			tell = !pause.Told
 			pause.NotBefore, pause.Why, pause.Told = until, why+"; "+hint, pause.Told || m.SessionID != ""
@@ -158,50 +153,41 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 			}
 			space.Paused[way.hook.ID()] = pause
 		})
-		if err != nil {
-			s.Log.Warn().Err(err).Msg("not written that the webhook does not work")
-		}
 	}
 	if tell {
 		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent to Google Chat until a person mends it")
 		s.tell(m.SessionID, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
 	}
-	out := s.failed(m, why, time.Time{}, first)
-	out.until, out.space = until, true
-	return out
+	return s.failed(m, why, first, step{until: until, space: true})
 }
 
-// failed writes down that a message could not be sent. untried says that it surely did not arrive.
-func (s *sender) failed(m *state.Message, why string, notBefore time.Time, untried bool) step {
-	now, err := s.box.Change(m, func(m *state.Message) error {
+// failed writes down that a message could not be sent, and returns when it, or its project, is tried again. untried says that it
+// surely did not arrive.
+func (s *sender) failed(m *state.Message, why string, untried bool, again step) step {
+	_, err := s.box.Change(m, func(m *state.Message) error {
 		if m.Final() {
 			return state.ErrUnchanged
 		}
-		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, notBefore.UTC()
+		m.Tries, m.LastError, m.NotBefore = m.Tries+1, why, time.Time{}
+		if !again.space {
+			m.NotBefore = again.until.UTC()
+		}
 		if untried {
 			m.TriedAt = time.Time{}
 		}
 		return nil
 	})
 	s.tellQuestion(m, why)
-	return s.written(now, err)
+	if err != nil {
+		return s.written(err)
+	}
+	return again
 }
 
 // setAside ends a message that will not be delivered.
 func (s *sender) setAside(m *state.Message, why string) step {
-	end := func(m *state.Message) error {
-		if m.Final() {
-			return state.ErrUnchanged
-		}
-		m.SetAside, m.LastError, m.EndedAt = why, why, s.now().UTC()
-		return nil
-	}
-	if err := s.others(m, end); err != nil {
-		return s.written(m, err)
-	}
 	s.tellQuestion(m, why)
-	now, err := s.box.Change(m, end)
-	return s.written(now, err)
+	return s.end(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
 }
 
 // tellQuestion writes into a question why it is not in its space, for `status`.

@@ -51,7 +51,11 @@ func newOffice(t *testing.T) *office {
 	o.env = map[string]string{
 		"HOME": dir, "XDG_STATE_HOME": dir, "GOOGLE_CHAT_WEBHOOK_URL": s.WebhookURL(server.URL), "GCHAT_ALLOWED_USERS": "users/1",
 	}
-	o.Poller = &Poller{Options: Options{Env: func(name string) string { return o.env[name] }, Now: o.time}}
+	o.Poller = &Poller{
+		Options: Options{Env: func(name string) string { return o.env[name] }, Now: o.time},
+		index:   map[string]*served{}, changed: make(chan struct{}, 1),
+	}
+	o.ways.renew()
 	o.Log = state.NewLog(o.Env, "test")
 	o.environment = state.Environment(o.Env)
 	return o
@@ -548,6 +552,7 @@ func TestWaitingProcessWakes(t *testing.T) {
 	if err := state.Announce(o.Env, state.Open{Kind: state.OpenMessage, Path: m.Path}); err != nil {
 		t.Fatal(err)
 	}
+	o.scan()
 	s := o.newSender()
 	s.pass(t.Context())
 	if !state.Held(state.OpenFile(o.Env, m.Path)) {
@@ -566,24 +571,6 @@ func TestWaitingProcessWakes(t *testing.T) {
 	}
 }
 
-func TestSenderRests(t *testing.T) {
-	o := newOffice(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	s := o.startSender(ctx)
-	o.report("a", "x", func(m *state.Message) { m.NotBefore = o.time().Add(time.Hour) })
-	o.report("a", "y")
-	s.changed()
-	for idle := false; !idle; idle, _ = s.idle() {
-		time.Sleep(time.Millisecond)
-	}
-	o.want("y")
-	if _, next := s.idle(); next.Sub(o.time()).Round(time.Minute) != time.Hour {
-		t.Errorf("next in %v", next.Sub(o.time()))
-	}
-	cancel()
-	<-s.ended
-}
-
 // childDir names, to a copy of this test program, the folder whose outbox it is to send.
 const childDir = "GCHAT_TEST_SENDER"
 
@@ -598,9 +585,15 @@ func TestMain(m *testing.M) {
 	}
 	p := &Poller{Options: Options{Env: func(name string) string { return env[name] }}}
 	p.Log, p.environment = state.NewLog(p.Env, "test"), state.Environment(p.Env)
-	s := p.startSender(context.Background())
-	for idle, next := s.idle(); !idle || !next.IsZero(); idle, next = s.idle() {
-		time.Sleep(time.Millisecond)
+	p.changed = make(chan struct{}, 1)
+	p.ways.renew()
+	s := p.newSender()
+	for waiting := true; waiting; {
+		next := s.pass(context.Background())
+		all, _ := s.box.Waiting()
+		if waiting = len(all) > 0; waiting && !next.IsZero() {
+			time.Sleep(time.Until(next))
+		}
 	}
 	os.Exit(0)
 }

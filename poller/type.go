@@ -1,15 +1,217 @@
 package poller
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
+
+var (
+	// errNoTmux says that a session was never in tmux, as far as is known.
+	errNoTmux = errors.New("the session does not run in tmux")
+	// errTmuxGone says that the tmux session, or the pane, is not there at present.
+	errTmuxGone = errors.New("the tmux session is gone")
+)
+
+// panesBound is how long tmux may take to show its panes.
+const panesBound = 10 * time.Second
+
+// panesOf asks each tmux server once, however many questions there are.
+func panesOf(ctx context.Context) func(inject.Server) ([]inject.Pane, error) {
+	asked := map[string]func() ([]inject.Pane, error){}
+	return func(s inject.Server) ([]inject.Pane, error) {
+		if asked[s.Socket] == nil {
+			asked[s.Socket] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
+		}
+		return asked[s.Socket]()
+	}
+}
+
+// where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
+// session, in which one pane has Claude Code.
+func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
+	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
+	if q.TmuxSocket == "" {
+		to.Server = inject.ServerOf(p.Env("TMUX"))
+	}
+	panes, err := panesOf(to.Server)
+	if err != nil && !errors.Is(err, inject.ErrNoServer) {
+		return to, err
+	}
+	session := cmp.Or(q.TmuxSession, q.SessionName)
+	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
+		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
+	})
+	switch {
+	case len(there) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
+		return to, errNoTmux
+	case len(there) == 0:
+		return to, errTmuxGone
+	case q.TmuxPane == "":
+		there = slices.DeleteFunc(there, func(p inject.Pane) bool {
+			_, err := p.Claude(q.ClaudePID, q.ClaudeStart)
+			return err != nil
+		})
+	}
+	if len(there) != 1 {
+		return to, fmt.Errorf("%d panes of the tmux session %q run Claude Code", len(there), session)
+	}
+	to.Pane = there[0].ID
+	return to, nil
+}
+
+// typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
+// screen of a pane and no hook waits beside it any longer.
+func typed(q *state.Question) bool {
+	if len(q.Questions) == 0 || q.Printed { // nothing to answer; the hook handed the answer over
+		return false
+	}
+	return q.Mode == state.Inject || q.Mode == "" || q.Mode == state.Native
+}
+
+// typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
+// in a folder that a person named, the question's own file says which pane it is.
+func (p *Poller) typable(s *served) bool {
+	if !typed(s.q) {
+		return false
+	}
+	if s.info == nil {
+		return s.q.Mode != state.Native || s.q.TmuxPane != ""
+	}
+	return s.TmuxPane != ""
+}
+
+// placed is a question with the pane that its answer may be typed into.
+func (p *Poller) placed(s *served, q *state.Question) *state.Question {
+	if s.info == nil {
+		return q
+	}
+	at := *q
+	at.TmuxPane, at.TmuxSocket = s.TmuxPane, s.TmuxSocket
+	return &at
+}
+
+// findPanes gives questions up whose tmux session is missing three rounds running: it can be gone for a moment. It asks tmux
+// beside the loop, since tmux may hang.
+func (p *Poller) findPanes(ctx context.Context) {
+	var qs []*state.Question
+	for _, s := range p.index {
+		if s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !s.typing.Load() {
+			qs = append(qs, p.placed(s, s.q))
+		}
+	}
+	if len(qs) == 0 || !p.asking.CompareAndSwap(false, true) {
+		return
+	}
+	p.beside("find panes", func() {
+		defer p.asking.Store(false)
+		ctx, cancel := context.WithTimeout(ctx, panesBound)
+		defer cancel()
+		panes := panesOf(ctx)
+		for _, q := range qs {
+			_, err := p.where(q, panes)
+			if err = countMissed(q, errors.Is(err, errTmuxGone)); err != nil {
+				p.logOnce(err, "tmux session not counted")
+			}
+		}
+	})
+}
+
+func countMissed(q *state.Question, gone bool) error {
+	if !gone && q.TmuxMissed == 0 {
+		return nil
+	}
+	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		if q.TmuxMissed++; !gone {
+			q.TmuxMissed = 0
+		}
+		return nil
+	})
+	if err == nil && q.TmuxMissed >= mostMissed {
+		_, err = state.CloseQuestion(q.Path, state.Abandoned, "tmux_gone", nil)
+	}
+	return err
+}
+
+// adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a
+// contract, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
+func (p *Poller) adopt(ctx context.Context, s *served) {
+	q := s.q
+	foreign := s.info == nil && q.Mode == ""
+	if !q.Status.Open() || !foreign && (q.Mode != state.Thread || q.Chat != "" && q.ThreadName != "") {
+		return
+	}
+	thread := cmp.Or(s.ThreadName, q.ThreadName)
+	if id, ok := strings.CutPrefix(q.ThreadKey, "session-"); ok && thread == "" { // of a session's reports
+		if one, err := state.SessionsIn(p.user()).Of(id); err == nil {
+			thread = one.ThreadName
+		}
+	}
+	chat, space := p.chatFor(ctx, s, thread)
+	p.change(s, "question not completed", func(q *state.Question) error {
+		if q.Mode == state.Thread && (q.Chat != "" || chat == "") && q.ThreadName == thread {
+			return state.ErrUnchanged
+		}
+		if q.ThreadName = thread; q.Chat == "" {
+			q.Chat, q.Space = chat, space
+		}
+		if q.Mode == state.Thread {
+			return nil
+		}
+		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
+		name := q.SessionID
+		if uuid.Validate(name) == nil { // Claude Code's own ids are no names
+			name = cmp.Or(q.TmuxSession, name)
+		}
+		q.SessionName = cmp.Or(q.SessionName, name)
+		return nil
+	})
+}
+
+// chatFor is the space of a question that names none: where its project's webhook posts, or, where another program posts, the one
+// that is configured; "" while that cannot be told, and where its thread is in another space.
+func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, space string) {
+	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
+	switch {
+	case way.hook != nil:
+		chat, space = way.hook.Chat(), way.hook.Space
+	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "" && way.cfg.SpaceID != "":
+		host := "chat.googleapis.com"
+		if u, err := url.Parse(way.cfg.APIEndpoint); err == nil {
+			host = cmp.Or(u.Host, host)
+		}
+		chat, space = host+"/"+way.cfg.SpaceID, way.cfg.SpaceID
+	}
+	if thread != "" && !strings.HasPrefix(thread, space+"/") {
+		return "", ""
+	}
+	return chat, space
+}
+
+// projectOf is the project that a state folder belongs to: PROJECT/.claude/state, else this process's own.
+func (p *Poller) projectOf(stateDir string) string {
+	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
+		return project
+	}
+	dir := state.ProjectDir(p.Env)
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
 
 const (
 	// confirmBound is how long after the dialog closed the PostToolUse hook is waited for, which knows what Claude was
@@ -70,14 +272,18 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 	q = p.placed(s, q)
 	s.try.next = p.now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.Ended {
-		p.afterKill(ctx, q)
+		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says
+		// that Claude has the answer, a person has to finish the dialog.
+		if !p.awaitClosed(ctx, q.Path) {
+			p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
+		}
 		return
 	}
 	if q.InjectionSucceeded != nil && *q.InjectionSucceeded { // killed while it was waiting for the confirmation
-		p.confirmTyped(ctx, s.Path)
+		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := (&tmuxView{own: p.Env("TMUX")}).where(ctx, q)
+	to, err := p.where(q, panesOf(ctx))
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
@@ -100,7 +306,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		s.try.next = p.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
 		p.endTyping(q, out, succeeded(true))
-		p.confirmTyped(ctx, s.Path)
+		p.confirmTyped(ctx, q)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
 		p.endTyping(q, out, func(q *state.Question) { done := q.ResolvedBy == "chat"; q.InjectionSucceeded = &done })
@@ -145,8 +351,9 @@ func choices(q *state.Question) []inject.Choice {
 	return cs
 }
 
+// endTyping writes down how typing ended; also, where it is not nil, changes more in that write.
 func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*state.Question)) {
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+	p.update(q.Path, "the end of typing not written down", func(q *state.Question) error {
 		if q.Typing == nil && out.Result == inject.Unchanged {
 			return state.ErrUnchanged
 		}
@@ -158,8 +365,13 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 			also(q)
 		}
 		return nil
-	}); err != nil {
-		p.Log.Error().Err(err).Str("question", q.QuestionID).Msg("the end of typing not written down")
+	})
+}
+
+// update changes a question beside the loop, which reads it again. A failure is logged.
+func (p *Poller) update(path, what string, change func(*state.Question) error) {
+	if _, err := state.UpdateQuestion(path, change); err != nil {
+		p.logOnce(err, what)
 	}
 }
 
@@ -169,21 +381,9 @@ func succeeded(yes bool) func(*state.Question) {
 
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
 // was told.
-func (p *Poller) confirmTyped(ctx context.Context, path string) {
-	if p.awaitClosed(ctx, path) {
-		if _, err := state.UpdateQuestion(path, func(q *state.Question) error {
-			if q.ResolvedBy != "terminal" {
-				return state.ErrUnchanged
-			}
-			succeeded(false)(q) // a person's key was faster than ours by a moment that no screen shows
-			return nil
-		}); err != nil {
-			p.Log.Error().Err(err).Msg("question not corrected")
-		}
-		return
-	}
-	if _, err := state.CloseQuestion(path, state.Resolved, "chat", nil); err != nil {
-		p.Log.Error().Err(err).Msg("question not closed")
+func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
+	if !p.awaitClosed(ctx, q.Path) {
+		p.end(q, state.Resolved, "chat", nil)
 	}
 }
 
@@ -198,14 +398,6 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 		if !sleep(ctx, 50*time.Millisecond) {
 			return false
 		}
-	}
-}
-
-// afterKill ends what a killed poller began. Its last key may have been sent or not, so none is sent again: where no hook says
-// that Claude has the answer, a person has to look.
-func (p *Poller) afterKill(ctx context.Context, q *state.Question) {
-	if !p.awaitClosed(ctx, q.Path) {
-		p.leaveToPerson(q, inject.Outcome{Result: inject.Dirty, Why: "the poller was stopped while it typed your answer"})
 	}
 }
 
@@ -226,21 +418,16 @@ func (p *Poller) notTyped(s *served, q *state.Question, why string, off bool) {
 		t.offs = 0
 	}
 	if t.offs >= mostOffs {
-		if _, err := state.CloseQuestion(q.Path, state.Cancelled, "screen", nil); err != nil {
-			p.Log.Error().Err(err).Msg("question not closed")
-		}
+		p.end(q, state.Cancelled, "screen", nil)
 		return
 	}
 	if t.tries == 1 || t.tries == triesBeforeTold {
 		p.Log.Warn().Str("question", q.QuestionID).Str("session", q.SessionName).Str("why", why).Msg("answer not typed yet")
 	}
-	if t.tries != triesBeforeTold {
-		return
-	}
-	if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
-		return nil
-	}); err != nil {
-		p.Log.Error().Err(err).Msg("thread not told that the answer waits")
+	if t.tries == triesBeforeTold {
+		p.update(q.Path, "thread not told that the answer waits", func(q *state.Question) error {
+			q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Seen: why})
+			return nil
+		})
 	}
 }
