@@ -31,7 +31,7 @@ func payloads(t testing.TB, pattern string) map[string][]byte {
 func decode(b []byte) (*Event, error) { return (&Hook{Stdin: bytes.NewReader(b)}).read() }
 
 // The three events of one call carry the same questions in different company: one hash ties them together.
-func TestInputHashTiesOneCallTogether(t *testing.T) {
+func TestInputHashIsOneForACall(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.329"} {
 		for _, call := range []string{"single", "multi"} {
 			hashes := map[string]bool{}

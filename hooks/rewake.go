@@ -124,7 +124,7 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 		var texts []string
 		for _, path := range paths {
 			if q, err := state.LoadQuestion(path); err == nil && !over(q) {
-				texts = append(texts, nonEmpty(h.handOver(q))...)
+				texts = append(texts, nonEmpty(h.tellOf(q))...)
 			}
 		}
 		if len(texts) > 0 {
@@ -139,11 +139,11 @@ func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// handOver is what Claude is to be told of a question in deny mode now; "" for nothing.
+// tellOf is what Claude is to be told of a question in deny mode now; "" for nothing.
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
-func (h *Hook) handOver(q *state.Question) (text string) {
+func (h *Hook) tellOf(q *state.Question) (text string) {
 	var err error
 	now := time.Now().UTC()
 	switch {
@@ -194,7 +194,7 @@ func (h *Hook) undelivered(e *Event) (texts []string) {
 	paths, release := h.take(e, markers)
 	for _, path := range paths {
 		if q, err := state.LoadQuestion(path); err == nil {
-			texts = append(texts, nonEmpty(h.handOver(q))...)
+			texts = append(texts, nonEmpty(h.tellOf(q))...)
 		}
 	}
 	release()

@@ -269,7 +269,7 @@ func (p *Poller) cover() {
 	for _, s := range p.index {
 		add(filepath.Dir(s.Path))
 		if !s.settled && s.q != nil {
-			add(byHandFolder(s.q))
+			add(replyFileFolder(s.q))
 		}
 	}
 }

@@ -240,19 +240,19 @@ const (
 	stillWritten = 300 * time.Millisecond
 )
 
-// byHandFolder is where a person or a script can put a reply when Chat is out of reach: PROJECT_STATE/user-input-queue.
-func byHandFolder(q *state.Question) string { return filepath.Join(stateDirOf(q), "user-input-queue") }
+// replyFileFolder is where a person or a script can put a reply when Chat is out of reach: PROJECT_STATE/user-input-queue.
+func replyFileFolder(q *state.Question) string { return filepath.Join(stateDirOf(q), "user-input-queue") }
 
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
 
-// takeByHand takes a reply from user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
+// takeReplyFile takes a reply from user-input-queue/{session_id}.txt or {session name}.txt. The id may also be Claude Code's own,
 // or as the question's file has it in its name. The file goes when the reply is in the question's file. One that is not for this
 // question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
-func (p *Poller) takeByHand(s *served) (soon bool) {
+func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
-		path := filepath.Join(byHandFolder(q), name+".txt")
+		path := filepath.Join(replyFileFolder(q), name+".txt")
 		var file unix.Stat_t
 		if name == "" || filepath.Base(name) != name || unix.Lstat(path, &file) != nil {
 			continue

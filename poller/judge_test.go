@@ -238,7 +238,7 @@ func TestHalfWrittenConfigurationRefusesNobody(t *testing.T) {
 }
 
 // A file says nothing of which question it answers, so it answers none that it cannot have been meant for.
-func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
+func TestAReplyFileAnswersWhatItWasMeantFor(t *testing.T) {
 	main := func(q *state.Question) { q.SessionName = "main" }
 	for name, c := range map[string]struct {
 		file    string
@@ -271,7 +271,7 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 			if c.other != nil {
 				d.ask(c.other)
 			}
-			path := filepath.Join(byHandFolder(q), c.file+".txt")
+			path := filepath.Join(replyFileFolder(q), c.file+".txt")
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +289,7 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 			}
 			p.scan()
 			for range 3 {
-				p.takeByHand(p.inOrder()[0])
+				p.takeReplyFile(p.inOrder()[0])
 			}
 			if got := len(d.load(q).Replies) == 1; got != c.want {
 				t.Errorf("taken: %v, want %v", got, c.want)
@@ -305,7 +305,7 @@ func TestAReplyByHandAnswersWhatItWasMeantFor(t *testing.T) {
 }
 
 // Two questions of one call may be answered with the same words, one after the other.
-func TestTheSameWordsByHandTwice(t *testing.T) {
+func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	d := newDesk(t)
 	q := d.ask(func(q *state.Question) {
 		q.AskedAt = time.Now().Add(-time.Hour)
@@ -314,7 +314,7 @@ func TestTheSameWordsByHandTwice(t *testing.T) {
 	p := d.poller()
 	p.Now = func() time.Time { return time.Now().Add(time.Second) } // each is written to its end
 	for range 2 {
-		path := filepath.Join(byHandFolder(q), q.SessionID+".txt")
+		path := filepath.Join(replyFileFolder(q), q.SessionID+".txt")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +329,7 @@ func TestTheSameWordsByHandTwice(t *testing.T) {
 }
 
 // A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
-func TestReplyByHandIsAPlainFile(t *testing.T) {
+func TestAReplyFileIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
 		"link":          func(folder, theirs string) error { return os.Symlink(theirs, filepath.Join(folder, "main.txt")) },
 		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
@@ -342,7 +342,7 @@ func TestReplyByHandIsAPlainFile(t *testing.T) {
 			d := newDesk(t)
 			q := d.ask(func(q *state.Question) { q.SessionName, q.AskedAt = "main", time.Now().Add(-time.Hour) })
 			theirs := filepath.Join(t.TempDir(), "main.txt")
-			folder := byHandFolder(q)
+			folder := replyFileFolder(q)
 			if err := os.WriteFile(theirs, []byte("2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestReplyByHandIsAPlainFile(t *testing.T) {
 			p := d.poller()
 			p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
 			p.scan()
-			p.takeByHand(p.inOrder()[0])
+			p.takeReplyFile(p.inOrder()[0])
 			if n := len(d.load(q).Replies); n != 0 {
 				t.Errorf("%d replies", n)
 			}

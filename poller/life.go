@@ -77,7 +77,7 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if due {
 		p.noteClaudeEnd(s)
 	}
-	if s.q.Status == state.Pending && due && p.takeByHand(s) {
+	if s.q.Status == state.Pending && due && p.takeReplyFile(s) {
 		next = sooner(next, p.now().Add(stillWritten))
 	}
 	next = sooner(next, p.judgeUnread(s))

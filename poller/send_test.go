@@ -287,8 +287,8 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// TestLanesThatFailTogetherAreOneFailure has eight lanes hang up at once.
-func TestLanesThatFailTogetherAreOneFailure(t *testing.T) {
+// TestLanesThatFailAtOnceAreOneFailure has eight lanes hang up at once.
+func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
 	o := newOffice(t)
 	var together sync.WaitGroup
 	together.Add(lanesAtOnce)

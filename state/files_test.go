@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestRegisterTogether(t *testing.T) {
+func TestRegisterAtOnce(t *testing.T) {
 	env := envOf(t)
 	var wg sync.WaitGroup
 	for i := range 20 {

@@ -46,7 +46,7 @@ func put(t testing.TB, s Questions, name string, v any, written time.Time) strin
 	return path
 }
 
-func TestFindLooksAtTheNewestFirst(t *testing.T) {
+func TestFindBeginsWithTheNewest(t *testing.T) {
 	s, now := MarkersIn(t.TempDir()), time.Now()
 	for i := range 5 {
 		id := fmt.Sprintf("ask-s-%08x", i)

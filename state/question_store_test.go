@@ -51,7 +51,7 @@ func TestRecordNamesFilesBySessionAndSecond(t *testing.T) {
 	}
 }
 
-func TestRecordTogether(t *testing.T) {
+func TestRecordAtOnce(t *testing.T) {
 	s := QuestionsIn(t.TempDir())
 	var wg sync.WaitGroup
 	for i := range 20 {
