@@ -231,8 +231,8 @@ func Named(users []string, sender, email string) bool {
 }
 
 const (
-	// maxByHand is more than a reply has, in bytes.
-	maxByHand = 1 << 20
+	// maxReplyFile is more than a reply has, in bytes.
+	maxReplyFile = 1 << 20
 	// justBefore is how long before its question a reply by hand may have been written: a script may be a little faster, and a
 	// file system's clock is coarse.
 	justBefore = 3 * time.Second
@@ -241,7 +241,9 @@ const (
 )
 
 // replyFileFolder is where a person or a script can put a reply when Chat is out of reach: PROJECT_STATE/user-input-queue.
-func replyFileFolder(q *state.Question) string { return filepath.Join(stateDirOf(q), "user-input-queue") }
+func replyFileFolder(q *state.Question) string {
+	return filepath.Join(stateDirOf(q), "user-input-queue")
+}
 
 // stateDirOf is the state folder that a question is in.
 func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.Path)) }
@@ -266,7 +268,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			p.logOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
 			continue
 		}
-		b, err := state.ReadPlain(path, maxByHand)
+		b, err := state.ReadPlain(path, maxReplyFile)
 		if err != nil || strings.TrimSpace(string(b)) == "" { // it is being written
 			continue
 		}

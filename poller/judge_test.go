@@ -335,7 +335,7 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 		"pipe":          func(folder, _ string) error { return syscall.Mkfifo(filepath.Join(folder, "main.txt"), 0o600) },
 		"linked folder": func(folder, theirs string) error { os.Remove(folder); return os.Symlink(filepath.Dir(theirs), folder) },
 		"too large": func(folder, _ string) error {
-			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxByHand+1), 0o600)
+			return os.WriteFile(filepath.Join(folder, "main.txt"), make([]byte, maxReplyFile+1), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

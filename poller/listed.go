@@ -111,7 +111,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 		case m.ThreadName == "":
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName || beginsIn(q) {
+				if m.Name == q.MessageName || beginsIn(q) && !gchat.SaysNotRead(m.Text) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
@@ -130,7 +130,7 @@ func known(q *state.Question, m gchat.Message) bool {
 }
 
 // beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
-// after the last message of ours there.
+// after the last message of ours there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
 	return q.Mode == state.Thread && q.PostedAt == nil && q.Status == state.Pending
 }

@@ -307,6 +307,9 @@ func TestAThreadIsWaitedIn(t *testing.T) {
 	}
 	d.reply(thread, "users/9", "not allowed")
 	first := d.reply(thread, "", "  yes, "+strings.Repeat("please ", 3))
+	if _, err := d.space.Say(app, thread, gchat.NobodyText(&state.Session{})); err != nil { // the reply came before the wait
+		t.Fatal(err)
+	}
 	d.skew.Store(0)
 	wait := func() *state.Question {
 		q := d.record(func(q *state.Question) { q.Mode, q.ThreadName, q.Questions = state.Thread, thread, nil })
