@@ -205,7 +205,9 @@ func (p *Poller) release() {
 func (p *Poller) serve(ctx context.Context) (why end) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	p.startWatch()
+	if p.Until == nil { // for a command's moment the system needs longer to end a watch than to deliver a message
+		p.startWatch()
+	}
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -288,17 +290,14 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	} else {
 		changes, lost = p.watch.Events, p.watch.Errors
 	}
-	timer, pause := time.NewTimer(max(until.Sub(p.now()), time.Millisecond)), burstPause
+	timer := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
 	defer timer.Stop()
-	if p.Until != nil {
-		pause = 0 // a command waits for its receipt
-	}
 	for collecting := false; ; {
 		select {
 		case e := <-changes:
 			if p.noteChange(e) && !collecting {
 				collecting = true
-				timer.Reset(pause)
+				timer.Reset(burstPause)
 			}
 			continue
 		case <-lost:
