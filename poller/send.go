@@ -241,8 +241,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	}
 	first := m.TriedAt.IsZero()
 	if !first {
-		if r, ok := t.find(ctx, m); ok {
-			return s.delivered(m, way, r)
+		if r, err := t.find(ctx, m); err != nil {
+			return s.notSent(ctx, m, way, err, false)
+		} else if r != nil {
+			return s.delivered(m, way, *r)
 		}
 	}
 	now, err := s.box.Change(m, func(now *state.Message) error {
@@ -261,11 +263,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	linger, cancel := lingering(ctx)
 	defer cancel()
 	r, err := t.deliver(linger, now)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return step{} // cut by ourselves: it may have arrived
-	case err != nil:
-		return s.notSent(now, way, err, first)
+	if err != nil {
+		return s.notSent(ctx, now, way, err, first)
 	}
 	eased := way != nil && s.worked(way)
 	out := s.delivered(now, way, r)
