@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -58,7 +59,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	}
 	log := state.NewLog(f.env, "flush")
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
-		err := servePoller(ctx, f.env, f.self, log, func() bool { return !f.owes() })
+		err := servePoller(ctx, poller.Options{Env: f.env, Self: f.self, Log: log, Until: func() bool { return !f.owes() }})
 		if err != nil && !errors.Is(err, state.ErrLocked) {
 			return err
 		}

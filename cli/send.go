@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -233,7 +234,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		return m.Final()
 	}
 	if !final() {
-		err := servePoller(ctx, s.env, s.self, log, final)
+		err := servePoller(ctx, poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true})
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
 			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 			if err == nil {

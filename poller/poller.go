@@ -40,6 +40,7 @@ type Options struct {
 	// Until, where set, ends the poller as soon as it says so: a command is the poller itself until its receipt is there. What
 	// is left then goes to a detached poller.
 	Until func() bool
+	Short bool // begin nothing that takes long: no agent's turn, and nothing typed
 
 	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
 	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)

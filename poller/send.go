@@ -154,7 +154,8 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 		}
 	}
 	for name, lane := range s.lanes {
-		if _, busy := s.busy[name]; busy || lane[0].Wake == nil && toChat >= lanesAtOnce {
+		wake := lane[0].Wake != nil
+		if _, busy := s.busy[name]; busy || wake && s.Short || !wake && toChat >= lanesAtOnce {
 			continue
 		}
 		for _, m := range lane {
