@@ -215,6 +215,10 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 			return
 		}
 		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+		if ctx.Err() != nil {
+			out = step{}
+			return
+		}
 		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
 			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return

@@ -413,6 +413,29 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	}
 }
 
+// A command for the webhook that a poller cuts, since it ends, is no broken webhook.
+func TestACommandThatIsCutIsNoFault(t *testing.T) {
+	o := newOffice(t)
+	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
+	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.environment = state.Environment(o.Env)
+	m := o.report("a", "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s := o.newSender()
+	s.dispatch(ctx)
+	s.working.Wait()
+	if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" || o.reread(m).LastError != "" || len(o.ways.ways) > 0 {
+		t.Errorf("told %q; last error %q; %d gateways kept", text, o.reread(m).LastError, len(o.ways.ways))
+	}
+}
+
 func TestAnotherEnvironmentsMessageIsLeft(t *testing.T) {
 	o := newOffice(t)
 	m := o.report("a", "x")

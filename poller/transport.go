@@ -86,7 +86,9 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	}
 	way.reads = way.endpoint() != "" || p.hasCredentials(way.cfg)
 	way.at = p.now()
-	g.ways[key] = way
+	if ctx.Err() == nil { // a command that we cut says nothing
+		g.ways[key] = way
+	}
 	return way
 }
 
