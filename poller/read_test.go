@@ -477,4 +477,23 @@ func TestOneReaderASpace(t *testing.T) {
 	d.await(q, "read after it", func(q *state.Question) bool { return q.Reply(m.Name) != nil })
 }
 
+// A reader that fails leaves the space to another environment's, which may have a better way to Chat.
+func TestAReaderThatFailsLetsAnotherRead(t *testing.T) {
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
+		d := newDesk(t)
+		q := d.ask(d.posted)
+		x := newReading(d, q)
+		x.p.scan()
+		d.fail.Store(int64(code))
+		if err := x.r.list(t.Context(), x.p.views()[q.Chat]); err == nil {
+			t.Fatal("no error")
+		}
+		lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+		if err != nil {
+			t.Fatalf("after %d: %v", code, err)
+		}
+		lock.Unlock()
+	}
+}
+
 var _ = space.Name
