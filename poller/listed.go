@@ -137,9 +137,11 @@ func beginsIn(q *state.Question) bool {
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none.
+// wait when it can answer none. A process that ended keeps only the reply that it took.
 func (n *pass) target(m gchat.Message) *state.Question {
-	all := n.records[m.ThreadName]
+	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
+		return q.Mode == state.Thread && q.Closed() && (q.Status != state.Resolved || q.AnsweredMessage != m.Name)
+	})
 	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil }); i >= 0 {
 		return all[i]
 	}

@@ -364,6 +364,51 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	}
 }
 
+// A process that waited in a thread and was killed takes no reply: the next that waits there gets it.
+func TestAKilledWaitTakesNoReply(t *testing.T) {
+	d := newDesk(t)
+	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := said.Thread.Name
+	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
+		q := d.record(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.ThreadName, q.Questions, q.PostedAt, q.AskedAt = state.Thread, thread, nil, nil, time.Now().Add(-ago)
+		})
+		if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := state.LockWaiter(d.env, q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q, lock
+	}
+	one, lock := wait(time.Minute)
+	x := newReading(d, one)
+	x.mustRead()
+	lock.Unlock()
+	m := d.reply(thread, "", "yes")
+	x.p.scan()
+	if err := x.r.listOnce(t.Context(), x.p.views()[x.r.chat]); err != nil { // before it is seen that the process is gone
+		t.Fatal(err)
+	}
+	x.p.scan()
+	x.p.attendAll(t.Context()) // between two rounds
+	x.p.round(t.Context())
+	if is := d.load(one); is.Status != state.Cancelled || is.Reply(m.Name) == nil {
+		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)
+	}
+	two, lock := wait(0)
+	defer lock.Unlock()
+	x.mustRead()
+	if is := d.load(two); is.AnsweredMessage != m.Name {
+		t.Errorf("the next is %s, with %+v", is.Status, is.Replies)
+	}
+}
+
 // An allowed person who writes into a thread of reports is told once that no process waits there.
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newDesk(t)
