@@ -20,6 +20,7 @@ import (
 type served struct {
 	*state.Open
 	info os.FileInfo // of the Open's file; nil in a folder that a person named
+	real string      // the record's path without links in its folder's name
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
@@ -34,6 +35,9 @@ type served struct {
 	typing  atomic.Bool // a goroutine types its answer
 	try     try
 }
+
+// in says whether the record is in a folder, by whatever name.
+func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
 
 // mine says whether the record was written under this poller's environment.
 func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
@@ -64,7 +68,7 @@ func (p *Poller) scan() {
 			s = p.readOpen(s, file, e)
 		}
 		if s != nil {
-			there[file], paths[s.Path] = true, true
+			there[file], paths[s.real] = true, true
 		}
 	}
 	for _, dir := range p.Dirs {
@@ -72,10 +76,11 @@ func (p *Poller) scan() {
 		if err != nil {
 			p.logOnce(err, "folder not read")
 		}
+		at := realPath(dir)
 		for _, name := range names {
-			path := filepath.Join(dir, name+".json")
-			if there[path] = !paths[path]; p.index[path] == nil && there[path] {
-				p.index[path] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}}
+			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
+			if there[real] = !paths[real]; p.index[real] == nil && there[real] {
+				p.index[real] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}, real: real}
 			}
 		}
 	}
@@ -107,8 +112,17 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	if s != nil {
 		s.unlock()
 	}
-	p.index[file] = &served{Open: o, info: info}
+	dir, name := filepath.Split(o.Path)
+	p.index[file] = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
 	return p.index[file]
+}
+
+// realPath is the one name of a folder that may be called by others, through links.
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
 }
 
 // load reads a record as it stands now. A message is the sender's; a question that is over is read again when the watch tells.

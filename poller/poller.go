@@ -71,7 +71,7 @@ type Poller struct {
 	ways        gateways
 
 	sender   *sender
-	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
+	index    map[string]*served // by the Open's file, or by the record's real one where a person named its folder
 	records  state.Cache[state.Question]
 	sessions state.Cache[state.Session]
 	people   []*state.Session

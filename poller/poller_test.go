@@ -253,6 +253,29 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	}
 }
 
+// A folder that a person named by another name than its hook does is the same folder: the record is served once, with its hook.
+func TestAFolderOfTwoNames(t *testing.T) {
+	d := newDesk(t)
+	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
+	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
+		t.Fatal(err)
+	}
+	q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute); d.posted(q) })
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	p := d.poller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
+	d.change(q, func(q *state.Question) {
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreateTime: time.Now().UTC()}}
+	})
+	p.round(t.Context())
+	if is := d.load(q); is.Replies[0].Verdict != state.Used || len(p.index) != 1 {
+		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.index))
+	}
+}
+
 // A question of another environment is neither posted nor judged, but its replies are stored.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newDesk(t)
