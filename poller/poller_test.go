@@ -411,6 +411,35 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	}
 }
 
+// The time of day goes on while the machine sleeps, and what waited for it is tried again after that.
+func TestSleepIsNoticed(t *testing.T) {
+	d := newDesk(t)
+	d.ask(d.posted)
+	if now := d.poller().now(); now != now.Round(0) {
+		t.Errorf("%s has a clock that stands still in sleep", now)
+	}
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		var asleep atomic.Int64
+		d.fail.Store(http.StatusForbidden) // a minute's pause
+		before := d.lists.Load()
+		end := d.run(Options{Now: func() time.Time { return time.Now().Round(0).Add(time.Duration(asleep.Load())) }})
+		for until := time.Now().Add(10 * time.Second); d.lists.Load() == before && time.Now().Before(until); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		d.ask(nil) // the loop's next steps
+		asleep.Store(int64(jump))
+		before = d.lists.Load()
+		for until := time.Now().Add(3 * time.Second); d.lists.Load() == before && time.Now().Before(until); {
+			d.ask(nil)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if d.lists.Load() == before {
+			t.Errorf("a clock that went on by %v: not tried again", jump)
+		}
+		_ = end()
+	}
+}
+
 // pollerRuns says whether a poller has the environment's lock.
 func pollerRuns(env state.Getenv) bool {
 	lock, err := state.TakePollerLock(env)
