@@ -232,9 +232,13 @@ func (p *Poller) scanSessions() {
 	p.sessions.Tidy()
 }
 
-// startWatch has the system tell of files that change in some folders, over one inotify instance.
+// startWatch has the system tell of files that change in some folders, over one inotify instance. Ours have to be there for it:
+// a daemon may have begun before the first record.
 func (p *Poller) startWatch() {
 	var err error
+	for _, dir := range p.watched() {
+		_ = state.MakeDir(dir)
+	}
 	if p.watch, err = fsnotify.NewWatcher(); err != nil {
 		p.watch = nil
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
@@ -259,6 +263,14 @@ func (p *Poller) noteChange(e fsnotify.Event) bool {
 // changedIn says whether a file, or something in a folder, may have changed since the last step.
 func (p *Poller) changedIn(path string) bool { return p.touched == nil || p.touched[path] }
 
+// watched are the folders of the user's state that the loop watches.
+func (p *Poller) watched() (dirs []string) {
+	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
+		dirs = append(dirs, filepath.Join(p.user(), name))
+	}
+	return dirs
+}
+
 // cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
 // again with the next scan.
 func (p *Poller) cover() {
@@ -271,13 +283,11 @@ func (p *Poller) cover() {
 			return
 		}
 		if watched = append(watched, dir); p.watch.Add(dir) == nil {
-			p.wake() // what came before the watch is seen with the next step
+			p.noteChange(fsnotify.Event{Name: filepath.Join(dir, "any")}) // of what came before the watch
+			p.wake()
 		}
 	}
-	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		add(filepath.Join(p.user(), name))
-	}
-	for _, dir := range p.Dirs {
+	for _, dir := range slices.Concat(p.watched(), p.Dirs) {
 		add(dir)
 	}
 	for _, s := range p.index {

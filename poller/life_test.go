@@ -423,3 +423,27 @@ func TestAnOwedSummaryIsWork(t *testing.T) {
 		t.Error("one that was tried is")
 	}
 }
+
+// The first session that there ever was is seen by a daemon that began before it.
+func TestTheFirstSessionIsSeen(t *testing.T) {
+	d := newDesk(t)
+	asked := make(chan bool, 1)
+	d.run(Options{Daemon: true, Summary: func(context.Context, state.Getenv, *state.Session) (state.Report, int, error) {
+		asked <- true
+		return state.Report{Type: state.Plain, Text: "did things"}, 1, nil
+	}})
+	for state.ReadBeat(d.env).PID == 0 { // its first step is done
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("its summary is not asked for")
+	}
+}
