@@ -29,6 +29,7 @@ type served struct {
 	lock     *state.Lock     // of the Open's file
 	lockedAs *state.Question // as it was when the lock was taken
 	retake   time.Time       // the lock is not taken before
+	pause    time.Duration   // until then, longer with each try that failed
 
 	settled bool        // the question is over, and nothing is left to be done about it
 	put     bool        // its message was put into the outbox
@@ -166,17 +167,18 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
 	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		s.unlock()
-		s.retake = now.Add(retakePause)
+		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
 	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
-	if now.Before(s.retake) && s.retake.Sub(now) <= retakePause {
+	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
 		return s.retake
 	}
 	lock, err := state.TryLock(s.File)
-	if err != nil { // a process that waits holds it for an instant
-		s.retake = now.Add(retakePause)
+	if err != nil { // a process that waits holds it for an instant, a stopped one for longer
+		s.pause = min(max(2*s.pause, retakePause), unwatched)
+		s.retake = now.Add(s.pause)
 		return s.retake
 	}
 	s.lock = lock
