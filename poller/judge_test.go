@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -325,6 +326,41 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	}
 	if is := d.load(q); is.Status != state.Answered {
 		t.Errorf("it is %s, with %d replies", is.Status, len(is.Replies))
+	}
+}
+
+// A poller was killed after it wrote a reply file into a question and before it removed the file: it answers no other question.
+func TestAReplyFileAnswersOneQuestion(t *testing.T) {
+	d := newDesk(t)
+	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
+	one, two := d.ask(asked), d.ask(asked)
+	path := filepath.Join(replyFileFolder(one), "s.txt")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var file syscall.Stat_t
+	if err := syscall.Lstat(path, &file); err != nil {
+		t.Fatal(err)
+	}
+	d.change(one, func(q *state.Question) {
+		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
+		q.Replies = []state.Reply{{MessageName: said, Sender: state.Local, Text: "1\n", CreateTime: time.Now().UTC()}}
+	})
+	if _, err := state.CloseQuestion(one.Path, state.Resolved, "terminal", nil); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+	p.round(t.Context())
+	p.round(t.Context())
+	if is := d.load(two); len(is.Replies) > 0 {
+		t.Errorf("the other question has %+v", is.Replies)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file stays: %v", err)
 	}
 }
 
