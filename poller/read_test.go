@@ -150,6 +150,20 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	}
 }
 
+// This machine's clock is a day ahead: the space is read all the same, as soon as a list told the server's time.
+func TestAClockThatIsADayAhead(t *testing.T) {
+	d := newDesk(t)
+	d.skew.Store(int64(-26 * time.Hour))
+	q := d.ask(d.posted)
+	m := d.thread(q)
+	x := newReading(d, q)
+	x.mustRead()
+	x.mustRead()
+	if is := d.load(q); is.Reply(m.Name) == nil {
+		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, is.AskedAt, is.PostedAt)
+	}
+}
+
 // Each message is handed over once, also while the overlap shows it again and again.
 func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	d := newDesk(t)
