@@ -294,7 +294,10 @@ func (p *Poller) cover() {
 	}
 	for _, s := range p.index {
 		add(filepath.Dir(s.Path))
-		if !s.settled && s.q != nil {
+		if s.settled || s.q == nil {
+			continue
+		}
+		if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
 			add(replyFileFolder(s.q))
 		}
 	}

@@ -273,8 +273,8 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			continue
 		}
 		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
-		if p.hasReply(said) {                                           // a poller was killed before it removed the file
-			os.Remove(path)
+		if p.hasReply(said) {
+			os.Remove(path) // a poller was killed before it did
 			continue
 		}
 		p.change(s, "reply by hand not written down", func(q *state.Question) error {

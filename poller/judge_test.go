@@ -395,6 +395,9 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 			if n := len(d.load(q).Replies); n != 0 {
 				t.Errorf("%d replies", n)
 			}
+			if watched := slices.Contains(p.watch.WatchList(), folder); watched != (name != "linked folder") {
+				t.Errorf("its folder is watched: %v", watched)
+			}
 			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
 				t.Errorf("the person's file holds %q", b)
 			}
