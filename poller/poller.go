@@ -61,7 +61,7 @@ const (
 	burstPause = 10 * time.Millisecond
 	// unwatched is how long the loop rests at most where the system has no watch to give.
 	unwatched = 2 * time.Second
-	// clockJump is how much later than asked for the loop wakes when the machine slept.
+	// clockJump is how much later than asked for the loop wakes when the machine slept, or earlier when its clock was set back.
 	clockJump = time.Minute
 )
 
@@ -72,7 +72,7 @@ type Poller struct {
 	ways        gateways
 
 	sender   *sender
-	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
+	index    map[string]*served // by the Open's file, or by the record's real one where a person named its folder
 	records  state.Cache[state.Question]
 	sessions state.Cache[state.Session]
 	people   []*state.Session
@@ -221,7 +221,7 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
-		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
+		if late := p.now().Sub(expected); late.Abs() > clockJump { // the machine slept, or its clock was set
 			p.retry()
 		}
 		next, busy := p.step(ctx)
@@ -326,6 +326,15 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 
 // retry forgets what failed: it says nothing any more.
 func (p *Poller) retry() {
+	p.sender.mu.Lock()
+	clear(p.sender.later)
+	clear(p.sender.waits)
+	p.sender.mu.Unlock()
+	for _, s := range p.index {
+		if !s.typing.Load() {
+			s.try.next = time.Time{}
+		}
+	}
 	for chat, r := range p.readers {
 		if !r.busy.Load() {
 			r.unlock()
@@ -492,11 +501,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// now is the time of day: Go's monotonic clock stands still while the machine sleeps.
 func (p *Poller) now() time.Time {
 	if p.Now != nil {
 		return p.Now()
 	}
-	return time.Now()
+	return time.Now().Round(0)
 }
 
 func (p *Poller) user() string { return state.UserState(p.Env) }

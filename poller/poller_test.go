@@ -253,6 +253,29 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	}
 }
 
+// A folder that a person named by another name than its hook does is the same folder: the record is served once, with its hook.
+func TestAFolderOfTwoNames(t *testing.T) {
+	d := newDesk(t)
+	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
+	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
+		t.Fatal(err)
+	}
+	q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute); d.posted(q) })
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	p := d.poller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
+	d.change(q, func(q *state.Question) {
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreateTime: time.Now().UTC()}}
+	})
+	p.round(t.Context())
+	if is := d.load(q); is.Replies[0].Verdict != state.Used || len(p.index) != 1 {
+		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.index))
+	}
+}
+
 // A question of another environment is neither posted nor judged, but its replies are stored.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newDesk(t)
@@ -408,6 +431,35 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	p.working.Wait()
 	if len(d.lines("a bug in gchat-hooks")) != 2 {
 		t.Error("the log does not say so")
+	}
+}
+
+// The time of day goes on while the machine sleeps, and what waited for it is tried again after that.
+func TestSleepIsNoticed(t *testing.T) {
+	d := newDesk(t)
+	d.ask(d.posted)
+	if now := d.poller().now(); now != now.Round(0) {
+		t.Errorf("%s has a clock that stands still in sleep", now)
+	}
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		var asleep atomic.Int64
+		d.fail.Store(http.StatusForbidden) // a minute's pause
+		before := d.lists.Load()
+		end := d.run(Options{Now: func() time.Time { return time.Now().Round(0).Add(time.Duration(asleep.Load())) }})
+		for until := time.Now().Add(10 * time.Second); d.lists.Load() == before && time.Now().Before(until); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		d.ask(nil) // the loop's next steps
+		asleep.Store(int64(jump))
+		before = d.lists.Load()
+		for until := time.Now().Add(3 * time.Second); d.lists.Load() == before && time.Now().Before(until); {
+			d.ask(nil)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if d.lists.Load() == before {
+			t.Errorf("a clock that went on by %v: not tried again", jump)
+		}
+		_ = end()
 	}
 }
 

@@ -116,8 +116,9 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 		if r.busy.Load() {
 			continue
 		}
-		if at := r.began.Add(max(r.cycle(v), r.pause)); p.now().Before(at) {
-			next = sooner(next, at)
+		every := max(r.cycle(v), r.pause)
+		if left := r.began.Add(every).Sub(p.now()); left > 0 && left <= every { // a clock may have been set back
+			next = sooner(next, r.began.Add(every))
 			continue
 		}
 		r.began = p.now()
@@ -161,7 +162,9 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	r.tell(err, v)
 	if gchat.AuthFailure(err) {
 		r.api, r.from = nil, r.from+1
-		r.unlock() // a process with better credentials gets its turn
+	}
+	if err != nil {
+		r.unlock() // a process with better credentials, or a better way to Chat, gets its turn
 	}
 	return err
 }
