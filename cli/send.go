@@ -245,14 +245,10 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 		}
 	}
-	others, _ := s.box().Waiting()
-	others = slices.DeleteFunc(others, func(other *state.Message) bool {
-		return other.Path == m.Path || other.Env != state.Environment(s.env)
-	})
 	if orNever && !out.Repeated && m.SentAt.IsZero() {
 		_ = s.box().Drop(s.env, m)
 	}
-	if !m.Final() || len(others) > 0 || ctx.Err() != nil {
+	if !m.Final() || ctx.Err() != nil {
 		_ = state.StartPoller(s.env, s.self) // it goes on, also with what relied on this process
 	}
 	if !m.SentAt.IsZero() {
