@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -58,7 +59,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	}
 	log := state.NewLog(f.env, "flush")
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
-		err := servePoller(ctx, f.env, f.self, log, func() bool { return !f.owes() })
+		err := servePoller(ctx, poller.Options{Env: f.env, Self: f.self, Log: log, Until: func() bool { return !f.owes() }})
 		if err != nil && !errors.Is(err, state.ErrLocked) {
 			return err
 		}
@@ -67,6 +68,9 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
+	if ctx.Err() != nil {
+		_ = state.StartPoller(f.env, f.self) // it goes on, also with what relied on this process
+	}
 	due, later, others := f.waiting()
 	if others > 0 {
 		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
@@ -74,7 +78,6 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	aside := f.box.Aside()
 	switch {
 	case due > 0:
-		_ = state.StartPoller(f.env, f.self) // it goes on
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:

@@ -82,12 +82,12 @@ func (p Program) healthCommand() *cli.Command {
 
 // servePoller is the poller in this process until its work is done; ErrLocked where another process is the poller. It ends with
 // ctx, which is no error.
-func servePoller(ctx context.Context, env state.Getenv, self string, log *state.Log, done func() bool) error {
-	lock, err := state.TakePollerLock(env)
-	if err != nil {
+func servePoller(ctx context.Context, o poller.Options) (err error) {
+	if o.Lock, err = state.TakePollerLock(o.Env); err != nil {
 		return err
 	}
-	err = poller.Run(ctx, poller.Options{Env: env, Log: log, Self: self, Lock: lock, Until: done, Summary: hooks.Summary})
+	o.Summary = hooks.Summary
+	err = poller.Run(ctx, o)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -96,7 +96,9 @@ func servePoller(ctx context.Context, env state.Getenv, self string, log *state.
 
 // endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
 func endPollers(env state.Getenv) {
-	live := func(h state.Heartbeat) bool { return h.Lives && !h.Daemon }
+	live := func(h state.Heartbeat) bool { // an old heartbeat's pid may be another program's by now
+		return h.Lives && !h.Daemon && !h.Silent(time.Now())
+	}
 	for _, h := range state.Pollers(env) {
 		if live(h) {
 			_ = syscall.Kill(h.PID, syscall.SIGTERM)

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -233,7 +234,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		return m.Final()
 	}
 	if !final() {
-		err := servePoller(ctx, s.env, s.self, log, final)
+		err := servePoller(ctx, poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true})
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
 			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 			if err == nil {
@@ -248,11 +249,13 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 	others = slices.DeleteFunc(others, func(other *state.Message) bool {
 		return other.Path == m.Path || other.Env != state.Environment(s.env)
 	})
-	if !m.Final() && !orNever || m.Final() && len(others) > 0 {
-		_ = state.StartPoller(s.env, s.self) // it goes on, also with what was queued meanwhile
+	if orNever && !out.Repeated && m.SentAt.IsZero() {
+		_ = s.box().Drop(s.env, m)
 	}
-	switch {
-	case !m.SentAt.IsZero():
+	if !m.Final() || len(others) > 0 || ctx.Err() != nil {
+		_ = state.StartPoller(s.env, s.self) // it goes on, also with what relied on this process
+	}
+	if !m.SentAt.IsZero() {
 		word := "sent"
 		if out.Repeated {
 			word = "already sent, less than a minute ago"
@@ -261,8 +264,6 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 			_ = s.box().Drop(s.env, m)
 		}
 		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
-	case orNever && !out.Repeated:
-		_ = s.box().Drop(s.env, m)
 	}
 	what, hint := "not delivered yet", "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
 	if orNever {

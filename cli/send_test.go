@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"gchat-hooks/state"
 )
@@ -98,6 +100,46 @@ func TestSendWhileChatHangs(t *testing.T) {
 	m.flush()
 	if got := m.texts(); len(got) != 2 || got[0] != "first" || got[1] != "second" {
 		t.Errorf("in the space: %q", got)
+	}
+}
+
+// What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message is not kept.
+func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
+	m := newMachine(t, 6000)
+	refuses := atomic.Bool{}
+	refuses.Store(true)
+	m.stumble = func(*rand.Rand) fault {
+		if refuses.Load() {
+			return forbidden
+		}
+		return none
+	}
+	ended := make(chan int)
+	go func() {
+		code, _ := m.tell("--no-queue", "now or never")
+		ended <- code
+	}()
+	for end := time.Now().Add(5 * time.Second); m.posts.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if code, stderr := m.tell("--queue", "later"); code != 0 {
+		t.Errorf("--queue: exit code %d: %s", code, stderr)
+	}
+	if code := <-ended; code != exitNotDelivered {
+		t.Errorf("--no-queue: exit code %d", code)
+	}
+	refuses.Store(false)
+	env := func(name string) string {
+		for _, v := range m.env {
+			if value, is := strings.CutPrefix(v, name+"="); is {
+				return value
+			}
+		}
+		return ""
+	}
+	for end := time.Now().Add(5 * time.Second); !state.ReadBeat(env).Lives; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no poller runs")
+		}
 	}
 }
 

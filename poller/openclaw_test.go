@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,21 @@ func TestAgentIsTold(t *testing.T) {
 	}
 	if pwd := strings.TrimSpace(o.told("pwd")); pwd != o.env["HOME"] {
 		t.Errorf("it works in %s", pwd)
+	}
+}
+
+// TestACommandBeginsNoAgentsTurn has gchat-send be the poller: a turn would end with it, and be begun again.
+func TestACommandBeginsNoAgentsTurn(t *testing.T) {
+	o := newOffice(t)
+	m := o.wake(o.agent("sleep 1"), "hello")
+	r := o.report("", "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := Run(ctx, Options{Env: o.Env, Log: o.Log, Short: true, Until: func() bool { return o.reread(r).Final() }}); err != nil {
+		t.Fatal(err)
+	}
+	if m = o.reread(m); !m.TriedAt.IsZero() || o.told("args") != "" || ctx.Err() != nil {
+		t.Errorf("the agent was told %q; the message: %+v", o.told("args"), m)
 	}
 }
 

@@ -40,6 +40,7 @@ type Options struct {
 	// Until, where set, ends the poller as soon as it says so: a command is the poller itself until its receipt is there. What
 	// is left then goes to a detached poller.
 	Until func() bool
+	Short bool // begin nothing that takes long: no agent's turn, and nothing typed
 
 	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
 	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
@@ -119,7 +120,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if p.Once {
-		return p.once(ctx)
+		err := p.once(ctx)
+		p.Dirs = nil // no detached poller looks there
+		return errors.Join(err, p.leave())
 	}
 	if p.Daemon {
 		for _, dir := range p.homes {
@@ -131,12 +134,19 @@ func Run(ctx context.Context, o Options) error {
 	}
 	why := p.serve(ctx)
 	state.EndBeat(p.Env)
-	if p.Daemon && why == replaced {
+	switch {
+	case p.Daemon && why == replaced:
 		return errors.New("the program on disk changed") // the service manager starts it
+	case why == stopped:
+		return nil
 	}
+	return p.leave()
+}
+
+// leave lets the lock go. Hooks and commands that saw it held relied on this process: where work is left, a detached poller goes on.
+func (p *Poller) leave() error {
 	p.release()
-	// A hook or command that saw the lock held relied on this process: it scans once more after letting go.
-	if why == stopped || p.Self == "" || !p.atWork() {
+	if p.Self == "" || p.DryRun || !p.atWork() {
 		return nil
 	}
 	return state.StartPoller(p.Env, p.Self)
@@ -205,7 +215,9 @@ func (p *Poller) release() {
 func (p *Poller) serve(ctx context.Context) (why end) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	p.startWatch()
+	if p.Until == nil { // for a command's moment the system needs longer to end a watch than to deliver a message
+		p.startWatch()
+	}
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -289,17 +301,14 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	} else {
 		changes, lost = p.watch.Events, p.watch.Errors
 	}
-	timer, pause := time.NewTimer(max(until.Sub(p.now()), time.Millisecond)), burstPause
+	timer := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
 	defer timer.Stop()
-	if p.Until != nil {
-		pause = 0 // a command waits for its receipt
-	}
 	for collecting := false; ; {
 		select {
 		case e := <-changes:
 			if p.noteChange(e) && !collecting {
 				collecting = true
-				timer.Reset(pause)
+				timer.Reset(burstPause)
 			}
 			continue
 		case <-lost:

@@ -400,6 +400,29 @@ func TestOnceDoesOneRound(t *testing.T) {
 	}
 }
 
+// A round takes the place of a detached poller, which a new one takes again where something is open.
+func TestAfterOneRoundADetachedPollerGoesOn(t *testing.T) {
+	d := newDesk(t)
+	mark, self := filepath.Join(d.dir, "started"), filepath.Join(d.dir, "gchat-hooks")
+	if err := os.WriteFile(self, []byte("#!/bin/sh\necho >"+mark+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.ask(d.posted)
+	for _, dry := range []bool{true, false} {
+		if err := Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Self: self, Once: true, DryRun: dry}); err != nil {
+			t.Fatal(err)
+		}
+		there := false
+		for end := time.Now().Add(time.Duration(1-b2i(dry)) * 10 * time.Second); !there && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			_, err := os.Stat(mark)
+			there = err == nil
+		}
+		if there == dry {
+			t.Errorf("dry run %v: started %v", dry, there)
+		}
+	}
+}
+
 func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	d := newDesk(t)
 	p := d.poller()

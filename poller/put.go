@@ -141,10 +141,14 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	q, err := state.LoadQuestion(m.Question)
 	var corrupt *state.Corrupt
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt), err == nil && q.Status != state.Pending && m.TriedAt.IsZero():
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &corrupt):
 		return nil, s.drop(m)
 	case err != nil:
 		return nil, s.written(err)
+	case q.Status != state.Pending: // it goes on only where the message of its first file brought it into the space
+		if first, _ := s.box.ByKey("question-" + q.QuestionID); first == nil || first.SentAt.IsZero() {
+			return nil, s.drop(m)
+		}
 	}
 	m.ID, m.ThreadKey = state.MessageID("question", q.QuestionID), q.ThreadKey
 	if q.Mode == state.Deny {

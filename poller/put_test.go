@@ -170,6 +170,29 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 	}
 }
 
+// A denied question that went on in the terminal, and was answered there, is not posted later; one that was posted learns its thread.
+func TestQuestionThatIsOverInTheTerminal(t *testing.T) {
+	for _, posted := range []bool{false, true} {
+		o := newOffice(t)
+		s := o.newSender()
+		denied := o.question(func(q *state.Question) { q.QuestionID, q.Mode = q.ThreadKey, state.Deny })
+		if posted {
+			s.pass(t.Context())
+		}
+		if err := os.Remove(denied.Path); err != nil {
+			t.Fatal(err)
+		}
+		q := o.question(func(q *state.Question) { q.QuestionID = q.ThreadKey })
+		if _, err := state.CloseQuestion(q.Path, state.Resolved, "terminal", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(t.Context())
+		if is := o.load(q); is.MessageSent != posted || (is.ThreadName != "") != posted || len(o.texts()) != b2i(posted) {
+			t.Errorf("posted %v: sent %v, in thread %q; in the space: %q", posted, is.MessageSent, is.ThreadName, o.texts())
+		}
+	}
+}
+
 func TestNoteIsToldOnce(t *testing.T) {
 	o := newOffice(t)
 	q := o.question()

@@ -154,7 +154,8 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 		}
 	}
 	for name, lane := range s.lanes {
-		if _, busy := s.busy[name]; busy || lane[0].Wake == nil && toChat >= lanesAtOnce {
+		wake := lane[0].Wake != nil
+		if _, busy := s.busy[name]; busy || wake && s.Short || !wake && toChat >= lanesAtOnce {
 			continue
 		}
 		for _, m := range lane {
@@ -214,6 +215,10 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 			return
 		}
 		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
+		if ctx.Err() != nil {
+			out = step{}
+			return
+		}
 		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
 			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return
@@ -241,8 +246,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	}
 	first := m.TriedAt.IsZero()
 	if !first {
-		if r, ok := t.find(ctx, m); ok {
-			return s.delivered(m, way, r)
+		if r, err := t.find(ctx, m); err != nil {
+			return s.notSent(ctx, m, way, err, false)
+		} else if r != nil {
+			return s.delivered(m, way, *r)
 		}
 	}
 	now, err := s.box.Change(m, func(now *state.Message) error {
@@ -261,11 +268,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	linger, cancel := lingering(ctx)
 	defer cancel()
 	r, err := t.deliver(linger, now)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return step{} // cut by ourselves: it may have arrived
-	case err != nil:
-		return s.notSent(now, way, err, first)
+	if err != nil {
+		return s.notSent(ctx, now, way, err, first)
 	}
 	eased := way != nil && s.worked(way)
 	out := s.delivered(now, way, r)

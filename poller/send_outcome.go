@@ -2,6 +2,7 @@ package poller
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -67,7 +68,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		return nil
 	case m.Kind == state.MessageQuestion:
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			q.MessageSent, q.MessageName, q.ThreadName, q.PostError = true, r.Name, r.ThreadName, ""
+			q.MessageSent, q.PostError = true, ""
+			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.hook.Chat(), way.hook.Space
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()
@@ -91,8 +93,11 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 }
 
 // notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
-func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool) step {
-	if way == nil {
+func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, cause error, first bool) step {
+	switch {
+	case ctx.Err() != nil:
+		return step{} // cut by ourselves: it may have arrived
+	case way == nil:
 		return s.notTaken(m, cause)
 	}
 	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
@@ -108,7 +113,7 @@ func (s *sender) notSent(m *state.Message, way *gateway, cause error, first bool
 		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
 			". `gchat-hooks status` shows it.")
 		return s.setAside(m, why+"; "+hint)
-	case gchat.Answered(cause) && !gchat.TooMany(cause): // it stumbled over this one; the next one may go
+	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one; the next one may go
 		log.Msg("message may not have arrived; it is tried again")
 		until := now.Add(max(gchat.RetryAfter(cause), backoff(pause, m.Tries+1)))
 		return s.failed(m, why, untried, step{until: until})

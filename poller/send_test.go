@@ -29,7 +29,7 @@ type office struct {
 	t     *testing.T
 	space *space.Space
 	env   map[string]string
-	blind bool // messages cannot be read
+	blind int // the status that reading a message is answered with; 0 for none
 
 	mu    sync.Mutex
 	clock time.Time
@@ -84,8 +84,8 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
 		o.gets++
 		o.mu.Unlock()
-		if o.blind {
-			w.WriteHeader(http.StatusForbidden)
+		if o.blind != 0 {
+			w.WriteHeader(o.blind)
 			return
 		}
 		o.space.Handler().ServeHTTP(w, r)
@@ -308,7 +308,7 @@ func TestLanesThatFailAtOnceAreOneFailure(t *testing.T) {
 // TestSameIDIsSentAgain has a space that cannot be read: its "already exists" is the receipt.
 func TestSameIDIsSentAgain(t *testing.T) {
 	o := newOffice(t)
-	o.blind = true
+	o.blind = http.StatusForbidden
 	m := o.report("a", "x")
 	o.answers(cut)
 	s := o.newSender()
@@ -319,6 +319,54 @@ func TestSameIDIsSentAgain(t *testing.T) {
 	o.want("x")
 	if m = o.reread(m); m.SentAt.IsZero() || len(o.posts) != 2 {
 		t.Errorf("posted %d times, last error %q", len(o.posts), m.LastError)
+	}
+}
+
+// TestTriedIsAskedForUntilChatSays has a message whose post was cut, and a Chat that stumbles when it is asked for it.
+func TestTriedIsAskedForUntilChatSays(t *testing.T) {
+	o := newOffice(t)
+	q := o.question()
+	s := o.newSender()
+	o.answers(cut)
+	s.pass(t.Context())
+	o.answers(nil)
+	o.blind, o.posts = http.StatusServiceUnavailable, nil
+	for range 3 {
+		o.later(mostBackoff)
+		s.pass(t.Context())
+	}
+	if n := len(o.posts); n > 0 {
+		t.Errorf("posted %d times more", n)
+	}
+	m := o.report("b", "another")
+	if s.pass(t.Context()); !o.reread(m).Final() {
+		t.Error("the others wait for it")
+	}
+	o.blind = 0
+	o.later(mostBackoff)
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent || q.ThreadName == "" || len(o.texts()) != 2 {
+		t.Errorf("sent: %v, in thread %q; in the space: %q", q.MessageSent, q.ThreadName, o.texts())
+	}
+}
+
+// TestThreadOfWhatIsThereAlready has Chat say that the message is there, and stumble when it is asked where.
+func TestThreadOfWhatIsThereAlready(t *testing.T) {
+	o := newOffice(t)
+	q := o.question()
+	s := o.newSender()
+	exists := refuse(409, "ALREADY_EXISTS", "it is there")
+	o.answers(func(text string, w http.ResponseWriter, store func()) bool { store(); return exists(text, w, store) })
+	o.blind = http.StatusServiceUnavailable
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); q.MessageSent {
+		t.Error("it counts as sent")
+	}
+	o.blind = 0
+	o.later(time.Minute)
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); q.ThreadName == "" || len(o.posts) != 1 {
+		t.Errorf("thread %q, posted %d times", q.ThreadName, len(o.posts))
 	}
 }
 
@@ -362,6 +410,29 @@ func TestNoWebhookIsSaidOnce(t *testing.T) {
 	o.want("x")
 	if env == m.Env {
 		t.Error("two environments are one")
+	}
+}
+
+// A command for the webhook that a poller cuts, since it ends, is no broken webhook.
+func TestACommandThatIsCutIsNoFault(t *testing.T) {
+	o := newOffice(t)
+	delete(o.env, "GOOGLE_CHAT_WEBHOOK_URL")
+	conf := filepath.Join(o.env["HOME"], ".config", "gchat-hooks")
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(conf, "config.json"), []byte(`{"webhook_url_command": "sleep 5"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.environment = state.Environment(o.Env)
+	m := o.report("a", "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s := o.newSender()
+	s.dispatch(ctx)
+	s.working.Wait()
+	if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" || o.reread(m).LastError != "" || len(o.ways.ways) > 0 {
+		t.Errorf("told %q; last error %q; %d gateways kept", text, o.reread(m).LastError, len(o.ways.ways))
 	}
 }
 

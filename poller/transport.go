@@ -24,9 +24,12 @@ import (
 type transport interface {
 	// deliver takes the part of a message that goes next.
 	deliver(context.Context, *state.Message) (receipt, error)
-	// find looks whether an earlier try of that part arrived.
-	find(context.Context, *state.Message) (receipt, bool)
+	// find looks whether an earlier try of that part arrived. Nil says that it did not, or that this will never be known;
+	// errUnseen, that it is not known at present.
+	find(context.Context, *state.Message) (*receipt, error)
 }
+
+var errUnseen = errors.New("not known whether it arrived")
 
 // receipt is what a transport knows of a message that it delivered.
 type receipt struct {
@@ -83,7 +86,9 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 	}
 	way.reads = way.endpoint() != "" || p.hasCredentials(way.cfg)
 	way.at = p.now()
-	g.ways[key] = way
+	if ctx.Err() == nil { // a command that we cut says nothing
+		g.ways[key] = way
+	}
 	return way
 }
 
@@ -172,27 +177,31 @@ func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 		Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m),
 	})
 	if gchat.AlreadyExists(err) {
-		r, _ := c.find(ctx, m) // where messages cannot be read its thread stays unknown
-		return r, nil
+		r, err := c.find(ctx, m)
+		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
 	}
 	return receipt{Name: posted.Name, ThreadName: posted.ThreadName, At: posted.ServerTime}, err
 }
 
 // find looks whether that part is in its space, where messages can be read. Chat keeps one message for an id; that this holds
-// for webhooks was not measured, so the space is asked before a second try.
-func (c chat) find(ctx context.Context, m *state.Message) (receipt, bool) {
+// for webhooks was not measured, so the space is asked before a second try. What fails for a moment is asked again: posted without
+// an answer, the message may be there twice, or its thread stay unknown.
+func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	if !c.way.reads {
-		return receipt{}, false
+		return nil, nil
 	}
 	reader, err := c.way.newReader(ctx)
 	if err != nil {
-		return receipt{}, false
+		return nil, nil
 	}
 	got, err := reader.ByClientID(ctx, c.way.hook.Space, partID(m))
-	if err != nil {
-		return receipt{}, false
+	switch {
+	case err == nil:
+		return &receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, nil
+	case gchat.Permanent(err) || gchat.AuthFailure(err): // it is not there, or may not be read
+		return nil, nil
 	}
-	return receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, true
+	return nil, fmt.Errorf("%w: %v", errUnseen, err) // not as an error of the webhook
 }
 
 // partID is the id that Chat keeps one message of. It depends on the part's text: another text is another message.
@@ -232,7 +241,7 @@ type openclaw struct{ env state.Getenv }
 
 // find never finds one: openclaw cannot be asked what an agent was told. After a poller that was killed, an agent may be told
 // twice.
-func (o openclaw) find(context.Context, *state.Message) (receipt, bool) { return receipt{}, false }
+func (o openclaw) find(context.Context, *state.Message) (*receipt, error) { return nil, nil }
 
 // deliver gives a message to the agent and waits for its turn. An error means that the agent may not have it, or that it could
 // not act on it (errTurnFailed).
