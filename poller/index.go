@@ -120,10 +120,8 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 
 // realPath is the one name of a folder that may be called by others, through links.
 func realPath(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real
-	}
-	return dir
+	real, _ := filepath.EvalSymlinks(dir)
+	return cmp.Or(real, dir)
 }
 
 // load reads a record as it stands now. A message is the sender's; a question that is over is read again when the watch tells.
@@ -234,15 +232,10 @@ func (p *Poller) scanSessions() {
 	p.sessions.Tidy()
 }
 
-// startWatch has the system tell of files that change in some folders, over one inotify instance. Ours have to be there for it:
-// a daemon may have begun before the first record.
+// startWatch has the system tell of files that change in some folders, over one inotify instance.
 func (p *Poller) startWatch() {
 	var err error
-	for _, dir := range p.watched() {
-		_ = state.MakeDir(dir)
-	}
 	if p.watch, err = fsnotify.NewWatcher(); err != nil {
-		p.watch = nil
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
 	}
 }
@@ -265,14 +258,6 @@ func (p *Poller) noteChange(e fsnotify.Event) bool {
 // changedIn says whether a file, or something in a folder, may have changed since the last step.
 func (p *Poller) changedIn(path string) bool { return p.touched == nil || p.touched[path] }
 
-// watched are the folders of the user's state that the loop watches.
-func (p *Poller) watched() (dirs []string) {
-	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		dirs = append(dirs, filepath.Join(p.user(), name))
-	}
-	return dirs
-}
-
 // cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
 // again with the next scan.
 func (p *Poller) cover() {
@@ -285,20 +270,25 @@ func (p *Poller) cover() {
 			return
 		}
 		if watched = append(watched, dir); p.watch.Add(dir) == nil {
-			p.noteChange(fsnotify.Event{Name: filepath.Join(dir, "any")}) // of what came before the watch
-			p.wake()
+			p.wake() // what came before the watch is seen with the next step
 		}
 	}
-	for _, dir := range slices.Concat(p.watched(), p.Dirs) {
+	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
+		dir := filepath.Join(p.user(), name)
+		if p.touched == nil {
+			_ = state.MakeDir(dir) // a daemon may begin before the first record
+		}
+		add(dir)
+	}
+	for _, dir := range p.Dirs {
 		add(dir)
 	}
 	for _, s := range p.index {
 		add(filepath.Dir(s.Path))
-		if s.settled || s.q == nil {
-			continue
-		}
-		if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
-			add(replyFileFolder(s.q))
+		if !s.settled && s.q != nil {
+			if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
+				add(replyFileFolder(s.q))
+			}
 		}
 	}
 }

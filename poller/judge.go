@@ -273,7 +273,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			continue
 		}
 		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
-		if p.hasReply(said) {
+		if slices.ContainsFunc(p.inOrder(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
 			os.Remove(path) // a poller was killed before it did
 			continue
 		}
@@ -287,16 +287,6 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			os.Remove(path)
 		}
 		return false
-	}
-	return false
-}
-
-// hasReply says whether a question of the index has that reply.
-func (p *Poller) hasReply(name string) bool {
-	for _, s := range p.index {
-		if s.q != nil && s.q.Reply(name) != nil {
-			return true
-		}
 	}
 	return false
 }

@@ -61,7 +61,7 @@ const (
 	burstPause = 10 * time.Millisecond
 	// unwatched is how long the loop rests at most where the system has no watch to give.
 	unwatched = 2 * time.Second
-	// clockJump is how much later than asked for the loop wakes when the machine slept, or earlier when its clock was set back.
+	// clockJump is how much later than asked for the loop wakes when the machine slept.
 	clockJump = time.Minute
 )
 
@@ -221,7 +221,8 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
-		if late := p.now().Sub(expected); late.Abs() > clockJump { // the machine slept, or its clock was set
+		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
+		if late := p.now().Round(0).Sub(expected); late > clockJump {
 			p.retry()
 		}
 		next, busy := p.step(ctx)
@@ -326,15 +327,6 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 
 // retry forgets what failed: it says nothing any more.
 func (p *Poller) retry() {
-	p.sender.mu.Lock()
-	clear(p.sender.later)
-	clear(p.sender.waits)
-	p.sender.mu.Unlock()
-	for _, s := range p.index {
-		if !s.typing.Load() {
-			s.try.next = time.Time{}
-		}
-	}
 	for chat, r := range p.readers {
 		if !r.busy.Load() {
 			r.unlock()
@@ -501,12 +493,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// now is the time of day: Go's monotonic clock stands still while the machine sleeps.
 func (p *Poller) now() time.Time {
 	if p.Now != nil {
 		return p.Now()
 	}
-	return time.Now().Round(0)
+	return time.Now()
 }
 
 func (p *Poller) user() string { return state.UserState(p.Env) }

@@ -116,9 +116,8 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 		if r.busy.Load() {
 			continue
 		}
-		every := max(r.cycle(v), r.pause)
-		if left := r.began.Add(every).Sub(p.now()); left > 0 && left <= every { // a clock may have been set back
-			next = sooner(next, r.began.Add(every))
+		if at := r.began.Add(max(r.cycle(v), r.pause)); p.now().Before(at) {
+			next = sooner(next, at)
 			continue
 		}
 		r.began = p.now()
