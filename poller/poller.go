@@ -385,8 +385,11 @@ func (p *Poller) atWork() bool {
 	if slices.ContainsFunc(p.people, p.owesSummary) {
 		return true
 	}
-	waiting, _ := state.OutboxIn(p.user()).Waiting()
-	return slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.Env == p.environment || m.Env == "" })
+	if p.sender == nil {
+		p.sender = p.newSender()
+	}
+	p.sender.load()
+	return len(p.sender.lanes) > 0
 }
 
 // beat shows that this process goes on, and that its last poll went well.
