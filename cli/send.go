@@ -233,8 +233,9 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		}
 		return m.Final()
 	}
+	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true}
 	if !final() {
-		err := servePoller(ctx, poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true})
+		err := servePoller(ctx, serve)
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
 			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 			if err == nil {
@@ -245,15 +246,11 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 		}
 	}
-	others, _ := s.box().Waiting()
-	others = slices.DeleteFunc(others, func(other *state.Message) bool {
-		return other.Path == m.Path || other.Env != state.Environment(s.env)
-	})
 	if orNever && !out.Repeated && m.SentAt.IsZero() {
 		_ = s.box().Drop(s.env, m)
 	}
-	if !m.Final() || len(others) > 0 || ctx.Err() != nil {
-		_ = state.StartPoller(s.env, s.self) // it goes on, also with what relied on this process
+	if !m.Final() || ctx.Err() != nil {
+		_ = poller.GoOn(serve) // also with what relied on this process
 	}
 	if !m.SentAt.IsZero() {
 		word := "sent"
