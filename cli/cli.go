@@ -108,7 +108,7 @@ func (p Program) groups() []group {
 		{"every day", []*cli.Command{p.statusCommand(), p.answerCommand(), p.sendCommand(), p.waitCommand(), p.logsCommand()}},
 		{"when something is wrong", []*cli.Command{p.doctorCommand(), p.verifyCommand(), p.flushCommand()}},
 		{forPrograms, []*cli.Command{
-			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.migrateCommand(), p.completionCommand(),
+			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.migrateCommand(),
 		}},
 	}
 }
@@ -124,14 +124,13 @@ func (p Program) app() *cli.App {
 	}
 	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(p.out, c.App.Name, version()) }
 	app := &cli.App{
-		Name:                 "gchat-hooks",
-		HelpName:             "gchat-hooks",
-		EnableBashCompletion: true,
-		Usage:                "answer Claude Code's questions from Google Chat",
-		Version:              version(),
-		Reader:               p.in,
-		Writer:               p.out,
-		ErrWriter:            p.errOut,
+		Name:      "gchat-hooks",
+		HelpName:  "gchat-hooks",
+		Usage:     "answer Claude Code's questions from Google Chat",
+		Version:   version(),
+		Reader:    p.in,
+		Writer:    p.out,
+		ErrWriter: p.errOut,
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
@@ -163,7 +162,7 @@ func checkArguments(c *cli.Command) {
 		}
 		return usage(err, ctx.Command.HelpName+" --help")
 	}
-	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer", "completion"}, c.Name)
+	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer"}, c.Name)
 	c.Before = func(ctx *cli.Context) error {
 		word := ctx.Args().First()
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
@@ -266,8 +265,7 @@ func arguments(args []string, app *cli.App) []string {
 	} else if len(rest) > 0 && commandCalled(rest[0]) != "" {
 		rest = append([]string{commandCalled(rest[0])}, rest[1:]...)
 	}
-	asks := len(rest) > 0 && rest[len(rest)-1] == completionFlag
-	if len(rest) > 0 && !asks && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
+	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
 		rest = append(rest[:1:1], flagsFirst(rest[1:], append(app.Command(rest[0]).Flags, cli.HelpFlag))...)
 	}
 	return append([]string{"gchat-hooks"}, rest...)

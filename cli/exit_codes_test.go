@@ -19,20 +19,20 @@ func TestExitCodes(t *testing.T) {
 		commands []string
 	}{
 		{"a command, subcommand or action that there is not", 4, []string{
-			"nonsense", "poller instal", "migrate nonsense", "menu a-session dance", "completion tcsh",
+			"nonsense", "poller instal", "migrate nonsense", "menu a-session dance",
 		}},
 		{"a flag that there is not", 4, []string{
 			"--bogus", "setup --bogus", "install --bogus", "uninstall --bogus", "login --bogus", "logout --bogus", "demo --bogus",
 			"space --bogus", "status --bogus", "answer --bogus 2", "send --bogus hi", "gchat-send --bogus hi", "logs --bogus",
 			"doctor --bogus", "verify --bogus", "flush --bogus", "poller --bogus", "poller install --bogus", "menu --bogus",
-			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus", "completion --bogus",
+			"health --bogus", "wake --bogus", "migrate s3-communicator --bogus",
 		}},
 		{"a word too many", 4, []string{
 			"setup x", "install x", "uninstall x", "login x", "logout x", "demo x", "space x", "status x", "logs x", "doctor x",
 			"verify x", "flush x", "poller status x", "health x", "wake x", "migrate s3-communicator x",
 		}},
 		{"a word too few", 4, []string{
-			"answer ask-1", "answer ask-1 -", "send", "menu", "menu a-session", "hook", "migrate", "completion", "login",
+			"answer ask-1", "answer ask-1 -", "send", "menu", "menu a-session", "hook", "migrate", "login",
 		}},
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --phase 9", "install --claude-version x",

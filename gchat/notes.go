@@ -3,7 +3,6 @@ package gchat
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -276,52 +275,4 @@ func notTypedText(q *state.Question, why string) string {
 // clause is foreign text as a part of one of our sentences.
 func clause(text string) string {
 	return closed(strings.TrimRight(Line(Cut(text, 1000)), ". "))
-}
-
-// ResponseType names the kind of an answered call, as the question's file has it: single_select, multi_select,
-// custom_text or multi_question; "" when nothing is answered.
-func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
-	switch {
-	case len(unanswered(questions, answers)) == len(questions):
-		return ""
-	case len(questions) > 1:
-		return "multi_question"
-	case len(answers[0].Labels) == 0:
-		return "custom_text"
-	case questions[0].MultiSelect:
-		return "multi_select"
-	}
-	return "single_select"
-}
-
-// Decompose turns a value of Claude Code's answers map ("Auth, Search, something else") back into an answer. Labels may
-// contain ", " themselves: the longest one that fits is taken, each once, and the rest are the person's own words.
-// Remarks are not in the value.
-func Decompose(p state.Prompt, value string) state.Answer {
-	var numbers []int
-	for value != "" {
-		best, rest := 0, ""
-		for i, o := range p.Options {
-			after, ok := cutLabel(value, o.Label)
-			fits := ok && !slices.Contains(numbers, i+1) && (p.MultiSelect || after == "")
-			if fits && (best == 0 || len(o.Label) > len(p.Options[best-1].Label)) {
-				best, rest = i+1, after
-			}
-		}
-		if best == 0 {
-			break
-		}
-		numbers, value = append(numbers, best), rest
-	}
-	return state.Answer{Labels: chosen(p, numbers), Text: value}
-}
-
-// cutLabel gives what follows the label and its comma. A comma without anything behind it is no comma of ours.
-func cutLabel(value, label string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(value, label)
-	if !ok || label == "" || rest == "" {
-		return "", ok && label != ""
-	}
-	rest, ok = strings.CutPrefix(rest, ", ")
-	return rest, ok && rest != ""
 }

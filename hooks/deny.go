@@ -17,8 +17,8 @@ import (
 const (
 	// denyBound is how long posting may take before the question goes to the terminal instead. A session waits for as long.
 	denyBound = 3 * time.Second
-	// undenied is how young a marker is whose denial may not have reached Claude Code.
-	undenied = 10 * time.Second
+	// undenied is how young a marker is whose denial may not have reached Claude Code: older than a hook becomes.
+	undenied = 15 * time.Second
 )
 
 // deny puts the question of a PreToolUse event into the space and denies the call, so that Claude goes on working; the reply

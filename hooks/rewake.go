@@ -223,53 +223,8 @@ func (h *Hook) sessionEnded(e *Event) {
 	}
 }
 
-// notify shows the person, once, what could not be done since the last hook, and hands Claude the replies that reached it by
-// no other way, where the event takes a context. At the session's end, which shows nothing to anyone, the markers hear of it.
-func (h *Hook) notify(e *Event) {
-	if e.HookEventName == "SessionEnd" {
-		h.sessionEnded(e)
-		return
-	}
-	out := map[string]any{}
-	if e.HookEventName == "SessionStart" || e.HookEventName == "UserPromptSubmit" {
-		if texts := h.undelivered(e); len(texts) > 0 {
-			out = decide(e.HookEventName, map[string]any{"additionalContext": strings.Join(texts, "\n\n")})
-		}
-	}
-	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
-		out["systemMessage"] = text
-	}
-	if len(out) == 0 {
-		return
-	}
-	if err := h.Print(out); err != nil {
-		h.log.Error().Err(err).Msg("notice not shown")
-	}
-}
-
 // markers are the session's questions in deny mode, the newest first.
 func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, state.MarkersIn) }
-
-// ofSession are the session's questions in a folder of the project's state and in the person's own, the newest first.
-func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
-	for _, dir := range h.stateDirs() {
-		qs, bad, err := folder(dir).OfSession(e.SessionID)
-		if err != nil {
-			h.log.Error().Err(err).Msg("questions not read")
-		}
-		h.passedOver(bad)
-		all = append(all, qs...)
-	}
-	return all
-}
-
-// passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.
-func (h *Hook) passedOver(bad []error) {
-	if len(bad) > 0 && !h.passed {
-		h.passed = true
-		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("marker passed over")
-	}
-}
 
 // transcriptLag is how long after it happened a transcript may not say yet that a session was woken.
 const transcriptLag = 3 * time.Second

@@ -20,6 +20,7 @@ import (
 type served struct {
 	*state.Open
 	info os.FileInfo // of the Open's file; nil in a folder that a person named
+	real string      // the record's path without links in its folder's name
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
@@ -28,12 +29,16 @@ type served struct {
 	lock     *state.Lock     // of the Open's file
 	lockedAs *state.Question // as it was when the lock was taken
 	retake   time.Time       // the lock is not taken before
+	pause    time.Duration   // until then, longer with each try that failed
 
 	settled bool        // the question is over, and nothing is left to be done about it
 	put     bool        // its message was put into the outbox
 	typing  atomic.Bool // a goroutine types its answer
 	try     try
 }
+
+// in says whether the record is in a folder, by whatever name.
+func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
 
 // mine says whether the record was written under this poller's environment.
 func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
@@ -64,7 +69,7 @@ func (p *Poller) scan() {
 			s = p.readOpen(s, file, e)
 		}
 		if s != nil {
-			there[file], paths[s.Path] = true, true
+			there[file], paths[s.real] = true, true
 		}
 	}
 	for _, dir := range p.Dirs {
@@ -72,10 +77,11 @@ func (p *Poller) scan() {
 		if err != nil {
 			p.logOnce(err, "folder not read")
 		}
+		at := realPath(dir)
 		for _, name := range names {
-			path := filepath.Join(dir, name+".json")
-			if there[path] = !paths[path]; p.index[path] == nil && there[path] {
-				p.index[path] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}}
+			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
+			if there[real] = !paths[real]; p.index[real] == nil && there[real] {
+				p.index[real] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}, real: real}
 			}
 		}
 	}
@@ -107,8 +113,15 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 	if s != nil {
 		s.unlock()
 	}
-	p.index[file] = &served{Open: o, info: info}
+	dir, name := filepath.Split(o.Path)
+	p.index[file] = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
 	return p.index[file]
+}
+
+// realPath is the one name of a folder that may be called by others, through links.
+func realPath(dir string) string {
+	real, _ := filepath.EvalSymlinks(dir)
+	return cmp.Or(real, dir)
 }
 
 // load reads a record as it stands now. A message is the sender's; a question that is over is read again when the watch tells.
@@ -152,17 +165,18 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
 	if s.lock != nil && (!waits || s.q != s.lockedAs) {
 		s.unlock()
-		s.retake = now.Add(retakePause)
+		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
 	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
-	if now.Before(s.retake) && s.retake.Sub(now) <= retakePause {
+	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
 		return s.retake
 	}
 	lock, err := state.TryLock(s.File)
-	if err != nil { // a process that waits holds it for an instant
-		s.retake = now.Add(retakePause)
+	if err != nil { // a process that waits holds it for an instant, a stopped one for longer
+		s.pause = min(max(2*s.pause, retakePause), unwatched)
+		s.retake = now.Add(s.pause)
 		return s.retake
 	}
 	s.lock = lock
@@ -222,7 +236,6 @@ func (p *Poller) scanSessions() {
 func (p *Poller) startWatch() {
 	var err error
 	if p.watch, err = fsnotify.NewWatcher(); err != nil {
-		p.watch = nil
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
 	}
 }
@@ -261,7 +274,11 @@ func (p *Poller) cover() {
 		}
 	}
 	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		add(filepath.Join(p.user(), name))
+		dir := filepath.Join(p.user(), name)
+		if p.touched == nil {
+			_ = state.MakeDir(dir) // a daemon may begin before the first record
+		}
+		add(dir)
 	}
 	for _, dir := range p.Dirs {
 		add(dir)
@@ -269,7 +286,9 @@ func (p *Poller) cover() {
 	for _, s := range p.index {
 		add(filepath.Dir(s.Path))
 		if !s.settled && s.q != nil {
-			add(replyFileFolder(s.q))
+			if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
+				add(replyFileFolder(s.q))
+			}
 		}
 	}
 }

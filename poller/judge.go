@@ -273,10 +273,11 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			continue
 		}
 		said := fmt.Sprintf("local/%x-%x", file.Ino, placed.UnixNano()) // the same words may be said again, in another file
+		if slices.ContainsFunc(p.inOrder(), func(s *served) bool { return s.q != nil && s.q.Reply(said) != nil }) {
+			os.Remove(path) // a poller was killed before it did
+			continue
+		}
 		p.change(s, "reply by hand not written down", func(q *state.Question) error {
-			if q.Reply(said) != nil {
-				return state.ErrUnchanged
-			}
 			q.Replies = append(q.Replies, state.Reply{
 				MessageName: said, Sender: state.Local, Text: string(b), CreateTime: p.now().UTC(),
 			})
@@ -300,7 +301,7 @@ func (p *Poller) notFor(s *served, name string, placed time.Time) string {
 		return "it is older than the question"
 	case name == q.ClaudeSession():
 		return ""
-	case !s.Trusted && !slices.Contains(p.Dirs, filepath.Dir(q.Path)): // a person named those folders
+	case !s.Trusted && !slices.ContainsFunc(p.Dirs, s.in): // a person named those folders
 		return "the project's files do not count: name the file after the claude_session_id"
 	}
 	for _, s := range p.index {

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -328,6 +329,41 @@ func TestTheSameWordsInAReplyFileTwice(t *testing.T) {
 	}
 }
 
+// A poller was killed after it wrote a reply file into a question and before it removed the file: it answers no other question.
+func TestAReplyFileAnswersOneQuestion(t *testing.T) {
+	d := newDesk(t)
+	asked := func(q *state.Question) { q.SessionID, q.ClaudeSessionID = "s", "s" }
+	one, two := d.ask(asked), d.ask(asked)
+	path := filepath.Join(replyFileFolder(one), "s.txt")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var file syscall.Stat_t
+	if err := syscall.Lstat(path, &file); err != nil {
+		t.Fatal(err)
+	}
+	d.change(one, func(q *state.Question) {
+		said := fmt.Sprintf("local/%x-%x", file.Ino, time.Unix(file.Ctim.Unix()).UnixNano())
+		q.Replies = []state.Reply{{MessageName: said, Sender: state.Local, Text: "1\n", CreateTime: time.Now().UTC()}}
+	})
+	if _, err := state.CloseQuestion(one.Path, state.Resolved, "terminal", nil); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	p.Now = func() time.Time { return time.Now().Add(time.Second) } // it is written to its end
+	p.round(t.Context())
+	p.round(t.Context())
+	if is := d.load(two); len(is.Replies) > 0 {
+		t.Errorf("the other question has %+v", is.Replies)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file stays: %v", err)
+	}
+}
+
 // A checkout can bring a link or a pipe in a reply's place, or a link in its folder's: none of them is a reply, nor waited for.
 func TestAReplyFileIsAPlainFile(t *testing.T) {
 	for name, plant := range map[string]func(folder, theirs string) error{
@@ -358,6 +394,9 @@ func TestAReplyFileIsAPlainFile(t *testing.T) {
 			p.takeReplyFile(p.inOrder()[0])
 			if n := len(d.load(q).Replies); n != 0 {
 				t.Errorf("%d replies", n)
+			}
+			if watched := slices.Contains(p.watch.WatchList(), folder); watched != (name != "linked folder") {
+				t.Errorf("its folder is watched: %v", watched)
 			}
 			if b, _ := os.ReadFile(theirs); string(b) != "2\n" {
 				t.Errorf("the person's file holds %q", b)

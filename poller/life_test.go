@@ -172,6 +172,33 @@ func TestTheLockOfAnOpenQuestion(t *testing.T) {
 	held(false, "closed for good")
 }
 
+// A stopped process may hold the lock for long: the loop tries again after a tenth of a second, and then ever more seldom.
+func TestALockThatIsHeldIsTriedEverMoreSeldom(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	lock, err := state.TryLock(state.OpenFile(d.env, q.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, now := d.poller(), time.Now()
+	p.Now = func() time.Time { return now }
+	p.scan()
+	s := p.inOrder()[0]
+	var pauses []time.Duration
+	for range 7 {
+		again := p.hold(s)
+		pauses = append(pauses, again.Sub(now)/time.Millisecond)
+		now = again
+	}
+	if want := []time.Duration{100, 200, 400, 800, 1600, 2000, 2000}; !slices.Equal(pauses, want) {
+		t.Errorf("pauses %d, want %d", pauses, want)
+	}
+	lock.Unlock()
+	if again := p.hold(s); !again.IsZero() || s.lock == nil {
+		t.Error("it is not taken when it is free")
+	}
+}
+
 // What is over stays in the index for a day, small, for the replies that come late; then its file goes.
 func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	d := newDesk(t)
@@ -428,5 +455,29 @@ func TestAnOwedSummaryIsWork(t *testing.T) {
 	}
 	if p.summarise(t.Context()); p.owesSummary(p.people[0]) {
 		t.Error("one that was tried is")
+	}
+}
+
+// The first session that there ever was is seen by a daemon that began before it.
+func TestTheFirstSessionIsSeen(t *testing.T) {
+	d := newDesk(t)
+	asked := make(chan bool, 1)
+	d.run(Options{Daemon: true, Summary: func(context.Context, state.Getenv, *state.Session) (state.Report, int, error) {
+		asked <- true
+		return state.Report{Type: state.Plain, Text: "did things"}, 1, nil
+	}})
+	for state.ReadBeat(d.env).PID == 0 { // its first step is done
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change("s", func(s *state.Session) error {
+		s.Name, s.Env, s.OwesSummary = "shop", state.Environment(d.env), time.Now().UTC()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("its summary is not asked for")
 	}
 }

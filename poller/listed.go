@@ -32,7 +32,8 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	_, space, _ := strings.Cut(r.chat, "/")
-	start := since(r.mark.Watermark, r.covered, v, r.now())
+	ahead, _ := r.api.Ahead()
+	start := since(r.mark.Watermark, r.covered, v, r.now().Add(ahead))
 	done, err := r.api.Since(ctx, space, start, func(page []gchat.Message) { r.take(n, page) })
 	if err != nil && n.newest.IsZero() {
 		return err
@@ -76,7 +77,7 @@ func begins(q *state.Question) time.Time {
 }
 
 // since is where a list begins: at the watermark, or further back for a question whose thread was never read, and never more
-// than the age of a question.
+// than the age of a question. now is the server's.
 func since(from time.Time, covered map[string]bool, v *view, now time.Time) time.Time {
 	if !from.IsZero() {
 		from = from.Add(-overlap)
@@ -137,9 +138,11 @@ func beginsIn(q *state.Question) bool {
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none.
+// wait when it can answer none. A process that ended keeps only the reply that it took.
 func (n *pass) target(m gchat.Message) *state.Question {
-	all := n.records[m.ThreadName]
+	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
+		return q.Mode == state.Thread && q.Closed() && (q.Status != state.Resolved || q.AnsweredMessage != m.Name)
+	})
 	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil }); i >= 0 {
 		return all[i]
 	}

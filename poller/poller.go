@@ -72,7 +72,7 @@ type Poller struct {
 	ways        gateways
 
 	sender   *sender
-	index    map[string]*served // by the Open's file, or by the record's where a person named its folder
+	index    map[string]*served // by the Open's file, or by the record's real one where a person named its folder
 	records  state.Cache[state.Question]
 	sessions state.Cache[state.Session]
 	people   []*state.Session
@@ -217,11 +217,14 @@ func (p *Poller) release() {
 func (p *Poller) serve(ctx context.Context) (why end) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	p.startWatch()
+	if p.Until == nil { // for a command's moment the system needs longer to end a watch than to deliver a message
+		p.startWatch()
+	}
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
-		if late := p.now().Sub(expected); late > clockJump { // the machine slept: what failed before it says nothing
+		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
+		if late := p.now().Round(0).Sub(expected); late > clockJump {
 			p.retry()
 		}
 		next, busy := p.step(ctx)
@@ -300,17 +303,14 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	} else {
 		changes, lost = p.watch.Events, p.watch.Errors
 	}
-	timer, pause := time.NewTimer(max(until.Sub(p.now()), time.Millisecond)), burstPause
+	timer := time.NewTimer(max(until.Sub(p.now()), time.Millisecond))
 	defer timer.Stop()
-	if p.Until != nil {
-		pause = 0 // a command waits for its receipt
-	}
 	for collecting := false; ; {
 		select {
 		case e := <-changes:
 			if p.noteChange(e) && !collecting {
 				collecting = true
-				timer.Reset(pause)
+				timer.Reset(burstPause)
 			}
 			continue
 		case <-lost:
@@ -387,8 +387,11 @@ func (p *Poller) atWork() bool {
 	if slices.ContainsFunc(p.people, p.owesSummary) {
 		return true
 	}
-	waiting, _ := state.OutboxIn(p.user()).Waiting()
-	return slices.ContainsFunc(waiting, func(m *state.Message) bool { return m.Env == p.environment || m.Env == "" })
+	if p.sender == nil {
+		p.sender = p.newSender()
+	}
+	p.sender.load()
+	return len(p.sender.lanes) > 0
 }
 
 // beat shows that this process goes on, and that its last poll went well.

@@ -253,6 +253,29 @@ func TestARecordThatTheIndexDoesNotNameIsNothing(t *testing.T) {
 	}
 }
 
+// A folder that a person named by another name than its hook does is the same folder: the record is served once, with its hook.
+func TestAFolderOfTwoNames(t *testing.T) {
+	d := newDesk(t)
+	link := filepath.Join(d.dir, "a-link") // "a-link" is before "shop"
+	if err := os.Symlink(filepath.Join(d.dir, "shop"), link); err != nil {
+		t.Fatal(err)
+	}
+	q := d.ask(func(q *state.Question) { q.Mode, q.AskedAt = state.Native, time.Now().Add(-time.Minute); d.posted(q) })
+	waiter, err := state.LockWaiter(d.env, q.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	p := d.poller(filepath.Join(link, ".claude", "state", "pending-questions"), filepath.Dir(q.Path))
+	d.change(q, func(q *state.Question) {
+		q.Replies = []state.Reply{{MessageName: "m", Sender: space.Human, Text: "1", CreateTime: time.Now().UTC()}}
+	})
+	p.round(t.Context())
+	if is := d.load(q); is.Replies[0].Verdict != state.Used || len(p.index) != 1 {
+		t.Errorf("a hook waits, and the reply is %q; %d are served", is.Replies[0].Verdict, len(p.index))
+	}
+}
+
 // A question of another environment is neither posted nor judged, but its replies are stored.
 func TestAnotherEnvironmentsQuestionIsReadOnly(t *testing.T) {
 	d := newDesk(t)
@@ -408,6 +431,28 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	p.working.Wait()
 	if len(d.lines("a bug in gchat-hooks")) != 2 {
 		t.Error("the log does not say so")
+	}
+}
+
+// After the machine slept, a space is listed at once that was left alone for a while.
+func TestAfterSleepSpacesAreListed(t *testing.T) {
+	d := newDesk(t)
+	d.ask(d.posted)
+	d.fail.Store(http.StatusForbidden) // a minute's pause
+	var asleep atomic.Int64
+	d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
+	lists := func(n int64) bool {
+		for end := time.Now().Add(5 * time.Second); d.lists.Load() < n && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			d.ask(nil) // the loop's next steps
+		}
+		return d.lists.Load() >= n
+	}
+	if !lists(1) {
+		t.Fatal("it is not listed")
+	}
+	asleep.Store(int64(2 * clockJump))
+	if !lists(2) {
+		t.Error("it is not listed again")
 	}
 }
 

@@ -161,7 +161,9 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	r.tell(err, v)
 	if gchat.AuthFailure(err) {
 		r.api, r.from = nil, r.from+1
-		r.unlock() // a process with better credentials gets its turn
+	}
+	if err != nil {
+		r.unlock() // a process with better credentials, or a better way to Chat, gets its turn
 	}
 	return err
 }

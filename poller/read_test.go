@@ -150,6 +150,20 @@ func TestTheWatermarkKeepsToTheServersClock(t *testing.T) {
 	}
 }
 
+// This machine's clock is a day ahead: the space is read all the same, as soon as a list told the server's time.
+func TestAClockThatIsADayAhead(t *testing.T) {
+	d := newDesk(t)
+	d.skew.Store(int64(-26 * time.Hour))
+	q := d.ask(d.posted)
+	m := d.thread(q)
+	x := newReading(d, q)
+	x.mustRead()
+	x.mustRead()
+	if is := d.load(q); is.Reply(m.Name) == nil {
+		t.Errorf("the reply of %s is not read; the question is of %s, posted %s", m.CreateTime, is.AskedAt, is.PostedAt)
+	}
+}
+
 // Each message is handed over once, also while the overlap shows it again and again.
 func TestWhatWasReadIsSkippedInTheOverlap(t *testing.T) {
 	d := newDesk(t)
@@ -364,6 +378,51 @@ func TestAThreadIsWaitedInWithAFastClock(t *testing.T) {
 	}
 }
 
+// A process that waited in a thread and was killed takes no reply: the next that waits there gets it.
+func TestAKilledWaitTakesNoReply(t *testing.T) {
+	d := newDesk(t)
+	said, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "look at this")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := said.Thread.Name
+	wait := func(ago time.Duration) (*state.Question, *state.Lock) {
+		q := d.record(func(q *state.Question) {
+			d.posted(q)
+			q.Mode, q.ThreadName, q.Questions, q.PostedAt, q.AskedAt = state.Thread, thread, nil, nil, time.Now().Add(-ago)
+		})
+		if err := state.Announce(d.env, state.Open{Kind: state.OpenQuestion, Path: q.Path, ThreadName: thread}); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := state.LockWaiter(d.env, q.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q, lock
+	}
+	one, lock := wait(time.Minute)
+	x := newReading(d, one)
+	x.mustRead()
+	lock.Unlock()
+	m := d.reply(thread, "", "yes")
+	x.p.scan()
+	if err := x.r.listOnce(t.Context(), x.p.views()[x.r.chat]); err != nil { // before it is seen that the process is gone
+		t.Fatal(err)
+	}
+	x.p.scan()
+	x.p.attendAll(t.Context()) // between two rounds
+	x.p.round(t.Context())
+	if is := d.load(one); is.Status != state.Cancelled || is.Reply(m.Name) == nil {
+		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)
+	}
+	two, lock := wait(0)
+	defer lock.Unlock()
+	x.mustRead()
+	if is := d.load(two); is.AnsweredMessage != m.Name {
+		t.Errorf("the next is %s, with %+v", is.Status, is.Replies)
+	}
+}
+
 // An allowed person who writes into a thread of reports is told once that no process waits there.
 func TestAReplyToAReportIsAnswered(t *testing.T) {
 	d := newDesk(t)
@@ -475,6 +534,25 @@ func TestOneReaderASpace(t *testing.T) {
 	m := d.thread(q)
 	lock.Unlock()
 	d.await(q, "read after it", func(q *state.Question) bool { return q.Reply(m.Name) != nil })
+}
+
+// A reader that fails leaves the space to another environment's, which may have a better way to Chat.
+func TestAReaderThatFailsLetsAnotherRead(t *testing.T) {
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
+		d := newDesk(t)
+		q := d.ask(d.posted)
+		x := newReading(d, q)
+		x.p.scan()
+		d.fail.Store(int64(code))
+		if err := x.r.list(t.Context(), x.p.views()[q.Chat]); err == nil {
+			t.Fatal("no error")
+		}
+		lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+		if err != nil {
+			t.Fatalf("after %d: %v", code, err)
+		}
+		lock.Unlock()
+	}
 }
 
 var _ = space.Name

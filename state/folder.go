@@ -224,11 +224,10 @@ type Cache[T any] struct {
 type cached[T any] struct {
 	info os.FileInfo
 	rec  *T
-	err  error
 	used bool
 }
 
-// Load is Folder.Load, for the record's path. An error is returned with the first call only, then nil and nil.
+// Load is Folder.Load, for the record's path. That a file is damaged is returned with the first call only, then nil and nil.
 func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if c.read == nil {
 		c.read = map[string]*cached[T]{}
@@ -247,7 +246,9 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}
-	c.read[path] = &cached[T]{info: info, rec: rec, err: err, used: true}
+	if corrupt := (*Corrupt)(nil); err == nil || errors.As(err, &corrupt) { // what failed otherwise is tried again
+		c.read[path] = &cached[T]{info: info, rec: rec, used: true}
+	}
 	return rec, err
 }
 

@@ -43,7 +43,7 @@ func TryLock(path string) (*Lock, error) {
 func Held(path string) bool {
 	f, err := OpenPlain(path, os.O_RDONLY)
 	if err != nil {
-		return false
+		return !Missing(err) // with no descriptor left it is not known
 	}
 	defer f.Close()
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)

@@ -200,6 +200,9 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		case <-time.After(pause):
 		}
 		if self != "" {
+			if o, err := ReadOpen(OpenFile(env, path)); err == nil && pause > 0 {
+				_ = Announce(env, *o) // another environment's poller served it, and is dead
+			}
 			if err := StartPoller(env, self); err != nil {
 				pause = longPause
 			}

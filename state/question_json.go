@@ -150,13 +150,9 @@ func withOurTimes(b []byte) []byte {
 	for _, name := range []string{"asked_at", "resolved_at"} {
 		var text string
 		var seconds float64 // since 1970
-		switch {
-		case json.Unmarshal(raw[name], &seconds) == nil && seconds > 0:
-			text = time.Unix(int64(seconds), 0).UTC().Format(foreignTimes[0])
-		case json.Unmarshal(raw[name], &text) != nil:
-			continue
-		}
-		if text == "" {
+		if json.Unmarshal(raw[name], &seconds) == nil && seconds > 0 {
+			raw[name], _ = json.Marshal(time.Unix(int64(seconds), 0).UTC())
+		} else if json.Unmarshal(raw[name], &text) == nil && text == "" {
 			raw[name] = json.RawMessage("null")
 		}
 		for _, layout := range foreignTimes {

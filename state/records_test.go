@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -309,5 +310,68 @@ func TestPace(t *testing.T) {
 	s.NotBefore = now.Add(2 * time.Hour)
 	if s.LeftAlone(now) != 0 || s.LeftAlone(now.Add(90*time.Minute)) != 30*time.Minute {
 		t.Error("a pause that no server asks for counts")
+	}
+}
+
+// A read that failed for want of a descriptor is tried again, though the file does not change.
+func TestAReadThatFailedIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	f := Folder[Session]{Dir: dir}
+	if err := f.Create("s", &Session{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	var c Cache[Session]
+	low := was
+	low.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Load(filepath.Join(dir, "s.json"), false)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		t.Skip("no error to be had")
+	}
+	if s, err := c.Load(filepath.Join(dir, "s.json"), false); s == nil {
+		t.Errorf("afterwards it is %v, %v", s, err)
+	}
+}
+
+// A waiting process takes its record into its own environment when the poller of another one that served it is dead.
+func TestAWaiterTakesItsRecordAlong(t *testing.T) {
+	dir := t.TempDir()
+	vars := map[string]string{"HOME": dir}
+	env := func(name string) string { return vars[name] }
+	q := &Question{QuestionID: "q", SessionID: "s", Status: Pending, Mode: Deny, AskedAt: time.Now()}
+	if err := MarkersIn(filepath.Join(dir, "p")).Create("q", q); err != nil {
+		t.Fatal(err)
+	}
+	if err := AnnounceQuestion(env, q); err != nil {
+		t.Fatal(err)
+	}
+	other, err := TakePollerLock(env) // A's poller
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars["GCHAT_ALLOWED_USERS"] = "users/1" // B: the session is resumed
+	if err := AnnounceQuestion(env, q); err != nil {
+		t.Fatal(err)
+	}
+	other.Unlock() // A's poller is killed
+	self := filepath.Join(dir, "self")
+	if err := os.WriteFile(self, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, _ = Await(ctx, env, self, q.Path, func(q *Question) bool { return q.Status != Pending })
+	o, err := ReadOpen(OpenFile(env, q.Path))
+	if err != nil || o.Env != Environment(env) {
+		t.Errorf("the record is still %s's, whose poller is dead; ours is %s: %v", o.Env, Environment(env), err)
 	}
 }

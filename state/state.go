@@ -102,6 +102,9 @@ func WriteFile(path string, b []byte) error {
 // createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive and whole at
 // once, which a rename cannot do. synced says whether it waits for the disk.
 func createFile(path string, b []byte, synced bool) error {
+	if exists(path) {
+		return fmt.Errorf("create %s: %w", filepath.Base(path), fs.ErrExist)
+	}
 	tmp, err := newTemp(filepath.Dir(path), b, synced)
 	if err == nil {
 		defer os.Remove(tmp)
