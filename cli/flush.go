@@ -68,9 +68,6 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 		case <-ctx.Done():
 		}
 	}
-	if ctx.Err() != nil {
-		_ = state.StartPoller(f.env, f.self) // it goes on, also with what relied on this process
-	}
 	due, later, others := f.waiting()
 	if others > 0 {
 		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
@@ -78,6 +75,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	aside := f.box.Aside()
 	switch {
 	case due > 0:
+		_ = state.StartPoller(f.env, f.self) // it goes on
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:

@@ -87,8 +87,7 @@ func servePoller(ctx context.Context, o poller.Options) (err error) {
 		return err
 	}
 	o.Summary = hooks.Summary
-	err = poller.Run(ctx, o)
-	if ctx.Err() != nil {
+	if err = poller.Run(ctx, o); ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -233,8 +233,9 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		}
 		return m.Final()
 	}
+	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true}
 	if !final() {
-		err := servePoller(ctx, poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true})
+		err := servePoller(ctx, serve)
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
 			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
 			if err == nil {
@@ -249,7 +250,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		_ = s.box().Drop(s.env, m)
 	}
 	if !m.Final() || ctx.Err() != nil {
-		_ = state.StartPoller(s.env, s.self) // it goes on, also with what relied on this process
+		_ = poller.GoOn(serve) // also with what relied on this process
 	}
 	if !m.SentAt.IsZero() {
 		word := "sent"

@@ -120,9 +120,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if p.Once {
-		err := p.once(ctx)
-		p.Dirs = nil // no detached poller looks there
-		return errors.Join(err, p.leave())
+		return errors.Join(p.once(ctx), p.leave())
 	}
 	if p.Daemon {
 		for _, dir := range p.homes {
@@ -143,9 +141,13 @@ func Run(ctx context.Context, o Options) error {
 	return p.leave()
 }
 
-// leave lets the lock go. Hooks and commands that saw it held relied on this process: where work is left, a detached poller goes on.
+// GoOn has a detached poller go on where work is left, after a Run that was stopped.
+func GoOn(o Options) error { return newPoller(o).leave() }
+
+// leave lets the lock go. What saw it held relied on this process: where work is left, a detached poller goes on.
 func (p *Poller) leave() error {
 	p.release()
+	p.Dirs = nil // no detached poller looks there
 	if p.Self == "" || p.DryRun || !p.atWork() {
 		return nil
 	}
@@ -423,11 +425,8 @@ func (p *Poller) noteLastPoll() {
 
 // programChanged says whether another program stands where this one was started: starters use the installed path.
 func (p *Poller) programChanged() bool {
-	if p.program == nil {
-		return false
-	}
 	is, err := os.Stat(p.Self)
-	return err == nil && (!os.SameFile(is, p.program) || !is.ModTime().Equal(p.program.ModTime()))
+	return p.program != nil && err == nil && (!os.SameFile(is, p.program) || !is.ModTime().Equal(p.program.ModTime()))
 }
 
 // safely runs f. A panic ends f and is logged.

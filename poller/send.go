@@ -216,8 +216,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 		}
 		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
 		if ctx.Err() != nil {
-			out = step{}
-			return
+			return // a command for the webhook may have been cut
 		}
 		if end, quiet := way.cfg.Quiet.Until(s.now()); quiet && m.Kind == state.MessageReport && !m.Urgent {
 			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
@@ -271,9 +270,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}
-	eased := way != nil && s.worked(way)
 	out := s.delivered(now, way, r)
-	out.eased = eased
+	out.eased = way != nil && s.worked(way)
 	return out
 }
 

@@ -113,7 +113,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
 			". `gchat-hooks status` shows it.")
 		return s.setAside(m, why+"; "+hint)
-	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one; the next one may go
+	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one alone
 		log.Msg("message may not have arrived; it is tried again")
 		until := now.Add(max(gchat.RetryAfter(cause), backoff(pause, m.Tries+1)))
 		return s.failed(m, why, untried, step{until: until})

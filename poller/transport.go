@@ -24,12 +24,9 @@ import (
 type transport interface {
 	// deliver takes the part of a message that goes next.
 	deliver(context.Context, *state.Message) (receipt, error)
-	// find looks whether an earlier try of that part arrived. Nil says that it did not, or that this will never be known;
-	// errUnseen, that it is not known at present.
+	// find looks whether an earlier try of that part arrived: nil where not, or where none can know; errUnseen: not yet known.
 	find(context.Context, *state.Message) (*receipt, error)
 }
-
-var errUnseen = errors.New("not known whether it arrived")
 
 // receipt is what a transport knows of a message that it delivered.
 type receipt struct {
@@ -184,8 +181,7 @@ func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 }
 
 // find looks whether that part is in its space, where messages can be read. Chat keeps one message for an id; that this holds
-// for webhooks was not measured, so the space is asked before a second try. What fails for a moment is asked again: posted without
-// an answer, the message may be there twice, or its thread stay unknown.
+// for webhooks was not measured, so the space is asked before a second try, and asked again where that fails for a moment.
 func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	if !c.way.reads {
 		return nil, nil
@@ -230,6 +226,7 @@ const (
 )
 
 var (
+	errUnseen = errors.New("not known whether it arrived")
 	// errNoOpenClaw says that there is no openclaw to give a message to.
 	errNoOpenClaw = errors.New("openclaw is not in PATH")
 	// errTurnFailed says that the gateway has the message, and the agent's turn on it failed: its model did, most probably.
