@@ -13,7 +13,7 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// bySystem are the variables that are read and that nobody sets to configure us.
+// bySystem are the variables that are read and that configure other programs.
 var bySystem = []string{
 	"HOME", "PATH", "TMUX", "TMUX_PANE", "TMUX_TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY", "SUDO_USER", "WSL_DISTRO_NAME",
 	"CLAUDE_CODE_MANAGED_SETTINGS_PATH",     // Claude Code's own, which the doctor reads

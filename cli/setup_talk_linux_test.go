@@ -18,7 +18,7 @@ import (
 	"gchat-hooks/state"
 )
 
-// settler is somebody who has nothing yet but a space.
+// settler is a person who has nothing yet but a space.
 type settler struct {
 	t       *testing.T
 	home    string

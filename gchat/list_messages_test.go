@@ -135,7 +135,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 		w.WriteHeader(400)
 		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
 	})
-	// TLS to a port where nobody listens: the token is asked for first, and refused.
+	// TLS to a port where no program listens: the token is asked for first, and refused.
 	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", serviceAccount(t, tokens.URL))
 	if err != nil {
 		t.Fatal(err)

@@ -259,7 +259,7 @@ func TestThreadLink(t *testing.T) {
 		{"127.0.0.1:8765/spaces/local", "spaces/local/threads/T", "http://127.0.0.1:8765/#T"},
 		{"[::1]:8765/spaces/local", "spaces/local/threads/T", "http://[::1]:8765/#T"},
 		{"localhost:1/spaces/local", "spaces/local/threads/T", "http://localhost:1/#T"},
-		{"gateway.example/spaces/AAAA", "spaces/AAAA/threads/T", ""},           // whoever that is
+		{"gateway.example/spaces/AAAA", "spaces/AAAA/threads/T", ""},           // a gateway of unknown make
 		{"127.0.0.1:8765/spaces/AAAA", "spaces/AAAA/threads/T", ""},            // a proxy of Google's, perhaps
 		{"chat.googleapis.com/spaces/AAAA", "spaces/BBBB/threads/T", ""},       // not that space's
 		{"chat.googleapis.com/spaces/AAAA", "spaces/AAAA/threads/T?x=y#z", ""}, // no id

@@ -79,7 +79,7 @@ type patient struct {
 func newPatient(t *testing.T) *patient {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // else nobody could get at anything in it
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // else its user alone gets at what is in it
 		t.Fatal(err)
 	}
 	self, err := os.Executable()

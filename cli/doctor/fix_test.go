@@ -106,7 +106,7 @@ func TestDoctorMendsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// What is ours is judged by its own permissions, also where nobody else gets at it yet. What is other programs' is theirs: no
+// What is ours is judged by its own permissions, also where no one else gets at it yet. What is other programs' is theirs: no
 // line is wasted on that while it is behind a closed folder.
 func TestDoctorJudgesOurFilesByThemselves(t *testing.T) {
 	p := newPatient(t)

@@ -42,7 +42,7 @@ type fakeGoogle struct {
 	codes    map[string]url.Values // by code: what it was asked for with
 	refresh  map[string]bool       // refresh tokens, whether they live
 	access   map[string]bool
-	secrets  []string // that nobody may get to see
+	secrets  []string // that must not be shown
 	revoked  []string
 	listings int
 }

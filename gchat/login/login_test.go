@@ -38,7 +38,7 @@ func (w *words) String() string {
 	return w.b.String()
 }
 
-// person is somebody who logs in: with a browser that follows redirects.
+// person logs in: with a browser that follows redirects.
 type person struct {
 	*fakeGoogle
 	out    words
