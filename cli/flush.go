@@ -25,7 +25,10 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
-			f := flush{Program: p, env: os.Getenv, box: state.OutboxIn(state.UserState(os.Getenv))}
+			f := flush{
+				Program: p, env: os.Getenv, environment: state.Environment(os.Getenv),
+				box: state.OutboxIn(state.UserState(os.Getenv)),
+			}
 			if !c.Bool("forget-dead") {
 				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 				defer cancel()
@@ -43,8 +46,9 @@ func (p Program) flushCommand() *cli.Command {
 // flush sends what is waiting.
 type flush struct {
 	Program
-	env state.Getenv
-	box state.Outbox
+	env         state.Getenv
+	environment string // see state.Environment
+	box         state.Outbox
 }
 
 // run sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays.
@@ -92,7 +96,7 @@ func (f flush) waiting() (due, later, others int) {
 	all, _ := f.box.Waiting()
 	for _, m := range all {
 		switch {
-		case m.Env != "" && m.Env != state.Environment(f.env):
+		case m.Env != "" && m.Env != f.environment:
 			others++
 		case m.Tries > 0 || !time.Now().Before(m.NotBefore):
 			due++
@@ -111,13 +115,13 @@ func (f flush) owes() bool {
 	opens, _ := state.Opens(f.env)
 	for _, o := range opens {
 		q, err := state.PeekQuestion(o.Path)
-		if o.Kind == state.OpenQuestion && o.Env == state.Environment(f.env) && err == nil && len(q.Owes) > 0 {
+		if o.Kind == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0 {
 			return true
 		}
 	}
 	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
 	for _, s := range sessions {
-		if !s.OwesSummary.IsZero() && s.Env == state.Environment(f.env) {
+		if !s.OwesSummary.IsZero() && s.Env == f.environment {
 			return true
 		}
 	}

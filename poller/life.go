@@ -27,10 +27,9 @@ const (
 	sweepEvery = time.Hour
 )
 
-// attendAll attends to every record of this environment. It returns when to come again, and whether something is left to be
-// done.
-func (p *Poller) attendAll(ctx context.Context) (next time.Time, busy bool) {
-	interval := p.interval()
+// attendAll attends to every record of this environment; interval is the time from one round to the next. It returns when to
+// come again, and whether something is left to be done.
+func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next time.Time, busy bool) {
 	due := p.now().Sub(p.polled).Abs() >= interval // a clock that was set back must not hold the round
 	if due {
 		p.polled = p.now()

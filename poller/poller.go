@@ -280,10 +280,11 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		os.Exit(1)
 	})
 	defer bound.Stop()
-	next, busy = p.now().Add(p.interval()), true // after a panic
+	interval := p.interval()
+	next, busy = p.now().Add(interval), true // after a panic
 	p.safely("step", func() {
 		p.scan()
-		next, busy = p.attendAll(ctx)
+		next, busy = p.attendAll(ctx, interval)
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
@@ -370,10 +371,10 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
-	p.attendAll(ctx)
+	p.attendAll(ctx, p.interval())
 }
 
-// atWork says, without doing anything, whether there is something for a poller to do.
+// atWork says, without sending or reading anything, whether there is something for a poller to do.
 func (p *Poller) atWork() bool {
 	p.touched = nil
 	p.scan()
