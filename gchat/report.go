@@ -98,9 +98,9 @@ func reportMarkdown(r state.Report) string {
 }
 
 // Digest makes one text of what was held back, or several when one would be too long, and says how many messages it holds.
-func Digest(texts []string, messages int) []string {
-	header := fmt.Sprintf("[Digest] %d messages", messages)
-	if messages == 1 {
+func Digest(texts []string) []string {
+	header := fmt.Sprintf("[Digest] %d messages", len(texts))
+	if len(texts) == 1 {
 		header = "[Digest] 1 message"
 	}
 	return split(header, "\n\n", strings.Join(texts, "\n\n"), MaxText)

@@ -213,5 +213,5 @@ func (s *sender) wordDigest(m *state.Message) {
 		texts = append(texts, text)
 		m.With = append(m.With, strings.TrimSuffix(filepath.Base(other.Path), ".json"))
 	}
-	m.Parts = gchat.Digest(texts, len(texts))
+	m.Parts = gchat.Digest(texts)
 }
