@@ -170,11 +170,16 @@ func (s *session) WaitExit() {
 	s.WaitScreen("claude exited:")
 }
 
-// Quit leaves as a person does, with /exit.
+// Quit leaves as a person does, with /exit, and stops what still works in the background.
 func (s *session) Quit() {
 	s.t.Helper()
 	s.WaitIdle()
-	s.submit("/exit", func(string) bool { return s.proc.Exited(0) })
+	s.submit("/exit", func(screen string) bool {
+		if strings.Contains(screen, "Background work is running") {
+			s.Keys("Enter")
+		}
+		return s.proc.Exited(0)
+	})
 	s.WaitExit()
 }
 
