@@ -157,6 +157,16 @@ func (m mismatch) Error() string { return string(m) }
 // errNoEffect says that the screen stayed as it was.
 var errNoEffect = errors.New("a key had no effect")
 
+// effect is a step's after that waits until the screen is as wanted.
+func effect(wanted func(Screen) bool) func(Screen) error {
+	return func(now Screen) error {
+		if !wanted(now) {
+			return errNoEffect
+		}
+		return nil
+	}
+}
+
 func (k *keyboard) read(ctx context.Context) error {
 	capture, err := k.server.Capture(ctx, k.pane)
 	if err != nil {

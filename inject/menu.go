@@ -160,12 +160,7 @@ func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) erro
 		}
 		return "the screen has changed"
 	}
-	s.after = func(now Screen) error {
-		if !done(now) {
-			return errNoEffect
-		}
-		return nil
-	}
+	s.after = effect(done)
 	err := d.send(ctx, s)
 	var changed mismatch
 	if errors.As(err, &changed) {
@@ -269,8 +264,8 @@ func (d *driver) escape(ctx context.Context) error {
 func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
-	case s.Kind == Draft:
-		return d.sendDraft(ctx)
+	case s.Draft != "":
+		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
 	case s.Kind == Review:
 		return d.choose(ctx, 1)
 	case s.Kind == Question && s.Multi && !s.Noting:
@@ -284,25 +279,45 @@ func (d *driver) submit(ctx context.Context) error {
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
 }
 
-// typeText puts a text where one is wanted, and nowhere else.
+// typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
+// stands there already, which may be a person's.
 func (d *driver) typeText(ctx context.Context, text string) error {
-	s := d.screen
-	at := s.cursor()
-	inField := at.Kind == OtherRow
+	was := d.screen
 	switch {
-	case at.Text != "":
-		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(at.Text, 80))
-	case s.Kind == Draft:
-		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
-	case s.Kind == Question && !inField:
-		return d.refuseHere("the cursor is not on the row \"Type something\": choose it first")
-	case s.Kind != Prompt && !inField:
-		return d.refuseHere("no place for a text")
+	case was.Kind == Draft:
+		return d.refuse("nothing was typed: the input box already holds a text, %q", shorten(was.Draft, 80))
+	case was.Kind == Question && !was.Preview:
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow }); err != nil {
+			return err
+		}
+	case was.Kind != Prompt:
+		return d.refuseHere("there is no place for a text")
 	}
-	return d.press(ctx, pasteStep(text), func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
+	if held := d.screen.cursor().Text; held != "" {
+		return d.refuse("nothing was typed: the row \"Type something\" already holds a text, %q", shorten(held, 80))
+	}
+	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
+		text += " "
+	}
+	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
 		at := now.cursor()
-		return !inField && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
-	})
+		return was.Kind == Prompt && holds(now.Draft, text) || at.Kind == OtherRow && Same(at.Text, text)
+	}
+	if err := d.press(ctx, pasteStep(text), stands); err != nil {
+		return err
+	}
+	// A person's key that follows a paste closely is drawn late.
+	if err := d.seen(d.await(ctx, d.patience, settle, effect(stands))); err != nil {
+		return err
+	}
+	if err := d.submit(ctx); err != nil || len(was.Tabs) != 2 {
+		return err
+	}
+	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Kind != Review {
+		return err
+	}
+	return d.choose(ctx, 1)
 }
 
 // holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
@@ -316,11 +331,6 @@ func holds(draft, text string) bool {
 	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
 }
 
-// sendDraft presses Enter on the text in the input box and waits until it has left the box.
-func (d *driver) sendDraft(ctx context.Context) error {
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
-}
-
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
@@ -331,23 +341,14 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
 	}
-	if err := d.sendDraft(ctx); err != nil {
-		return err
-	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
-	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
-		if now.Kind != Prompt || now.Busy || !cleared(d.capture) {
-			return errNoEffect
-		}
-		return nil
-	})
+	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
+		return now.Kind == Prompt && !now.Busy && cleared(d.capture)
+	}))
 	if err != nil {
 		return d.seen(err)
 	}
-	if err := d.typeText(ctx, command); err != nil {
-		return err
-	}
-	return d.sendDraft(ctx)
+	return d.typeText(ctx, command)
 }
 
 // cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.

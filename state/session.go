@@ -57,6 +57,7 @@ type WakeMemory struct {
 	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
 	Text       string    `json:"text"`        // hash of the last words that a message carried
 	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
+	Asked      string    `json:"asked"`       // that question as it was told
 	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"gchat-hooks/hooks"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -26,8 +28,11 @@ func (f *fire) content(known *state.WakeMemory) content {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
 		id := hash(f.event.ToolUseID, c.text)
 		c.new = f.event.ToolUseID == "" || id != known.Question || to != known.To // a doubled install tells once
-		known.Question, known.To = id, to
+		known.Question, known.Asked, known.To = id, c.text, to
 		return c
+	}
+	if f.trigger.name == permissionTrigger && f.agent.dedup && to == known.To && f.pane.shows(known.Asked) {
+		return content{source: "question"} // Claude Code notifies of a question, too, 6 s after its dialog is drawn
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
@@ -52,6 +57,15 @@ func (f *fire) content(known *state.WakeMemory) content {
 		c.source, c.text = "none", "(nothing to be read, neither in the transcript nor on the screen)"
 	}
 	return c
+}
+
+// shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
+func (p pane) shows(told string) bool {
+	s := inject.ReadScreen(p.Screen)
+	each := strings.Split("\n\n"+told, "\n\nQuestion: ")[1:]
+	return slices.ContainsFunc(each, func(question string) bool {
+		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
+	})
 }
 
 // hash tells texts apart.

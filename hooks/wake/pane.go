@@ -82,6 +82,7 @@ const (
 	errorState      = "error"
 	workingState    = "working"
 	awaitingState   = "awaiting_user_input"
+	terminatedState = "terminated"
 )
 
 // A pattern is compiled when it is first needed: most hooks are called for sessions without an agent.
@@ -118,11 +119,28 @@ var unknownScreens = []struct {
 	{errorState, failure},
 }
 
-// stateHint says what the session is about to do: by the screen's reader, else by patterns, else by the event itself.
+// stateHint says what the session does from now on: by the event where that says it, else by the screen.
 func (f *fire) stateHint() string {
-	if f.trigger.name == askTrigger {
+	switch f.trigger.name {
+	case askTrigger:
 		return awaitingState
+	case compactTrigger:
+		return workingState
+	case endTrigger:
+		if f.event.Reason == "clear" || f.event.Reason == "resume" { // Claude Code goes on in its pane with another session
+			return idleState
+		}
+		return terminatedState
 	}
+	state := f.shownState()
+	if f.trigger.event == "Stop" && state == workingState { // Claude Code draws its spinner while the Stop hooks run
+		return idleState
+	}
+	return state
+}
+
+// shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
+func (f *fire) shownState() string {
 	s := inject.ReadScreen(f.pane.Screen)
 	switch {
 	case s.Kind == inject.Question, s.Kind == inject.Review:
