@@ -87,7 +87,7 @@ func TestMenuDriverAnswers(t *testing.T) {
 		m.refuses("an empty input box", "esc")
 		m.Type("a person's draft")
 		m.WaitScreen("a person's draft")
-		m.refuses("nothing was typed: the input box already holds a text, \"a person's draft\"", "type", "more")
+		m.refuses("nothing was typed: there already is a text, \"a person's draft\"", "type", "more")
 		m.refuses("nothing to leave", "esc")
 		m.does("submit")
 
@@ -121,7 +121,7 @@ func TestMenuDriverAnswers(t *testing.T) {
 		m.does("choose", "4")
 		m.Type("a person's words")
 		m.WaitScreen("a person's words")
-		m.refuses("nothing was typed: the row \"Type something\" already holds a text", "type", "more")
+		m.refuses("nothing was typed: there already is a text, \"a person's words\"", "type", "more")
 		m.refuses("would be lost", "choose", "1")
 		m.does("submit")
 		m.WaitScreen("Log in.")

@@ -339,14 +339,7 @@ func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 
 // clear presses C-u once in a field, which empties it when it holds one line.
 func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
-	was := a.screen
 	s := keyStep(KeyClear)
-	s.before = func(now Screen) string {
-		if !sameScreen(now, was) {
-			return "it changed in the terminal"
-		}
-		return ""
-	}
-	s.after = effect(empty)
+	s.before, s.after = unchanged(a.screen), effect(empty)
 	return a.press(ctx, s)
 }

@@ -153,14 +153,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
-	was := d.screen
-	s.before = func(now Screen) string {
-		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
-			return ""
-		}
-		return "the screen has changed"
-	}
-	s.after = effect(done)
+	s.before, s.after = unchanged(d.screen), effect(done)
 	err := d.send(ctx, s)
 	var changed mismatch
 	if errors.As(err, &changed) {
@@ -283,18 +276,17 @@ func (d *driver) submit(ctx context.Context) error {
 // stands there already, which may be a person's.
 func (d *driver) typeText(ctx context.Context, text string) error {
 	was := d.screen
-	switch {
-	case was.Kind == Draft:
-		return d.refuse("nothing was typed: the input box already holds a text, %q", shorten(was.Draft, 80))
-	case was.Kind == Question && !was.Preview:
+	if was.Kind == Question && !was.Preview {
 		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow }); err != nil {
 			return err
 		}
-	case was.Kind != Prompt:
-		return d.refuseHere("there is no place for a text")
 	}
-	if held := d.screen.cursor().Text; held != "" {
-		return d.refuse("nothing was typed: the row \"Type something\" already holds a text, %q", shorten(held, 80))
+	at := d.screen.cursor()
+	switch held := cmp.Or(was.Draft, at.Text); {
+	case held != "":
+		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", shorten(held, 80))
+	case was.Kind != Prompt && at.Kind != OtherRow:
+		return d.refuseHere("there is no place for a text")
 	}
 	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
 		text += " "
@@ -303,11 +295,9 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		at := now.cursor()
 		return was.Kind == Prompt && holds(now.Draft, text) || at.Kind == OtherRow && Same(at.Text, text)
 	}
-	if err := d.press(ctx, pasteStep(text), stands); err != nil {
-		return err
-	}
-	// A person's key that follows a paste closely is drawn late.
-	if err := d.seen(d.await(ctx, d.patience, settle, effect(stands))); err != nil {
+	paste := pasteStep(text)
+	paste.stand = settle // a person's key that follows a paste closely is drawn late
+	if err := d.press(ctx, paste, stands); err != nil {
 		return err
 	}
 	if err := d.submit(ctx); err != nil || len(was.Tabs) != 2 {
@@ -322,13 +312,9 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 
 // holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
 func holds(draft, text string) bool {
-	if Same(draft, text) {
-		return true
-	}
-	if longPaste().MatchString(strings.TrimSpace(draft)) {
-		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	}
-	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
+	long := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
+	return Same(draft, text) || long && longPaste().MatchString(strings.TrimSpace(draft)) ||
+		utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
 }
 
 // clearThen clears the conversation and then sends a command into the new one.

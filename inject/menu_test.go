@@ -97,7 +97,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		},
 		"draft": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
-			{"type hello", refused, "", "nothing was typed: the input box already holds a text"},
+			{"type hello", refused, "", "nothing was typed: there already is a text, \"go ahead\""},
 			{"clear_then hello", refused, "", "not idle at an empty input box"},
 			{"esc", refused, "", "nothing to leave"},
 			{"enter", sent, "\r", "Enter was sent"},
@@ -120,7 +120,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		},
 		"single-typed": {
 			{"choose 2", refused, "", "would be lost"},
-			{"type hello", refused, "", "already holds a text"},
+			{"type hello", refused, "", "nothing was typed: there already is a text"},
 			{"submit", sent, "\r", "Enter was sent"},
 		},
 		"multi": {

@@ -56,8 +56,7 @@ type WakeMemory struct {
 	Lines      []string  `json:"lines"`       // the pane's last ones; nil before the first capture
 	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
 	Text       string    `json:"text"`        // hash of the last words that a message carried
-	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
-	Asked      string    `json:"asked"`       // that question as it was told
+	Question   string    `json:"question"`    // the last one that a message carried, below its call's id
 	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 

@@ -26,12 +26,12 @@ func (f *fire) content(known *state.WakeMemory) content {
 	to := f.agent.to
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
-		id := hash(f.event.ToolUseID, c.text)
-		c.new = f.event.ToolUseID == "" || id != known.Question || to != known.To // a doubled install tells once
-		known.Question, known.Asked, known.To = id, c.text, to
+		asked := f.event.ToolUseID + "\n\n" + c.text
+		c.new = f.event.ToolUseID == "" || asked != known.Question || to != known.To // a doubled install tells once
+		known.Question, known.To = asked, to
 		return c
 	}
-	if f.trigger.name == permissionTrigger && f.agent.dedup && to == known.To && f.pane.shows(known.Asked) {
+	if f.trigger.name == permissionTrigger && f.agent.dedup && to == known.To && f.pane.shows(known.Question) {
 		return content{source: "question"} // Claude Code notifies of a question, too, 6 s after its dialog is drawn
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
@@ -62,8 +62,7 @@ func (f *fire) content(known *state.WakeMemory) content {
 // shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
 func (p pane) shows(told string) bool {
 	s := inject.ReadScreen(p.Screen)
-	each := strings.Split("\n\n"+told, "\n\nQuestion: ")[1:]
-	return slices.ContainsFunc(each, func(question string) bool {
+	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
 		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
 	})
 }

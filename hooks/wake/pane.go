@@ -34,22 +34,13 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	p.asked = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
-	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines())
+	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines)
 	p.answered = time.Now()
 	if err != nil && f.last != "" {
 		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
 	}
 	return p, err
-}
-
-// captureAgain asks tmux once more; where that fails, what was captured counts.
-func (f *fire) captureAgain(ctx context.Context) {
-	if again, err := f.capture(ctx); err == nil {
-		again.Session = f.pane.Session
-		again.keep(f.agent.paneLines)
-		f.pane = again
-	}
 }
 
 // keep leaves out what is before the last lines.
@@ -121,22 +112,20 @@ var unknownScreens = []struct {
 
 // stateHint says what the session does from now on: by the event where that says it, else by the screen.
 func (f *fire) stateHint() string {
-	switch f.trigger.name {
-	case askTrigger:
+	shown := f.shownState()
+	switch {
+	case f.trigger.name == askTrigger:
 		return awaitingState
-	case compactTrigger:
+	case f.trigger.name == compactTrigger:
 		return workingState
-	case endTrigger:
-		if f.event.Reason == "clear" || f.event.Reason == "resume" { // Claude Code goes on in its pane with another session
-			return idleState
-		}
+	case f.event.Reason == "clear", f.event.Reason == "resume": // an end, but Claude Code stays, with another session
+		return idleState
+	case f.trigger.name == endTrigger:
 		return terminatedState
-	}
-	state := f.shownState()
-	if f.trigger.event == "Stop" && state == workingState { // Claude Code draws its spinner while the Stop hooks run
+	case f.trigger.event == "Stop" && shown == workingState: // the spinner is drawn while the Stop hooks run
 		return idleState
 	}
-	return state
+	return shown
 }
 
 // shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
@@ -166,12 +155,10 @@ func (f *fire) shownState() string {
 	switch {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.kind == "idle_prompt":
-		return idleState
-	case f.pane.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.kind == "" && f.pane.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
-	return workingState
+	return idleState
 }
 
 // endsInError says whether the last thing above the input box is an error.
@@ -189,11 +176,6 @@ func (p pane) endsInError() bool {
 		}
 	}
 	return false
-}
-
-// isRule says whether a line is one of those around the input box.
-func isRule(l string) bool {
-	return len([]rune(l)) >= 8 && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──")
 }
 
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
@@ -249,7 +231,7 @@ func (p pane) status() (last []string) {
 	}
 	for _, l := range p.Lines {
 		switch {
-		case isRule(l):
+		case strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──"): // around the input box
 			last = nil
 		case strings.TrimSpace(l) != "":
 			last = append(last, l)

@@ -16,9 +16,10 @@ import (
 
 // registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other programs have members in it.
 type registry struct {
-	agents   []agent
-	settings settings // of all agents that do not say otherwise
-	problems []string
+	agents    []agent
+	settings  settings // of all agents that do not say otherwise
+	mostLines int      // the most that any agent wants of a pane
+	problems  []string
 }
 
 // agent is an entry of a registry with its settings.
@@ -122,7 +123,7 @@ func (r *registry) add(entry json.RawMessage, where string) {
 	var problems []string
 	a.settings, problems = r.settings.with(in["hook_settings"], where+".hook_settings")
 	r.problems = append(r.problems, problems...)
-	r.agents = append(r.agents, a)
+	r.agents, r.mostLines = append(r.agents, a), max(r.mostLines, a.paneLines)
 }
 
 // keptName is what tmux makes of a session's name that it is given.
@@ -154,14 +155,6 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 		}
 	}
 	return best, best.enabled
-}
-
-// mostLines is the most that any agent wants of a pane.
-func (r *registry) mostLines() (lines int) {
-	for _, a := range r.agents {
-		lines = max(lines, a.paneLines)
-	}
-	return lines
 }
 
 // anyDecides says whether the registry has an agent whose decision is waited for.

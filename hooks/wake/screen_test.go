@@ -48,7 +48,7 @@ func TestStateOfRecordedScreens(t *testing.T) {
 				continue
 			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			f := fire{trigger: triggers["notification-idle-hook"], pane: seen(t, path)}
+			f := fire{trigger: triggers["notification-idle-hook"], event: &hooks.Event{}, pane: seen(t, path)}
 			if got := f.stateHint(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}

@@ -150,7 +150,11 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 			s.Wake = &state.WakeMemory{}
 		}
 		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
-			f.captureAgain(ctx)
+			if again, err := f.capture(ctx); err == nil {
+				again.Session = f.pane.Session
+				again.keep(f.agent.paneLines)
+				f.pane = again
+			}
 		}
 		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 		c = f.content(s.Wake)
