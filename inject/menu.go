@@ -51,7 +51,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	}
 	defer lock.Unlock()
 	if found.Synchronized {
-		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", found.ID)
+		return d.refuse("what is typed into %s goes to every pane of its window: switch synchronize-panes off", found.ID)
 	}
 	if _, err := found.Claude(0, ""); err != nil {
 		return d.coded(err)
@@ -89,7 +89,7 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		}
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
 	case withText[name] == nil:
-		return nil, usage("no action %q", name)
+		return nil, usage("there is no action %q", name)
 	case removed || strings.TrimSpace(text) == "":
 		return nil, usage("%s needs a text without control characters", name)
 	}
@@ -121,7 +121,8 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	}
 	called := SessionsCalled(names, d.session)
 	if len(called) != 1 {
-		return Pane{}, fmt.Errorf("find session %q: %w; so begin %q", d.session, ErrNoSession, called)
+		return Pane{}, fmt.Errorf("find session %q: %w; these begin so: %s",
+			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
 	claudes := slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(0, ""); return err != nil })
@@ -135,7 +136,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	for _, p := range panes {
 		ids = append(ids, p.ID)
 	}
-	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name one of %s",
+	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
 		called[0], len(panes), len(claudes), strings.Join(ids, ", "))
 }
 
@@ -185,7 +186,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	case !s.dialog():
 		return d.refuseHere("no dialog is open")
 	case s.Noting:
-		return d.refuse("a note is being written: a digit would become part of it")
+		return d.refuse("a note is being written, and a digit would become part of it")
 	}
 	numbered := func(r Row) bool { return r.Number == n }
 	if s.row(n) == nil && s.Kind == Question && (s.Below || s.Above) {
@@ -236,7 +237,7 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
 	if s.Kind != Draft && !s.dialog() {
-		return d.refuseHere("nothing waits for Enter")
+		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
 }
@@ -246,7 +247,7 @@ func (d *driver) enter(ctx context.Context) error {
 func (d *driver) escape(ctx context.Context) error {
 	s := d.screen
 	if !s.dialog() && !s.Busy {
-		return d.refuseHere("nothing to leave or to interrupt")
+		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
 	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
 		return s.dialog() && !sameDialog(now, s) || !s.dialog() && !now.Busy
@@ -266,7 +267,7 @@ func (d *driver) submit(ctx context.Context) error {
 			return err
 		}
 	case s.cursor().Text == "":
-		return d.refuseHere("nothing to submit")
+		return d.refuseHere("there is nothing to submit")
 	}
 	s = d.screen
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
@@ -292,8 +293,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		text += " "
 	}
 	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
-		at := now.cursor()
-		return was.Kind == Prompt && holds(now.Draft, text) || at.Kind == OtherRow && Same(at.Text, text)
+		return was.Kind == Prompt && holds(now.Draft, text) || now.cursor().Kind == OtherRow && Same(now.cursor().Text, text)
 	}
 	paste := pasteStep(text)
 	paste.stand = settle // a person's key that follows a paste closely is drawn late
@@ -320,9 +320,8 @@ func holds(draft, text string) bool {
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
-	s := d.screen
-	if s.Kind != Prompt || s.Busy {
-		return d.refuseHere("not idle at an empty input box")
+	if d.screen.Kind != Prompt || d.screen.Busy {
+		return d.refuseHere("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
@@ -390,7 +389,7 @@ func (d *driver) coded(err error) error {
 	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
-		return d.refuse("another program of ours is typing into this pane: %w", err)
+		return d.refuse("gchat-hooks is typing into this pane already: %w", err)
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
@@ -412,7 +411,7 @@ func (s Screen) String() string {
 	case Review:
 		what = `the page "Review your answers"`
 	case Permission:
-		what = "a dialog of Claude Code's"
+		what = "a dialog of Claude Code"
 	}
 	var rows []string
 	for _, r := range s.Rows {

@@ -47,7 +47,7 @@ type Session struct {
 	ToldTurns   int       `json:"told_turns,omitempty"`
 
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
-	Wake       *WakeMemory `json:"wake,omitempty"`        // what its agent was told
+	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.

@@ -21,7 +21,7 @@ type content struct {
 	told   bool // it is in the outbox
 }
 
-// content works out what there is to tell, and what will be known then. When in doubt, it is new.
+// content works out what there is to tell, and updates what the agent knows. In doubt it says that it is new.
 func (f *fire) content(known *state.WakeMemory) content {
 	to := f.agent.to
 	if f.trigger.name == askTrigger {
@@ -54,7 +54,7 @@ func (f *fire) content(known *state.WakeMemory) content {
 		known.Lines, known.CapturedAt = append([]string{}, last...), f.pane.answered
 	}
 	if c.text == "" {
-		c.source, c.text = "none", "(nothing to be read, neither in the transcript nor on the screen)"
+		c.source, c.text = "none", "(no text in the transcript, and none on the screen)"
 	}
 	return c
 }
@@ -85,7 +85,7 @@ func (f *fire) lastWords(known *state.WakeMemory) string {
 	}
 	words, err := hooks.LastWords(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
-		f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
+		f.Log().Error().Err(err).Msg("transcript not read; the message shows the screen instead")
 	}
 	words = readable(words)
 	if f.trigger.event == "Notification" && textID(words) == known.Text {

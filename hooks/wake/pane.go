@@ -37,7 +37,7 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines)
 	p.answered = time.Now()
 	if err != nil && f.last != "" {
-		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")
+		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux did not answer; the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
 	}
 	return p, err
@@ -205,10 +205,8 @@ func (p pane) contextUsed() (used int, ok bool) {
 				continue
 			}
 			n := all[len(all)-1]
-			if name != nil {
-				if behind := percent().FindStringSubmatch(part[name[1]:]); behind != nil {
-					n = behind
-				}
+			if name != nil && percent().MatchString(part[name[1]:]) {
+				n = percent().FindStringSubmatch(part[name[1]:])
 			}
 			value, err := strconv.Atoi(n[1])
 			if err != nil || value > 100 {
