@@ -59,11 +59,10 @@ func TestQuestionIsToldOnce(t *testing.T) {
 	}
 	var other map[string]any
 	w.must(json.Unmarshal([]byte(`{"questions":[{"question":"And then?","options":[]}]}`), &other))
+	told("a question", "pre-tool-use-hook", ask, 1)
+	told("the notification of it", "notification-permission-hook", notification, 0)
 	told("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
 	told("a dialog that was not told", "notification-permission-hook", notification, 1)
-	told("its question", "pre-tool-use-hook", ask, 1)
-	told("the notification of it", "notification-permission-hook", notification, 0)
-	told("the same once more", "notification-permission-hook", notification, 0)
 	w.tmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", screen("permission-02-open"))
 	w.shows("git push --force")
 	told("a tool's permission", "notification-permission-hook", notification, 1)
