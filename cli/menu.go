@@ -23,10 +23,10 @@ func (p Program) menuCommand() *cli.Command {
 			"Press Enter or Esc:   menu-driver orch-epic4 enter, menu-driver orch-epic4 esc\n" +
 			"Send what is there:   menu-driver orch-epic4 submit\n" +
 			"Clear, then send:     menu-driver orch-epic4 clear_then \"read PLAN.md and begin\"\n" +
-			"type presses Enter, too. In a question its text is the answer; of several questions it answers the one shown, and\n" +
-			"submit sends them. In a permission, plan or trust dialog, and where a text stands already, it types nothing (code 2).\n" +
-			"Exit codes: 0 done, 1 no such session, 2 refused (it says what the screen shows), 3 pressed, but the screen\n" +
-			"does not show that it worked, 4 wrong arguments",
+			"type also presses Enter. While Claude works, Claude Code queues the text. In a question, the text is the answer,\n" +
+			"together with what is ticked; after the last of several questions, submit sends the answers. Where a text stands\n" +
+			"already, and in a permission, plan or trust dialog, type is refused, and nothing is typed.\n" +
+			"Exit codes: 0 done, 1 no such session, 2 refused, 3 pressed without a visible effect, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			words := c.Args().Slice()
 			if len(words) < 2 {

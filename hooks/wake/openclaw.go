@@ -26,7 +26,7 @@ func (f *fire) put(c content) (*state.Message, error) {
 			return nil, err
 		}
 		if err != nil {
-			f.Log().Error().Err(err).Msg("message not put for Google Chat; the agent gets its own")
+			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
 		}
 	}
 	if f.agent.to == "" {
