@@ -121,7 +121,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	}
 	called := SessionsCalled(names, d.session)
 	if len(called) != 1 {
-		return Pane{}, fmt.Errorf("find session %q: %w; these begin so: %s",
+		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
 			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
