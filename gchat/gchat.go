@@ -38,10 +38,13 @@ func (e *APIError) Error() string {
 }
 
 // ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
-var ErrNonsense = errors.New("the answer is not one of Google Chat's")
+var ErrNonsense = errors.New("the answer is not one of Chat's")
 
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
+
+// ErrNoSecrets is a webhook URL of Google's or of the embedded space that lacks the key or the token.
+var ErrNoSecrets = fmt.Errorf("%w: it has no key or no token", ErrNotWebhook)
 
 // answered is Chat's error in err; one without a status where Chat did not answer.
 func answered(err error) *APIError {
@@ -112,9 +115,15 @@ func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
 	var refused *state.UserError
+	var at spaceError
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
+	case errors.As(err, &at) && NobodyAt(err) == "":
+		return at.hint()
+	case errors.Is(err, ErrNoSecrets):
+		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run gchat-hooks setup; " +
+			"in a shell put it in quotes, for it has an & in it"
 	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
@@ -131,7 +140,8 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case NobodyAt(err) != "":
-		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space"
+		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space " +
+			"(for a phone, with --phone)"
 	}
 	e := answered(err)
 	switch {
@@ -158,6 +168,43 @@ func Hint(err error) string {
 		return "Google Chat has trouble; it is tried again"
 	}
 	return "see what Chat says"
+}
+
+// localSpace is the one space of the embedded server.
+const localSpace = "spaces/local"
+
+// spaceError is an error of the embedded space, or of what answers in its place.
+type spaceError struct {
+	error
+	at string // HOST:PORT
+}
+
+func (e spaceError) Unwrap() error { return e.error }
+
+// embedded says of an error that the embedded space gave it, where base is on this machine.
+func embedded(err error, base *url.URL, space string) error {
+	if base == nil || base.Scheme != "http" || space != localSpace {
+		return err
+	}
+	return spaceError{err, base.Host}
+}
+
+// hint knows nothing of Google, its logins and its webhooks.
+func (e spaceError) hint() string {
+	switch a := answered(e.error); {
+	case errors.Is(e.error, ErrNoSecrets):
+		return "gchat-hooks setup --space --address " + e.at + " writes the whole URL into the configuration"
+	case a.HTTP == 0 && !errors.Is(e.error, ErrNonsense):
+		return "the embedded space does not answer: end it where it runs, then gchat-hooks space --listen " + e.at
+	case a.HTTP == 401:
+		return "the embedded space asks for its token, since a phone can reach it: gchat-hooks setup --space --phone --address " +
+			e.at + " writes the token into the configuration"
+	case a.HTTP == 403, a.badKey():
+		return "the embedded space that runs there has another webhook: gchat-hooks setup --space --address " + e.at + " writes it down"
+	case a.HTTP == 429, a.HTTP >= 500 && a.Status != "":
+		return "the embedded space has trouble, as with a full disk; it is tried again"
+	}
+	return "another program answers at " + e.at + ": gchat-hooks setup --space --address 127.0.0.1:8766 has the embedded space run elsewhere"
 }
 
 // NobodyAt is the address on this machine, as HOST:PORT, where nothing listens; "" for other errors.
