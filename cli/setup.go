@@ -213,8 +213,7 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 		return err
 	}
 	opened, ln, err := s.door.open(ctx)
-	_, kept := s.spaceService().Installed()
-	if err != nil && !(kept && errors.Is(err, errOtherDoor)) { // a service is started anew in the end
+	if _, kept := s.spaceService(); err != nil && !(kept && errors.Is(err, errOtherDoor)) { // a service is started anew in the end
 		return err
 	}
 	if ln != nil {
@@ -379,46 +378,39 @@ func (s *setup) service(ctx context.Context) error {
 	return daemon.Install(ctx)
 }
 
-func (s *setup) spaceService() *service.Service {
-	args := []string{"--listen", s.door.at()}
-	if s.door.phone {
-		args = append(args, "--phone")
-	}
-	return service.Space(s.env, s.self, s.out, args...)
+// spaceService is the embedded space as the system runs it, and whether it is installed.
+func (s *setup) spaceService() (unit *service.Service, kept bool) {
+	unit = service.Space(s.env, s.self, s.out, s.door.flags()...)
+	_, kept = unit.Installed()
+	return unit, kept
 }
 
 // keepSpace offers to have the system run the embedded space from now on. A service that is there is started anew: setup may have
 // been told of another address, or of a phone.
-func (s *setup) keepSpace(ctx context.Context) error {
+func (s *setup) keepSpace(ctx context.Context) (err error) {
 	if s.door == nil {
 		return nil
 	}
-	run := *s.door
-	run.command = "gchat-hooks space"
-	unit := s.spaceService()
-	_, kept := unit.Installed()
-	yes := kept
-	if !kept && s.endSpace != nil {
-		var err error
-		if yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true); err != nil {
-			return err
-		}
-	} else if !kept && s.flags.Bool("service") {
-		err := errors.New("the embedded space runs in another terminal, so the system cannot run it")
-		return failed(err, "end it there (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+	unit, yes := s.spaceService()
+	if !yes && s.endSpace != nil {
+		yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
+	} else if !yes && s.flags.Bool("service") {
+		err = errors.New("the embedded space runs already, and the system cannot run a second one")
+		err = failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+	}
+	if err != nil {
+		return err
+	}
+	if s.endSpace != nil {
+		s.endSpace()
 	}
 	if yes {
-		if s.endSpace != nil {
-			s.endSpace()
-		}
-		err := unit.Install(ctx)
-		if err == nil || s.flags.Bool("service") {
+		if err = unit.Install(ctx); err == nil || s.flags.Bool("service") {
 			return err
 		}
 		fmt.Fprintln(s.out, s.words(err))
 	}
-	if s.endSpace != nil {
-		fmt.Fprintln(s.out, "\nThe space ends with setup. From now on run it:  "+run.line())
-	}
+	s.door.command = "gchat-hooks space"
+	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  "+s.door.line())
 	return nil
 }

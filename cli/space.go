@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/mdp/qrterminal/v3"
@@ -65,10 +66,8 @@ type spaceDoor struct {
 func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
-	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+	if host == "" || net.ParseIP(host).IsUnspecified() {
 		host, phone = "127.0.0.1", true
-	} else if host == "localhost" {
-		host = "127.0.0.1"
 	}
 	d := &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}
 	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
@@ -83,17 +82,15 @@ func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*
 func (d *spaceDoor) at() string   { return net.JoinHostPort(d.host, strconv.Itoa(d.port)) }
 func (d *spaceDoor) base() string { return "http://" + d.at() }
 
-// line is the command that opens this door.
-func (d *spaceDoor) line() string {
-	line := d.command
-	if d.at() != spaceAddress {
-		line += " --listen " + d.at()
-	}
+// flags are those that open this door, for `gchat-hooks space` and for `gchat-hooks setup --space`.
+func (d *spaceDoor) flags() []string {
 	if d.phone {
-		line += " --phone"
+		return []string{"--listen", d.at(), "--phone"}
 	}
-	return line
+	return []string{"--listen", d.at()}
 }
+
+func (d *spaceDoor) line() string { return d.command + " " + strings.Join(d.flags(), " ") }
 
 // open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
 func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error) {
@@ -101,8 +98,7 @@ func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error
 		if runs, phone := s.RunsAt(ctx, d.base()); runs && phone == d.phone {
 			return s, nil, nil
 		} else if runs {
-			hint := "end it where it runs (Ctrl-C), then " + d.line()
-			return s, nil, failed(errOtherDoor, hint, exitFailed)
+			return s, nil, failed(errOtherDoor, "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
 		}
 	}
 	listen := d.at()
@@ -159,7 +155,7 @@ func (d *spaceDoor) show(s *space.Space) {
 		fmt.Fprintf(d.out, "page:  %s\n", s.PageURL(d.base()))
 		return
 	}
-	pages := []string{}
+	var pages []string
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {

@@ -115,12 +115,9 @@ func RetryAfter(err error) time.Duration { return answered(err).RetryAfter }
 // Hint says what a person can do about an error of posting or listing.
 func Hint(err error) string {
 	var refused *state.UserError
-	var at spaceError
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
-	case errors.As(err, &at) && NobodyAt(err) == "":
-		return at.hint()
 	case errors.Is(err, ErrNoSecrets):
 		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run gchat-hooks setup; " +
 			"in a shell put it in quotes, for it has an & in it"
@@ -173,38 +170,23 @@ func Hint(err error) string {
 // localSpace is the one space of the embedded server.
 const localSpace = "spaces/local"
 
-// spaceError is an error of the embedded space, or of what answers in its place.
-type spaceError struct {
-	error
-	at string // HOST:PORT
-}
-
-func (e spaceError) Unwrap() error { return e.error }
-
-// embedded says of an error that the embedded space gave it, where base is on this machine.
+// embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
 func embedded(err error, base *url.URL, space string) error {
-	if base == nil || base.Scheme != "http" || space != localSpace {
+	if base == nil || base.Scheme != "http" || space != localSpace || NobodyAt(err) != "" {
 		return err
 	}
-	return spaceError{err, base.Host}
-}
-
-// hint knows nothing of Google, its logins and its webhooks.
-func (e spaceError) hint() string {
-	switch a := answered(e.error); {
-	case errors.Is(e.error, ErrNoSecrets):
-		return "gchat-hooks setup --space --address " + e.at + " writes the whole URL into the configuration"
-	case a.HTTP == 0 && !errors.Is(e.error, ErrNonsense):
-		return "the embedded space does not answer: end it where it runs, then gchat-hooks space --listen " + e.at
-	case a.HTTP == 401:
-		return "the embedded space asks for its token, since a phone can reach it: gchat-hooks setup --space --phone --address " +
-			e.at + " writes the token into the configuration"
-	case a.HTTP == 403, a.badKey():
-		return "the embedded space that runs there has another webhook: gchat-hooks setup --space --address " + e.at + " writes it down"
-	case a.HTTP == 429, a.HTTP >= 500 && a.Status != "":
-		return "the embedded space has trouble, as with a full disk; it is tried again"
+	setup, hint := "gchat-hooks setup --space --listen ", ""
+	switch e := answered(err); {
+	case e.HTTP == http.StatusUnauthorized:
+		hint = setup + base.Host + " --phone writes down the token that the embedded space asks for, since a phone can reach it"
+	case e.HTTP == http.StatusForbidden, e.badKey(), errors.Is(err, ErrNoSecrets):
+		hint = setup + base.Host + " writes down the whole URL of the embedded space that runs there"
+	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
+		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
+	default:
+		hint = "the embedded space is in trouble: end it where it runs, then gchat-hooks space --listen " + base.Host
 	}
-	return "another program answers at " + e.at + ": gchat-hooks setup --space --address 127.0.0.1:8766 has the embedded space run elsewhere"
+	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
 // NobodyAt is the address on this machine, as HOST:PORT, where nothing listens; "" for other errors.

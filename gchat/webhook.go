@@ -91,10 +91,7 @@ func (w *Webhook) LocalEndpoint() string {
 	if w.url.Scheme != "http" {
 		return ""
 	}
-	before, _, ok := strings.Cut(w.url.Path, "v1/spaces/")
-	if !ok {
-		before = "/"
-	}
+	before, _, _ := strings.Cut(w.url.Path, "v1/spaces/")
 	return (&url.URL{Scheme: "http", Host: w.url.Host, Path: before}).String()
 }
 

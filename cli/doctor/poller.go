@@ -34,10 +34,8 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
-	_, kept := service.Space(e.Env, e.Self, io.Discard).Installed()
-	if kept && !state.Held(filepath.Join(state.UserState(e.Env), "space", "lock")) {
-		r.warn("the embedded space's service is installed, and no space runs").Mend = "gchat-hooks setup --space --service; " +
-			"for a phone, with --phone; gchat-hooks logs tells why it ended"
+	if service.SpaceDown(e.Env) {
+		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
 	}
 	switch {
 	case !runs && installed:

@@ -28,7 +28,7 @@ func (s *Space) Handler() http.Handler {
 			writeError(w, denied(denial))
 			return
 		}
-		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok && s.token != "" {
+		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok {
 			token, path, _ := strings.Cut(rest, "/")
 			if !same(token, s.token) {
 				writeError(w, unauthenticated("The token in the path is wrong."))

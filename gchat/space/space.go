@@ -7,6 +7,7 @@
 package space
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -45,8 +46,8 @@ type Options struct {
 	Data string
 	// Phone says that the server can be reached from beyond loopback: then the page and the API demand the token.
 	Phone bool
-	// Token is accepted in the path of the API with Phone and without, so that one configuration serves both. "" is the token
-	// kept in Data. Letters, digits, and . _ ~ - only, since it is part of an address.
+	// Token is accepted in the path of the API with Phone and without, so that one configuration serves both; "" makes one, which
+	// is kept in Data. Letters, digits, and . _ ~ - only, since it is part of an address.
 	Token string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -86,9 +87,6 @@ func Open(opts Options) (*Space, error) {
 	if opts.Token != "" && !tokenForm().MatchString(opts.Token) {
 		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
 	}
-	if opts.Token == "" && opts.Data == "" && opts.Phone {
-		return nil, errors.New("open space: beyond this machine it takes a token")
-	}
 	s := &Space{
 		phone:     opts.Phone,
 		token:     opts.Token,
@@ -104,7 +102,7 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if opts.Data == "" {
-		s.secrets = newSecrets()
+		s.secrets, s.token = newSecrets(), cmp.Or(s.token, randomText(24))
 		return s, nil
 	}
 	st, rows, err := openStore(opts.Data)
@@ -156,11 +154,7 @@ func (s *Space) PageURL(base string) string {
 
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
-	base = strings.TrimSuffix(base, "/") + "/"
-	if s.token == "" {
-		return base
-	}
-	return base + "t/" + s.token + "/"
+	return strings.TrimSuffix(base, "/") + "/t/" + s.token + "/"
 }
 
 // Messages is a copy of all messages, in order.

@@ -26,6 +26,9 @@ import (
 // Name is what the daemon is called: in the log, in the process list, and by systemd.
 const Name = "gchat-response-poller"
 
+// StartSpace is the command that installs and starts the embedded space's service.
+const StartSpace = "gchat-hooks setup --space --service (for a phone, with --phone)"
+
 const (
 	stopTimeout  = 100 * time.Second // the daemon may take 90 s to end, and its supervisor some more to let go of it
 	startTimeout = 5 * time.Second   // from a start to the pid
@@ -50,6 +53,12 @@ func Space(env state.Getenv, self string, out io.Writer, args ...string) *Servic
 	s := New(env, self, out)
 	s.Name, s.Args = "gchat-hooks-space", append([]string{"space"}, args...)
 	return s
+}
+
+// SpaceDown says that the embedded space's service is installed, and no space runs.
+func SpaceDown(env state.Getenv) bool {
+	_, there := Space(env, "", io.Discard).Installed()
+	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
 }
 
 // daemon says whether s is the daemon.
@@ -139,7 +148,7 @@ func (s *Service) Status(ctx context.Context, now time.Time) {
 	pid, err := s.supervisor().pid(ctx)
 	install := "gchat-hooks poller install"
 	if !s.daemon() {
-		install = "gchat-hooks setup --space --service"
+		install = StartSpace
 	}
 	switch {
 	case !there:
