@@ -119,7 +119,8 @@ func open(dir string) (*harness, error) {
 	dir, err := filepath.Abs(dir)
 	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
 	if err != nil || missing != nil || !info.IsDir() {
-		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: "name the folder that holds .claude", Code: 1}
+		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
+		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
 	}
 	root, err := os.OpenRoot(dir)
 	return &harness{dir: dir, root: root, rules: newRules(), touched: []string{".claude"}}, err
@@ -229,7 +230,7 @@ func (h *harness) inGit(ctx context.Context) error {
 		}
 		if err != nil {
 			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, bytes.TrimSpace(out))
-			return &state.UserError{Err: err, Hint: "commit the harness, or add --copy", Code: 1}
+			return &state.UserError{Err: err, Hint: "git add -A && git commit, or add --copy", Code: 1}
 		}
 	}
 	return nil
