@@ -134,7 +134,11 @@ func (s *setup) words(err error) string {
 
 // cannot ends setup with what Chat, or the way to it, does not do.
 func (s *setup) cannot(what string, err error) error {
-	return failed(errors.New(what+s.words(err)), doctor.Hint(err), exitFailed)
+	hint := doctor.Hint(err)
+	if errors.Is(err, config.ErrNoWebhook) {
+		hint = "GOOGLE_CHAT_WEBHOOK_URL='https://...' gchat-hooks setup; or without Google: gchat-hooks setup --space"
+	}
+	return failed(errors.New(what+s.words(err)), hint, exitFailed)
 }
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
