@@ -103,7 +103,7 @@ func endPollersIn(dir string) {
 
 type spaceKey struct{}
 
-// arrived N [REGEXP]: the space holds N messages, of which the last one matches. A "[Kept]" does not count:
+// arrived N [REGEXP]: the space holds N messages, of which the last one matches. A "[Kept] Claude reads your reply" does not count:
 // it comes only where the poller reads a reply before the command that waits for it does.
 func arrived(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -112,7 +112,7 @@ func arrived(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	ms := slices.DeleteFunc(ts.Value(spaceKey{}).(*space.Space).Messages(), func(m *chat.Message) bool {
-		return strings.HasPrefix(m.Text, "[Kept]")
+		return strings.HasPrefix(m.Text, "[Kept] Claude reads your reply")
 	})
 	said := ""
 	for _, m := range ms {

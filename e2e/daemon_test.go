@@ -58,6 +58,25 @@ func (b *bridge) daemonTo(out io.Writer, args ...string) *daemon {
 	return d
 }
 
+// polls waits until the daemon has taken over from the poller that the hooks started.
+func (d *daemon) polls() {
+	d.t.Helper()
+	env := func(name string) string {
+		for _, pair := range slices.Backward(d.cmd.Env) {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	its := func(h state.Heartbeat) bool { return h.PID == d.cmd.Process.Pid }
+	for deadline := time.Now().Add(patience); !slices.ContainsFunc(state.Pollers(env), its); time.Sleep(glance / 5) {
+		if time.Now().After(deadline) {
+			d.t.Fatal("the daemon did not take over")
+		}
+	}
+}
+
 // wait waits until the daemon has ended.
 func (d *daemon) wait() error {
 	select {
@@ -203,6 +222,7 @@ func TestDryRunTypesNothing(t *testing.T) {
 		b.WaitScreen("Rolling deployment")
 		var said bytes.Buffer
 		d := b.daemonTo(&said, "--dry-run")
+		d.polls()
 		b.reply(b.await("[AskUserQuestion]"), "2")
 		b.becomes("answered", func(q *state.Question) bool { return q.Status == state.Answered })
 		time.Sleep(time.Second) // nothing happens; how long that takes, nobody can say

@@ -123,18 +123,21 @@ func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		s := supervise(t, c, "{}", false, turn{say("The first words.")}, turn{say("Let me look."), call("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{say(words)})
 		s.Prompt("go ahead")
-		if m := s.told("response_complete"); !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
+		m := s.told("response_complete")
+		if !strings.Contains(m, "[CONTENT]\nThe first words.\n\n[STATE HINT]\nstate: idle\n") || !strings.Contains(m, "tmux_session_name: claude\n") {
 			s.t.Errorf("told\n%s", m)
 		}
 		s.WaitIdle()
-		s.Prompt("and now")
-		s.told("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\n")
+		s.act(m, "type", "'and now'")
+		s.told("response_complete", "[CONTENT]\n"+words+"\n\n[STATE HINT]\nstate: idle\n")
 		s.WaitIdle()
 		if n := len(s.messages()); n != 2 {
 			s.t.Errorf("%d messages for two turns", n)
 		}
 		s.Quit()
-		s.told("session_end")
+		if m := s.told("session_end", "state: terminated"); strings.Contains(m, "menu-driver") {
+			s.t.Errorf("told\n%s", m)
+		}
 	})
 }
 
@@ -173,16 +176,40 @@ func TestSupervisorSendsTheSessionOn(t *testing.T) {
 	})
 }
 
-// A permission dialog: the agent sees what Claude wants to run.
+// Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of a tool's permission, and sees what
+// Claude wants to run, but not twice of a question.
 func TestSupervisorSeesAPermissionDialog(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
-		s := supervise(t, c, "{}", false, turn{call("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanks)
+		s := supervise(t, c, "{}", false, turn{ask(deploy)}, turn{call("Bash", map[string]any{"command": "mkdir -p out/of/reach", "description": "Make a folder"})}, thanks)
 		s.Prompt("go ahead")
-		m := s.told("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
+		m := s.told("ask_user_question")
+		s.logged(`"trigger":"permission_prompt"`, `"outcome":"unchanged"`)
+		if all := s.messages(); len(all) != 1 {
+			t.Errorf("%d messages for one question", len(all))
+		}
+		s.act(m, "type", "'whatever is quick'")
+		if got := s.API.WaitToolResult(t, 1); !strings.Contains(got.Text, fmt.Sprintf(`"%s"="whatever is quick"`, deploy.Question)) {
+			t.Errorf("Claude was told %q", got.Text)
+		}
+		m = s.told("permission_prompt", "[CONTENT]\n", "mkdir -p out/of/reach", "state: permission_prompt")
 		s.act(m, "choose", "1")
-		s.API.WaitToolResult(t, 1)
+		s.API.WaitToolResult(t, 2)
 		s.WaitIdle()
 	})
+}
+
+// logged waits for a line of the hooks' log with these parts.
+func (s supervised) logged(parts ...string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance) {
+		log, _ := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks.log"))
+		for line := range strings.Lines(string(log)) {
+			if holdsAll(line, parts) {
+				return
+			}
+		}
+	}
+	s.t.Fatalf("the hooks logged no line with %q", parts)
 }
 
 // sendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and

@@ -331,13 +331,7 @@ func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 	alone := func(s Screen) bool {
 		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
-	err := a.await(ctx, strayTime, 0, func(s Screen) error {
-		if alone(s) {
-			return nil
-		}
-		return errNoEffect
-	})
-	if err != nil {
+	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
 		return a.screen.Kind == Draft && Ends(last, a.screen.Draft), false
 	}
 	return true, a.clear(ctx, func(s Screen) bool { return s.Kind == Prompt }) == nil
@@ -345,19 +339,7 @@ func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
 
 // clear presses C-u once in a field, which empties it when it holds one line.
 func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
-	was := a.screen
 	s := keyStep(KeyClear)
-	s.before = func(now Screen) string {
-		if !sameScreen(now, was) {
-			return "it changed in the terminal"
-		}
-		return ""
-	}
-	s.after = func(now Screen) error {
-		if !empty(now) {
-			return errNoEffect
-		}
-		return nil
-	}
+	s.before, s.after = unchanged(a.screen), effect(empty)
 	return a.press(ctx, s)
 }

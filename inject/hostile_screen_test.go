@@ -115,7 +115,7 @@ func TestHostileScreens(t *testing.T) {
 		"a box that runs shell":          {screenOf([]string{ruleLine, "! ", ruleLine, "  ! for shell mode"}), Draft, ""},
 		"a box with its list":            {screenOf([]string{ruleLine, "❯ /mo", ruleLine, "/model     Set the model", "/mobile    Show a code"}), Unknown, "list"},
 		"a search":                       {screenOf([]string{ruleLine, "❯ ", ruleLine, "  search prompts: "}), Unknown, "search"},
-		"a menu":                         {screenOf([]string{ruleLine, " Select model", "", " ❯ 1. Default", "   2. Opus", "", " Enter to confirm · Esc to exit"}), Unknown, "a menu I do not know"},
+		"a menu":                         {screenOf([]string{ruleLine, " Select model", "", " ❯ 1. Default", "   2. Opus", "", " Enter to confirm · Esc to exit"}), Unknown, "a menu that gchat-hooks does not know"},
 		"a menu that a program draws":    {"Pick one\n❯ 1. Yes\n  2. No", Unknown, ""},
 		"a permission, quoted":           {screenOf([]string{"  Do you want to proceed?", "  ❯ 1. Yes", "    2. No", "", "  Esc to cancel"}, box), Prompt, ""},
 		"a permission above a shell":     {screenOf([]string{" Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", "$ "}), Unknown, "shell"},

@@ -131,6 +131,7 @@ type step struct {
 	press  func(context.Context, *keyboard) error
 	before func(Screen) string // for a person: why it must not be pressed; "" when it may
 	after  func(Screen) error  // nil when the effect shows, errNoEffect while there is none, mismatch for any other screen
+	stand  time.Duration       // how long the effect must show
 }
 
 func keyStep(key Key) step {
@@ -156,6 +157,26 @@ func (m mismatch) Error() string { return string(m) }
 
 // errNoEffect says that the screen stayed as it was.
 var errNoEffect = errors.New("a key had no effect")
+
+// unchanged is a step's before for a screen on which nothing was typed since.
+func unchanged(was Screen) func(Screen) string {
+	return func(now Screen) string {
+		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
+			return ""
+		}
+		return "the screen has changed"
+	}
+}
+
+// effect is a step's after that waits until the screen is as wanted.
+func effect(wanted func(Screen) bool) func(Screen) error {
+	return func(now Screen) error {
+		if !wanted(now) {
+			return errNoEffect
+		}
+		return nil
+	}
+}
 
 func (k *keyboard) read(ctx context.Context) error {
 	capture, err := k.server.Capture(ctx, k.pane)
@@ -186,7 +207,7 @@ func (k *keyboard) send(ctx context.Context, s step) error {
 		}
 		return err
 	}
-	return k.await(ctx, k.patience, 0, s.after)
+	return k.await(ctx, k.patience, s.stand, s.after)
 }
 
 // await reads the screen until it is as wanted and has stood so for a while; 0 is at once. A screen that is unlike everything

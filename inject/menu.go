@@ -51,7 +51,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	}
 	defer lock.Unlock()
 	if found.Synchronized {
-		return d.refuse("what is typed into %s goes to every pane of its window (synchronize-panes)", found.ID)
+		return d.refuse("what is typed into %s goes to every pane of its window: switch synchronize-panes off", found.ID)
 	}
 	if _, err := found.Claude(0, ""); err != nil {
 		return d.coded(err)
@@ -89,7 +89,7 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		}
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
 	case withText[name] == nil:
-		return nil, usage("no action %q", name)
+		return nil, usage("there is no action %q", name)
 	case removed || strings.TrimSpace(text) == "":
 		return nil, usage("%s needs a text without control characters", name)
 	}
@@ -121,7 +121,8 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	}
 	called := SessionsCalled(names, d.session)
 	if len(called) != 1 {
-		return Pane{}, fmt.Errorf("find session %q: %w; so begin %q", d.session, ErrNoSession, called)
+		return Pane{}, fmt.Errorf("find session %q: %w; names that begin so: %s",
+			d.session, ErrNoSession, cmp.Or(strings.Join(called, ", "), "none"))
 	}
 	panes := slices.DeleteFunc(all, func(p Pane) bool { return p.Session != called[0] })
 	claudes := slices.DeleteFunc(slices.Clone(panes), func(p Pane) bool { _, err := p.Claude(0, ""); return err != nil })
@@ -135,7 +136,7 @@ func (d *driver) locate(ctx context.Context, server Server) (Pane, error) {
 	for _, p := range panes {
 		ids = append(ids, p.ID)
 	}
-	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name one of %s",
+	return Pane{}, d.refuse("session %s has %d panes, %d with Claude Code: name the pane that you mean, one of %s",
 		called[0], len(panes), len(claudes), strings.Join(ids, ", "))
 }
 
@@ -153,19 +154,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
-	was := d.screen
-	s.before = func(now Screen) string {
-		if sameScreen(now, was) || was.Draft != "" && now.Draft == was.Draft { // a command's list is drawn a little later
-			return ""
-		}
-		return "the screen has changed"
-	}
-	s.after = func(now Screen) error {
-		if !done(now) {
-			return errNoEffect
-		}
-		return nil
-	}
+	s.before, s.after = unchanged(d.screen), effect(done)
 	err := d.send(ctx, s)
 	var changed mismatch
 	if errors.As(err, &changed) {
@@ -197,7 +186,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	case !s.dialog():
 		return d.refuseHere("no dialog is open")
 	case s.Noting:
-		return d.refuse("a note is being written: a digit would become part of it")
+		return d.refuse("a note is being written, and a digit would become part of it")
 	}
 	numbered := func(r Row) bool { return r.Number == n }
 	if s.row(n) == nil && s.Kind == Question && (s.Below || s.Above) {
@@ -248,7 +237,7 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
 	if s.Kind != Draft && !s.dialog() {
-		return d.refuseHere("nothing waits for Enter")
+		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
 }
@@ -258,7 +247,7 @@ func (d *driver) enter(ctx context.Context) error {
 func (d *driver) escape(ctx context.Context) error {
 	s := d.screen
 	if !s.dialog() && !s.Busy {
-		return d.refuseHere("nothing to leave or to interrupt")
+		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
 	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
 		return s.dialog() && !sameDialog(now, s) || !s.dialog() && !now.Busy
@@ -269,8 +258,8 @@ func (d *driver) escape(ctx context.Context) error {
 func (d *driver) submit(ctx context.Context) error {
 	s := d.screen
 	switch {
-	case s.Kind == Draft:
-		return d.sendDraft(ctx)
+	case s.Draft != "":
+		return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
 	case s.Kind == Review:
 		return d.choose(ctx, 1)
 	case s.Kind == Question && s.Multi && !s.Noting:
@@ -278,76 +267,73 @@ func (d *driver) submit(ctx context.Context) error {
 			return err
 		}
 	case s.cursor().Text == "":
-		return d.refuseHere("nothing to submit")
+		return d.refuseHere("there is nothing to submit")
 	}
 	s = d.screen
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameDialog(now, s) })
 }
 
-// typeText puts a text where one is wanted, and nowhere else.
+// typeText sends a text to Claude from the empty input box, or answers a question with it. It is never added to a text that
+// stands there already, which may be a person's.
 func (d *driver) typeText(ctx context.Context, text string) error {
-	s := d.screen
-	at := s.cursor()
-	inField := at.Kind == OtherRow
-	switch {
-	case at.Text != "":
-		return d.refuse("the row \"Type something\" already holds a text: %q", shorten(at.Text, 80))
-	case s.Kind == Draft:
-		return d.refuse("the input box already holds a text: %q", shorten(s.Draft, 80))
-	case s.Kind == Question && !inField:
-		return d.refuseHere("the cursor is not on the row \"Type something\": choose it first")
-	case s.Kind != Prompt && !inField:
-		return d.refuseHere("no place for a text")
+	was := d.screen
+	if was.Kind == Question && !was.Preview {
+		if err := d.goTo(ctx, func(r Row) bool { return r.Kind == OtherRow }); err != nil {
+			return err
+		}
 	}
-	return d.press(ctx, pasteStep(text), func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
-		at := now.cursor()
-		return !inField && holds(now.Draft, text) || inField && at.Kind == OtherRow && Same(at.Text, text)
-	})
+	at := d.screen.cursor()
+	switch held := cmp.Or(was.Draft, at.Text); {
+	case held != "":
+		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", shorten(held, 80))
+	case was.Kind != Prompt && at.Kind != OtherRow:
+		return d.refuseHere("there is no place for a text")
+	}
+	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
+		text += " "
+	}
+	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
+		return was.Kind == Prompt && holds(now.Draft, text) || now.cursor().Kind == OtherRow && Same(now.cursor().Text, text)
+	}
+	paste := pasteStep(text)
+	paste.stand = settle // a person's key that follows a paste closely is drawn late
+	if err := d.press(ctx, paste, stands); err != nil {
+		return err
+	}
+	if err := d.submit(ctx); err != nil || len(was.Tabs) != 2 {
+		return err
+	}
+	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
+	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil || d.screen.Kind != Review {
+		return err
+	}
+	return d.choose(ctx, 1)
 }
 
 // holds says whether a draft is the text that was pasted: all of it, its stand-in, or its end where the box is too small.
 func holds(draft, text string) bool {
-	if Same(draft, text) {
-		return true
-	}
-	if longPaste().MatchString(strings.TrimSpace(draft)) {
-		return strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
-	}
-	return utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
-}
-
-// sendDraft presses Enter on the text in the input box and waits until it has left the box.
-func (d *driver) sendDraft(ctx context.Context) error {
-	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return now.Draft == "" })
+	long := strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200
+	return Same(draft, text) || long && longPaste().MatchString(strings.TrimSpace(draft)) ||
+		utf8.RuneCountInString(squeeze(draft)) > 40 && Ends(draft, text)
 }
 
 // clearThen clears the conversation and then sends a command into the new one.
 func (d *driver) clearThen(ctx context.Context, command string) error {
 	const clearing = 60 * time.Second // it runs the hooks of SessionEnd and SessionStart
-	s := d.screen
-	if s.Kind != Prompt || s.Busy {
-		return d.refuseHere("not idle at an empty input box")
+	if d.screen.Kind != Prompt || d.screen.Busy {
+		return d.refuseHere("Claude is not idle at an empty input box")
 	}
 	if err := d.typeText(ctx, "/clear"); err != nil {
 		return err
 	}
-	if err := d.sendDraft(ctx); err != nil {
-		return err
-	}
 	// Claude Code can be idle for some 60 ms before it clears, and a command typed then would be cleared too.
-	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, func(now Screen) error {
-		if now.Kind != Prompt || now.Busy || !cleared(d.capture) {
-			return errNoEffect
-		}
-		return nil
-	})
+	err := d.await(ctx, cmp.Or(d.Patience, clearing), settle, effect(func(now Screen) bool {
+		return now.Kind == Prompt && !now.Busy && cleared(d.capture)
+	}))
 	if err != nil {
 		return d.seen(err)
 	}
-	if err := d.typeText(ctx, command); err != nil {
-		return err
-	}
-	return d.sendDraft(ctx)
+	return d.typeText(ctx, command)
 }
 
 // cleared says whether "/clear" is all that the conversation on the screen consists of, above the input box.
@@ -403,7 +389,7 @@ func (d *driver) coded(err error) error {
 	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
-		return d.refuse("another program of ours is typing into this pane: %w", err)
+		return d.refuse("gchat-hooks is typing into this pane already: %w", err)
 	case errors.Is(err, exec.ErrNotFound):
 		return &state.UserError{Err: err, Code: exitNoSession, Hint: "install tmux"}
 	}
@@ -425,7 +411,7 @@ func (s Screen) String() string {
 	case Review:
 		what = `the page "Review your answers"`
 	case Permission:
-		what = "a dialog of Claude Code's"
+		what = "a dialog of Claude Code"
 	}
 	var rows []string
 	for _, r := range s.Rows {

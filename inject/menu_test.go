@@ -89,7 +89,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 	for screen, table := range map[string][]does{
 		"idle": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows an empty input box"},
-			{"enter", refused, "", "nothing waits for Enter; the screen shows an empty input box"},
+			{"enter", refused, "", "there is nothing that Enter would answer or send; the screen shows an empty input box"},
 			{"esc", refused, "", "nothing to leave or to interrupt"},
 			{"submit", refused, "", "nothing to submit"},
 			{"type hello", sent, paste, "text: hello was sent, but the screen still shows an empty input box"},
@@ -97,7 +97,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		},
 		"draft": {
 			{"choose 1", refused, "", "no dialog is open; the screen shows a text in the input box"},
-			{"type hello", refused, "", "already holds a text"},
+			{"type hello", refused, "", "nothing was typed: there already is a text, \"go ahead\""},
 			{"clear_then hello", refused, "", "not idle at an empty input box"},
 			{"esc", refused, "", "nothing to leave"},
 			{"enter", sent, "\r", "Enter was sent"},
@@ -105,7 +105,7 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		},
 		"single": {
 			{"choose 7", refused, "", "no row is numbered 7"},
-			{"type hello", refused, "", "not on the row"},
+			{"type hello", sent, "\x1b[B", "Down was sent, but"},
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 2", sent, "2", "2 was sent, but"},
@@ -120,11 +120,11 @@ func TestMenuOnEveryScreen(t *testing.T) {
 		},
 		"single-typed": {
 			{"choose 2", refused, "", "would be lost"},
-			{"type hello", refused, "", "already holds a text"},
+			{"type hello", refused, "", "nothing was typed: there already is a text"},
 			{"submit", sent, "\r", "Enter was sent"},
 		},
 		"multi": {
-			{"type hello", refused, "", "not on the row"},
+			{"type hello", sent, "\x1b[B", "Down was sent, but"},
 			{"choose 2", sent, "2", "2 was sent"},
 			{"submit", sent, "\x1b[B", "was sent, but"},
 		},
@@ -193,12 +193,12 @@ func TestMenuGuardsThePane(t *testing.T) {
 				w.t.Fatal(err)
 			}
 			w.t.Cleanup(lock.Unlock)
-		}, "another program of ours is typing"},
+		}, "gchat-hooks is typing into this pane already"},
 		"unknown screen": {"single", func(w world, p Pane) {
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "echo Pick a model:; stty raw -echo; exec ./claude >got")
 			w.below(w.pane(p.ID), "claude")
 			w.shows(p.ID, "Pick")
-		}, "the screen shows no dialog of Claude Code's"},
+		}, "the screen shows no dialog of Claude Code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,7 @@ func TestOddDialogs(t *testing.T) {
 			"prompt busy\n"},
 		"a permission with two cursors": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", " ❯ 1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
-			"unknown: a menu I do not know\n"},
+			"unknown: a menu that gchat-hooks does not know\n"},
 		"a permission": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", "   1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
 			"permission\n  1. option Yes\n❯ 2. option No\n"},

@@ -135,9 +135,9 @@ func describe(lines []line) string {
 	case shellPrompt().MatchString(last.text) && !last.rule():
 		return "a shell"
 	case strings.Contains(strings.ToLower(last.text), "esc"):
-		return "a menu I do not know"
+		return "a menu that gchat-hooks does not know"
 	}
-	return "no dialog of Claude Code's"
+	return "no dialog of Claude Code"
 }
 
 func shorten(s string, n int) string {

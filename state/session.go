@@ -47,7 +47,7 @@ type Session struct {
 	ToldTurns   int       `json:"told_turns,omitempty"`
 
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
-	Wake       *WakeMemory `json:"wake,omitempty"`        // what its agent was told
+	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.
@@ -56,7 +56,7 @@ type WakeMemory struct {
 	Lines      []string  `json:"lines"`       // the pane's last ones; nil before the first capture
 	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
 	Text       string    `json:"text"`        // hash of the last words that a message carried
-	Question   string    `json:"question"`    // hash of the last question that a message carried, with its call's id
+	Question   string    `json:"question"`    // the last one that a message carried, below its call's id
 	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 

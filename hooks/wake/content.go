@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"gchat-hooks/hooks"
+	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -19,15 +21,18 @@ type content struct {
 	told   bool // it is in the outbox
 }
 
-// content works out what there is to tell, and what will be known then. When in doubt, it is new.
+// content works out what there is to tell, and updates what the agent knows. In doubt it says that it is new.
 func (f *fire) content(known *state.WakeMemory) content {
 	to := f.agent.to
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
-		id := hash(f.event.ToolUseID, c.text)
-		c.new = f.event.ToolUseID == "" || id != known.Question || to != known.To // a doubled install tells once
-		known.Question, known.To = id, to
+		asked := f.event.ToolUseID + "\n\n" + c.text
+		c.new = f.event.ToolUseID == "" || asked != known.Question || to != known.To // a doubled install tells once
+		known.Question, known.To = asked, to
 		return c
+	}
+	if f.trigger.name == permissionTrigger && f.agent.dedup && to == known.To && f.pane.shows(known.Question) {
+		return content{source: "question"} // Claude Code notifies of a question, too, 6 s after its dialog is drawn
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
@@ -49,9 +54,17 @@ func (f *fire) content(known *state.WakeMemory) content {
 		known.Lines, known.CapturedAt = append([]string{}, last...), f.pane.answered
 	}
 	if c.text == "" {
-		c.source, c.text = "none", "(nothing to be read, neither in the transcript nor on the screen)"
+		c.source, c.text = "none", "(no text in the transcript, and none on the screen)"
 	}
 	return c
+}
+
+// shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
+func (p pane) shows(told string) bool {
+	s := inject.ReadScreen(p.Screen)
+	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
+		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
+	})
 }
 
 // hash tells texts apart.
@@ -72,7 +85,7 @@ func (f *fire) lastWords(known *state.WakeMemory) string {
 	}
 	words, err := hooks.LastWords(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a session's first hooks come before its first line
-		f.Log().Error().Err(err).Msg("transcript not read; the message tells what is on the screen")
+		f.Log().Error().Err(err).Msg("transcript not read; the message shows the screen instead")
 	}
 	words = readable(words)
 	if f.trigger.event == "Notification" && textID(words) == known.Text {

@@ -146,7 +146,7 @@ func TestHookKilled(t *testing.T) {
 			}
 		}
 	}
-	if killed < 10 {
+	if killed < 8 { // how many opens a hook has depends on its threads
 		t.Errorf("only %d hooks were killed: the test does not do what it says", killed)
 	}
 }

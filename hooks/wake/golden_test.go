@@ -47,15 +47,15 @@ func TestGoldenMessages(t *testing.T) {
 		name, screen, shows, hook string
 		event                     []byte
 	}{
-		{"stop", screen("single-00-idle"), "❯", "stop-hook", recorded(t, "single-07-Stop")},
-		{"stop-transcript", screen("single-00-idle"), "❯", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
+		{"stop", screen("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop")},
+		{"stop-transcript", screen("single-00-idle"), "? for shortcuts", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", nil, "transcript_path", transcript)},
 		{"stop-pane", lines, "ctx 83%", "stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "")},
-		{"question", screen("single-00-idle"), "❯", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
-		{"questions-multi", screen("single-00-idle"), "❯", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
-		{"idle", screen("single-00-idle"), "❯", "notification-idle-hook", recorded(t, "timing-09-Notification")},
+		{"question", screen("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse")},
+		{"questions-multi", screen("single-00-idle"), "? for shortcuts", "pre-tool-use-hook", recorded(t, "multi-03-PreToolUse")},
+		{"idle", screen("single-00-idle"), "? for shortcuts", "notification-idle-hook", recorded(t, "timing-09-Notification")},
 		{"permission", screen("permission-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
-		{"session-end", screen("single-00-idle"), "❯", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
-		{"pre-compact", screen("single-00-idle"), "❯", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
+		{"session-end", screen("single-00-idle"), "? for shortcuts", "session-end-hook", recorded(t, "timing-10-SessionEnd")},
+		{"pre-compact", screen("single-00-idle"), "? for shortcuts", "pre-compact-hook", recorded(t, "timing-10-SessionEnd", "hook_event_name", "PreCompact", "trigger", "auto", "transcript_path", transcript)},
 		{"menu", screen("single-02-open"), "Esc to cancel", "notification-permission-hook", recorded(t, "timing-05-Notification")},
 	} {
 		t.Run(c.name, func(t *testing.T) {

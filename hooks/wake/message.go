@@ -30,6 +30,9 @@ func (f *fire) message(c content) string {
 		sections[2][0] = "ASK USER QUESTION"
 		sections = append(sections[:4], sections[5])
 	}
+	if f.state == terminatedState { // and nothing can be done
+		sections = sections[:5]
+	}
 	var parts []string
 	for _, s := range sections {
 		parts = append(parts, "["+s[0]+"]\n"+s[1])

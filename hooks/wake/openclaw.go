@@ -26,7 +26,7 @@ func (f *fire) put(c content) (*state.Message, error) {
 			return nil, err
 		}
 		if err != nil {
-			f.Log().Error().Err(err).Msg("Google Chat not told, but the agent")
+			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
 		}
 	}
 	if f.agent.to == "" {

@@ -34,22 +34,13 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	p.asked = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
-	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines())
+	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines)
 	p.answered = time.Now()
 	if err != nil && f.last != "" {
-		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux not asked; the message says nothing of the screen")
+		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux did not answer; the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
 	}
 	return p, err
-}
-
-// captureAgain asks tmux once more; where that fails, what was captured counts.
-func (f *fire) captureAgain(ctx context.Context) {
-	if again, err := f.capture(ctx); err == nil {
-		again.Session = f.pane.Session
-		again.keep(f.agent.paneLines)
-		f.pane = again
-	}
 }
 
 // keep leaves out what is before the last lines.
@@ -82,6 +73,7 @@ const (
 	errorState      = "error"
 	workingState    = "working"
 	awaitingState   = "awaiting_user_input"
+	terminatedState = "terminated"
 )
 
 // A pattern is compiled when it is first needed: most hooks are called for sessions without an agent.
@@ -118,11 +110,26 @@ var unknownScreens = []struct {
 	{errorState, failure},
 }
 
-// stateHint says what the session is about to do: by the screen's reader, else by patterns, else by the event itself.
+// stateHint says what the session does from now on: by the event where that says it, else by the screen.
 func (f *fire) stateHint() string {
-	if f.trigger.name == askTrigger {
+	shown := f.shownState()
+	switch {
+	case f.trigger.name == askTrigger:
 		return awaitingState
+	case f.trigger.name == compactTrigger:
+		return workingState
+	case f.event.Reason == "clear", f.event.Reason == "resume": // an end, but Claude Code stays, with another session
+		return idleState
+	case f.trigger.name == endTrigger:
+		return terminatedState
+	case f.trigger.event == "Stop" && shown == workingState: // the spinner is drawn while the Stop hooks run
+		return idleState
 	}
+	return shown
+}
+
+// shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
+func (f *fire) shownState() string {
 	s := inject.ReadScreen(f.pane.Screen)
 	switch {
 	case s.Kind == inject.Question, s.Kind == inject.Review:
@@ -148,12 +155,10 @@ func (f *fire) stateHint() string {
 	switch {
 	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.kind == "idle_prompt":
-		return idleState
-	case f.pane.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.kind == "" && f.pane.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
-	return workingState
+	return idleState
 }
 
 // endsInError says whether the last thing above the input box is an error.
@@ -171,11 +176,6 @@ func (p pane) endsInError() bool {
 		}
 	}
 	return false
-}
-
-// isRule says whether a line is one of those around the input box.
-func isRule(l string) bool {
-	return len([]rune(l)) >= 8 && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──")
 }
 
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
@@ -205,10 +205,8 @@ func (p pane) contextUsed() (used int, ok bool) {
 				continue
 			}
 			n := all[len(all)-1]
-			if name != nil {
-				if behind := percent().FindStringSubmatch(part[name[1]:]); behind != nil {
-					n = behind
-				}
+			if name != nil && percent().MatchString(part[name[1]:]) {
+				n = percent().FindStringSubmatch(part[name[1]:])
 			}
 			value, err := strconv.Atoi(n[1])
 			if err != nil || value > 100 {
@@ -231,7 +229,7 @@ func (p pane) status() (last []string) {
 	}
 	for _, l := range p.Lines {
 		switch {
-		case isRule(l):
+		case len(l) >= len("────────") && strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──"): // around the input box
 			last = nil
 		case strings.TrimSpace(l) != "":
 			last = append(last, l)

@@ -1,6 +1,7 @@
 package wake
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,31 @@ func TestHopelessQuestions(t *testing.T) {
 		if got := questions([]byte(input)); got != "(could not parse questions)"+want {
 			t.Errorf("%s:\n%s\nwant\n%s", input, got, want)
 		}
+	}
+}
+
+// Claude Code notifies of a question's dialog, too. The agent is told once, and of each other dialog.
+func TestQuestionIsToldOnce(t *testing.T) {
+	w := newWorld(t, "warden-main", screen("single-02-open"))
+	w.shows("Esc to cancel")
+	ask, notification := recorded(t, "single-03-PreToolUse"), recorded(t, "timing-05-Notification")
+	told := func(what, hook string, event []byte, want int) {
+		t.Helper()
+		before := len(w.waiting())
+		if w.fire(hook, event); len(w.waiting())-before != want {
+			t.Errorf("%s: %d messages, want %d", what, len(w.waiting())-before, want)
+		}
+	}
+	var other map[string]any
+	w.must(json.Unmarshal([]byte(`{"questions":[{"question":"And then?","options":[]}]}`), &other))
+	told("a question", "pre-tool-use-hook", ask, 1)
+	told("the notification of it", "notification-permission-hook", notification, 0)
+	told("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
+	told("a dialog that was not told", "notification-permission-hook", notification, 1)
+	w.tmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", screen("permission-02-open"))
+	w.shows("git push --force")
+	told("a tool's permission", "notification-permission-hook", notification, 1)
+	if got := section(w.last(), "CONTENT"); !strings.Contains(got, "rm -rf build && git push --force") {
+		t.Errorf("told\n%s", got)
 	}
 }

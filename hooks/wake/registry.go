@@ -16,9 +16,10 @@ import (
 
 // registry is recovery-registry.json: which OpenClaw agent supervises which tmux session. Other programs have members in it.
 type registry struct {
-	agents   []agent
-	settings settings // of all agents that do not say otherwise
-	problems []string
+	agents    []agent
+	settings  settings // of all agents that do not say otherwise
+	mostLines int      // the most that any agent wants of a pane
+	problems  []string
 }
 
 // agent is an entry of a registry with its settings.
@@ -83,13 +84,13 @@ func parseRegistry(b []byte) (*registry, error) {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	file, ok := members(b)
 	if !ok {
-		return nil, errors.New(`it is no JSON object such as {"agents": [...]}`)
+		return nil, errors.New(`it is not a JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
 	r.settings, r.problems = builtIn.with(file["hook_settings"], "hook_settings")
 	var entries []json.RawMessage
 	if len(file["agents"]) > 0 && json.Unmarshal(file["agents"], &entries) != nil {
-		return nil, errors.New("agents is no list")
+		return nil, errors.New("agents is not a list")
 	}
 	for i, entry := range entries {
 		r.add(entry, fmt.Sprintf("agents[%d]", i))
@@ -97,12 +98,12 @@ func parseRegistry(b []byte) (*registry, error) {
 	return r, nil
 }
 
-// add takes an entry. One that cannot be understood is passed over, and the others count.
+// add takes an entry. It ignores one that it does not understand.
 func (r *registry) add(entry json.RawMessage, where string) {
 	wrong := func(format string, args ...any) { r.problems = append(r.problems, where+fmt.Sprintf(format, args...)) }
 	in, ok := members(entry)
 	if !ok {
-		wrong(" is no object and is passed over")
+		wrong(" is not an object and is ignored")
 		return
 	}
 	a := agent{
@@ -112,17 +113,17 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		a.id = a.session
 	}
 	if a.id == "" {
-		wrong(" has neither an agent_id nor a tmux_session_name and is passed over")
+		wrong(" has neither agent_id nor tmux_session_name and is ignored")
 		return
 	}
 	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
 		a.enabled = false
-		wrong(".enabled is neither true nor false; it counts as false")
+		wrong(".enabled is neither true nor false; the agent is not told")
 	}
 	var problems []string
 	a.settings, problems = r.settings.with(in["hook_settings"], where+".hook_settings")
 	r.problems = append(r.problems, problems...)
-	r.agents = append(r.agents, a)
+	r.agents, r.mostLines = append(r.agents, a), max(r.mostLines, a.paneLines)
 }
 
 // keptName is what tmux makes of a session's name that it is given.
@@ -156,29 +157,21 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 	return best, best.enabled
 }
 
-// mostLines is the most that any agent wants of a pane.
-func (r *registry) mostLines() (lines int) {
-	for _, a := range r.agents {
-		lines = max(lines, a.paneLines)
-	}
-	return lines
-}
-
 // anyDecides says whether the registry has an agent whose decision is waited for.
 func (f *fire) anyDecides() bool {
 	reg, err := f.registry()
 	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
 }
 
-// with is s with what an object of settings says. A value that cannot be does not count, and is told.
+// with is s with what an object of settings says. It ignores a value that a setting does not take, and names the problem.
 func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
 	in, ok := members(raw)
 	if isSet(raw) && !ok {
-		return s, []string{where + " is no object and does not count"}
+		return s, []string{where + " is not an object and is ignored"}
 	}
 	var problems []string
 	wrong := func(name, wanted string) {
-		problems = append(problems, fmt.Sprintf("%s.%s is not %s and does not count", where, name, wanted))
+		problems = append(problems, fmt.Sprintf("%s.%s is not %s and is ignored", where, name, wanted))
 	}
 	for _, n := range []struct {
 		name   string

@@ -48,7 +48,7 @@ func TestStateOfRecordedScreens(t *testing.T) {
 				continue
 			}
 			path := filepath.Join("..", "..", "inject", "testdata", "screens", version, name+".ansi")
-			f := fire{trigger: triggers["stop-hook"], pane: seen(t, path)}
+			f := fire{trigger: triggers["notification-idle-hook"], event: &hooks.Event{}, pane: seen(t, path)}
 			if got := f.stateHint(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
@@ -67,18 +67,24 @@ func box(above, below []string) pane {
 
 func TestStateHint(t *testing.T) {
 	plain := func(lines ...string) pane { return shown(lines) }
+	turn := box([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil)
 	for name, c := range map[string]struct {
 		hook string
 		pane
 		want string
 	}{
 		"a box":                            {"stop-hook", box([]string{"● Done."}, nil), idleState},
-		"a turn":                           {"stop-hook", box([]string{"● Looking.", "", "✻ Choreographing… (3s · ↓ 20 tokens)"}, nil), workingState},
+		"a turn that ends":                 {"stop-hook", turn, idleState},
+		"a turn that goes on":              {"notification-idle-hook", turn, workingState},
+		"a turn that needs a permission":   {"notification-permission-hook", turn, workingState},
+		"a turn that is compacted":         {"pre-compact-hook", turn, workingState},
+		"a box that is compacted":          {"pre-compact-hook", box([]string{"● Done."}, nil), workingState},
+		"an end":                           {"session-end-hook", box([]string{"● Done."}, nil), terminatedState},
 		"an API error":                     {"stop-hook", box([]string{"❯ go on", "", "  ⎿  API Error: 500 overloaded"}, nil), errorState},
 		"an error that is over":            {"stop-hook", box([]string{"  ⎿  API Error: 500 overloaded", "", "● Now it works."}, nil), idleState},
 		"an unknown menu":                  {"stop-hook", plain("Pick one", "  a", "Enter to select · Esc"), menuState},
 		"an unknown question":              {"stop-hook", plain("Do you want to allow this?"), permissionState},
-		"the mode is no question":          {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), workingState},
+		"the mode is no question":          {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), idleState},
 		"a program's error":                {"stop-hook", plain("make", "error: no rule"), errorState},
 		"a program that tells of an error": {"stop-hook", plain("there was an error: failed to build"), errorState},
 		"an error that occurred":           {"stop-hook", plain("An error occurred: no space left"), errorState},
@@ -86,7 +92,7 @@ func TestStateHint(t *testing.T) {
 		"a build, with its time":           {"stop-hook", plain("BUILD FAILED in 3s"), errorState},
 		"a build in a box":                 {"stop-hook", box([]string{"● Bash(make)", "  ⎿  Build failed"}, nil), errorState},
 		"a build that is repaired":         {"stop-hook", box([]string{"● Build failed earlier, and now it works."}, nil), idleState},
-		"no test failed":                   {"stop-hook", plain("Tests failed: 0", "4 passed, 0 failed", "no error: all is well"), workingState},
+		"no test failed":                   {"stop-hook", plain("Tests failed: 0", "4 passed, 0 failed", "no error: all is well"), idleState},
 		"no such command":                  {"stop-hook", plain("bash: foo: command not found"), errorState},
 		"no such command in a script":      {"stop-hook", plain("./x.sh: line 3: foo: command not found"), errorState},
 		"no such command, in zsh":          {"stop-hook", plain("zsh: command not found: foo"), errorState},
@@ -94,15 +100,22 @@ func TestStateHint(t *testing.T) {
 		"no such command, in a box":        {"stop-hook", box([]string{"● Bash(foo)", "  ⎿  bash: foo: command not found"}, nil), errorState},
 		"a folder to be trusted":           {"stop-hook", plain("1. Yes, I trust this folder", "Enter to confirm · Esc to exit"), menuState},
 		"a permission is needed":           {"stop-hook", plain("Claude needs your permission to use Bash"), permissionState},
-		"nothing known":                    {"stop-hook", plain("hello"), workingState},
+		"nothing known":                    {"stop-hook", plain("hello"), idleState},
 		"nothing known, but idle":          {"notification-idle-hook", plain("hello"), idleState},
 		"nothing known, but asked":         {"notification-permission-hook", plain("hello"), permissionState},
-		"no screen":                        {"session-end-hook", pane{}, errorState},
+		"no screen":                        {"stop-hook", pane{}, errorState},
+		"no screen at the end":             {"session-end-hook", pane{}, terminatedState},
 		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
-		f := fire{trigger: triggers[c.hook], pane: c.pane}
+		f := fire{trigger: triggers[c.hook], event: &hooks.Event{Reason: "prompt_input_exit"}, pane: c.pane}
 		if got := f.stateHint(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	for _, reason := range []hooks.Words{"clear", "resume"} { // Claude Code stays in its pane
+		f := fire{trigger: triggers["session-end-hook"], event: &hooks.Event{Reason: reason}}
+		if got := f.stateHint(); got != idleState {
+			t.Errorf("%s: %s", reason, got)
 		}
 	}
 }
@@ -201,7 +214,7 @@ func TestDeliverToChat(t *testing.T) {
 			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
 		}
 		first, second := all[0].Report, all[1].Report
-		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, working" || first.Text != "**done** <users/all>" {
+		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
 			t.Errorf("Chat gets %+v", first)
 		}
 		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {

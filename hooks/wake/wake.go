@@ -142,18 +142,19 @@ func (f *fire) tell(ctx context.Context) error {
 	return err
 }
 
-// prepare works out what there is to tell and puts it, under the session's lock, so that two hooks of one moment tell no line
-// twice. m is nil when no agent is told.
+// prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
+// same moment tell no line twice. m is nil when no agent is told.
 func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
 	change := func(s *state.Session) error {
-		if s.Wake == nil {
-			s.Wake = &state.WakeMemory{}
-		}
 		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
-			f.captureAgain(ctx)
+			if again, err := f.capture(ctx); err == nil {
+				again.Session = f.pane.Session
+				again.keep(f.agent.paneLines)
+				f.pane = again
+			}
 		}
 		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
-		c = f.content(s.Wake)
+		c = f.content(&s.Wake)
 		if c.new || !f.agent.dedup {
 			if m, err = f.put(c); err != nil {
 				return err
@@ -171,7 +172,7 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
 	_, err = f.sessions().Change(f.event.SessionID, change)
 	if err != nil && c.told {
-		f.Log().Error().Err(err).Msg("told, and will be told again")
+		f.Log().Error().Err(err).Msg("session not written; its agent may be told this again")
 		err = nil
 	}
 	return c, m, err

@@ -1,96 +1,13 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io/fs"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 )
-
-// delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in
-// between, the next poller finds the message again.
-func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
-	now := s.now().UTC()
-	if m.PartsSent+1 < len(m.Parts) {
-		_, err := s.box.Change(m, func(m *state.Message) error {
-			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
-			m.Name = cmp.Or(m.Name, r.Name)
-			if m.ThreadKey == "" {
-				m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began
-			}
-			return nil
-		})
-		return s.written(err)
-	}
-	if err := s.tellRecord(m, way, r); err != nil {
-		return s.written(err)
-	}
-	return s.end(m, func(m *state.Message) {
-		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
-		m.Name = cmp.Or(m.Name, r.Name)
-		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
-	})
-}
-
-// end makes a message final, and before it those that go with a digest.
-func (s *sender) end(m *state.Message, as func(*state.Message)) step {
-	files := []string{m.Path}
-	for _, name := range m.With {
-		files = append(files, filepath.Join(s.box.Dir, name+".json"))
-	}
-	for _, file := range slices.Backward(files) {
-		one := &state.Message{}
-		one.Path = file
-		if _, err := s.box.Change(one, func(m *state.Message) error {
-			if m.Final() {
-				return state.ErrUnchanged
-			}
-			m.EndedAt = s.now().UTC()
-			as(m)
-			return nil
-		}); err != nil {
-			return s.written(err)
-		}
-	}
-	return step{}
-}
-
-// tellRecord writes where a message is into the question, or the session, that it is of.
-func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
-	switch {
-	case way == nil:
-		return nil
-	case m.Kind == state.MessageQuestion:
-		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
-			q.MessageSent, q.PostError = true, ""
-			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
-			q.Chat, q.Space = way.hook.Chat(), way.hook.Space
-			if !r.At.IsZero() && q.PostedAt == nil {
-				at := r.At.UTC()
-				q.PostedAt = &at
-			}
-			return nil
-		})
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // its project was removed
-		}
-	case m.Kind == state.MessageReport && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "":
-		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
-			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
-				return state.ErrUnchanged
-			}
-			one.ThreadName, one.Chat = r.ThreadName, way.hook.Chat()
-			return nil
-		})
-	}
-	return err
-}
 
 // notSent is the one rule for what a failure means. first says that no earlier try may have arrived.
 func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, cause error, first bool) step {

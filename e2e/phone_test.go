@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"golang.org/x/sys/unix"
+)
+
+// elsewhere is an address of this machine that is not loopback's, as a phone knows it: the namespace's own.
+const elsewhere = "10.77.0.1"
+
+// A new user without Google: install, setup, and the space that setup says to run. The question is answered with a tap on the page, on
+// this machine and at the address that a phone would open.
+func TestANewUserAnswersOnThePage(t *testing.T) {
+	for name, phone := range map[string]bool{"here": false, "phone": true} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+				requireIsolation(t)
+				program, installer := built(t), abs(t, "../install.sh")
+				address, args := "127.0.0.1:"+freePort(t), []string{"--space"}
+				served := []string{"space", "--listen", address}
+				if phone {
+					addAddress(t)
+					address = "0.0.0.0:" + freePort(t)
+					args, served = append(args, "--phone", "--address", address), []string{"space", "--phone", "--listen", address}
+				} else {
+					args = append(args, "--address", address)
+				}
+				var page string
+				s := start(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Prepare: func(home, project string) {
+					env := []string{"HOME=" + home, "PATH=" + filepath.Dir(c.Argv[len(c.Argv)-1]) + ":/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+					for _, command := range [][]string{
+						{"sh", installer, "--binary", program},
+						append([]string{filepath.Join(home, "bin", "gchat-hooks"), "setup"}, args...),
+					} {
+						cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+						cmd.Dir, cmd.Env = project, env
+						if out, err := cmd.CombinedOutput(); err != nil {
+							t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+						}
+					}
+					page = serveSpace(t, env, filepath.Join(home, "bin", "gchat-hooks"), served)
+				}})
+				if phone != strings.Contains(page, elsewhere) {
+					t.Fatalf("the page is at %s", page)
+				}
+				tap := phoneBrowser(t)
+				tap(chromedp.Navigate(page))
+				s.Prompt("go ahead")
+				s.WaitScreen(firstOption)
+				tap(chromedp.Click(chromedp.CSS("[data-thread]"), chromedp.NodeVisible))
+				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
+				(&bridge{session: s}).told(1, "Canary")
+				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+			})
+		})
+	}
+}
+
+// serveSpace runs the space until the test ends, and returns its page's address.
+func serveSpace(t *testing.T, env []string, program string, args []string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	page := regexp.MustCompile(`http://\S+`)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if found := page.FindString(lines.Text()); found != "" {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return found
+		}
+	}
+	t.Fatal("the space printed no address")
+	return ""
+}
+
+// phoneBrowser starts a browser of a phone's size. What it returns does things in it.
+func phoneBrowser(t *testing.T) func(...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	home := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		chromedp.Cancel(ctx) // waits until the browser is gone
+		cancel()
+	})
+	act := func(actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, actions...); err != nil {
+			t.Fatalf("browser: %v", err)
+		}
+	}
+	act(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
+	return act
+}
+
+// addAddress gives the namespace's loopback interface a second address.
+func addAddress(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := req.SetInet4Addr(net.ParseIP(elsewhere).To4()); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, req); err != nil {
+		t.Fatalf("add %s: %v", elsewhere, err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
