@@ -620,9 +620,29 @@ func TestDocsNames(t *testing.T) {
 			}
 		}
 	}
-	if checked < 30 {
+	for _, p := range pages(t) {
+		for _, code := range p.code {
+			for _, name := range regexp.MustCompile(`(?:[a-z0-9_-]+/)*[a-z0-9_-]+\.(?:go|sh|svg)\b`).FindAllString(code, -1) {
+				_, link := calledAs[name]
+				if checked++; !link && !inTree(name) {
+					t.Errorf("%s names the file %s, which is not there", p.path, name)
+				}
+			}
+		}
+	}
+	if checked < 60 {
 		t.Errorf("only %d names were found in the pages", checked)
 	}
+}
+
+// inTree says whether a file is there: at its path, or, where only its name is given, in some folder.
+func inTree(name string) bool {
+	for _, folder := range []string{"", "*/", "*/*/"} {
+		if found, _ := filepath.Glob(folder + name); len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // codesIn are the numbers in a list of exit codes: "0 done, 1 no such session".
