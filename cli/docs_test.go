@@ -352,6 +352,17 @@ func TestREADME(t *testing.T) {
 		if n := strings.Count(p.text, "\n"); n > 130 {
 			t.Errorf("the README has %d lines", n)
 		}
+		module, err := os.ReadFile("go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
+		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.Oldest.String() + " or newer"}
+		for _, need := range needs {
+			if !strings.Contains(p.text, need) {
+				t.Errorf("the README does not say %q", need)
+			}
+		}
 		for _, command := range []string{"    go run . demo ", "    go test ./... ", "    ./install.sh "} {
 			if !strings.Contains(p.text, "\n"+command) {
 				t.Errorf("the README does not show %q", command)
