@@ -2,16 +2,25 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -123,20 +132,34 @@ func TestDocsCommands(t *testing.T) {
 	checked := 0
 	for _, p := range pages(t) {
 		for _, line := range p.code {
+			if _, after, ok := strings.Cut(line, "./install.sh"); ok {
+				for _, flag := range regexp.MustCompile(`--\S+`).FindAllString(after, -1) {
+					if !ofInstaller(flag) {
+						t.Errorf("%s: %q: install.sh has no flag %s", p.path, line, flag)
+					}
+				}
+			}
 			for _, words := range commandsIn(line) {
 				checked++
 				if why := unknown(app, words); why != "" {
 					t.Errorf("%s: %q: %s", p.path, strings.TrimSpace(line), why)
 				}
 			}
-			if flag := strings.Fields(line); len(flag) > 0 && strings.HasPrefix(flag[0], "--") && !someFlag(app, flag[0]) && !slices.Contains(othersFlags, flag[0]) {
-				t.Errorf("%s: no command has the flag %s", p.path, flag[0])
+			flag, _, _ := strings.Cut(line, " ")
+			if strings.HasPrefix(flag, "--") && !someFlag(app, flag) && !slices.Contains(othersFlags, flag) && !ofInstaller(flag) {
+				t.Errorf("%s: no command has the flag %s", p.path, flag)
 			}
 		}
 	}
 	if checked < 60 {
 		t.Errorf("only %d commands were found in the pages", checked)
 	}
+}
+
+// ofInstaller says whether install.sh takes a flag.
+func ofInstaller(flag string) bool {
+	b, _ := os.ReadFile("install.sh")
+	return strings.Contains(string(b), " "+flag+") ")
 }
 
 // othersFlags are flags of other programs that the pages name.
@@ -318,4 +341,341 @@ func slug(heading string) string {
 	heading = strings.ToLower(strings.ReplaceAll(heading, "`", ""))
 	heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
 	return strings.ReplaceAll(strings.TrimSpace(heading), " ", "-")
+}
+
+// TestREADME holds the README to its length, and to the two commands that a new reader tries.
+func TestREADME(t *testing.T) {
+	for _, p := range pages(t) {
+		if p.path != "README.md" {
+			continue
+		}
+		if n := strings.Count(p.text, "\n"); n > 130 {
+			t.Errorf("the README has %d lines", n)
+		}
+		module, err := os.ReadFile("go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
+		needs := []string{"Go " + string(version[1]) + ",", "Claude Code " + settings.Oldest.String() + " or newer"}
+		for _, need := range needs {
+			if !strings.Contains(p.text, need) {
+				t.Errorf("the README does not say %q", need)
+			}
+		}
+		for _, command := range []string{"    go run . demo ", "    go test ./... ", "    ./install.sh "} {
+			if !strings.Contains(p.text, "\n"+command) {
+				t.Errorf("the README does not show %q", command)
+			}
+		}
+	}
+	picture, err := os.ReadFile("docs/answer.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(picture) > 150_000 || regexp.MustCompile(`/(tmp|home|root|Users)/`).Match(picture) {
+		t.Errorf("the picture has %d bytes, or a path of the machine that recorded it", len(picture))
+	}
+}
+
+// cells are the cells of the tables' rows in a text, without their headings and rules.
+func cells(text string) (rows [][]string) {
+	heading := true
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			heading = true
+		case strings.HasPrefix(line, "|---"):
+			heading = false
+		case !heading:
+			row := strings.Split(strings.Trim(line, "|"), " | ")
+			for i := range row {
+				row[i] = strings.Trim(strings.TrimSpace(row[i]), "|")
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// spans are the spans of code in a text.
+func spans(text string) (all []string) {
+	for _, m := range codeSpan.FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// section is what a page says below a heading.
+func section(t *testing.T, path, heading string) string {
+	t.Helper()
+	for _, p := range pages(t) {
+		if p.path != path {
+			continue
+		}
+		if _, after, ok := strings.Cut(p.text, "\n## "+heading+"\n"); ok {
+			text, _, _ := strings.Cut(after, "\n## ")
+			return text
+		}
+	}
+	t.Fatalf("%s has no heading %q", path, heading)
+	return ""
+}
+
+// TestDocsReplies types what the README's table says that people can type.
+func TestDocsReplies(t *testing.T) {
+	prompt := func(multi bool, labels ...string) state.Prompt {
+		p := state.Prompt{Question: strings.Join(labels, "?"), MultiSelect: multi, OptionCount: len(labels)}
+		for _, l := range labels {
+			p.Options = append(p.Options, state.Option{Label: l})
+		}
+		return p
+	}
+	deploy := prompt(false, "Blue-green deployment", "Rolling deployment", "Canary")
+	features := prompt(true, "Auth", "Billing", "Search")
+	one, many, both := []state.Prompt{deploy}, []state.Prompt{features}, []state.Prompt{deploy, features}
+	rolling, two := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Labels: []string{"Auth", "Search"}}
+	rows := []struct {
+		prompts []state.Prompt
+		replies []string // the row's spans of code; more than one is a reply each, or a line each where there are two questions
+		want    map[int]state.Answer
+		none    int // a number without an option
+	}{
+		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0},
+		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0},
+		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: {Labels: rolling.Labels, Notes: "but keep the footer"}}, 0},
+		{both, []string{"Q1: 2\nQ2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0},
+		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0},
+		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0},
+		{one, []string{"9"}, map[int]state.Answer{0: {Text: "9"}}, 9},
+		{one, nil, nil, 0}, // anything else
+	}
+	table := cells(section(t, "README.md", "What you can reply"))
+	if len(table) != len(rows) {
+		t.Fatalf("the table has %d rows, the test %d", len(table), len(rows))
+	}
+	for i, row := range rows {
+		typed := spans(table[i][0])
+		if len(row.replies) == 1 {
+			typed = []string{strings.Join(typed, "\n")}
+		}
+		if !slices.Equal(typed, row.replies) && len(typed)+len(row.replies) > 1 {
+			t.Errorf("row %d has %q, the test %q", i+1, typed, row.replies)
+		}
+		for _, reply := range row.replies {
+			answers, _, none := gchat.ParseReply(reply, row.prompts, nil)
+			if fmt.Sprint(answers) != fmt.Sprint(row.want) || (none != nil) != (row.none > 0) {
+				t.Errorf("%q: %+v, %+v; the README says %+v", reply, answers, none, row.want)
+			}
+		}
+	}
+}
+
+// literals are all texts in the program and on the embedded space's page, a line each.
+func literals(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	var text func(e ast.Expr) string
+	text = func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			s, _ := strconv.Unquote(e.Value)
+			return s
+		case *ast.BinaryExpr:
+			return text(e.X) + text(e.Y)
+		}
+		return ""
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "e2e"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok {
+				if s := text(e); s != "" {
+					all.WriteString(s + "\n")
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+// othersTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
+var othersTexts = strings.Fields("invalid_grant invalid_rapt invalid_client deleted_client admin_policy_enforced org_internal SCOPE " +
+	"redirect_uri_mismatch access_denied")
+
+// othersSentences are the same, of several words.
+var othersSentences = []string{
+	"API key not valid", "called without a valid token", "unregistered callers", "has not been used in project", "Chat app not found",
+	"could not find default credentials",
+}
+
+// TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere, and all that troubleshooting.md says
+// that a person sees. Where the program fills something in, the page has "…".
+func TestDocsTexts(t *testing.T) {
+	all := pages(t)
+	known, checked := literals(t), 0
+	header := regexp.MustCompile(`^(\[[A-Z][A-Za-z ]+\])(.*)$`)
+	has := func(p page, quoted string) {
+		checked++
+		var parts []string
+		if m := header.FindStringSubmatch(quoted); m != nil {
+			parts, quoted = append(parts, m[1]), m[2]
+		}
+		parts = append(parts, strings.Split(quoted, "…")...)
+		for _, part := range parts {
+			inBrackets := "\n" + strings.Trim(part, "[]") + "\n"
+			part = strings.Trim(part, " .:")
+			if part != "" && !strings.Contains(known, part) && !strings.Contains(known, inBrackets) {
+				t.Errorf("%s quotes %q, which the program does not say", p.path, part)
+			}
+		}
+	}
+	for _, p := range all {
+		for _, code := range p.code {
+			if header.MatchString(code) {
+				has(p, code)
+			}
+		}
+		if p.path != "docs/troubleshooting.md" {
+			continue
+		}
+		for _, row := range cells(p.text) {
+			for _, quoted := range spans(row[0]) {
+				isCommand := len(commandsIn(quoted)) > 0 || strings.HasPrefix(quoted, "-")
+				if !isCommand && !header.MatchString(quoted) && !slices.Contains(append(othersTexts, othersSentences...), quoted) {
+					has(p, quoted)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^    (?:fail|warn)  (\S+) +(.*) → (.*)$`).FindAllStringSubmatch(p.text, -1) {
+			has(p, m[1])
+			has(p, m[3])
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d quoted texts were found in the pages", checked)
+	}
+}
+
+// othersVariables are variables that only other programs read, and what a script reads on its standard output.
+var othersVariables = []string{
+	"HTTPS_PROXY", "CLAUDE_CODE_SAFE_MODE", "OPENCLAW_SHELL", "CGO_ENABLED", "GCHAT_RESPONSE", "GCHAT_TIMEOUT",
+}
+
+// TestDocsNames holds what the pages list to what there is: presets, types of messages, exit codes as the help of a command on
+// the page says them, and variables.
+func TestDocsNames(t *testing.T) {
+	var presets, types []string
+	for _, row := range cells(section(t, "docs/install.md", "What does `install` write?")) {
+		if name := spans(row[0])[0]; !strings.HasPrefix(name, "-") {
+			presets = append(presets, name)
+		}
+	}
+	if !slices.Equal(presets, settings.Presets()) {
+		t.Errorf("install.md has the presets %q", presets)
+	}
+	for _, row := range cells(section(t, "docs/use.md", "How do I send a message?")) {
+		types = append(types, spans(row[0])...)
+	}
+	for _, typ := range state.ReportTypes() {
+		if !slices.Contains(types, string(typ)) {
+			t.Errorf("use.md does not have the type %s", typ)
+		}
+	}
+	if len(types) != len(state.ReportTypes()) {
+		t.Errorf("use.md has the types %q", types)
+	}
+
+	variables := map[string]bool{}
+	for _, s := range config.Settings() {
+		variables[s.Variable] = true
+	}
+	for _, name := range append(bySystem, othersVariables...) {
+		variables[name] = true
+	}
+	app := Program{}.app()
+	checked := 0
+	for _, p := range pages(t) {
+		for _, name := range regexp.MustCompile(`\b[A-Z]{2,}(?:_[A-Z]+)+\b`).FindAllString(strings.Join(p.code, "\n"), -1) {
+			if checked++; !variables[name] && p.path != "docs/architecture.md" {
+				t.Errorf("%s names %s, which nothing reads", p.path, name)
+			}
+		}
+		shown := slices.Collect(maps.Values(commandsOf(app, p.text)))
+		for _, after := range strings.Split(p.text, "Exit codes: ")[1:] {
+			checked++
+			after, _, _ = strings.Cut(strings.Join(strings.Fields(after), " ")+" ", ". ")
+			codes := codesIn(after)
+			if !slices.ContainsFunc(shown, func(c *cli.Command) bool {
+				_, help, ok := strings.Cut(c.Description, "Exit codes: ")
+				return ok && slices.Equal(codesIn(help), codes)
+			}) {
+				t.Errorf("%s: no command on it has these exit codes: %s", p.path, after)
+			}
+		}
+	}
+	for _, p := range pages(t) {
+		for _, code := range p.code {
+			for _, name := range regexp.MustCompile(`(?:[a-z0-9_-]+/)*[a-z0-9_-]+\.(?:go|sh|svg)\b`).FindAllString(code, -1) {
+				_, link := calledAs[name]
+				if checked++; !link && !inTree(name) {
+					t.Errorf("%s names the file %s, which is not there", p.path, name)
+				}
+			}
+		}
+	}
+	if checked < 60 {
+		t.Errorf("only %d names were found in the pages", checked)
+	}
+}
+
+// inTree says whether a file is there: at its path, or, where only its name is given, in some folder.
+func inTree(name string) bool {
+	for _, folder := range []string{"", "*/", "*/*/"} {
+		if found, _ := filepath.Glob(folder + name); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// codesIn are the numbers in a list of exit codes: "0 done, 1 no such session".
+func codesIn(list string) []string { return regexp.MustCompile(`\b\d\b`).FindAllString(list, -1) }
+
+// commandsOf are the commands that a text shows, by name.
+func commandsOf(app *cli.App, text string) map[string]*cli.Command {
+	found := map[string]*cli.Command{}
+	for line := range strings.Lines(text) {
+		for _, code := range append(spans(line), line) {
+			for _, words := range commandsIn(code) {
+				if len(words) == 0 {
+					continue
+				}
+				if c := app.Command(words[0]); c != nil {
+					found[c.Name] = c
+					for _, sub := range c.Subcommands {
+						found[sub.Name] = sub
+					}
+				}
+			}
+		}
+	}
+	return found
 }

@@ -40,6 +40,7 @@ type config struct {
 	Env     []string                   // NAME=value, for Claude Code and so for its hooks
 	Args    []string                   // for Claude Code, e.g. "--permission-mode", "auto"
 	Prepare func(home, project string) // called before the start, for files of the test's own
+	Folder  string                     // the project's name in HOME; "" for a folder beside HOME
 }
 
 // A session is a real Claude Code in a pane of a tmux server of its own.
@@ -71,7 +72,10 @@ func start(t *testing.T, c claude, cfg config) *session {
 	s.tmux.env = s.environ(cfg.Env)
 	t.Cleanup(func() { s.close(root) })
 
-	if err := os.Mkdir(s.Dir, 0o700); err != nil {
+	if cfg.Folder != "" {
+		s.Dir = filepath.Join(s.Home, cfg.Folder)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	furnish(t, s.Home, s.Dir, cfg.Hooks)

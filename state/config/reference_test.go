@@ -54,7 +54,8 @@ func rows(t *testing.T) (all []row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, example, _ := strings.Cut(string(b), "```json\n")
+	last := strings.LastIndex(string(b), "```json\n") // the example of a whole file
+	page, example := string(b[:last]), string(b[last+len("```json\n"):])
 	example, _, _ = strings.Cut(example, "```")
 	var examples map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(example), &examples); err != nil {
