@@ -16,21 +16,29 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/hooks/settings"
+	"gchat-hooks/state"
 )
 
 func (p Program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
-		Usage:       "try it without Claude Code: a question on a page of this machine, which you answer",
-		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2",
+		Usage:       "ask a question on the embedded space and answer it from the page",
+		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
+			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
+			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{Program: p, answer: c.String("answer")}
-			err := d.run(c.Context)
-			if err == nil {
-				fmt.Fprintln(p.out, "\nNext, for your own Claude Code sessions: gchat-hooks setup --space")
+			d := demo{Program: p, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			ask := d.recorded
+			if c.Bool("claude") {
+				ask = d.inClaude
+			}
+			err := d.run(c.Context, ask)
+			if err == nil && !c.Bool("claude") {
+				fmt.Fprintln(p.out, "\nNext: `gchat-hooks demo --claude` asks in a real Claude Code session (in tmux).")
 			}
 			return err
 		},
@@ -40,7 +48,8 @@ func (p Program) demoCommand() *cli.Command {
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
 	Program
-	answer string // "" waits for a person
+	answer  string // "" waits for a person
+	verbose bool   // also show the JSON that Claude Code receives
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
@@ -48,7 +57,7 @@ type demo struct {
 }
 
 // run opens the space in a folder of its own, has the question asked, and shows what its thread says.
-func (d *demo) run(ctx context.Context) (err error) {
+func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err error) {
 	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
 		return err
 	}
@@ -68,7 +77,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.answer != "" {
 		go d.reply(ctx)
 	}
-	err = d.ask(ctx)
+	err = ask(ctx)
 	_ = d.program(context.WithoutCancel(ctx), "flush", "--timeout", "3s").Run() // what the hooks left unsent
 	_, text := d.message("[Answered]")
 	if text != "" {
@@ -148,8 +157,8 @@ func (d *demo) hook(ctx context.Context, name, event string, input json.RawMessa
 	return cmd.Output()
 }
 
-// ask has the question asked by events as Claude Code sends them.
-func (d *demo) ask(ctx context.Context) error {
+// recorded has the question asked by events as Claude Code sends them.
+func (d *demo) recorded(ctx context.Context) error {
 	fmt.Fprintf(d.out, "\nClaude Code asks: \"Which deployment approach should we use?\"\n")
 	if d.answer == "" {
 		fmt.Fprintf(d.out, "Open the page and tap an option, or type a reply. Ctrl-C ends the demo.\n")
@@ -169,7 +178,46 @@ func (d *demo) ask(ctx context.Context) error {
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
 	}
+	if d.verbose {
+		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
+	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)
 	return err
+}
+
+// demoPrompt makes Claude ask. It is the one thing of the demo that a model has to do.
+const demoPrompt = "This is a test of AskUserQuestion. Ask me one question with it: which deployment approach we should use, " +
+	"with the options Blue-green, Rolling and Canary. Then say in one sentence what I chose, and stop."
+
+// inClaude has the question asked by the person's own Claude Code, in a tmux server of its own, in this folder.
+func (d *demo) inClaude(ctx context.Context) error {
+	if _, err := exec.LookPath("claude"); err != nil { // tmux would end at once, and not say why
+		return fmt.Errorf("find Claude Code: %w", err)
+	}
+	socket, file := filepath.Join(d.dir, "tmux"), filepath.Join(d.dir, "settings.json")
+	hooks, err := settings.Hooks("answer")
+	entries, _ := settings.Entries(d.self, settings.Version{}, hooks)
+	if d.answer != "" { // for a script the session ends with the turn
+		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
+	}
+	b, err2 := settings.Install(nil, nil, entries)
+	if err := errors.Join(err, err2, os.WriteFile(file, b, 0o600)); err != nil {
+		return err
+	}
+	args := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-s", "gchat-hooks-demo", "-x", "110", "-y", "40"}
+	for _, kv := range d.settings() {
+		args = append(args, "-e", kv)
+	}
+	cmd := exec.CommandContext(ctx, "tmux", append(args, "claude", "--settings", file, demoPrompt)...)
+	cmd.Env = append(os.Environ(), "TMUX=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("start tmux: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	defer func() { _ = exec.Command("tmux", "-S", socket, "kill-server").Run() }()
+	fmt.Fprintf(d.out, "Claude Code runs in tmux: tmux -S %s attach\nIts question will be on the page and in the terminal; "+
+		"the first answer wins.\nThe demo ends with the session, or with Ctrl-C.\n", socket)
+	// No signal of that name is ever sent: this ends with the server, which ends with Claude Code.
+	_ = exec.CommandContext(ctx, "tmux", "-S", socket, "wait-for", "the-end").Run()
+	return nil
 }
