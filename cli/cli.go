@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -74,8 +75,12 @@ func (p Program) tell(err error, calledAs string) int {
 	if !told.Said {
 		fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
 	}
-	if told.Hint != "" {
-		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(told.Hint))
+	hint := told.Hint
+	if errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(hint, "chmod") {
+		hint = "gchat-hooks doctor names the folder and what to do; a sandbox has to let gchat-hooks write there"
+	}
+	if hint != "" {
+		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(hint))
 	}
 	return code
 }
@@ -160,7 +165,11 @@ func checkArguments(c *cli.Command) {
 		return noFlag(err, ctx.Command.HelpName, ctx.Command.Flags, code)
 	}
 	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer"}, c.Name)
+	needsHome := !slices.Contains([]string{"hook", "demo", "menu", "health", "migrate", "s3-communicator"}, c.Name)
 	c.Before = func(ctx *cli.Context) error {
+		if needsHome && os.Getenv("HOME") == "" && (c.Name == "setup" || os.Getenv("XDG_STATE_HOME") == "") {
+			return failed(errors.New("HOME is not set: gchat-hooks keeps its files there"), "export HOME=/home/NAME", exitFailed)
+		}
 		word := ctx.Args().First()
 		if ctx.Args().Present() && !takesWords && ctx.Command.Command(word) == nil {
 			if strings.Contains(word, "://") { // a webhook's is a secret

@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -295,6 +296,26 @@ func TestDoctorTellsProblemsFirst(t *testing.T) {
 }
 
 // What answers in Chat's place must not reach into the terminal.
+// What was mended is no fault any more, though no poller has tried it since.
+func TestDoctorTriesWhatWasMended(t *testing.T) {
+	p := newPatient(t)
+	p.furnish()
+	hook, err := gchat.ParseWebhook(p.space.WebhookURL(p.server.URL), "")
+	p.check(err)
+	_, err = state.SpacesIn(p.userState()).Change(hook.Chat(), func(s *state.Space) {
+		s.Trouble = &state.ReadTrouble{Since: time.Now(), Why: "chat answered 401", Refused: true}
+		s.Paused = map[string]state.Pause{hook.ID(): {Since: time.Now(), Why: "chat answered 403"}}
+	})
+	p.check(err)
+	r := p.examined()
+	if f := r.find("outbox.waiting"); f.Level != Warn || !strings.Contains(f.What, "works again") || f.Mend != "gchat-hooks flush" {
+		t.Errorf("%+v", f)
+	}
+	if f := r.find("daemon.inbox"); f.Level != OK {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestReportShowsWordsOnly(t *testing.T) {
 	e := &exam{log: state.NewLog(func(string) string { return "" }, "doctor")}
 	esc := "\x1b]0;title\x07\x1b[2J"

@@ -173,7 +173,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 				_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "Token has been expired or revoked."}`))
 			})
 			p.credentials(s)
-		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
+		}, "chat.read", fail, "invalid_grant", "(gchat-hooks login --client-id-file FILE); if it ends every 7 days, the OAuth client is in Testing: make its consent screen Internal or publish it; a login is used only where the webhook is your own", ""},
 		{"a credentials file of somebody who is no member", func(p *patient) {
 			s := google(p, givesToken)
 			p.credentials(s)
@@ -318,6 +318,14 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"state that others read", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o644) }, "files.private", fail, "projects.json", "doctor --fix", ""},
 		{"state that others write", func(p *patient) { p.write(filepath.Join(p.userState(), "projects.json"), "{}", 0o666) }, "files.private", fail, "projects.json", "doctor --fix", ""},
 		{"a file in a folder's place", func(p *patient) { p.write(filepath.Join(p.home, ".local", "state"), "", 0o600) }, "files.folders", fail, "not a directory", "a file stands in its place", ""},
+		{"a folder that cannot be made", func(p *patient) {
+			p.write(filepath.Join(p.home, ".local", "state", "x"), "", 0o600)
+			p.check(os.Chmod(filepath.Join(p.home, ".local", "state"), 0o500))
+			if os.Getuid() == 0 { // to whom no folder is closed
+				p.check(os.RemoveAll(filepath.Join(p.home, ".local", "state")))
+				p.check(os.Symlink("/proc/sys", filepath.Join(p.home, ".local", "state")))
+			}
+		}, "files.folders", fail, "nothing can be written to", "who owns the folder", ""},
 		{"a webhook in the repository", func(p *patient) {
 			p.writeJSON(filepath.Join(p.project, ".mcp.json"), map[string]any{"mcpServers": map[string]any{"google-chat-bridge": map[string]any{"env": map[string]any{
 				"GOOGLE_CHAT_WEBHOOK_URL": "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=" + plantedKey}}}})

@@ -124,7 +124,11 @@ func (e *exam) stateFolders() []string {
 func (e *exam) filesFolders(_ context.Context, r *result) {
 	for _, dir := range append(e.stateFolders(), filepath.Dir(state.LogPath(e.Env))) {
 		err := unix.Access(dir+"/.", unix.W_OK)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use
+		for errors.Is(err, fs.ErrNotExist) { // what is missing is made at its first use, if it can be
+			dir = filepath.Dir(dir)
+			err = unix.Access(dir+"/.", unix.W_OK)
+		}
+		if err != nil {
 			r.fail("nothing can be written to %s: %v", dir, err)
 		}
 	}
