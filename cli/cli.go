@@ -34,9 +34,7 @@ const (
 )
 
 // usage is a mistake on the command line. hint names the command that tells more.
-func usage(err error, hint string) error {
-	return &state.UserError{Err: err, Hint: cmp.Or(hint, "gchat-hooks --help"), Code: exitUsage}
-}
+func usage(err error, hint string) error { return failed(err, hint, exitUsage) }
 
 // failed ends a command with an exit code.
 func failed(err error, hint string, code int) error {
@@ -73,10 +71,9 @@ func (p Program) tell(err error, calledAs string) int {
 	told := &state.UserError{} // where the error is of another type
 	errors.As(err, &told)
 	code := cmp.Or(told.Code, exitFailed)
-	if told.Said {
-		return code
+	if !told.Said {
+		fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
 	}
-	fmt.Fprintf(p.errOut, "%s: error: %s\n", calledAs, plain(err.Error()))
 	if told.Hint != "" {
 		fmt.Fprintf(p.errOut, "%s: hint: %s\n", calledAs, plain(told.Hint))
 	}
@@ -134,12 +131,12 @@ func (p Program) app() *cli.App {
 		// Main prints every error.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usage(noFlag(err, c.App.Flags), "")
+			return noFlag(err, "gchat-hooks", c.App.Flags, exitUsage)
 		},
 	}
 	app.Action = func(c *cli.Context) error {
 		if word := c.Args().First(); word != "" {
-			return usage(fmt.Errorf("no such command: %s%s", word, didYouMean(word, names(app.Commands))), "")
+			return notKnown("no such command: "+word, word, "gchat-hooks ", app.Commands)
 		}
 		p.help(app, false)
 		return nil
@@ -147,7 +144,7 @@ func (p Program) app() *cli.App {
 	for _, g := range p.groups() {
 		app.Commands = append(app.Commands, g.commands...)
 	}
-	for _, c := range slices.Concat(app.Commands, app.Command("poller").Subcommands, app.Command("migrate").Subcommands) {
+	for _, c := range slices.Concat(app.Commands, app.Command("poller").Subcommands, app.Command("space").Subcommands, app.Command("migrate").Subcommands) {
 		checkArguments(c)
 	}
 	return app
@@ -156,11 +153,11 @@ func (p Program) app() *cli.App {
 // checkArguments refuses flags and words that a command does not take, before its action runs.
 func checkArguments(c *cli.Command) {
 	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error { // without it the library prints the error to stdout
-		err = noFlag(err, ctx.Command.Flags)
+		code := exitUsage
 		if ctx.Command.Name == "wait" { // its callers know three exit codes
-			return failed(err, "gchat-hooks wait --help", exitWaitTrouble)
+			code = exitWaitTrouble
 		}
-		return usage(err, ctx.Command.HelpName+" --help")
+		return noFlag(err, ctx.Command.HelpName, ctx.Command.Flags, code)
 	}
 	takesWords := slices.Contains([]string{"hook", "send", "menu", "wait", "answer"}, c.Name)
 	c.Before = func(ctx *cli.Context) error {
@@ -169,46 +166,55 @@ func checkArguments(c *cli.Command) {
 			if strings.Contains(word, "://") { // a webhook's is a secret
 				word = "URL"
 			}
-			near := didYouMean(word, names(ctx.Command.Subcommands))
-			return usage(fmt.Errorf("%s takes no %q%s", ctx.Command.Name, word, near), ctx.Command.HelpName+" --help")
+			what := fmt.Sprintf("%s takes no %q", ctx.Command.Name, word)
+			return notKnown(what, word, ctx.Command.HelpName+" ", ctx.Command.Subcommands)
 		}
 		return nil
 	}
 }
 
-// didYouMean is a question with the name that a mistyped word is nearest to, or "" where none is near.
-func didYouMean(word string, names []string) string {
-	best, nearest := 0.8, "" // Jaro-Winkler: two words with a slip in one are at 0.9 and more
-	for _, name := range names {
-		if near := smetrics.JaroWinkler(word, name, 0.7, 4); near > best {
-			best, nearest = near, name
+// nearest is the name that a mistyped word is nearest to, or "" where none is near.
+func nearest(word string, names []string) (name string) {
+	best := 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
+	for _, n := range names {
+		if near := smetrics.JaroWinkler(word, n, 0.7, 4); near > best {
+			best, name = near, n
 		}
 	}
-	if nearest == "" {
-		return ""
-	}
-	return fmt.Sprintf(". Did you mean %s?", nearest)
+	return name
 }
 
-func names(commands []*cli.Command) (names []string) {
+// mistyped is a mistake on the command line. The hint is the command with the name that may be meant, else its help.
+func mistyped(what, command, near string, code int) error {
+	if near == "" {
+		return failed(errors.New(what), strings.TrimSpace(command)+" --help", code)
+	}
+	return failed(errors.New(what+". Did you mean "+near+"?"), command+near, code)
+}
+
+// notKnown says that there is no such command; command is what stands before its name.
+func notKnown(what, word, command string, commands []*cli.Command) error {
+	var names []string
 	for _, c := range commands {
 		names = append(names, c.Name)
 	}
-	return names
+	return mistyped(what, command, nearest(word, names), exitUsage)
 }
 
-// noFlag is the library's error about a flag that a command does not have, with the flag that may be meant.
-func noFlag(err error, flags []cli.Flag) error {
+// noFlag words the library's error about a command's flags.
+func noFlag(err error, command string, flags []cli.Flag, code int) error {
 	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
 	if !ok {
-		return err
+		return failed(err, command+" --help", code)
 	}
 	var names []string
 	for _, f := range flags {
-		names = append(names, "--"+f.Names()[0])
+		if shown, ok := f.(cli.VisibleFlag); !ok || shown.IsVisible() {
+			names = append(names, "--"+f.Names()[0])
+		}
 	}
 	name = "--" + strings.TrimLeft(name, "-")
-	return fmt.Errorf("no such flag: %s%s", name, didYouMean(name, names))
+	return mistyped("no such flag: "+name, command+" ", nearest(name, names), code)
 }
 
 // help prints the commands by what they are for. Those for programs are listed where all is true.
@@ -310,7 +316,7 @@ func (p Program) hookCommand() *cli.Command {
 		Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
 		ArgsUsage: "NAME",
 		Action: func(*cli.Context) error {
-			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "")
+			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")
 		},
 	}
 }

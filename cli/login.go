@@ -29,8 +29,8 @@ func (p Program) loginCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := config.ReadLogin(config.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
-				err := errors.New("--client-id-file is missing: the JSON file of an OAuth client of your own, type Desktop app")
-				return usage(err, "gchat-hooks login --help")
+				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
+				return usage(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			// The endpoint is never a project's: who logged in may answer in all of them.
 			cfg := config.Load(os.Getenv, state.ConfigDir(os.Getenv))

@@ -70,21 +70,39 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
+// An error is listed until it is over: its job did something since, or, for a hook, a session was seen since.
 func TestLastErrors(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	minute := func(i int) time.Time { return at.Add(time.Duration(i) * time.Minute) }
 	var text strings.Builder
+	line := func(i int, level, job string) {
+		fmt.Fprintf(&text, `{"level":%q,"time":%q,"job":%q,"message":"m%d","error":"e","hint":"h"}`+"\n", level, minute(i).Format(time.RFC3339), job, i)
+	}
 	for i := range 9000 { // more than a megabyte
-		when := at.Add(time.Duration(i) * time.Minute).Format(time.RFC3339)
-		fmt.Fprintf(&text, `{"level":"error","time":%q,"job":"flush","message":"m%d","error":"e","hint":"h"}`+"\n", when, i)
-		text.WriteString("panic: nothing of ours\n" + `{"level":"warn","time":"2026-11-21T12:00:00Z","message":"a warning"}` + "\n")
+		line(i, "error", "flush")
+		text.WriteString("panic: nothing of ours\n")
+		line(i, "warn", "send")
 	}
-	env, _ := logOf(t, text.String())
-	errs := lastErrors(env, at)
-	last := logError{at.Add(8999 * time.Minute), "flush", "m8999", "e", "h"}
-	if len(errs) != mostErrors || errs[0].Message != "m8995" || errs[mostErrors-1] != last {
-		t.Errorf("the last: %+v", errs)
+	errs := func(since, seen time.Time) (found []string) {
+		env, _ := logOf(t, text.String())
+		for _, e := range lastErrors(env, since, seen) {
+			found = append(found, e.Message+" "+e.Cause+" "+e.Hint)
+		}
+		return found
 	}
-	if errs := lastErrors(env, at.Add(8999*time.Minute)); len(errs) != 1 {
-		t.Errorf("since then: %+v", errs)
+	if got := fmt.Sprint(errs(at, at)); got != "[m8995 e h m8996 e h m8997 e h m8998 e h m8999 e h]" {
+		t.Error("the last:", got)
+	}
+	if got := fmt.Sprint(errs(minute(8999), at)); got != "[m8999 e h]" {
+		t.Error("since then:", got)
+	}
+	line(9001, "error", "poller")
+	line(9002, "error", "gchat-ask-user-forward")
+	line(9003, "info", "flush")
+	if got := fmt.Sprint(errs(at, minute(9001))); got != "[m9001 e h m9002 e h]" {
+		t.Error("flush worked since:", got)
+	}
+	if got := fmt.Sprint(errs(at, minute(9002))); got != "[m9001 e h]" {
+		t.Error("and a hook:", got)
 	}
 }

@@ -31,7 +31,7 @@ func (p Program) migrateCommand() *cli.Command {
 			},
 		}},
 		Action: func(*cli.Context) error {
-			return usage(errors.New("migrate takes what to migrate from: s3-communicator"), "gchat-hooks migrate --help")
+			return usage(errors.New("migrate takes what to migrate from"), "gchat-hooks migrate s3-communicator --harness DIR")
 		},
 	}
 }

@@ -72,10 +72,14 @@ func (p Program) healthCommand() *cli.Command {
 		Action: func(*cli.Context) error { // monitors read the line on stdout
 			line, code := service.Health(os.Getenv, time.Now())
 			fmt.Fprintln(p.out, line)
-			if code != service.Healthy {
-				return silent(errors.New(line), code)
+			hint := "gchat-hooks doctor"
+			switch code {
+			case service.Healthy:
+				return nil
+			case service.Never:
+				hint = "gchat-hooks poller install (only where you want a daemon: without one, hooks start a poller when they need it)"
 			}
-			return nil
+			return &state.UserError{Err: errors.New(line), Hint: hint, Code: code, Said: true}
 		},
 	}
 }

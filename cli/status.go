@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,7 +25,7 @@ import (
 func (p Program) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "show open questions, sessions, what waits for Google Chat, what was put aside, the last errors",
+		Usage: "show what is wrong, open questions, sessions, and what waits to be sent",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print an object"},
 			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
@@ -156,12 +157,24 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 			})
 		}
 	}
+	for _, q := range r.Questions { // a session whose start no hook told
+		if !slices.ContainsFunc(r.Sessions, func(s sessionStatus) bool { return s.SessionID == q.ClaudeID }) {
+			r.Sessions = append(r.Sessions, sessionStatus{
+				SessionID: q.ClaudeID, Name: q.SessionName, ProjectDir: q.ProjectDir,
+				Since: q.AskedAt.UTC(), LastSeen: q.AskedAt.UTC(), Questions: perSession[q.ClaudeID],
+			})
+		}
+	}
 	slices.SortFunc(r.Sessions, func(a, b sessionStatus) int { return b.LastSeen.Compare(a.LastSeen) })
 	broken = append(broken, more...)
 	r.Outbox, more = outboxStatusOf(state.OutboxIn(user), now, redact)
 	broken = append(broken, more...)
 	spaces, more := state.SpacesIn(user).All()
+	changed := lastChange(env)
 	for _, s := range spaces {
+		if s.Trouble != nil && len(r.Questions) == 0 && s.Trouble.Since.Before(changed) {
+			s.Trouble = nil // the next question tries what was changed
+		}
 		r.Spaces = append(r.Spaces, spaceStatusesOf(s, now)...)
 	}
 	for _, h := range state.Pollers(env) {
@@ -176,11 +189,33 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	for _, err := range append(broken, more...) {
 		r.SetAside = append(r.SetAside, err.Error())
 	}
+	if service.SpaceDown(env) {
+		r.Configuration = append(r.Configuration, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+	}
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, err.Error())
 	}
-	r.Errors = lastErrors(env, now.Add(-recent))
+	since := now.Add(-recent)
+	if changed.After(since) {
+		since = changed
+	}
+	seen := time.Time{}
+	if len(r.Sessions) > 0 {
+		seen = r.Sessions[0].LastSeen
+	}
+	r.Errors = lastErrors(env, since, seen)
 	return r
+}
+
+// lastChange is when the person last changed the configuration, or logged in.
+func lastChange(env state.Getenv) (last time.Time) {
+	project := filepath.Join(state.ProjectDir(env), ".claude", "gchat-hooks.json")
+	for _, path := range []string{state.ConfigFile(env), config.LoginFile(env), project} {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
 }
 
 func outboxStatusOf(box state.Outbox, now time.Time, redact *state.Redactor) (o outboxStatus, broken []error) {
@@ -250,24 +285,65 @@ type logError struct {
 	Hint    string    `json:"hint,omitempty"`
 }
 
-// lastErrors are the last errors of the log since then, the oldest first.
-func lastErrors(env state.Getenv, since time.Time) []logError {
+// lastErrors are the last errors of the log since then, the oldest first, without those that are over: the same job went on
+// later, or, for a hook's, a session was seen later.
+func lastErrors(env state.Getenv, since, seen time.Time) []logError {
 	errs := []logError{}
 	b, _ := os.ReadFile(state.LogPath(env))
 	for line := range bytes.Lines(b) {
-		var e logError
-		if bytes.Contains(line, []byte(`"level":"error"`)) && json.Unmarshal(line, &e) == nil && !e.Time.Before(since) {
-			errs = append(errs, e)
+		var e struct {
+			logError
+			Level string `json:"level"`
+		}
+		if json.Unmarshal(line, &e) != nil || e.Time.Before(since) {
+			continue
+		}
+		if e.Level == "info" {
+			errs = slices.DeleteFunc(errs, func(earlier logError) bool { return earlier.Job == e.Job })
+		} else if e.Level == "error" && (!slices.Contains(hookNames(), e.Job) || e.Time.After(seen)) {
+			errs = append(errs, e.logError)
 		}
 	}
 	return errs[max(0, len(errs)-mostErrors):]
 }
 
-// text is the report for a person: a line for each thing, in columns where there are several of a kind.
+// text is the report for a person, what is wrong first: a line for each thing, in columns where there are several of a kind.
 func (r *statusReport) text() string {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	say := func(format string, args ...any) { fmt.Fprintln(w, state.OneLine(fmt.Sprintf(format, args...))) }
+	for _, what := range r.Configuration {
+		say("configuration: %s", what)
+	}
+	for _, s := range r.Spaces {
+		when := "since " + local(s.Since)
+		if s.Since.IsZero() {
+			when = "until " + local(s.Until)
+		}
+		say("%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
+	}
+	for _, m := range r.Outbox.Tried {
+		say("waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
+	}
+	for _, m := range r.Outbox.Dead {
+		say("dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
+	}
+	if len(r.Outbox.Dead) > 0 {
+		say("gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
+	}
+	if len(r.Errors) > 0 {
+		say("errors: gchat-hooks logs --level error shows more")
+	}
+	for _, e := range r.Errors {
+		below := []string{e.Cause}
+		if e.Hint != "" {
+			below = append(below, "hint: "+e.Hint)
+		}
+		row(w, []string{local(e.Time), e.Job, e.Message}, below...)
+	}
+	for _, what := range r.SetAside {
+		say("set aside: %s", what)
+	}
 	say("questions: %d open", len(r.Questions))
 	for _, q := range r.Questions {
 		row(w, questionCells(q, r.At), questionWords(q)...)
@@ -285,43 +361,11 @@ func (r *statusReport) text() string {
 		until := o.HeldUntil.Local().Format("Mon 15:04")
 		say("held back: %d, until %s; gchat-hooks flush --held sends them now", o.Held, until)
 	}
-	for _, s := range r.Spaces {
-		when := "since " + local(s.Since)
-		if s.Since.IsZero() {
-			when = "until " + local(s.Until)
-		}
-		say("%s: %s %s: %s", s.Trouble, s.Chat, when, s.Why)
-	}
 	for _, p := range r.Pollers {
 		say("%s", p.words(r.At))
 	}
 	if len(r.Pollers) == 0 {
 		say("poller: none runs; the next hook or command starts one")
-	}
-	for _, m := range r.Outbox.Tried {
-		say("waiting: %s %s %q, tried %d times: %s", local(m.CreatedAt), m.Kind, m.Text, m.Tries, m.Error)
-	}
-	for _, what := range r.SetAside {
-		say("set aside: %s", what)
-	}
-	for _, what := range r.Configuration {
-		say("configuration: %s", what)
-	}
-	for _, m := range r.Outbox.Dead {
-		say("dead: %s %s %q: %s", local(m.CreatedAt), m.Kind, m.Text, m.Error)
-	}
-	if len(r.Outbox.Dead) > 0 {
-		say("gchat-hooks flush --dead tries the dead ones again, --forget-dead drops them")
-	}
-	if len(r.Errors) > 0 {
-		say("errors: the last of a day; gchat-hooks logs shows more")
-	}
-	for _, e := range r.Errors {
-		below := []string{e.Cause}
-		if e.Hint != "" {
-			below = append(below, "hint: "+e.Hint)
-		}
-		row(w, []string{local(e.Time), e.Job, e.Message}, below...)
 	}
 	w.Flush()
 	return strings.ReplaceAll(table.String(), lineBelow, "\n      ")

@@ -97,7 +97,7 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("that took %v", took)
 	}
-	if n := strings.Count(out, "\n  ask-user-"); n != 1000 || !strings.HasPrefix(out, "questions: 1000 open\n") {
+	if n := strings.Count(out, "\n  ask-user-"); n != 1000 || !strings.HasPrefix(out, "set aside: ") || !strings.Contains(out, "\nquestions: 1000 open\n") {
 		t.Errorf("%d questions are shown", n)
 	}
 	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
@@ -127,6 +127,9 @@ func TestStatusText(t *testing.T) {
 		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}
 	screen := r.text()
+	if !strings.HasPrefix(screen, "errors: ") {
+		t.Errorf("what is wrong does not stand first on\n%s", screen)
+	}
 	for _, want := range []string{
 		"  ask-user-1a2b3c4d  3m old    orch           native  a process waits  /p\n", "  ask-s-1a2b3c4d     2h5m old  a-longer-name  deny    nobody waits     /p\n",
 		"      \"日本語の質問????", "\n      https://chat.google.com/room/A/T\n", "      not posted: refused\n", "      hint: do x\n",

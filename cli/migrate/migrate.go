@@ -1,6 +1,7 @@
 // Package migrate takes a harness folder from a relay agent to gchat-hooks: the persistent agent s3-communicator, to which
 // other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. It changes what is surely a call or a
-// table row about the relay, and lists every other mention by file and line. git, or a copy, is the way back.
+// table row about the relay, takes the relay out of the output style, and lists every other mention by file and line. git, or a
+// copy, is the way back.
 package migrate
 
 import (
@@ -70,10 +71,26 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		}
 		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
 	}
-	if len(h.looks) > 0 {
-		fmt.Fprintf(out, "\nLook at this yourself (lines as after --apply):\n    %s\n", strings.Join(h.looks, "\n    "))
-	}
+	h.list(out)
 	return nil
+}
+
+// list says what a person has to look at, in a line for each file. It fits on a screen.
+func (h *harness) list(out io.Writer) {
+	const mostFiles, mostLines = 20, 12
+	if len(h.looks) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nLook at these files yourself. The numbers are the lines that name the relay, as after --apply:")
+	for _, l := range h.looks[:min(mostFiles, len(h.looks))] {
+		if len(l.why) > mostLines {
+			l.why = append(l.why[:mostLines], "…")
+		}
+		fmt.Fprintf(out, "    %s: %s\n", state.OneLine(l.path), strings.Join(l.why, ", "))
+	}
+	if more := len(h.looks) - mostFiles; more > 0 {
+		fmt.Fprintf(out, "    and %d more; to list all:  grep -rniw '%s' %s\n", more, relay, state.ShellQuoted(h.dir))
+	}
 }
 
 // harness is a harness folder and what is to become of it. Everything is read and written through an os.Root, so that no
@@ -85,7 +102,12 @@ type harness struct {
 	changes []change
 	moves   bool     // the skill's folder goes to the archive
 	touched []string // what git has to have: .claude, and all that is to change
-	looks   []string // what a person has to look at: path, line and why
+	looks   []look   // what a person has to look at
+}
+
+type look struct {
+	path string
+	why  []string // what is odd about the file, and the numbers of the lines that name the relay
 }
 
 type change struct {
@@ -97,7 +119,8 @@ func open(dir string) (*harness, error) {
 	dir, err := filepath.Abs(dir)
 	info, missing := os.Lstat(filepath.Join(dir, ".claude"))
 	if err != nil || missing != nil || !info.IsDir() {
-		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: "name the folder that holds .claude", Code: 1}
+		const hint = "gchat-hooks migrate s3-communicator --harness DIR, where DIR is the folder that holds .claude"
+		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
 	}
 	root, err := os.OpenRoot(dir)
 	return &harness{dir: dir, root: root, rules: newRules(), touched: []string{".claude"}}, err
@@ -160,7 +183,7 @@ func (h *harness) file(p string, d fs.DirEntry) error {
 	}
 	for i, line := range strings.Split(after, "\n") {
 		if h.rules.mention.MatchString(strings.ReplaceAll(line, archived, "")) {
-			h.see(fmt.Sprintf("%s:%d", p, i+1), line)
+			h.see(p, fmt.Sprint(i+1))
 		}
 	}
 	return nil
@@ -207,7 +230,7 @@ func (h *harness) inGit(ctx context.Context) error {
 		}
 		if err != nil {
 			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, bytes.TrimSpace(out))
-			return &state.UserError{Err: err, Hint: "commit the harness, or add --copy", Code: 1}
+			return &state.UserError{Err: err, Hint: "git add -A && git commit, or add --copy", Code: 1}
 		}
 	}
 	return nil
@@ -226,6 +249,10 @@ func (h *harness) copy(ctx context.Context) (string, error) {
 	return to, nil
 }
 
-func (h *harness) see(where, what string) {
-	h.looks = append(h.looks, fmt.Sprintf("%s: %.100s", state.OneLine(where), state.OneLine(strings.TrimSpace(what))))
+func (h *harness) see(p, why string) {
+	if last := len(h.looks) - 1; last < 0 || h.looks[last].path != p {
+		h.looks = append(h.looks, look{path: p})
+	}
+	last := &h.looks[len(h.looks)-1]
+	last.why = append(last.why, why)
 }

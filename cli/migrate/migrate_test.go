@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -33,8 +34,7 @@ const styleBefore = "# System 3\n\nSpawn three persistent agents:\n\n" +
 	"| # | Agent | Role |\n|---|---|---|\n| 1 | `s3-communicator` | relay |\n| 2 | s3-heartbeat | scans |\n\n" +
 	"```python\nSendMessage(\n    type=\"message\",\n    recipient=\"s3-communicator\",\n    content=\"TASK_COMPLETION: It's \"\n            \"done\",\n    summary=\"x\",\n)\n```\n"
 
-const styleAfter = "# System 3\n\nSpawn three persistent agents:\n\n" +
-	"### 1. Spawn s3-communicator (GChat relay)\n\n```python\n# Spawn the relay\nTask(name=\"s3-communicator\", prompt=\"s3-heartbeat tells you\")\n```\n\n" +
+const styleAfter = "# System 3\n\nSpawn two persistent agents:\n\n" +
 	"### 2. Spawn s3-heartbeat\n\n```python\nTask(name=\"s3-heartbeat\", prompt=\"\"\"Scan.\n" +
 	"    Bash(\"gchat-send --type plain 'HEARTBEAT: {n} items'\")\n\"\"\")\n```\n\n" +
 	"| # | Agent | Role |\n|---|---|---|\n| 2 | s3-heartbeat | scans |\n\n" +
@@ -142,10 +142,10 @@ func TestMigration(t *testing.T) {
 			t.Errorf("%s is\n%s\nwant\n%s", p, after[p], want)
 		}
 	}
-	_, looks, _ := strings.Cut(done, "Look at this yourself")
+	_, looks, _ := strings.Cut(done, "Look at these files yourself")
 	for _, look := range []string{
-		".claude/settings.json:1: {", ".claude/output-styles/system3.md:3: Spawn three", ".claude/output-styles/system3.md:5: ### 1. Spawn s3-comm", ".claude/documentation/SYSTEM3_CHANGELOG.md:3: - Send",
-		".claude/hooks/gate/communicator_checker.py: looks for the relay", ".claude/hooks/gate/communicator_checker.py:2: return",
+		".claude/settings.json: 1\n", ".claude/documentation/SYSTEM3_CHANGELOG.md: 3\n",
+		".claude/hooks/gate/communicator_checker.py: looks for the relay: let the stop gate call persistent_agent_checker.py in its place, 2\n",
 	} {
 		if !strings.Contains(looks, look) {
 			t.Errorf("%q is not listed:%s", look, looks)
@@ -170,6 +170,25 @@ func TestMigration(t *testing.T) {
 		if _, words, _ := strings.Cut(before[p], "\n"); !strings.HasSuffix(was, words) || before[p] == "" {
 			t.Errorf("%s came back as %s, was %s", p, was, before[p])
 		}
+	}
+}
+
+// What is left fits on a screen, whatever the size of the harness: a line for each file, and a command that lists the others.
+func TestListIsShort(t *testing.T) {
+	files := map[string]string{"many.md": strings.Repeat("s3-communicator\n", 50)}
+	for i := range 40 {
+		files[fmt.Sprintf("notes/%d.md", i)] = "Ask s3-communicator.\n"
+	}
+	dir := makeHarness(t, files)
+	put(t, dir, ".claude/settings.json", "{}")
+	out, err := run(t, Options{Harness: dir})
+	if err != nil || strings.Count(out, "\n") >= 30 || !strings.Contains(out, "many.md: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, …\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	_, command, _ := strings.Cut(out, "to list all:  ")
+	listed, err := exec.Command("sh", "-c", command).CombinedOutput()
+	if err != nil || strings.Count(string(listed), "\n") != 90 {
+		t.Errorf("%q: %v\n%s", command, err, listed)
 	}
 }
 
@@ -254,7 +273,7 @@ func TestHostileHarness(t *testing.T) {
 	same(t, "inside", tree(t, dir), want)
 	same(t, "outside", tree(t, outside), before)
 	for _, look := range []string{
-		"binary.md:1: ", "latin1.md:1: ", "large.md: is not searched", "locked.md:1: ", "\uFFFD[2J.md:1: \uFFFD]0;x\uFFFD s3-comm",
+		"binary.md: 1\n", "latin1.md: 1\n", "large.md: is not searched", "locked.md: 1\n", "\uFFFD[2J.md: 1\n",
 		".claude/output-styles: is a link", "skills/s3-communicator: stays",
 	} {
 		if !strings.Contains(out, look) {

@@ -9,6 +9,9 @@ import (
 // rules are what a harness's text is searched for. They are compiled for a migration only: a hook of this program starts without.
 type rules struct {
 	mention, instruct, history, block, row, call, argument, literal, order *regexp.Regexp
+
+	// for an output style
+	name, other, listed, count, heading, item, statement, sentence, empty *regexp.Regexp
 }
 
 func newRules() *rules {
@@ -19,6 +22,9 @@ func newRules() *rules {
 		argument = `["']?(recipient|to|content|message|summary)["']?\s*[=:]\s*(` + quoted + `(?:\s+` + quoted + `)*)` +
 			`|["']?type["']?\s*[=:]\s*["']message["']`
 		aRelay = "[`*]*s3-communicator[`*]*(\\s*\\([^()|]*\\))?\\s*"
+		name   = `\b(?:s3[-_ ]?)?communicator\b`
+		other  = `\b(?:s3-)?(?:heartbeat|validator)\b`
+		and    = "[`*]*" + `(?:\s*,\s*(?:and\s+)?|\s*[+/&]\s*|\s+and\s+)` + "[`*]*"
 		fence  = "|^[ \t>]*(?:[-*+] |\\d+[.)] )?MARK.*?^[ \t>]*MARK[ \t]*$"
 	)
 	re, fenced := regexp.MustCompile, func(mark string) string { return strings.ReplaceAll(fence, "MARK", mark) }
@@ -33,6 +39,16 @@ func newRules() *rules {
 		literal:  re(quoted),
 		// What told the relay to do something: gchat-send cannot do it.
 		order: re(`(?i)^\s*(please )?(poll|check|read|fetch|watch|stop|shut ?down|exit|resume|pause|restart|forward|relay)\b`),
+
+		name:      re(`(?i)` + name),
+		other:     re(`(?i)` + other),
+		listed:    re(`(?i)` + name + and + `(` + other + `)|(` + other + `)` + and + name),
+		count:     re(`\b(3|[Tt]hree)( persistent)? agents\b`),
+		heading:   re(`^(#+) `),
+		item:      re("^\\s*([-*+] |\\d+[.)] |\\||```|~~~)"),
+		statement: re(`^\s*(#|//|[\w.]+\(.*\)\s*$)`),
+		sentence:  re(`(?i)(?:[^.!?]|[.!?]\S)*` + name + `(?:[^.!?]|[.!?]\S)*[.!?]*`),
+		empty:     re("(?m)^[ \t]*```\\w*\n\\s*```[ \t]*\n+"),
 	}
 }
 
@@ -42,7 +58,10 @@ func (r *rules) rewrite(p, text string) string {
 		return text
 	}
 	text = r.replaceCalls(r.drop(text))
-	if path.Dir(p) == ".claude/output-styles" && !strings.Contains(text, "GCHAT_RESPONSE") {
+	if path.Dir(p) != ".claude/output-styles" {
+		return text
+	}
+	if text = r.retire(text); !strings.Contains(text, "GCHAT_RESPONSE") {
 		text = strings.TrimRight(text, "\n") + "\n\n" + styleText
 	}
 	return text
@@ -63,6 +82,74 @@ func (r *rules) drop(text string) string {
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// retire takes out of an output style what is about the relay alone: sections, list items, table rows, sentences, and statements
+// in code. From a list of agents it takes the name. What names another agent, too, stays for a person to read.
+func (r *rules) retire(text string) string {
+	if !r.name.MatchString(text) {
+		return text
+	}
+	text = r.listed.ReplaceAllString(text, "$1$2")
+	text = r.count.ReplaceAllStringFunc(text, strings.NewReplacer("3", "2", "three", "two", "Three", "Two").Replace)
+	lines, prose := strings.SplitAfter(text, "\n"), r.prose(text)
+	inCode := func(i int) bool { return prose[i] != lines[i] }
+	var b strings.Builder
+	taken, section := false, 0 // the unit before is taken out; the level of the heading whose section is
+	for i := 0; i < len(lines); {
+		begin := i
+		for i++; i < len(lines) && inCode(i) == inCode(begin) && r.goesOn(lines[i-1], lines[i], inCode(i)); i++ {
+		}
+		unit := strings.Join(lines[begin:i], "")
+		about := r.name.MatchString(unit) && !r.other.MatchString(unit)
+		if m := r.heading.FindStringSubmatch(unit); m != nil && !inCode(begin) && (section == 0 || len(m[1]) <= section) {
+			if section = 0; about {
+				section = len(m[1])
+			}
+		}
+		switch {
+		case section > 0 || about && !inCode(begin) && r.item.MatchString(unit):
+			unit = ""
+		case about && inCode(begin):
+			unit = r.retireCode(unit)
+		case about:
+			unit = strings.TrimLeft(r.sentence.ReplaceAllString(unit, ""), " \n")
+		case strings.TrimSpace(unit) == "" && taken && strings.HasSuffix(b.String(), "\n\n"):
+			continue
+		}
+		taken = unit == ""
+		b.WriteString(unit)
+	}
+	return r.empty.ReplaceAllString(b.String(), "")
+}
+
+// goesOn says whether a line belongs to the same paragraph, list item or statement as the line before it.
+func (r *rules) goesOn(before, line string, inCode bool) bool {
+	if strings.TrimSpace(line) == "" || strings.TrimSpace(before) == "" || r.item.MatchString(line) {
+		return false
+	}
+	if inCode {
+		return strings.ContainsAny(line[:1], " \t)}]") && !strings.HasPrefix(strings.TrimSpace(before), "```")
+	}
+	return !r.heading.MatchString(before) && !r.heading.MatchString(line)
+}
+
+// retireCode takes the lines about the relay out of a statement, or the whole statement where one of them is part of it.
+func (r *rules) retireCode(unit string) string {
+	member, _, isMember := strings.Cut(unit, ": ") // above the style's text
+	if isMember && !strings.ContainsAny(member, " \t(\"'") || strings.Count(unit, `"""`)%2 == 1 {
+		return unit
+	}
+	var left strings.Builder
+	for line := range strings.Lines(unit) {
+		switch about := r.name.MatchString(line); {
+		case about && !r.statement.MatchString(line):
+			return ""
+		case !about:
+			left.WriteString(line)
+		}
+	}
+	return left.String()
 }
 
 // replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
@@ -134,7 +221,11 @@ def asked_in_google_chat(max_age_minutes=30):
 `
 
 // styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.
-const styleText = `## When AskUserQuestion is denied
+const styleText = `## Google Chat
+
+To tell the user something, run gchat-send with Bash: gchat-send --type plain 'TEXT'. No agent relays messages; spawn none for it.
+
+## When AskUserQuestion is denied
 
 A hook may put the question into Google Chat and deny the call ("Question forwarded to Google Chat (thread: …)").
 

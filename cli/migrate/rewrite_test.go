@@ -65,6 +65,33 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// After a migration an output style starts no relay, asks for none and waits for none. Words about other agents stay.
+func TestRetire(t *testing.T) {
+	for name, tt := range map[string]struct{ src, want string }{
+		"a section":            {"# A\n\n## Spawn s3-communicator\n\nx\n\n### how\n\n```\n# y\n```\n\n## B\nz\n", "# A\n\n## B\nz\n"},
+		"a list's item":        {"1. Read.\n2. See that `s3-communicator` runs;\n   it takes a minute.\n3. Go.\n", "1. Read.\n3. Go.\n"},
+		"a sentence":           {"Plan v1.2 first. Ask the S3 Communicator\n(`SendMessage(...)`). Then go.\n", "Plan v1.2 first. Then go.\n"},
+		"a paragraph":          {"A\n\nSend it via s3-communicator:\n\nB\n", "A\n\nB\n"},
+		"a row":                {"| a |\n| GChat relay (s3-communicator) x |\n", "| a |\n"},
+		"a list of names":      {"Spawn three agents (s3-communicator, s3-heartbeat, and s3-validator).\n", "Spawn two agents (s3-heartbeat, and s3-validator).\n"},
+		"behind another":       {"`s3-heartbeat` / `s3-communicator` and s3-validator + communicator\n", "`s3-heartbeat` and s3-validator\n"},
+		"a call":               {"```\nfirst()\nSendMessage(to=\"s3-communicator\", message=text)\n```\n", "```\nfirst()\n```\n"},
+		"calls alone":          {"a\n\n```python\n# to s3-communicator\nSendMessage(to=\"s3-communicator\", ...)\n```\n\nb\n", "a\n\nb\n"},
+		"a long call":          {"```\nTeam(\"a\")\nTask(\n  name=\"s3-communicator\",\n)\nTask(name=\"x\")\n```\n", "```\nTeam(\"a\")\nTask(name=\"x\")\n```\n"},
+		"another's long text":  {"```\nTask(name=\"s3-heartbeat\", prompt=\"\"\"Scan.\n\nTell s3-communicator.\"\"\")\n```\n", ""},
+		"about another, too":   {"Tell s3-communicator what s3-heartbeat finds.\n", ""},
+		"no relay":             {"Three persistent agents.\n\n\n\n```\n```\n", ""},
+		"above a style's text": {"---\ndescription: s3-communicator\n---\n", ""},
+	} {
+		if tt.want == "" {
+			tt.want = tt.src
+		}
+		if got := newRules().retire(tt.src); got != tt.want {
+			t.Errorf("%s: %q\nbecomes %q\nwant    %q", name, tt.src, got, tt.want)
+		}
+	}
+}
+
 // The new checker is Python, and so is a code block whose calls were replaced. What the shell gets of a command is the message.
 func TestStillParses(t *testing.T) {
 	python, err := exec.LookPath("python3")
