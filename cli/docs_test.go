@@ -267,14 +267,7 @@ func TestDocsJSON(t *testing.T) {
 						t.Errorf("%s: the configuration knows no %q: %s", p.path, name, text)
 					}
 				}
-				file := filepath.Join(t.TempDir(), "config.json")
-				if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				c := config.Load(func(name string) string {
-					return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
-				}, filepath.Dir(file))
-				if len(c.Problems) > 0 {
+				if c := configured(t, whole); len(c.Problems) > 0 {
 					t.Errorf("%s: %v: %s", p.path, c.Problems, text)
 				}
 			case "hooks":
@@ -293,6 +286,18 @@ func TestDocsJSON(t *testing.T) {
 	if checked < 10 {
 		t.Errorf("only %d pieces of JSON were found in the pages", checked)
 	}
+}
+
+// configured is the configuration of a person whose file holds that.
+func configured(t *testing.T, text string) *config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(func(name string) string {
+		return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
+	}, filepath.Dir(file))
 }
 
 // TestDocsLinks follows the links between the pages: to files, pictures and headings that are there.
@@ -601,6 +606,26 @@ func TestDocsNames(t *testing.T) {
 	}
 	if len(types) != len(state.ReportTypes()) {
 		t.Errorf("use.md has the types %q", types)
+	}
+
+	for heading, member := range map[string]string{
+		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",
+	} {
+		var values []string
+		for _, row := range cells(section(t, "docs/advanced.md", heading)) {
+			values = append(values, spans(row[0])[0])
+			if c := configured(t, fmt.Sprintf(`{%q: %q}`, member, values[len(values)-1])); len(c.Problems) > 0 {
+				t.Errorf("advanced.md: %v", c.Problems)
+			}
+		}
+		problem := fmt.Sprint(configured(t, fmt.Sprintf(`{%q: "nonsense"}`, member)).Problems)
+		for _, value := range regexp.MustCompile(`takes (.*?)\]`).FindAllString(problem, -1) {
+			for _, word := range regexp.MustCompile(`[a-z-]{3,}`).FindAllString(strings.TrimPrefix(value, "takes"), -1) {
+				if !slices.Contains(values, word) {
+					t.Errorf("advanced.md does not have the %s %s", member, word)
+				}
+			}
+		}
 	}
 
 	variables := map[string]bool{}
