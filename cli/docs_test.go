@@ -146,7 +146,8 @@ func TestDocsCommands(t *testing.T) {
 				}
 			}
 			flag, _, _ := strings.Cut(line, " ")
-			if strings.HasPrefix(flag, "--") && !someFlag(app, flag) && !slices.Contains(othersFlags, flag) && !ofInstaller(flag) {
+			known := someFlag(app, flag) || slices.Contains(othersFlags, flag) || ofInstaller(flag)
+			if strings.HasPrefix(flag, "--") && !known {
 				t.Errorf("%s: no command has the flag %s", p.path, flag)
 			}
 		}
@@ -205,7 +206,9 @@ func unknown(app *cli.App, words []string) string {
 }
 
 func hasFlag(c *cli.Command, name string) bool {
-	return name == "--help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), strings.TrimLeft(name, "-")) })
+	return name == "--help" || slices.ContainsFunc(c.Flags, func(f cli.Flag) bool {
+		return slices.Contains(f.Names(), strings.TrimLeft(name, "-"))
+	})
 }
 
 func someFlag(app *cli.App, name string) bool {
@@ -267,14 +270,7 @@ func TestDocsJSON(t *testing.T) {
 						t.Errorf("%s: the configuration knows no %q: %s", p.path, name, text)
 					}
 				}
-				file := filepath.Join(t.TempDir(), "config.json")
-				if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				c := config.Load(func(name string) string {
-					return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
-				}, filepath.Dir(file))
-				if len(c.Problems) > 0 {
+				if c := configured(t, whole); len(c.Problems) > 0 {
 					t.Errorf("%s: %v: %s", p.path, c.Problems, text)
 				}
 			case "hooks":
@@ -293,6 +289,18 @@ func TestDocsJSON(t *testing.T) {
 	if checked < 10 {
 		t.Errorf("only %d pieces of JSON were found in the pages", checked)
 	}
+}
+
+// configured is the configuration of a person whose file holds that.
+func configured(t *testing.T, text string) *config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(func(name string) string {
+		return map[string]string{"GCHAT_CONFIG": file, "HOME": filepath.Dir(file)}[name]
+	}, filepath.Dir(file))
 }
 
 // TestDocsLinks follows the links between the pages: to files, pictures and headings that are there.
@@ -436,6 +444,7 @@ func TestDocsReplies(t *testing.T) {
 	features := prompt(true, "Auth", "Billing", "Search")
 	one, many, both := []state.Prompt{deploy}, []state.Prompt{features}, []state.Prompt{deploy, features}
 	rolling, two := state.Answer{Labels: []string{"Rolling deployment"}}, state.Answer{Labels: []string{"Auth", "Search"}}
+	remarked := state.Answer{Labels: rolling.Labels, Notes: "but keep the footer"}
 	rows := []struct {
 		prompts []state.Prompt
 		replies []string // the row's spans of code; more than one is a reply each, or a line each where there are two questions
@@ -444,7 +453,7 @@ func TestDocsReplies(t *testing.T) {
 	}{
 		{one, []string{"2", "roll", "Rolling deployment"}, map[int]state.Answer{0: rolling}, 0},
 		{many, []string{"1,3", "auth, search"}, map[int]state.Answer{0: two}, 0},
-		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: {Labels: rolling.Labels, Notes: "but keep the footer"}}, 0},
+		{one, []string{"2 - but keep the footer"}, map[int]state.Answer{0: remarked}, 0},
 		{both, []string{"Q1: 2\nQ2: text"}, map[int]state.Answer{0: rolling, 1: {Text: "text"}}, 0},
 		{both, []string{"2; 1,3"}, map[int]state.Answer{0: rolling, 1: two}, 0},
 		{one, []string{"other: 2"}, map[int]state.Answer{0: {Text: "2"}}, 0},
@@ -517,13 +526,10 @@ func literals(t *testing.T) string {
 }
 
 // othersTexts are what Google and Claude Code say, as troubleshooting.md quotes them.
-var othersTexts = strings.Fields("invalid_grant invalid_rapt invalid_client deleted_client admin_policy_enforced org_internal SCOPE " +
-	"redirect_uri_mismatch access_denied")
-
-// othersSentences are the same, of several words.
-var othersSentences = []string{
-	"API key not valid", "called without a valid token", "unregistered callers", "has not been used in project", "Chat app not found",
-	"could not find default credentials",
+var othersTexts = []string{
+	"invalid_grant", "invalid_rapt", "invalid_client", "deleted_client", "admin_policy_enforced", "org_internal", "SCOPE",
+	"redirect_uri_mismatch", "access_denied", "API key not valid", "called without a valid token", "unregistered callers",
+	"has not been used in project", "Chat app not found", "could not find default credentials",
 }
 
 // TestDocsTexts looks for the texts that the pages quote: headers of messages anywhere, and all that troubleshooting.md says
@@ -559,7 +565,7 @@ func TestDocsTexts(t *testing.T) {
 		for _, row := range cells(p.text) {
 			for _, quoted := range spans(row[0]) {
 				isCommand := len(commandsIn(quoted)) > 0 || strings.HasPrefix(quoted, "-")
-				if !isCommand && !header.MatchString(quoted) && !slices.Contains(append(othersTexts, othersSentences...), quoted) {
+				if !isCommand && !header.MatchString(quoted) && !slices.Contains(othersTexts, quoted) {
 					has(p, quoted)
 				}
 			}
@@ -601,6 +607,26 @@ func TestDocsNames(t *testing.T) {
 	}
 	if len(types) != len(state.ReportTypes()) {
 		t.Errorf("use.md has the types %q", types)
+	}
+
+	for heading, member := range map[string]string{
+		"Which mode do I want?": "ask_mode", "What happens if nobody replies in deny mode?": "timeout_policy",
+	} {
+		var values []string
+		for _, row := range cells(section(t, "docs/advanced.md", heading)) {
+			values = append(values, spans(row[0])[0])
+			if c := configured(t, fmt.Sprintf(`{%q: %q}`, member, values[len(values)-1])); len(c.Problems) > 0 {
+				t.Errorf("advanced.md: %v", c.Problems)
+			}
+		}
+		problem := fmt.Sprint(configured(t, fmt.Sprintf(`{%q: "nonsense"}`, member)).Problems)
+		for _, value := range regexp.MustCompile(`takes (.*?)\]`).FindAllString(problem, -1) {
+			for _, word := range regexp.MustCompile(`[a-z-]{3,}`).FindAllString(strings.TrimPrefix(value, "takes"), -1) {
+				if !slices.Contains(values, word) {
+					t.Errorf("advanced.md does not have the %s %s", member, word)
+				}
+			}
+		}
 	}
 
 	variables := map[string]bool{}

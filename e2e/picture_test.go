@@ -177,7 +177,8 @@ func animated(frames []frame) []byte {
 	}
 
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-size="12.5" role="img" aria-label="%s">
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-size="12.5"
+role="img" aria-label="%s">
 <style>
 text{white-space:pre;dominant-baseline:hanging;font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .f{visibility:hidden}.last{visibility:visible}
