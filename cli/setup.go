@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,12 +30,15 @@ func (p Program) setupCommand() *cli.Command {
 		Usage: "from nothing to a question answered: asks for what is missing, tries it, writes it down",
 		Description: "On a terminal:  gchat-hooks setup\n" +
 			"No Google:      gchat-hooks setup --space\n" +
+			"With a phone:   gchat-hooks setup --space --phone\n" +
 			"In a script:    GOOGLE_CHAT_WEBHOOK_URL=... gchat-hooks setup --credentials-file key.json --allow users/123\n" +
+			"                gchat-hooks setup --space --phone --service --round-trip=false\n" +
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
-			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
+			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
+			&cli.StringFlag{Name: "address", Aliases: []string{"listen"}, Value: spaceAddress, Usage: "`ADDRESS` of the embedded space"},
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
 			&cli.StringFlag{Name: "credentials-file", Usage: "read with what is in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
@@ -46,7 +48,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
-			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running (asked on a terminal)"},
+			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running, and with --space the space (asked on a terminal)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
@@ -64,13 +66,14 @@ type setup struct {
 	ask      *asker
 	answers  map[string]string // by the variable that they could be in: given, and not written down yet
 	sendOnly bool              // replies are not read
-	page     string            // of the embedded space, where questions go there
+	door     *spaceDoor        // of the embedded space, where questions go there
+	endSpace func()            // ends the space that setup serves; nil: another process serves it
 	secrets  state.Redactor
 }
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service} {
+	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace} {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return errStopped
@@ -204,35 +207,38 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 }
 
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
-func (s *setup) openSpace(ctx context.Context) error {
-	address, data := s.flags.String("address"), filepath.Join(state.UserState(s.env), "space")
-	if host, _, err := net.SplitHostPort(address); err != nil || !net.ParseIP(host).IsLoopback() {
-		err := fmt.Errorf("--address %s: hooks reach the space on this machine only, 127.0.0.1:PORT", address)
-		return usage(err, "gchat-hooks setup --help")
+func (s *setup) openSpace(ctx context.Context) (err error) {
+	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
+	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone, spaceData(s.env)); err != nil {
+		return err
 	}
-	if ln, err := net.Listen("tcp", address); err == nil { // else a space runs there, or the test message fails
-		opened, err := space.Open(space.Options{Data: data})
-		if err != nil {
-			return failed(err, "a space runs on another address: give that with --address", exitFailed)
-		}
-		go func() { _ = space.Serve(ctx, ln, opened) }()
+	opened, ln, err := s.door.open(ctx)
+	if _, kept := s.spaceService(); err != nil && !(kept && errors.Is(err, errOtherDoor)) { // a service is started anew in the end
+		return err
 	}
-	s.page = "http://" + address
-	raw, err := space.KeptWebhookURL(data, s.page)
-	if err != nil {
-		return failed(err, "something else answers at "+s.page+": give another --address 127.0.0.1:PORT", exitFailed)
+	if ln != nil {
+		serving, end := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			_ = errors.Join(space.Serve(serving, ln, opened), opened.Close())
+			close(ended)
+		}()
+		s.endSpace = func() { end(); <-ended }
 	}
-	s.answers = map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": raw} // the endpoint follows from it
-	fmt.Fprintf(s.out, "The space's page is %s/. When setup is over, run it:  gchat-hooks space --listen %s\n", s.page, address)
+	s.answers = map[string]string{"GOOGLE_CHAT_WEBHOOK_URL": opened.WebhookURL(s.door.base())} // the endpoint follows from it
+	if s.config().APIEndpoint != "" {
+		s.answers["GCHAT_API_ENDPOINT"] = opened.APIEndpoint(s.door.base())
+	}
+	s.door.show(opened)
 	return nil
 }
 
 // reading finds what replies are read with, and tries it on the space.
 func (s *setup) reading(ctx context.Context) error {
-	if file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" && s.page == "" {
+	if file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" && s.door == nil {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
 	}
-	if file := s.flags.String("client-id-file"); file != "" && s.page == "" {
+	if file := s.flags.String("client-id-file"); file != "" && s.door == nil {
 		if err := s.readWith(ctx, file); err != nil {
 			return err
 		}
@@ -243,7 +249,7 @@ func (s *setup) reading(ctx context.Context) error {
 			s.done("reading", "replies can be read")
 			return s.keep()
 		}
-		if !s.ask.terminal || ctx.Err() != nil {
+		if !s.ask.terminal || s.door != nil || ctx.Err() != nil {
 			return s.cannot("replies cannot be read (--send-only does without): ", err)
 		}
 		fmt.Fprintln(s.out, "\nYour replies cannot be read yet:", s.words(err))
@@ -303,7 +309,7 @@ func (s *setup) people(context.Context) error {
 	may := s.config().AllowedUsers
 	before := len(may)
 	wanted := append(s.flags.StringSlice("allow"), strings.Split(os.Getenv("GCHAT_ALLOWED_USERS"), ",")...)
-	if s.page != "" {
+	if s.door != nil {
 		wanted = append(wanted, space.Human)
 	}
 	for _, who := range wanted {
@@ -370,4 +376,41 @@ func (s *setup) service(ctx context.Context) error {
 		return err
 	}
 	return daemon.Install(ctx)
+}
+
+// spaceService is the embedded space as the system runs it, and whether it is installed.
+func (s *setup) spaceService() (unit *service.Service, kept bool) {
+	unit = service.Space(s.env, s.self, s.out, s.door.flags()...)
+	_, kept = unit.Installed()
+	return unit, kept
+}
+
+// keepSpace offers to have the system run the embedded space from now on. A service that is there is started anew: setup may have
+// been told of another address, or of a phone.
+func (s *setup) keepSpace(ctx context.Context) (err error) {
+	if s.door == nil {
+		return nil
+	}
+	unit, yes := s.spaceService()
+	if !yes && s.endSpace != nil {
+		yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
+	} else if !yes && s.flags.Bool("service") {
+		err = errors.New("the embedded space runs already, and the system cannot run a second one")
+		err = failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
+	}
+	if err != nil {
+		return err
+	}
+	if s.endSpace != nil {
+		s.endSpace()
+	}
+	if yes {
+		if err = unit.Install(ctx); err == nil || s.flags.Bool("service") {
+			return err
+		}
+		fmt.Fprintln(s.out, s.words(err))
+	}
+	s.door.command = "gchat-hooks space"
+	fmt.Fprintln(s.out, "\nThe space has to run while you use it:  "+s.door.line())
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -140,13 +141,14 @@ func TestSetupWithoutGoogle(t *testing.T) {
 	address := freeAddress(t)
 	x := s.setup("--round-trip=false", "--no-hooks", "--service=false", "--address", address)
 	x.answer("or type `space` to do without Google", "space")
-	x.expect(`The space's page is http://` + address + `/\. When setup is over, run it:  gchat-hooks space --listen ` + address)
+	x.expect(`page:  http://` + address + `/`)
 	x.expect(`ok    people    may answer: users/local-human`)
+	x.expect(`The space has to run while you use it:  gchat-hooks space --listen ` + address)
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, x.screen())
 	}
-	if !strings.Contains(s.config(), "http://"+address+"/v1/spaces/local/messages") {
+	if !regexp.MustCompile(`"http://` + address + `/t/[^/]+/v1/spaces/local/messages\?`).MatchString(s.config()) {
 		t.Errorf("the configuration is %s", s.config())
 	}
 }

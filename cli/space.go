@@ -1,89 +1,174 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
+	"github.com/mdp/qrterminal/v3"
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 )
 
 func (p Program) spaceCommand() *cli.Command {
 	return &cli.Command{
-		Name:        "space",
-		Usage:       "run the embedded space: Google Chat's API and a page, on this machine",
-		Description: "Use it without Google:   gchat-hooks space --listen 127.0.0.1:8765",
+		Name:  "space",
+		Usage: "run the embedded space: Google Chat's API and a page, on this machine",
+		Description: "On this machine:    gchat-hooks space\n" +
+			"Also for a phone:   gchat-hooks space --phone\n" +
+			"The configuration is the same for both; gchat-hooks setup --space writes it.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS`; beyond loopback a token is demanded"},
+			&cli.StringFlag{Name: "listen", Aliases: []string{"address"}, Value: spaceAddress, Usage: "`ADDRESS`, 127.0.0.1:PORT"},
+			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
 			&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
 		},
 		Action: func(c *cli.Context) error {
-			data := c.String("data")
-			if data == "" {
-				data = filepath.Join(state.UserState(os.Getenv), "space")
+			data := cmp.Or(c.String("data"), spaceData(os.Getenv))
+			d, err := newSpaceDoor(p, "gchat-hooks space", c.String("listen"), c.Bool("phone"), data)
+			if err != nil {
+				return err
 			}
-			return runSpace(c.Context, p.out, c.String("listen"), data)
+			return d.run(c.Context)
 		},
+		Subcommands: []*cli.Command{{
+			Name: "uninstall", Usage: "stop the space and remove its service",
+			Action: func(c *cli.Context) error { return service.Space(os.Getenv, p.self, p.out).Uninstall(c.Context) },
+		}},
 	}
 }
 
-// runSpace serves the embedded space until ctx ends. Beyond loopback it demands a token, which its links carry; the hooks
-// of this machine reach it on loopback all the same, since they send nothing in the clear elsewhere.
-func runSpace(ctx context.Context, out io.Writer, listen, data string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if ip := net.ParseIP(host); err != nil || host != "" && host != "localhost" && !ip.IsLoopback() && !ip.IsUnspecified() {
-		return usage(errors.New("--listen takes 127.0.0.1:PORT, or 0.0.0.0:PORT beyond this machine"), "gchat-hooks space --help")
+// spaceAddress is where the space listens if a person says nothing.
+const spaceAddress = "127.0.0.1:8765"
+
+func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
+
+// spaceDoor is where the embedded space is reached: by hooks on loopback alone, since they send nothing in the clear elsewhere,
+// and by a phone at the machine's other addresses.
+type spaceDoor struct {
+	Program
+	command string // that opens it
+	host    string // of loopback
+	port    int
+	phone   bool
+	data    string
+}
+
+func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
+	host, number, err := net.SplitHostPort(listen)
+	port, bad := strconv.ParseUint(number, 10, 16)
+	if host == "" || net.ParseIP(host).IsUnspecified() {
+		host, phone = "127.0.0.1", true
+	}
+	d := &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}
+	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
+		d.host, d.port, d.phone = "127.0.0.1", 8765, true
+		return nil, usage(fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen),
+			d.line()+" also lets a phone reach it")
+	}
+	return d, nil
+}
+
+// at is where hooks find the space, as HOST:PORT.
+func (d *spaceDoor) at() string   { return net.JoinHostPort(d.host, strconv.Itoa(d.port)) }
+func (d *spaceDoor) base() string { return "http://" + d.at() }
+
+// flags are those that open this door, for `gchat-hooks space` and for `gchat-hooks setup --space`.
+func (d *spaceDoor) flags() []string {
+	if d.phone {
+		return []string{"--listen", d.at(), "--phone"}
+	}
+	return []string{"--listen", d.at()}
+}
+
+func (d *spaceDoor) line() string { return d.command + " " + strings.Join(d.flags(), " ") }
+
+// open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
+func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error) {
+	if s, err := space.Kept(d.data, d.phone); err == nil {
+		if runs, phone := s.RunsAt(ctx, d.base()); runs && phone == d.phone {
+			return s, nil, nil
+		} else if runs {
+			return s, nil, failed(errOtherDoor, "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
+		}
+	}
+	listen := d.at()
+	if d.phone {
+		listen = fmt.Sprintf(":%d", d.port)
 	}
 	ln, err := net.Listen("tcp", listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		other := *d
+		other.port++
+		err = fmt.Errorf("another program has port %d (lsof -i :%d names it)", d.port, d.port)
+		return nil, nil, failed(err, other.line(), exitFailed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d.port = ln.Addr().(*net.TCPAddr).Port
+	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
+	if err != nil {
+		err = errors.Join(err, ln.Close())
+	}
+	if errors.Is(err, space.ErrInUse) {
+		err = failed(err, "it runs on another port: end it there (Ctrl-C), then "+d.line(), exitFailed)
+	}
+	return s, ln, err
+}
+
+// errOtherDoor says that the space runs at the port, for a phone where that is not asked for, or not for one where it is.
+var errOtherDoor = errors.New("the embedded space runs there already: with --phone or without, not both at a time")
+
+// run serves the embedded space until ctx ends.
+func (d *spaceDoor) run(ctx context.Context) error {
+	s, ln, err := d.open(ctx)
 	if err != nil {
 		return err
+	}
+	d.show(s)
+	if ln == nil {
+		fmt.Fprintln(d.out, "\nThe space runs already: there is nothing to do.")
+		return nil
 	}
 	defer ln.Close()
-	addr := ln.Addr().(*net.TCPAddr)
-	open, local := space.Options{Data: data}, base(addr.IP, addr.Port)
-	pages := []string{local}
-	if addr.IP.IsUnspecified() {
-		if open.Token, err = space.KeptToken(data); err != nil {
-			return err
-		}
-		local, pages = base(net.IPv4(127, 0, 0, 1), addr.Port), reachable(addr.Port)
-	}
-	s, err := space.Open(open)
-	if err != nil {
-		return err
-	}
 	defer s.Close()
-	for _, p := range pages {
-		fmt.Fprintf(out, "page:  %s\n", s.PageURL(p))
-	}
-	fmt.Fprintf(out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n")
-	fmt.Fprintf(out, "  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n", s.WebhookURL(local))
-	fmt.Fprintf(out, "  export GCHAT_API_ENDPOINT='%s'\n", s.APIEndpoint(local))
-	fmt.Fprintf(out, "  export GCHAT_ALLOWED_USERS='%s'\n", space.Human)
+	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n")
+	fmt.Fprintf(d.out, "  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n", s.WebhookURL(d.base()))
+	fmt.Fprintf(d.out, "  export GCHAT_API_ENDPOINT='%s'\n", s.APIEndpoint(d.base()))
+	fmt.Fprintf(d.out, "  export GCHAT_ALLOWED_USERS='%s'\n", space.Human)
 	return space.Serve(ctx, ln, s)
 }
 
-func base(ip net.IP, port int) string {
-	return "http://" + net.JoinHostPort(ip.String(), fmt.Sprint(port))
-}
-
-// reachable are the addresses that a phone may find this machine at.
-func reachable(port int) (bases []string) {
+// show prints the addresses of the page, and the first that a phone finds as a QR code.
+func (d *spaceDoor) show(s *space.Space) {
+	if !d.phone {
+		fmt.Fprintf(d.out, "page:  %s\n", s.PageURL(d.base()))
+		return
+	}
+	var pages []string
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
-			bases = append(bases, base(n.IP, port))
+			pages = append(pages, s.PageURL(fmt.Sprintf("http://%s:%d", n.IP, d.port)))
 		}
 	}
-	if len(bases) == 0 {
-		bases = []string{base(net.IPv4(127, 0, 0, 1), port)}
+	if len(pages) == 0 {
+		fmt.Fprintln(d.out, "This machine has no address that a phone could reach: connect it to the phone's network.")
+		pages = []string{s.PageURL(d.base())}
 	}
-	return bases
+	for _, page := range pages {
+		fmt.Fprintf(d.out, "page:  %s\n", page)
+	}
+	fmt.Fprintln(d.out, "\nOpen it on a phone in the same network:")
+	qrterminal.GenerateHalfBlock(pages[0], qrterminal.L, d.out)
 }

@@ -176,6 +176,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	for _, err := range append(broken, more...) {
 		r.SetAside = append(r.SetAside, err.Error())
 	}
+	if service.SpaceDown(env) {
+		r.Configuration = append(r.Configuration, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+	}
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, err.Error())
 	}

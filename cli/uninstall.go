@@ -123,10 +123,11 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 // find lists what there is. It changes nothing. What finds other parts goes last: an interrupted purge can be run again.
 func (p *purge) find() error {
 	user := state.UserState(p.env)
-	daemon := service.New(p.env, p.self, io.Discard)
-	unit, installed := daemon.Installed()
+	daemon, chat := service.New(p.env, p.self, io.Discard), service.Space(p.env, p.self, io.Discard)
+	_, installed := daemon.Installed()
+	_, spaceKept := chat.Installed()
 	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	if state.Held(filepath.Join(user, "space", "lock")) || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
+	if !spaceKept && state.Held(filepath.Join(user, "space", "lock")) || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
 		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
 	}
@@ -137,9 +138,11 @@ func (p *purge) find() error {
 	if err := p.findHooks(projects); err != nil {
 		return err
 	}
-	if installed {
-		p.add("service", unit, daemon.Uninstall)
-		p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
+	for _, kept := range []*service.Service{daemon, chat} {
+		if unit, there := kept.Installed(); there {
+			p.add("service", unit, kept.Uninstall)
+			p.foldersAbove(filepath.Join(filepath.Dir(unit), "default.target.wants", "x"))
+		}
 	}
 	if l, err := config.ReadLogin(config.LoginFile(p.env)); err == nil { // else it goes with its folder
 		p.add("login", gchat.Line(l.User)+", also at Google", p.logOut)

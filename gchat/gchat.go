@@ -38,10 +38,13 @@ func (e *APIError) Error() string {
 }
 
 // ErrNonsense is an answer with status 200 that is no Chat message. The message may have arrived.
-var ErrNonsense = errors.New("the answer is not one of Google Chat's")
+var ErrNonsense = errors.New("the answer is not one of Chat's")
 
 // ErrNotWebhook is a webhook URL that is none. It never quotes the URL.
 var ErrNotWebhook = errors.New("not a Chat webhook URL")
+
+// ErrNoSecrets is a webhook URL of Google's or of the embedded space that lacks the key or the token.
+var ErrNoSecrets = fmt.Errorf("%w: it has no key or no token", ErrNotWebhook)
 
 // answered is Chat's error in err; one without a status where Chat did not answer.
 func answered(err error) *APIError {
@@ -115,6 +118,9 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
+	case errors.Is(err, ErrNoSecrets):
+		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run gchat-hooks setup; " +
+			"in a shell put it in quotes, for it has an & in it"
 	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
@@ -131,7 +137,8 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNonsense):
 		return "something between here and Google Chat answers in its place (a proxy, a hotel's network); it is tried again"
 	case NobodyAt(err) != "":
-		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space"
+		return "nothing answers on this machine: gchat-hooks space --listen " + NobodyAt(err) + " runs the embedded space " +
+			"(for a phone, with --phone)"
 	}
 	e := answered(err)
 	switch {
@@ -158,6 +165,28 @@ func Hint(err error) string {
 		return "Google Chat has trouble; it is tried again"
 	}
 	return "see what Chat says"
+}
+
+// localSpace is the one space of the embedded server.
+const localSpace = "spaces/local"
+
+// embedded gives an error of the embedded space, which is where base is on this machine, a hint that knows nothing of Google.
+func embedded(err error, base *url.URL, space string) error {
+	if base == nil || base.Scheme != "http" || space != localSpace || NobodyAt(err) != "" {
+		return err
+	}
+	setup, hint := "gchat-hooks setup --space --listen ", ""
+	switch e := answered(err); {
+	case e.HTTP == http.StatusUnauthorized:
+		hint = setup + base.Host + " --phone writes down the token that the embedded space asks for, since a phone can reach it"
+	case e.HTTP == http.StatusForbidden, e.badKey(), errors.Is(err, ErrNoSecrets):
+		hint = setup + base.Host + " writes down the whole URL of the embedded space that runs there"
+	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
+		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
+	default:
+		hint = "the embedded space is in trouble: end it where it runs, then gchat-hooks space --listen " + base.Host
+	}
+	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }
 
 // NobodyAt is the address on this machine, as HOST:PORT, where nothing listens; "" for other errors.

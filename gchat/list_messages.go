@@ -45,6 +45,7 @@ type Message struct {
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
 	svc   *chat.Service
+	base  *url.URL // nil: Google's
 	ahead time.Duration
 	told  bool // ahead
 }
@@ -83,7 +84,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	return &Reader{svc: svc}, nil
+	return &Reader{svc: svc, base: base}, nil
 }
 
 // CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
@@ -119,7 +120,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		}
 		got, err := call.Context(ctx).Do()
 		if err != nil {
-			return false, fmt.Errorf("read messages: %w", r.failed(err))
+			return false, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
 			r.ahead, r.told = time.Until(now), true
@@ -144,7 +145,7 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	defer cancel()
 	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
 	if err != nil {
-		return Message{}, fmt.Errorf("read messages: %w", r.failed(err))
+		return Message{}, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
 	}
 	return fromChat(m), nil
 }

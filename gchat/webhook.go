@@ -51,6 +51,10 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 	if space == "" {
 		return nil, ErrNotWebhook
 	}
+	embeds := u.Scheme == "http" && space == localSpace
+	if q := u.Query(); (u.Host == googleHost || embeds) && (q.Get("key") == "" || q.Get("token") == "") {
+		return nil, embedded(ErrNoSecrets, u, space)
+	}
 	return &Webhook{Space: space, url: u}, nil
 }
 
@@ -81,12 +85,14 @@ func (w *Webhook) ID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is; "" otherwise.
+// LocalEndpoint is the API's base URL when the webhook is on this machine, as the embedded space's is, whose token stays in
+// it; "" otherwise.
 func (w *Webhook) LocalEndpoint() string {
 	if w.url.Scheme != "http" {
 		return ""
 	}
-	return (&url.URL{Scheme: "http", Host: w.url.Host, Path: "/"}).String()
+	before, _, _ := strings.Cut(w.url.Path, "v1/spaces/")
+	return (&url.URL{Scheme: "http", Host: w.url.Host, Path: before}).String()
 }
 
 // Post is a message to be created.
@@ -166,11 +172,11 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 	defer cancel()
 	resp, answer, err := w.do(ctx, u.String(), p.Body())
 	if err != nil {
-		return Posted{}, fmt.Errorf("post message: %w", err)
+		return Posted{}, fmt.Errorf("post message: %w", embedded(err, w.url, w.Space))
 	}
 	posted, err := readPosted(resp, answer, w.Space)
 	if err != nil {
-		return posted, fmt.Errorf("post message: %w", err)
+		return posted, fmt.Errorf("post message: %w", embedded(err, w.url, w.Space))
 	}
 	return posted, nil
 }
@@ -253,7 +259,7 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	defer cancel()
 	resp, body, err := w.do(ctx, w.url.String(), []byte("{}"))
 	if err != nil {
-		return 0, fmt.Errorf("reach webhook: %w", err)
+		return 0, fmt.Errorf("reach webhook: %w", embedded(err, w.url, w.Space))
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		ahead = time.Until(t)
@@ -263,7 +269,7 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	if err == nil || refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
 		return ahead, nil
 	}
-	return ahead, fmt.Errorf("reach webhook: %w", err)
+	return ahead, fmt.Errorf("reach webhook: %w", embedded(err, w.url, w.Space))
 }
 
 var threadParts = sync.OnceValue(func() *regexp.Regexp {
@@ -282,8 +288,7 @@ func ThreadLink(chat, thread string) string {
 	if host == googleHost {
 		return "https://chat.google.com/room/" + m[1] + "/" + m[2]
 	}
-	const embedded = "local" // the one space of the embedded server
-	if name, _, err := net.SplitHostPort(host); err == nil && m[1] == embedded && loopback(name) {
+	if name, _, err := net.SplitHostPort(host); err == nil && space == localSpace && loopback(name) {
 		return "http://" + host + "/#" + m[2]
 	}
 	return ""

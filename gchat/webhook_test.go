@@ -29,7 +29,7 @@ func TestParseWebhook(t *testing.T) {
 		"  'https://chat.googleapis.com/v1/spaces/A/messages?key=k&amp;token=t'\n": "spaces/A",
 		"http://127.0.0.1:8080/v1/spaces/local/messages?key=k&token=t":             "spaces/local",
 		"http://localhost:8080/t/tok/v1/spaces/local/messages?key=k&token=t":       "spaces/local",
-		"http://[::1]:8080/v1/spaces/local/messages":                               "spaces/local",
+		"http://[::1]:8080/v1/spaces/local/messages?key=k&token=t":                 "spaces/local",
 		"http://chat.googleapis.com/v1/spaces/A/messages?key=k&token=secret":       "",
 		"http://127.0.0.1.evil.example/v1/spaces/A/messages?token=secret":          "",
 		"https://chat.googleapis.com/v1/spaces/A?token=secret":                     "",
@@ -51,8 +51,8 @@ func TestParseWebhook(t *testing.T) {
 
 func TestConfiguredSpaceIsForURLsThatNameNone(t *testing.T) {
 	for raw, want := range map[string]string{
-		"https://gateway.example/chat?token=t":                     "spaces/B",
-		"https://chat.googleapis.com/v1/spaces/A/messages?token=t": "spaces/A",
+		"https://gateway.example/chat?token=t":                           "spaces/B",
+		"https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t": "spaces/A",
 	} {
 		if w, err := ParseWebhook(raw, "spaces/B"); err != nil || w.Space != want {
 			t.Errorf("%s: %+v, %v; want %s", raw, w, err, want)

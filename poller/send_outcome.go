@@ -110,7 +110,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		return s.paused(m, way, cause, first)
 	case gchat.Refused(cause):
 		log.Msg("message set aside: Chat will not take it")
-		s.tell(m.SessionID, "gchat-hooks: a message to Google Chat was refused: "+why+". Hint: "+hint+
+		s.tell(m.SessionID, "gchat-hooks: a message was refused: "+why+". Hint: "+hint+
 			". `gchat-hooks status` shows it.")
 		return s.setAside(m, why+"; "+hint)
 	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one alone
@@ -160,8 +160,8 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 		})
 	}
 	if tell {
-		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent to Google Chat until a person mends it")
-		s.tell(m.SessionID, "gchat-hooks: nothing can be sent to Google Chat: "+why+". Hint: "+hint+".")
+		s.Log.Error().Str("error", why).Str("hint", hint).Msg("nothing can be sent until a person mends it")
+		s.tell(m.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
 	}
 	return s.failed(m, why, first, step{until: until, space: true})
 }

@@ -34,6 +34,9 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
+	if service.SpaceDown(e.Env) {
+		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
+	}
 	switch {
 	case !runs && installed:
 		r.warn("the daemon's service is installed, and no daemon runs")

@@ -12,7 +12,7 @@ import (
 
 // Handler serves the API and the page, each to those who may have it.
 //
-// Without a token only processes and people of this machine may: a web page of some other origin must not reach the space
+// Without Phone only processes and people of this machine may: a web page of some other origin must not reach the space
 // through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding). Hence the Host check.
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
@@ -22,13 +22,13 @@ func (s *Space) Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 
-		granted := s.token == ""
+		granted := !s.phone
 		if granted && !isLoopback(r.Host) {
-			denial := "The host " + brief(r.Host) + " is not this machine. Give the space a token to use it from elsewhere."
+			denial := "The host " + brief(r.Host) + " is not this machine: gchat-hooks space --phone serves other ones, too."
 			writeError(w, denied(denial))
 			return
 		}
-		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok && !granted {
+		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok {
 			token, path, _ := strings.Cut(rest, "/")
 			if !same(token, s.token) {
 				writeError(w, unauthenticated("The token in the path is wrong."))
@@ -67,7 +67,7 @@ func isLoopback(host string) bool {
 // token in the path does not count here: it has no business with the page.
 func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.token != "" {
+		if s.phone {
 			c, err := r.Cookie(s.cookieName())
 			if err != nil || !same(c.Value, s.cookieValue()) {
 				s.refusePage(w, r)

@@ -433,7 +433,7 @@ func TestFailedReply(t *testing.T) {
 	// With a token, the page works through its cookie; and a page whose server
 	// came back with other messages shows those.
 	do(t, ctx, chromedp.Navigate("about:blank"))
-	private, psrv := testServer(t, Options{Token: "sesame"})
+	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
 	other := ask(t, private, psrv.URL, "k", askFeatures)
 	do(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
 	openThread(t, ctx, other)

@@ -27,7 +27,7 @@ func (s *Space) pageRoutes() http.Handler {
 	mux := http.NewServeMux()
 	index := s.needsCookie(servePageFile("index.html", "text/html; charset=utf-8"))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		if s.token != "" && r.URL.Query().Has("token") {
+		if r.URL.Query().Has("token") {
 			s.letIn(w, r)
 			return
 		}

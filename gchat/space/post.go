@@ -210,9 +210,6 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	if d.threadKey == "" {
 		d.threadKey = query.Get("threadKey") // deprecated, and still in use
 	}
-	if len([]rune(d.threadKey)) > 4000 {
-		return nil, invalid("The thread key is longer than 4000 characters")
-	}
 	if id := query.Get("requestId"); id != "" {
 		d.requestID = "webhook:" + id
 	}

@@ -7,6 +7,7 @@
 package space
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -43,8 +44,10 @@ var ErrClosed = errors.New("the space is closed")
 type Options struct {
 	// Data is the folder for the messages, made when missing. "" keeps them in memory only.
 	Data string
-	// Token, when not "", is demanded by the page and the API. It is needed as soon as the server can be reached from beyond
-	// loopback. Letters, digits, and . _ ~ - only, since it is part of an address.
+	// Phone says that the server can be reached from beyond loopback: then the page and the API demand the token.
+	Phone bool
+	// Token is accepted in the path of the API with Phone and without, so that one configuration serves both; "" makes one, which
+	// is kept in Data. Letters, digits, and . _ ~ - only, since it is part of an address.
 	Token string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -52,6 +55,7 @@ type Options struct {
 
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
 type Space struct {
+	phone   bool
 	token   string
 	now     func() time.Time
 	secrets secrets
@@ -84,6 +88,7 @@ func Open(opts Options) (*Space, error) {
 		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
 	}
 	s := &Space{
+		phone:     opts.Phone,
 		token:     opts.Token,
 		now:       opts.Now,
 		done:      make(chan struct{}),
@@ -97,7 +102,7 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if opts.Data == "" {
-		s.secrets = newSecrets()
+		s.secrets, s.token = newSecrets(), cmp.Or(s.token, randomText(24))
 		return s, nil
 	}
 	st, rows, err := openStore(opts.Data)
@@ -105,6 +110,11 @@ func Open(opts Options) (*Space, error) {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
 	s.store, s.secrets = st, st.secrets
+	if s.token == "" {
+		if s.token, err = keptToken(opts.Data); err != nil {
+			return nil, errors.Join(fmt.Errorf("open space: %w", err), st.close())
+		}
+	}
 	for _, r := range rows {
 		s.index(r)
 	}
@@ -126,30 +136,25 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries a secret and stays the
-// same as long as the data folder does.
+// WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries secrets and stays the
+// same as long as the data folder does, whether a phone reaches the server or not.
 func (s *Space) WebhookURL(base string) string {
 	q := url.Values{"key": {s.secrets.Key}, "token": {s.secrets.Token}}
-	return strings.TrimSuffix(base, "/") + "/v1/" + Name + "/messages?" + q.Encode()
+	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
 // PageURL is the address to open in a browser.
 func (s *Space) PageURL(base string) string {
 	base = strings.TrimSuffix(base, "/") + "/"
-	if s.token == "" {
+	if !s.phone {
 		return base
 	}
 	return base + "?token=" + s.token
 }
 
-// APIEndpoint is the base address for a chat/v1 client, which gets no
-// credentials: where a token is demanded, it is part of the path.
+// APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
-	base = strings.TrimSuffix(base, "/") + "/"
-	if s.token == "" {
-		return base
-	}
-	return base + "t/" + s.token + "/"
+	return strings.TrimSuffix(base, "/") + "/t/" + s.token + "/"
 }
 
 // Messages is a copy of all messages, in order.

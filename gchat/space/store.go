@@ -2,13 +2,16 @@ package space
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -154,9 +157,9 @@ func (st *store) close() error {
 	return errors.Join(err, st.lock.Close())
 }
 
-// KeptToken is the token of a space that is reachable from other machines: made once and kept in the data folder, so
-// that the link on a phone goes on working.
-func KeptToken(data string) (string, error) {
+// keptToken is the token of a space, made once and kept in the data folder: the link on a phone and the configuration of the
+// hooks go on working.
+func keptToken(data string) (string, error) {
 	path := filepath.Join(data, "page-token")
 	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
 		return strings.TrimSpace(string(b)), nil
@@ -171,12 +174,31 @@ func KeptToken(data string) (string, error) {
 	return token, nil
 }
 
-// KeptWebhookURL is the address to post to of the space that is kept in the data folder, for a server at base, also while
-// another process has it open. Its errors are those of reading.
-func KeptWebhookURL(data, base string) (string, error) {
+// Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors
+// are those of reading.
+func Kept(data string, phone bool) (*Space, error) {
 	kept, err := readSecrets(filepath.Join(data, secretsFile))
 	if err != nil {
-		return "", fmt.Errorf("read the space's webhook: %w", err)
+		return nil, fmt.Errorf("read the space's webhook: %w", err)
 	}
-	return (&Space{secrets: kept}).WebhookURL(base), nil
+	token, err := keptToken(data)
+	return &Space{secrets: kept, token: token, phone: phone}, err
+}
+
+// RunsAt says whether a server at base serves this space, in this process or another, and whether a phone reaches that.
+func (s *Space) RunsAt(ctx context.Context, base string) (runs, phone bool) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.APIEndpoint(base)+"v1/"+Name+"/messages?pageSize=1", nil)
+	if err != nil {
+		return false, false
+	}
+	r.Host = "phone.example" // a space for this machine refuses other names
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false, false
+	}
+	resp.Body.Close()
+	phone = resp.StatusCode == http.StatusOK
+	return phone || resp.StatusCode == http.StatusForbidden, phone
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 )
 
+const daemonLabel = "com.claude." + Name
+
 // fakeLaunchd answers as launchd of macOS 14 and 15 does.
 type fakeLaunchd struct {
 	away     bool // the person is not logged in at the screen
@@ -36,18 +38,18 @@ func (f *fakeLaunchd) launchctl(command string) (string, error) {
 		}
 	case verb == "print":
 		if !f.loaded {
-			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", label), exit(113)
+			return fmt.Sprintf("Bad request.\nCould not find service %q in domain for user gui: 501\n", daemonLabel), exit(113)
 		}
 		if f.leaving > 0 {
 			f.leaving--
 			f.loaded = f.leaving > 0
-			return label + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n", nil
+			return daemonLabel + " = {\n\tactive count = 1\n\tstate = SIGTERMed\n\n\tpid = 7\n}\n", nil
 		}
 		if f.ends {
-			return label + " = {\n\tstate = spawn scheduled\n\tlast exit code = 78: EX_CONFIG\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", nil
+			return daemonLabel + " = {\n\tstate = spawn scheduled\n\tlast exit code = 78: EX_CONFIG\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", nil
 		}
 		return fmt.Sprintf("%s = {\n\tactive count = 1\n\tstate = running\n\n\truns = 1\n\tpid = %d\n"+
-			"\tlast exit code = (never exited)\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", label, f.pid), nil
+			"\tlast exit code = (never exited)\n\tendpoints = {\n\t\tpid = 99\n\t}\n}\n", daemonLabel, f.pid), nil
 	case verb == "bootout":
 		if !f.loaded {
 			return "Boot-out failed: 3: No such process\n", exit(3)

@@ -1,5 +1,5 @@
-// Package service keeps the daemon running for a person, from login to login: as a launchd agent on macOS, as a systemd
-// user unit on Linux.
+// Package service keeps the daemon and the embedded space running for a person, from login to login: as launchd agents on macOS,
+// as systemd user units on Linux.
 package service
 
 import (
@@ -26,14 +26,19 @@ import (
 // Name is what the daemon is called: in the log, in the process list, and by systemd.
 const Name = "gchat-response-poller"
 
+// StartSpace is the command that installs and starts the embedded space's service.
+const StartSpace = "gchat-hooks setup --space --service (for a phone, with --phone)"
+
 const (
 	stopTimeout  = 100 * time.Second // the daemon may take 90 s to end, and its supervisor some more to let go of it
-	startTimeout = 5 * time.Second   // from a start to the daemon's pid
+	startTimeout = 5 * time.Second   // from a start to the pid
 	lookAgain    = 250 * time.Millisecond
 )
 
-// Service is the daemon as the system starts it.
+// Service is a command of this program as the system starts it.
 type Service struct {
+	Name string   // in the process list of systemd, and behind "com.claude." in launchd's
+	Args []string // of the command
 	Env  state.Getenv
 	Self string    // the program that is started: a path that outlasts an upgrade
 	UID  int       // whose service it is
@@ -43,20 +48,39 @@ type Service struct {
 	Run func(ctx context.Context, name string, args ...string) (output []byte, err error)
 }
 
-// New is the service of the person who runs this process.
+// Space is the service of the embedded space, which is started with args.
+func Space(env state.Getenv, self string, out io.Writer, args ...string) *Service {
+	s := New(env, self, out)
+	s.Name, s.Args = "gchat-hooks-space", append([]string{"space"}, args...)
+	return s
+}
+
+// SpaceDown says that the embedded space's service is installed, and no space runs.
+func SpaceDown(env state.Getenv) bool {
+	_, there := Space(env, "", io.Discard).Installed()
+	return there && !state.Held(filepath.Join(state.UserState(env), "space", "lock"))
+}
+
+// daemon says whether s is the daemon.
+func (s *Service) daemon() bool { return s.Name == Name }
+
+// command is what a person types in place of the service.
+func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
+
+// New is the daemon's service of the person who runs this process.
 func New(env state.Getenv, self string, out io.Writer) *Service {
 	run := func(ctx context.Context, name string, args ...string) ([]byte, error) {
 		return exec.CommandContext(ctx, name, args...).CombinedOutput()
 	}
-	return &Service{Env: env, Self: self, UID: os.Getuid(), Out: out, GOOS: runtime.GOOS, Run: run}
+	return &Service{Name: Name, Args: []string{"poller"}, Env: env, Self: self, UID: os.Getuid(), Out: out, GOOS: runtime.GOOS, Run: run}
 }
 
 // supervisor is the program that starts others for a person: launchd or systemd.
 type supervisor interface {
 	file() string                             // where it looks for the service's file
-	contents(env []string) string             // of that file; env is what the daemon is to find in its environment
-	pid(context.Context) (pid int, err error) // 0: the daemon does not run. It fails where the supervisor cannot be reached
-	start(context.Context) error              // loads the file afresh; the daemon starts now and at each login
+	contents(env []string) string             // of that file; env is what the service is to find in its environment
+	pid(context.Context) (pid int, err error) // 0: the service does not run. It fails where the supervisor cannot be reached
+	start(context.Context) error              // loads the file afresh; the service starts now and at each login
 	stop(context.Context) error               // for good
 }
 
@@ -67,7 +91,7 @@ func (s *Service) supervisor() supervisor {
 	return systemd{s} // elsewhere there is no such program, which its error says
 }
 
-// Install writes the service's file, has the daemon start at each login, and starts it, anew if it runs.
+// Install writes the service's file, has the service start at each login, and starts it, anew if it runs.
 func (s *Service) Install(ctx context.Context) error {
 	sup := s.supervisor()
 	switch {
@@ -79,13 +103,13 @@ func (s *Service) Install(ctx context.Context) error {
 		return errors.New("HOME is not set, so the service has no place")
 	}
 	if _, err := sup.pid(ctx); err != nil {
-		const hint = "start `gchat-hooks poller` yourself, by @reboot in a crontab or in a tmux session of its own"
+		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
 	}
 	if err := s.write(sup.file(), sup.contents(s.carried())); err != nil {
 		return fmt.Errorf("write the service file: %w", err)
 	}
-	state.NewLog(s.Env, Name).Info().Str("file", sup.file()).Msg("service installed")
+	state.NewLog(s.Env, s.Name).Info().Str("file", sup.file()).Msg("service installed")
 	if err := sup.start(ctx); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
@@ -94,7 +118,9 @@ func (s *Service) Install(ctx context.Context) error {
 			break
 		}
 	}
-	s.say("installed; it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
+	if s.daemon() {
+		s.say("installed; it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
+	}
 	s.Status(ctx, time.Now())
 	return nil
 }
@@ -120,15 +146,22 @@ func (s *Service) Uninstall(ctx context.Context) error {
 func (s *Service) Status(ctx context.Context, now time.Time) {
 	path, there := s.Installed()
 	pid, err := s.supervisor().pid(ctx)
+	install := "gchat-hooks poller install"
+	if !s.daemon() {
+		install = StartSpace
+	}
 	switch {
 	case !there:
-		s.say("service:   not installed; gchat-hooks poller install")
+		s.say("service:   not installed; %s", install)
 	case err != nil:
 		s.say("service:   installed as %s: %v", path, err)
 	case pid > 0:
 		s.say("service:   running (pid %d), from %s", pid, path)
 	default:
-		s.say("service:   installed as %s, not running: gchat-hooks logs says why, gchat-hooks poller install starts it", path)
+		s.say("service:   installed as %s, not running: gchat-hooks logs says why, %s starts it", path, install)
+	}
+	if !s.daemon() {
+		return
 	}
 	line, _ := Health(s.Env, now)
 	s.say("health:    %s\nlog:       %s", line, state.LogPath(s.Env))
@@ -221,19 +254,17 @@ func Health(env state.Getenv, now time.Time) (line string, exitCode int) {
 	return "OK: " + line, Healthy
 }
 
-const (
-	label       = "com.claude." + Name // launchd's name for the daemon
-	loadTimeout = 20 * time.Second     // for about 5 s after the old job is gone, bootstrap fails with "5: Input/output error"
-)
+const loadTimeout = 20 * time.Second // for about 5 s after the old job is gone, bootstrap fails with "5: Input/output error"
 
 type launchd struct{ *Service }
 
 // domain is where the agent runs: it is there while the person is logged in at the screen.
 func (l launchd) domain() string { return fmt.Sprintf("gui/%d", l.UID) }
 
-func (l launchd) agent() string { return l.domain() + "/" + label }
+func (l launchd) label() string { return "com.claude." + l.Name }
+func (l launchd) agent() string { return l.domain() + "/" + l.label() }
 func (l launchd) file() string {
-	return filepath.Join(l.Env("HOME"), "Library/LaunchAgents", label+".plist")
+	return filepath.Join(l.Env("HOME"), "Library/LaunchAgents", l.label()+".plist")
 }
 
 // contents is the agent's file; the keys are those of launchd.plist(5). The daemon is started again after a crash and an
@@ -247,16 +278,20 @@ func (l launchd) contents(env []string) string {
 		fmt.Fprintf(&vars, "\t\t<key>%s</key> <string>%s</string>\n", name, html.EscapeString(value))
 	}
 	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
-	return fmt.Sprintf(plist, html.EscapeString(l.Self), vars.String(), home, log)
+	words := ""
+	for _, word := range append([]string{l.Self}, l.Args...) {
+		words += "<string>" + html.EscapeString(word) + "</string> "
+	}
+	return fmt.Sprintf(plist, l.label(), words, vars.String(), home, log)
 }
 
 const plist = `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<!-- written by gchat-hooks poller install, which keeps a changed one as .bak -->
+<!-- written by gchat-hooks, which keeps a changed one as .bak -->
 <plist version="1.0">
 <dict>
-	<key>Label</key> <string>` + label + `</string>
-	<key>ProgramArguments</key> <array> <string>%s</string> <string>poller</string> </array>
+	<key>Label</key> <string>%s</string>
+	<key>ProgramArguments</key> <array> %s</array>
 	<key>EnvironmentVariables</key> <dict>
 %s	</dict>
 	<key>RunAtLoad</key> <true/>
@@ -315,8 +350,9 @@ func (l launchd) stop(ctx context.Context) error {
 
 type systemd struct{ *Service }
 
+func (s systemd) unit() string { return s.Name + ".service" }
 func (s systemd) file() string {
-	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", Name+".service")
+	return filepath.Join(filepath.Dir(state.ConfigDir(s.Env)), "systemd/user", s.unit())
 }
 
 // contents is the unit. Type=exec has a start fail when there is no such program. KillMode=mixed: the signal is for the daemon,
@@ -327,19 +363,25 @@ func (s systemd) contents(env []string) string {
 	for _, v := range env {
 		vars.WriteString("Environment=" + unitWord(v) + "\n")
 	}
-	return fmt.Sprintf(unit, unitWord(s.Self), vars.String())
+	words := unitWord(s.Self)
+	for _, arg := range s.Args {
+		words += " " + unitWord(arg)
+	}
+	if s.daemon() { // SIGHUP ends the space
+		vars.WriteString("ExecReload=/bin/kill -HUP $MAINPID\n")
+	}
+	return fmt.Sprintf(unit, s.command(), words, vars.String())
 }
 
-const unit = `# Written by gchat-hooks poller install, which keeps a changed one as .bak.
+const unit = `# Written by gchat-hooks, which keeps a changed one as .bak.
 [Unit]
-Description=Google Chat replies for Claude Code (gchat-hooks poller)
+Description=Google Chat replies for Claude Code (%s)
 StartLimitIntervalSec=600
 StartLimitBurst=10
 
 [Service]
 Type=exec
-ExecStart=%s poller
-ExecReload=/bin/kill -HUP $MAINPID
+ExecStart=%s
 %sWorkingDirectory=~
 Restart=on-failure
 RestartSec=20
@@ -360,7 +402,7 @@ func unitWord(s string) string {
 
 // pid fails where there is a systemctl and no manager to talk to: in containers, in WSL 1, in a shell of su or sudo.
 func (s systemd) pid(ctx context.Context) (pid int, err error) {
-	out, err := s.run(ctx, "systemctl", "--user", "show", Name+".service", "--property=MainPID")
+	out, err := s.run(ctx, "systemctl", "--user", "show", s.unit(), "--property=MainPID")
 	if _, after, ok := strings.Cut(out, "MainPID="); ok {
 		_, err = fmt.Sscan(after, &pid)
 	}
@@ -372,13 +414,13 @@ func (s systemd) start(ctx context.Context) error {
 	if _, err := s.run(ctx, "systemctl", "--user", "enable", s.file()); err != nil {
 		return err
 	}
-	_, _ = s.run(ctx, "systemctl", "--user", "reset-failed", Name+".service") // after ten starts it refuses this one, too
-	_, err := s.run(ctx, "systemctl", "--user", "restart", Name+".service")
+	_, _ = s.run(ctx, "systemctl", "--user", "reset-failed", s.unit()) // after ten starts it refuses this one, too
+	_, err := s.run(ctx, "systemctl", "--user", "restart", s.unit())
 	return err
 }
 
 // stop removes the links that start the daemon also where no manager runs.
 func (s systemd) stop(ctx context.Context) error {
-	_, err := s.run(ctx, "systemctl", "--user", "disable", "--now", Name+".service")
+	_, err := s.run(ctx, "systemctl", "--user", "disable", "--now", s.unit())
 	return err
 }

@@ -37,7 +37,7 @@ func newPerson(t *testing.T, goos string, answer func(command string) (string, e
 	t.Setenv("HOME", home)
 	p := &person{env: map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": home}}
 	env := func(name string) string { return p.env[name] }
-	p.Service = &Service{Env: env, GOOS: goos, UID: 501, Out: &p.said, Self: "/opt/bin/gchat-hooks"}
+	p.Service = &Service{Name: Name, Args: []string{"poller"}, Env: env, GOOS: goos, UID: 501, Out: &p.said, Self: "/opt/bin/gchat-hooks"}
 	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		command := strings.Join(append([]string{name}, args...), " ")
 		p.asked = append(p.asked, command)
@@ -104,12 +104,12 @@ func awkward() *Service {
 		"GCHAT_CONFIG": `/home/zoë & <co>/"my" $HOME\config;#.json`, "TMUX_TMPDIR": "/home/zoë & <co>/it's",
 		"GCHAT_STATE_DIR": "/a\nExecStart=relative", "GOOGLE_CHAT_WEBHOOK_URL": "https://chat.example/?key=SECRET",
 	}
-	return &Service{Env: func(name string) string { return env[name] }, Self: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
+	return &Service{Name: Name, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, Self: "/home/zoë & <co>/bin/${X} %h/gchat-hooks"}
 }
 
 func usual() *Service {
 	env := map[string]string{"HOME": "/home/ann"}
-	return &Service{Env: func(name string) string { return env[name] }, Self: "/home/ann/bin/gchat-hooks"}
+	return &Service{Name: Name, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, Self: "/home/ann/bin/gchat-hooks"}
 }
 
 func TestServiceFilesAreGolden(t *testing.T) {

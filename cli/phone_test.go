@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pocket is a home with the embedded space in it.
+type pocket struct {
+	*testing.T
+	home, program, address string
+}
+
+func (p *pocket) env() []string {
+	return []string{"HOME=" + p.home, "XDG_STATE_HOME=" + p.home + "/state", "PATH=/usr/bin:/bin", "CLAUDE_PROJECT_DIR=" + p.home + "/project"}
+}
+
+func (p *pocket) runs(args ...string) (output string, code int) {
+	p.Helper()
+	cmd := exec.CommandContext(p.Context(), p.program, args...)
+	cmd.Env = p.env()
+	b, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		p.Fatal(err)
+	}
+	return string(b), cmd.ProcessState.ExitCode()
+}
+
+// space runs the space, and returns its first page and how to end it.
+func (p *pocket) space(flags ...string) (page string, end func()) {
+	p.Helper()
+	out := filepath.Join(p.home, "out")
+	file, err := os.Create(out)
+	if err != nil {
+		p.Fatal(err)
+	}
+	cmd := exec.CommandContext(p.Context(), p.program, append([]string{"space", "--listen", p.address}, flags...)...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env(), file, file
+	if err := cmd.Start(); err != nil {
+		p.Fatal(err)
+	}
+	said := p.until("the space runs", func() string {
+		b, _ := os.ReadFile(out)
+		if !strings.Contains(string(b), "GCHAT_ALLOWED_USERS") {
+			return ""
+		}
+		return string(b)
+	})
+	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(said)[1], func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}
+}
+
+// until waits for what f finds.
+func (p *pocket) until(what string, f func() string) string {
+	p.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if found := f(); found != "" {
+			return found
+		}
+	}
+	p.Fatalf("not within 30 s: %s", what)
+	return ""
+}
+
+// asks has a session ask, and returns the thread of its question and the hook that waits for the answer.
+func (p *pocket) asks(session string) (thread string, answer func() string) {
+	p.Helper()
+	event := func(name, input string) *exec.Cmd {
+		cmd := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
+		cmd.Env = p.env()
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
+			`"tool_name":"AskUserQuestion","tool_use_id":%q,"tool_input":%s}`, session, p.home+"/project", name, session, input))
+		return cmd
+	}
+	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
+	if out, err := event("PreToolUse", input).CombinedOutput(); err != nil {
+		p.Fatalf("%v: %s", err, out)
+	}
+	var said bytes.Buffer
+	waits := event("PermissionRequest", input)
+	waits.Stdout = &said
+	if err := waits.Start(); err != nil {
+		p.Fatal(err)
+	}
+	thread = p.until("the question is in the space", func() string {
+		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
+		for _, line := range strings.Split(string(b), "\n") {
+			if strings.Contains(line, "Which DB in "+session) {
+				return regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(line)
+			}
+		}
+		return ""
+	})
+	return thread, func() string { _ = waits.Wait(); return said.String() }
+}
+
+// replies is a person at the page.
+func (p *pocket) replies(page, thread, text string) {
+	p.Helper()
+	jar, _ := cookiejar.New(nil)
+	browser := &http.Client{Jar: jar, Timeout: 20 * time.Second}
+	resp, err := browser.Get(page)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		p.Fatalf("%s: %v, %v", page, resp, err)
+	}
+	resp.Body.Close()
+	base, _, _ := strings.Cut(page, "?")
+	body, _ := json.Marshal(map[string]string{"thread": thread, "text": text, "clientId": "c" + text})
+	resp, err = browser.Post(base+"page/messages", "application/json", bytes.NewReader(body))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		p.Fatalf("reply: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+}
+
+// From loopback to a phone and back nothing changes for the hooks: a question that was asked before is answered after. An older
+// configuration, without the token, works on loopback, and is told what to run for a phone.
+func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
+	elsewhere := ""
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && elsewhere == "" {
+			elsewhere = n.IP.String()
+		}
+	}
+	if elsewhere == "" {
+		t.Skip("this machine has no address but loopback")
+	}
+	dir, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
+	t.Cleanup(func() { endPollersIn(p.home) })
+	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
+	if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
+		t.Fatalf("setup: %s", out)
+	}
+	local, _ := os.ReadFile(config)
+	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
+	for _, want := range []string{"http://" + elsewhere + ":", "?token=", "█ ▄▄▄▄▄ █", "ok    reading", "--phone\n"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("setup --phone ends with %d and does not say %q:\n%s", code, want, out)
+		}
+	}
+	if phone, _ := os.ReadFile(config); string(phone) != string(local) || !strings.Contains(string(phone), "/t/") {
+		t.Errorf("the configuration changes on the way to the phone:\n%s\n%s", local, phone)
+	}
+
+	page, end := p.space()
+	thread, answer := p.asks("one")
+	end()
+	page, end = p.space("--phone")
+	if !strings.HasPrefix(page, "http://"+elsewhere+":") {
+		t.Errorf("the first page is %s", page)
+	}
+	p.replies(page, thread, "2")
+	if said := answer(); !strings.Contains(said, `"Which DB in one?":"Postgres"`) {
+		t.Errorf("asked on loopback, answered on the phone: %q", said)
+	}
+	thread, answer = p.asks("two")
+
+	// The same port once more: the space runs, or it does in the other mode.
+	if out, code := p.runs("space", "--phone", "--listen", p.address); code != 0 || !strings.Contains(out, "runs already") || !strings.Contains(out, page) {
+		t.Errorf("a second space: %d\n%s", code, out)
+	}
+	if out, code := p.runs("space", "--listen", p.address); code != 1 || !strings.Contains(out, "hint: end it where it runs (Ctrl-C), then gchat-hooks space --listen "+p.address+"\n") {
+		t.Errorf("a second space, without --phone: %d\n%s", code, out)
+	}
+	// Without the token, as an earlier setup wrote it.
+	older := regexp.MustCompile(`/t/[^/]+/`).ReplaceAll(local, []byte("/"))
+	if err := os.WriteFile(config, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hint := "gchat-hooks setup --space --listen " + p.address + " --phone"
+	for _, args := range [][]string{{"verify", "--no-human"}, {"doctor"}} {
+		if out, _ := p.runs(args...); !strings.Contains(out, hint) || regexp.MustCompile(`Google|OAuth|log in|login|Apps`).MatchString(out) {
+			t.Errorf("%v on a phone's space without a token:\n%s", args, out)
+		}
+	}
+	if err := os.WriteFile(config, local, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	page, end = p.space()
+	defer end()
+	p.replies(page, thread, "1")
+	if said := answer(); !strings.Contains(said, `"Which DB in two?":"SQLite"`) {
+		t.Errorf("asked with the phone, answered on loopback: %q", said)
+	}
+	if err := os.WriteFile(config, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := p.runs("verify", "--no-human"); code != 0 {
+		t.Errorf("an older configuration on loopback: %s", out)
+	}
+}
