@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -71,6 +72,14 @@ func TestCommands(t *testing.T) {
 				e.Setenv("SERVER", server.URL)
 				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
 				e.Values[spaceKey{}] = s
+			}
+			if filepath.Base(e.WorkDir) == "script-space" {
+				other := httptest.NewServer(http.NotFoundHandler())
+				e.Defer(other.Close)
+				free := httptest.NewUnstartedServer(nil)
+				e.Setenv("FREE", free.Listener.Addr().String())
+				free.Close()
+				e.Setenv("ADDRESS", other.Listener.Addr().String())
 			}
 			e.Defer(func() { endPollersIn(e.WorkDir) })
 			return os.Mkdir(e.WorkDir+"/home", 0o700)
