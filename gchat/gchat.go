@@ -184,7 +184,8 @@ func embedded(err error, base *url.URL, space string) error {
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
 		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
 	default:
-		hint = "the embedded space is in trouble: end it where it runs, then gchat-hooks space --listen " + base.Host
+		hint = "the embedded space is in trouble; it is tried again. If it stays so, start the space anew: gchat-hooks space --listen " +
+			base.Host
 	}
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }

@@ -122,9 +122,17 @@ func (p *patient) check(err error) {
 
 // ServeHTTP is the space, but for what was planted.
 func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.URL.Path = strings.Replace(r.URL.Path, googles, space.Name, 1)
 	if p.answers == nil || !p.answers(w, r) {
 		p.space.Handler().ServeHTTP(w, r)
 	}
+}
+
+// googles is a space of Google's, for which the embedded one stands in.
+const googles = "spaces/AAAA"
+
+func (p *patient) atGoogle() {
+	p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), space.Name, googles, 1)
 }
 
 func (p *patient) write(path, text string, mode os.FileMode) {

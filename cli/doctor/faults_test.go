@@ -23,6 +23,7 @@ import (
 // refuse has the space answer requests of a method with an error of Google's.
 func refuse(method string, code int, status, message string) func(p *patient) {
 	return func(p *patient) {
+		p.atGoogle()
 		p.answers = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != method {
 				return false
@@ -132,14 +133,18 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.config["webhook_url_command"] = "sleep 60"
 		}, "chat.post", fail, "webhook_url_command", "within 4 seconds", ""},
 		{"a key that was cut off", func(p *patient) {
-			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=k&token=" + p.secrets[1]
+			p.config["webhook_url"] = p.server.URL + "/v1/" + googles + "/messages?key=k&token=" + p.secrets[1]
 		}, "chat.post", fail, "chat answered 400", "copy it again", ""},
 		{"a wrong token", func(p *patient) {
-			p.config["webhook_url"] = p.server.URL + "/v1/spaces/local/messages?key=" + p.secrets[0] + "&token=wrong"
+			p.config["webhook_url"] = p.server.URL + "/v1/" + googles + "/messages?key=" + p.secrets[0] + "&token=wrong"
 		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},
+		{"another embedded space", func(p *patient) {
+			p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), p.secrets[0], "other", 1)
+		}, "chat.post", fail, "chat answered 400", "gchat-hooks setup --space --listen 127.0.0.1:", ""},
 		{"a webhook that was deleted", refuse("POST", 404, "NOT_FOUND", "gone"), "chat.post", fail, "chat answered 404", "was deleted", ""},
 		{"no embedded space", func(p *patient) { p.server.Close() }, "chat.post", fail, "connection refused", "gchat-hooks space --listen 127.0.0.1:", "chat.read"},
 		{"a server that says nothing", func(p *patient) {
+			p.atGoogle()
 			p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
 				_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client went away
 				<-r.Context().Done()
@@ -150,7 +155,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			refuse("POST", 403, "PERMISSION_DENIED", "bad token "+p.secrets[1]+" in "+fmt.Sprint(p.config["webhook_url"]))(p)
 		}, "chat.post", fail, "bad token [secret] in", "token is missing or wrong", ""},
 		{"an overloaded Chat", refuse("POST", 503, "UNAVAILABLE", "later"), "chat.post", warn, "503", "run it again later", ""},
-		{"another space", func(p *patient) { p.config["space_id"] = "spaces/AAAA" }, "chat.post", warn, "spaces/AAAA", "take space_id", ""},
+		{"another space", func(p *patient) { p.config["space_id"] = "spaces/BBBB" }, "chat.post", warn, "spaces/BBBB", "take space_id", ""},
 		{"an API endpoint that is none", func(p *patient) { p.config["api_endpoint"] = "http://ann:" + plantedKey + "@example.com/" + plantedKey }, "chat.post", fail, "neither https nor", "set api_endpoint (GCHAT_API_ENDPOINT)", ""},
 		{"no member of the space", refuse("GET", 403, "PERMISSION_DENIED", "The caller does not have permission"), "chat.read", fail, "chat answered 403", "no member of the space", ""},
 		{"a scope that is missing", refuse("GET", 403, "PERMISSION_DENIED", "Request had insufficient authentication scopes."), "chat.read", fail, "insufficient authentication scopes", "gchat-hooks login", ""},
