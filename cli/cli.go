@@ -147,8 +147,11 @@ func (p Program) app() *cli.App {
 	for _, g := range p.groups() {
 		app.Commands = append(app.Commands, g.commands...)
 	}
-	for _, c := range slices.Concat(app.Commands, app.Command("poller").Subcommands, app.Command("space").Subcommands, app.Command("migrate").Subcommands) {
+	for _, c := range app.Commands {
 		checkArguments(c)
+		for _, below := range c.Subcommands {
+			checkArguments(below)
+		}
 	}
 	return app
 }

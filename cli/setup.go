@@ -38,7 +38,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
-			&cli.StringFlag{Name: "address", Aliases: []string{"listen"}, Value: spaceAddress, Usage: "`ADDRESS` of the embedded space"},
+			spaceFlag(),
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
 			&cli.StringFlag{Name: "credentials-file", Usage: "read with what is in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
@@ -48,7 +48,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
-			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon running, and with --space the space (asked on a terminal)"},
+			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
 			s := &setup{Program: p, flags: c, ask: newAsker(p.in, p.out), answers: map[string]string{}}
@@ -73,7 +73,8 @@ type setup struct {
 
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
-	for _, step := range []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace} {
+	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace}
+	for _, step := range steps {
 		err := step(ctx)
 		if ctx.Err() != nil {
 			return errStopped
@@ -213,7 +214,8 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 		return err
 	}
 	opened, ln, err := s.door.open(ctx)
-	if _, kept := s.spaceService(); err != nil && !(kept && errors.Is(err, errOtherDoor)) { // a service is started anew in the end
+	_, kept := s.spaceService()
+	if again := kept && errors.Is(err, errOtherDoor); err != nil && !again { // a service is started anew in the end
 		return err
 	}
 	if ln != nil {
@@ -235,7 +237,8 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 
 // reading finds what replies are read with, and tries it on the space.
 func (s *setup) reading(ctx context.Context) error {
-	if file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE")); file != "" && s.door == nil {
+	file := cmp.Or(s.flags.String("credentials-file"), os.Getenv("GOOGLE_CHAT_CREDENTIALS_FILE"))
+	if file != "" && s.door == nil {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
 	}
 	if file := s.flags.String("client-id-file"); file != "" && s.door == nil {

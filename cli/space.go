@@ -28,7 +28,7 @@ func (p Program) spaceCommand() *cli.Command {
 			"Also for a phone:   gchat-hooks space --phone\n" +
 			"The configuration is the same for both; gchat-hooks setup --space writes it.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Aliases: []string{"address"}, Value: spaceAddress, Usage: "`ADDRESS`, 127.0.0.1:PORT"},
+			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
 			&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
 		},
@@ -49,6 +49,12 @@ func (p Program) spaceCommand() *cli.Command {
 
 // spaceAddress is where the space listens if a person says nothing.
 const spaceAddress = "127.0.0.1:8765"
+
+func spaceFlag() *cli.StringFlag {
+	return &cli.StringFlag{
+		Name: "listen", Aliases: []string{"address"}, Value: spaceAddress, Usage: "`ADDRESS` of the embedded space",
+	}
+}
 
 func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
 
@@ -72,8 +78,8 @@ func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*
 	d := &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}
 	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
 		d.host, d.port, d.phone = "127.0.0.1", 8765, true
-		return nil, usage(fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen),
-			d.line()+" also lets a phone reach it")
+		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
+		return nil, usage(err, d.line()+" also lets a phone reach it")
 	}
 	return d, nil
 }
@@ -121,7 +127,7 @@ func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error
 		err = errors.Join(err, ln.Close())
 	}
 	if errors.Is(err, space.ErrInUse) {
-		err = failed(err, "it runs on another port: end it there (Ctrl-C), then "+d.line(), exitFailed)
+		err = failed(err, "end it where it runs (Ctrl-C, or gchat-hooks space uninstall), then "+d.line(), exitFailed)
 	}
 	return s, ln, err
 }
@@ -142,10 +148,9 @@ func (d *spaceDoor) run(ctx context.Context) error {
 	}
 	defer ln.Close()
 	defer s.Close()
-	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n")
-	fmt.Fprintf(d.out, "  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n", s.WebhookURL(d.base()))
-	fmt.Fprintf(d.out, "  export GCHAT_API_ENDPOINT='%s'\n", s.APIEndpoint(d.base()))
-	fmt.Fprintf(d.out, "  export GCHAT_ALLOWED_USERS='%s'\n", space.Human)
+	fmt.Fprintf(d.out, "\nfor the hooks on this machine, in the shell that starts claude (they stay the same):\n"+
+		"  export GOOGLE_CHAT_WEBHOOK_URL='%s'\n  export GCHAT_API_ENDPOINT='%s'\n  export GCHAT_ALLOWED_USERS='%s'\n",
+		s.WebhookURL(d.base()), s.APIEndpoint(d.base()), space.Human)
 	return space.Serve(ctx, ln, s)
 }
 

@@ -177,7 +177,8 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 		r.SetAside = append(r.SetAside, err.Error())
 	}
 	if service.SpaceDown(env) {
-		r.Configuration = append(r.Configuration, "the embedded space does not run, but its service is installed: "+service.StartSpace)
+		const down = "the embedded space does not run, but its service is installed: "
+		r.Configuration = append(r.Configuration, down+service.StartSpace)
 	}
 	for _, err := range cfg.Problems {
 		r.Configuration = append(r.Configuration, err.Error())

@@ -127,7 +127,8 @@ func (p *purge) find() error {
 	_, installed := daemon.Installed()
 	_, spaceKept := chat.Installed()
 	runs := func(h state.Heartbeat) bool { return h.Lives && h.Daemon }
-	if !spaceKept && state.Held(filepath.Join(user, "space", "lock")) || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
+	spaceRuns := !spaceKept && state.Held(filepath.Join(user, "space", "lock"))
+	if spaceRuns || !installed && slices.ContainsFunc(state.Pollers(p.env), runs) {
 		err := errors.New("the embedded space or the daemon runs, and would write its files again")
 		return failed(err, "end it (Ctrl-C where it runs), then run this again", exitFailed)
 	}

@@ -119,8 +119,8 @@ func Hint(err error) string {
 	case errors.As(err, &refused):
 		return refused.Hint
 	case errors.Is(err, ErrNoSecrets):
-		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run gchat-hooks setup; " +
-			"in a shell put it in quotes, for it has an & in it"
+		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run " +
+			"gchat-hooks setup; in a shell put it in quotes, for it has an & in it"
 	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
@@ -184,8 +184,8 @@ func embedded(err error, base *url.URL, space string) error {
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
 		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
 	default:
-		hint = "the embedded space is in trouble; it is tried again. If it stays so, start the space anew: gchat-hooks space --listen " +
-			base.Host
+		hint = "the embedded space is in trouble; it is tried again. If it stays so, end the space and run: " +
+			"gchat-hooks space --listen " + base.Host
 	}
 	return &state.UserError{Err: err, Hint: hint, Code: 1}
 }

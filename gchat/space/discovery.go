@@ -21,7 +21,7 @@ import (
 //go:embed discovery.json
 var discoveryJSON []byte
 
-// A discovery says what requests and answers look like.
+// A discovery says what requests and answers look like; the tests check bodies by it.
 type discovery struct {
 	Revision   string             `json:"revision"`
 	Parameters map[string]*schema `json:"parameters"` // of every method
@@ -60,65 +60,6 @@ var google = sync.OnceValue(func() *discovery {
 	}
 	return d
 })
-
-// check lists what is wrong with v, which was decoded with json.Number for
-// numbers. The words are those of Google's own refusals.
-func (d *discovery) check(at string, s *schema, v any) []string {
-	if s.Ref != "" {
-		if s = d.Schemas[s.Ref]; s == nil {
-			return []string{"no schema for '" + at + "'"}
-		}
-	}
-	if v == nil || s.Type == "any" { // null is the same as absent
-		return nil
-	}
-	wrong := []string{fmt.Sprintf("Invalid value at '%s' (%s), %s", at, s.kind(), brief(v))}
-	switch v := v.(type) {
-	case map[string]any:
-		if s.Type != "object" {
-			return wrong
-		}
-		return d.checkObject(at, s, v)
-	case []any:
-		if s.Type != "array" {
-			return wrong
-		}
-		var bad []string
-		for i, item := range v {
-			bad = append(bad, d.check(fmt.Sprintf("%s[%d]", at, i), s.Items, item)...)
-		}
-		return bad
-	case string:
-		if s.Type != "string" || !s.accepts(v) {
-			return wrong
-		}
-	case json.Number:
-		if s.Type != "number" && (s.Type != "integer" || !s.accepts(v.String())) {
-			return wrong
-		}
-	case bool:
-		if s.Type != "boolean" {
-			return wrong
-		}
-	}
-	return nil
-}
-
-func (d *discovery) checkObject(at string, s *schema, v map[string]any) []string {
-	var bad []string
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		field := s.Properties[name]
-		if field == nil {
-			field = s.AdditionalProperties
-		}
-		if field == nil {
-			bad = append(bad, fmt.Sprintf("Invalid JSON payload received. Unknown name %q at '%s': Cannot find field.", name, at))
-			continue
-		}
-		bad = append(bad, d.check(at+"."+name, field, v[name])...)
-	}
-	return bad
-}
 
 // checkQuery lists what is wrong with the query of a call to m.
 func (d *discovery) checkQuery(m *method, query url.Values) []string {

@@ -3,7 +3,10 @@ package space
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -11,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/gchat"
 )
 
 var update = flag.Bool("update", false, "write discovery.json anew from the chat/v1 module")
@@ -168,4 +173,90 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What we post is what Google takes.
+func TestPostsAreAsGoogleTakesThem(t *testing.T) {
+	for _, p := range []gchat.Post{{Text: "x"}, {Text: "x", ThreadKey: "k"}, {Text: "x", ThreadName: Name + "/threads/t"}} {
+		v, err := decode(p.Body())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bad := google().check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
+			t.Errorf("%s: %q", p.Body(), bad)
+		}
+	}
+}
+
+// check lists what is wrong with v, which was decoded with json.Number for
+// numbers. The words are those of Google's own refusals.
+func (d *discovery) check(at string, s *schema, v any) []string {
+	if s.Ref != "" {
+		if s = d.Schemas[s.Ref]; s == nil {
+			return []string{"no schema for '" + at + "'"}
+		}
+	}
+	if v == nil || s.Type == "any" { // null is the same as absent
+		return nil
+	}
+	wrong := []string{fmt.Sprintf("Invalid value at '%s' (%s), %s", at, s.kind(), brief(v))}
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Type != "object" {
+			return wrong
+		}
+		return d.checkObject(at, s, v)
+	case []any:
+		if s.Type != "array" {
+			return wrong
+		}
+		var bad []string
+		for i, item := range v {
+			bad = append(bad, d.check(fmt.Sprintf("%s[%d]", at, i), s.Items, item)...)
+		}
+		return bad
+	case string:
+		if s.Type != "string" || !s.accepts(v) {
+			return wrong
+		}
+	case json.Number:
+		if s.Type != "number" && (s.Type != "integer" || !s.accepts(v.String())) {
+			return wrong
+		}
+	case bool:
+		if s.Type != "boolean" {
+			return wrong
+		}
+	}
+	return nil
+}
+
+func (d *discovery) checkObject(at string, s *schema, v map[string]any) []string {
+	var bad []string
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		field := s.Properties[name]
+		if field == nil {
+			field = s.AdditionalProperties
+		}
+		if field == nil {
+			bad = append(bad, fmt.Sprintf("Invalid JSON payload received. Unknown name %q at '%s': Cannot find field.", name, at))
+			continue
+		}
+		bad = append(bad, d.check(at+"."+name, field, v[name])...)
+	}
+	return bad
+}
+
+// decode reads one JSON value and nothing after it, keeping numbers as written.
+func decode(b []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("there is more after the JSON value")
+	}
+	return v, nil
 }

@@ -3,7 +3,6 @@ package space
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -234,54 +233,27 @@ func webhookAnswer(r *row) *chat.Message {
 	return m
 }
 
-// readMessage is a request body, checked; its thread apart, since what a request
-// says about it counts only with a reply option.
+// readMessage is the text of a request body and its thread; what else Google takes is not kept. The thread is apart, since what a
+// request says about it counts only with a reply option.
 func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
-	var thread chat.Thread
 	b, err := io.ReadAll(body)
 	if err != nil {
-		return nil, thread, err
+		return nil, chat.Thread{}, err
 	}
-	v, err := decode(b)
-	if err != nil {
-		return nil, thread, invalid("Invalid JSON payload received. " + err.Error())
-	}
-	if bad := google().check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
-		return nil, thread, invalid(bad[0])
-	}
-	fields, _ := v.(map[string]any)
-	for name, field := range google().Schemas["Message"].Properties {
-		if field.ReadOnly { // as Google does: not refused, not used
-			delete(fields, name)
-		}
-	}
-	if b, err = json.Marshal(fields); err != nil {
-		return nil, thread, fmt.Errorf("read message: %w", err)
-	}
-	m := new(chat.Message)
-	if err := json.Unmarshal(b, m); err != nil {
-		return nil, thread, invalid("Invalid JSON payload received. " + err.Error())
-	}
-	if len(m.CardsV2) > 0 || len(m.Cards) > 0 {
-		return nil, thread, invalid("Cards are not served here.")
-	}
-	if m.Thread != nil {
-		thread = *m.Thread
-	}
-	m.Thread = nil
-	return m, thread, nil
-}
-
-// decode reads one JSON value and nothing after it, keeping numbers as written.
-func decode(b []byte) (any, error) {
+	m := chat.Message{Thread: &chat.Thread{}}
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return nil, chat.Thread{}, invalid("Invalid JSON payload received. " + err.Error())
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("there is more after the JSON value")
+		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
 	}
-	return v, nil
+	if len(m.CardsV2) > 0 || len(m.Cards) > 0 {
+		return nil, chat.Thread{}, invalid("Cards are not served here.")
+	}
+	if m.Thread == nil { // null
+		m.Thread = &chat.Thread{}
+	}
+	return &chat.Message{Text: m.Text}, *m.Thread, nil
 }

@@ -72,7 +72,9 @@ func New(env state.Getenv, self string, out io.Writer) *Service {
 	run := func(ctx context.Context, name string, args ...string) ([]byte, error) {
 		return exec.CommandContext(ctx, name, args...).CombinedOutput()
 	}
-	return &Service{Name: Name, Args: []string{"poller"}, Env: env, Self: self, UID: os.Getuid(), Out: out, GOOS: runtime.GOOS, Run: run}
+	return &Service{
+		Name: Name, Args: []string{"poller"}, Env: env, Self: self, UID: os.Getuid(), Out: out, GOOS: runtime.GOOS, Run: run,
+	}
 }
 
 // supervisor is the program that starts others for a person: launchd or systemd.
@@ -369,6 +371,8 @@ func (s systemd) contents(env []string) string {
 	}
 	if s.daemon() { // SIGHUP ends the space
 		vars.WriteString("ExecReload=/bin/kill -HUP $MAINPID\n")
+	} else { // it prints its links, and others may read the journal
+		vars.WriteString("StandardOutput=null\n")
 	}
 	return fmt.Sprintf(unit, s.command(), words, vars.String())
 }

@@ -112,9 +112,14 @@ func usual() *Service {
 	return &Service{Name: Name, Args: []string{"poller"}, Env: func(name string) string { return env[name] }, Self: "/home/ann/bin/gchat-hooks"}
 }
 
+// embedded is the embedded space's service.
+func embedded() *Service {
+	return Space(usual().Env, usual().Self, nil, "--listen", "127.0.0.1:8765", "--phone")
+}
+
 func TestServiceFilesAreGolden(t *testing.T) {
 	t.Setenv("PATH", "")
-	for name, s := range map[string]*Service{"awkward": awkward(), "usual": usual()} {
+	for name, s := range map[string]*Service{"awkward": awkward(), "usual": usual(), "space": embedded()} {
 		for suffix, sup := range map[string]supervisor{"plist": launchd{s}, "service": systemd{s}} {
 			got := sup.contents(s.carried())
 			path := filepath.Join("testdata", name+"."+suffix)
