@@ -75,13 +75,11 @@ func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*
 	if host == "" || net.ParseIP(host).IsUnspecified() {
 		host, phone = "127.0.0.1", true
 	}
-	d := &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}
 	if err != nil || bad != nil || !net.ParseIP(host).IsLoopback() {
-		d.host, d.port, d.phone = "127.0.0.1", 8765, true
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
-		return nil, usage(err, d.line()+" also lets a phone reach it")
+		return nil, usage(err, command+" --phone lets a phone reach it, too")
 	}
-	return d, nil
+	return &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}, nil
 }
 
 // at is where hooks find the space, as HOST:PORT.

@@ -2,7 +2,6 @@ package space
 
 import (
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -105,8 +104,6 @@ func (s *schema) accepts(v string) bool {
 		_, err = strconv.ParseInt(v, 10, 64)
 	case "string google-datetime":
 		_, err = time.Parse(time.RFC3339Nano, v)
-	case "string byte":
-		_, err = base64.StdEncoding.DecodeString(v)
 	}
 	return err == nil
 }
