@@ -154,7 +154,7 @@ func (s *setup) webhook(ctx context.Context) error {
 		}
 		s.answers["GOOGLE_CHAT_WEBHOOK_URL"] = strings.TrimSpace(string(b))
 	}
-	toSpace := s.flags.Bool("space")
+	toSpace := s.flags.Bool("space") || s.flags.Bool("phone")
 	for {
 		if toSpace {
 			if err := s.openSpace(ctx); err != nil {
