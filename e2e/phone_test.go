@@ -162,4 +162,3 @@ func abs(t *testing.T, path string) string {
 	}
 	return path
 }
-
