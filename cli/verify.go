@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,7 +31,8 @@ func (p Program) verifyCommand() *cli.Command {
 			if c.Bool("no-human") {
 				wait = 0
 			}
-			report, err := doctor.RoundTrip(c.Context, p.exam(wait))
+			tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
+			report, err := doctor.RoundTrip(c.Context, doctor.Options{Env: os.Getenv, Wait: wait, Tell: tell})
 			if err != nil {
 				return err
 			}
