@@ -315,7 +315,7 @@ func flagsFirst(args []string, known []cli.Flag) []string {
 func (p Program) hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "hook",
-		Usage:     "run as a hook of Claude Code: its event on stdin, the decision on stdout",
+		Usage:     "run a hook as Claude Code does: the event on stdin, the decision on stdout",
 		ArgsUsage: "NAME",
 		Action: func(*cli.Context) error {
 			return usage(fmt.Errorf("hook takes a name: %s", strings.Join(hookNames(), ", ")), "gchat-hooks install")

@@ -18,13 +18,13 @@ func (p Program) doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor          (posts nothing; also without a network)\n" +
-			"Mend:   gchat-hooks doctor --fix    (permissions, stale pid files, missing links; nothing else)\n" +
+			"Fix:    gchat-hooks doctor --fix    (permissions, stale pid files, missing links; nothing else)\n" +
 			"Try:    gchat-hooks verify          (three messages to the space and back; you reply ok)\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "print a line for each check, not for problems alone"},
-			&cli.BoolFlag{Name: "json", Usage: "print an object in place of lines"},
-			&cli.BoolFlag{Name: "fix", Usage: "mend what can be mended safely, and say what was done"},
+			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
+			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
 		},
 		Action: func(c *cli.Context) error {
 			report, err := doctor.Run(c.Context, doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix")})

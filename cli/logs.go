@@ -25,11 +25,11 @@ func (p Program) logsCommand() *cli.Command {
 		Name:  "logs",
 		Usage: "print the log's last lines",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "lines", Value: 50, Usage: "how `MANY` lines"},
-			&cli.BoolFlag{Name: "follow", Usage: "go on with what is written from now on"},
+			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
+			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 			&cli.StringFlag{Name: "session", Usage: "only lines about the session `NAME` and its questions"},
-			&cli.BoolFlag{Name: "json", Usage: "the lines as they stand, JSON each"},
+			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			l := logs{env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json")}
@@ -64,7 +64,7 @@ func (l logs) run(ctx context.Context) error {
 	names, lines := l.names(), slices.Collect(bytes.Lines(append(older, now...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line, names) })
 	if len(lines) == 0 && !l.asJSON {
-		fmt.Fprintf(l.out, "the log holds nothing of that: %s\n", path)
+		fmt.Fprintf(l.out, "no such lines in the log, %s\n", path)
 	}
 	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
 		l.print(line)

@@ -11,10 +11,10 @@ import (
 func (p Program) migrateCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "migrate",
-		Usage: "take a harness from a relay agent to gchat-hooks",
+		Usage: "move a harness from a relay agent to gchat-hooks",
 		Subcommands: []*cli.Command{{
 			Name:  "s3-communicator",
-			Usage: "from the agent of that name",
+			Usage: "move from the agent s3-communicator",
 			Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
 				"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
 				"Exit codes: 0 done or shown, 1 no harness or no way back, 4 wrong arguments",

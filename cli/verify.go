@@ -13,15 +13,15 @@ import (
 func (p Program) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
-		Usage: "check in the space itself that threads are kept apart and replies are found",
+		Usage: "send test messages to the space, and check that your reply comes back",
 		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
 			"In CI:   gchat-hooks verify --no-human --json\n" +
-			"It posts three or four messages, in threads marked [Verify] that can be deleted.\n" +
+			"It posts three or four messages, in threads marked [Verify]; delete them afterwards.\n" +
 			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
-			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
-			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
+			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "`TIME` to wait for that reply"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			wait, err := config.ParseInterval(c.String("wait"))

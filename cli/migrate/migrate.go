@@ -202,8 +202,8 @@ func (h *harness) apply(ctx context.Context, out io.Writer) error {
 		err = h.root.WriteFile(h.changes[i].path, []byte(h.changes[i].after), 0o644)
 		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
 	}
-	fmt.Fprintf(out, "To take it back, run `git restore . && git clean -fd .claude` in %s, before anything else is changed there.\n"+
-		"Running sessions keep their old instructions: start new ones.\n", state.OneLine(h.dir))
+	fmt.Fprintf(out, "To take it back, run `git restore . && git clean -fd .claude` in %s, "+
+		"before anything else is changed there.\nRunning sessions keep their old instructions: start new ones.\n", state.OneLine(h.dir))
 	return err
 }
 
