@@ -21,7 +21,7 @@ func (p Program) loginCommand() *cli.Command {
 		Name:  "login",
 		Usage: "let gchat-hooks read replies as you: it asks in your browser, and can only read",
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
-			"The file belongs to an OAuth client of your own, of type Desktop app. Over ssh, paste the browser's last address here.",
+			"The file is that of your own OAuth client, of type Desktop app. Over ssh, paste the browser's last address here.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: that of the last login)"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},

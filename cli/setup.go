@@ -38,7 +38,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.StringFlag{Name: "address", Value: "127.0.0.1:8765", Usage: "`ADDRESS` of the embedded space"},
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
-			&cli.StringFlag{Name: "credentials-file", Usage: "credentials `FILE` to read replies with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+			&cli.StringFlag{Name: "credentials-file", Usage: "credentials `FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},

@@ -35,7 +35,7 @@ func (p Program) waitCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
 			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
-			&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, or a reply there"},
+			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
 			&cli.StringSliceFlag{
 				Name:  "first-of",

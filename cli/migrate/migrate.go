@@ -203,7 +203,7 @@ func (h *harness) apply(ctx context.Context, out io.Writer) error {
 		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
 	}
 	fmt.Fprintf(out, "To take it back, run `git restore . && git clean -fd .claude` in %s, "+
-		"before anything else is changed there.\nRunning sessions keep their old instructions: start new ones.\n", state.OneLine(h.dir))
+		"before anything else is changed there.\nStart new sessions: running ones keep their instructions.\n", state.OneLine(h.dir))
 	return err
 }
 
