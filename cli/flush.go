@@ -17,12 +17,12 @@ import (
 func (p Program) flushCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "flush",
-		Usage: "send what is waiting, then end",
+		Usage: "send what is waiting now",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "end after `DURATION` at the latest"},
-			&cli.BoolFlag{Name: "dead", Usage: "try the messages again that Chat refused"},
-			&cli.BoolFlag{Name: "forget-dead", Usage: "drop the messages that Chat refused, and say which; nothing is sent"},
-			&cli.BoolFlag{Name: "held", Usage: "send what is held back for a digest or by quiet hours"},
+			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
+			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
+			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused, and say what it was; send nothing"},
+			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
 			f := flush{

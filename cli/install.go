@@ -26,13 +26,13 @@ func (p Program) installCommand() *cli.Command {
 		Name:  "install",
 		Usage: "write the hooks into Claude Code's settings",
 		Description: "Questions:    gchat-hooks install\n" +
-			"And reports:  gchat-hooks install --preset report   (takes out what an earlier install has and this one has not)",
+			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)",
 		Flags: append(scopeFlags(),
-			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; default answer"},
-			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the preset send, report or system3"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
+			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the same as the preset send, report or system3"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
-			&cli.BoolFlag{Name: "keep", Usage: "leave the hooks that are registered already, where no --preset is given"},
+			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
 		),
 		Action: func(c *cli.Context) error {
 			scope, err := scopeOf(c)
@@ -60,7 +60,7 @@ var phases = []string{"send", "report", "system3"}
 func scopeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "user", Usage: "in your own settings, for all projects (default)"},
-		&cli.BoolFlag{Name: "project", Usage: "in the project's settings, which others get with it"},
+		&cli.BoolFlag{Name: "project", Usage: "in the project's settings, which go to others with the repository"},
 		&cli.BoolFlag{Name: "local", Usage: "in the project's settings that stay on this machine"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "show what would change, and write nothing"},
 	}

@@ -19,13 +19,13 @@ import (
 func (p Program) loginCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "login",
-		Usage: "let this machine read your Google Chat: asks in your browser, for reading only",
+		Usage: "let gchat-hooks read replies as you: it asks in your browser, and can only read",
 		Description: "gchat-hooks login --client-id-file client_secret.json\n" +
-			"The file is your own OAuth client's, of type Desktop app. Over ssh, paste the address that the browser ends on.",
+			"The file is that of your own OAuth client, of type Desktop app. Over ssh, paste the browser's last address here.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: the kept login's)"},
+			&cli.StringFlag{Name: "client-id-file", Usage: "the OAuth client's JSON `FILE` (default: that of the last login)"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
-			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for you"},
+			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for you"},
 		},
 		Action: func(c *cli.Context) error {
 			if _, err := config.ReadLogin(config.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
@@ -67,7 +67,7 @@ func logIn(ctx context.Context, o login.Options) error {
 func (p Program) logoutCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "logout",
-		Usage: "end the login, at Google too",
+		Usage: "end the login, here and at Google",
 		Action: func(c *cli.Context) error {
 			err := p.logOut(c.Context)
 			if err == nil {

@@ -26,8 +26,8 @@ func (p Program) pollerCommand() *cli.Command {
 		Usage: "the daemon: reads replies, sends what waits, types answers into tmux (also as gchat-response-poller)",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pending-dir", Usage: "also serve the questions in `DIR`, repeatable"},
-			&cli.StringFlag{Name: "poll-interval", Usage: "`SECONDS` from one look to the next without a reply (default: 3)"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "do everything but type; say what would have been typed"},
+			&cli.StringFlag{Name: "poll-interval", Usage: "look for replies every `SECONDS` (default: 3)"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
 			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks and commands start it
 		},
@@ -68,7 +68,7 @@ func (p Program) service() *service.Service { return service.New(os.Getenv, p.se
 func (p Program) healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
-		Usage: "say whether the daemon polls: 0 it does, 1 too long ago, 2 never (also as health-check.sh)",
+		Usage: "say whether the daemon works: exit code 0 yes, 1 it is stuck, 2 it never ran (also as health-check.sh)",
 		Action: func(*cli.Context) error { // monitors read the line on stdout
 			line, code := service.Health(os.Getenv, time.Now())
 			fmt.Fprintln(p.out, line)
@@ -77,7 +77,7 @@ func (p Program) healthCommand() *cli.Command {
 			case service.Healthy:
 				return nil
 			case service.Never:
-				hint = "gchat-hooks poller install (only where you want a daemon: without one, hooks start a poller when they need it)"
+				hint = "gchat-hooks poller install, if you want a daemon; without one, hooks start a poller"
 			}
 			return &state.UserError{Err: errors.New(line), Hint: hint, Code: code, Said: true}
 		},

@@ -37,18 +37,18 @@ func (p Program) sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "type", Value: "plain", Usage: "`TYPE`: " + strings.Join(reportTypes(), ", ")},
 			&cli.StringFlag{
 				Name:  "webhook",
-				Usage: "`URL` to send to, not the configured one; other users of this machine can see a command line",
+				Usage: "send to `URL` instead of the configured one; other users of this machine can see it in the process list",
 			},
-			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`, which begins it if need be"},
+			&cli.StringFlag{Name: "thread-key", Usage: "reply in the thread of `KEY`; the first message begins it"},
 			&cli.StringFlag{Name: "thread-name", Usage: "reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{
 				Name: "session",
 				Usage: "`NAME` of the session, in the header; its messages share a thread " +
-					"(default: $CLAUDE_SESSION_ID, else as its questions are called, else the folder)",
+					"(default: $CLAUDE_SESSION_ID, else the name that its questions have, else the folder)",
 			},
 			&cli.StringFlag{Name: "title", Usage: "bold `LINE` above the message"},
-			&cli.BoolFlag{Name: "code", Usage: "the message is a program's output: shown as it stands, not read as Markdown"},
-			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when all goes well; the exit code tells"},
+			&cli.BoolFlag{Name: "code", Usage: "show the message as a program's output, not as Markdown"},
+			&cli.BoolFlag{Name: "quiet", Usage: "print nothing when the message was sent"},
 			&cli.BoolFlag{Name: "json", Usage: "print the message's name and its thread's name"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be posted, and post nothing"},
 			&cli.BoolFlag{Name: "queue", Usage: "leave the message in the outbox for another process to send, and return"},

@@ -27,7 +27,7 @@ import (
 func (p Program) setupCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "setup",
-		Usage: "from nothing to a question answered: asks for what is missing, tries it, writes it down",
+		Usage: "connect Claude Code to a space: asks for what is missing, tries it, and keeps it",
 		Description: "On a terminal:  gchat-hooks setup\n" +
 			"No Google:      gchat-hooks setup --space\n" +
 			"With a phone:   gchat-hooks setup --space --phone\n" +
@@ -40,14 +40,14 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
 			spaceFlag(),
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
-			&cli.StringFlag{Name: "credentials-file", Usage: "read with what is in `FILE` (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+			&cli.StringFlag{Name: "credentials-file", Usage: "credentials `FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
 			&cli.BoolFlag{Name: "round-trip", Usage: "wait for your reply to a test message (asked on a terminal)"},
-			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "wait so `LONG` for that reply"},
-			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, where the plugin does"},
-			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register, as of install"},
+			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
+			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
+			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
 		},
 		Action: func(c *cli.Context) error {

@@ -27,7 +27,7 @@ func (p Program) statusCommand() *cli.Command {
 		Name:  "status",
 		Usage: "show what is wrong, open questions, sessions, and what waits to be sent",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print an object"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
 		Action: func(c *cli.Context) error {

@@ -24,7 +24,7 @@ import (
 func (p Program) uninstallCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "uninstall",
-		Usage: "take the hooks out of Claude Code's settings again",
+		Usage: "remove the hooks from Claude Code's settings",
 		Description: "Hooks only:  gchat-hooks uninstall\n" +
 			"All of it:   gchat-hooks uninstall --purge          (it shows what goes, and asks)",
 		Flags: append(scopeFlags(),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,15 +13,15 @@ import (
 func (p Program) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
-		Usage: "check in the space itself that threads are kept apart and replies are found",
+		Usage: "send test messages to the space, and check that your reply comes back",
 		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
 			"In CI:   gchat-hooks verify --no-human --json\n" +
-			"It posts three or four messages, in threads marked [Verify] that can be deleted.\n" +
+			"It posts three or four messages, in threads marked [Verify].\n" +
 			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
-			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "wait so `LONG` for that reply"},
-			&cli.BoolFlag{Name: "json", Usage: "print the report in place of a line for each way"},
+			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "`TIME` to wait for that reply"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			wait, err := config.ParseInterval(c.String("wait"))
@@ -30,7 +31,8 @@ func (p Program) verifyCommand() *cli.Command {
 			if c.Bool("no-human") {
 				wait = 0
 			}
-			report, err := doctor.RoundTrip(c.Context, p.exam(wait))
+			tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
+			report, err := doctor.RoundTrip(c.Context, doctor.Options{Env: os.Getenv, Wait: wait, Tell: tell})
 			if err != nil {
 				return err
 			}

@@ -31,15 +31,15 @@ func (p Program) waitCommand() *cli.Command {
 		Description: "One:     gchat-wait --question-id ask-0f2b-1a2b3c4d\n" +
 			"Several: gchat-wait --first-of ask-0f2b-1a2b3c4d ask-0f2b-5e6f7a8b --json\n" +
 			"It prints one line, \"GCHAT_RESPONSE: what was typed\" or \"GCHAT_TIMEOUT: No response in 30 minutes\".\n" +
-			"Exit codes: 0 replied, 2 trouble, wrong arguments too, 3 nobody replied in time",
+			"Exit codes: 0 replied, 2 an error or wrong arguments, 3 no reply in time",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "question-id", Usage: "the question `ID`"},
-			&cli.StringFlag{Name: "thread-key", Usage: "the question, or the message of ours, with that thread `KEY`"},
-			&cli.StringFlag{Name: "thread-name", Usage: "the question in the thread `NAME`, spaces/S/threads/T, or the thread"},
+			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
+			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
 			&cli.StringSliceFlag{
 				Name:  "first-of",
-				Usage: "the first reply to one of these: `IDS`, thread keys, thread names or files, also separated by commas",
+				Usage: "the first reply to one of several: `IDS`, thread keys, thread names or files",
 			},
 			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},

@@ -66,40 +66,9 @@ func (e *exam) daemonPID(_ context.Context, r *result) {
 	r.ok("no daemon left its pid file behind")
 }
 
-// daemonInbox says what keeps replies from being read. What this check itself could read is mended.
-func (e *exam) daemonInbox(_ context.Context, r *result) {
-	spaces, _ := state.SpacesIn(state.UserState(e.Env)).All()
-	for _, in := range spaces {
-		if in.Trouble == nil {
-			continue
-		}
-		if hook, err := e.webhook(); err == nil && hook.Chat() == in.Chat && e.list().err == nil {
-			continue
-		}
-		since := in.Trouble.Since.Local().Format(time.DateTime)
-		f := r.warn("replies of %s are not read since %s: %s", in.Chat, since, in.Trouble.Why)
-		if in.Trouble.Refused {
-			f.Level = Fail
-		}
-	}
-	r.ok("no space is in trouble")
-}
-
-// outboxWaiting looks at what is to be sent, at what stops it, and at what Chat refused.
-func (e *exam) outboxWaiting(ctx context.Context, r *result) {
+// outboxWaiting looks at what is to be sent, and at what Chat refused.
+func (e *exam) outboxWaiting(_ context.Context, r *result) {
 	box := state.OutboxIn(state.UserState(e.Env))
-	spaces, _ := state.SpacesIn(state.UserState(e.Env)).All()
-	for _, space := range spaces {
-		for id, p := range space.Paused {
-			if hook, err := e.webhook(); err == nil && hook.ID() == id {
-				if _, err = hook.Probe(ctx); err == nil { // it was mended since
-					r.warn("the webhook of %s works again; what waits is sent within a minute", space.Chat).Mend = "gchat-hooks flush"
-					continue
-				}
-			}
-			r.fail("nothing is sent to %s since %s: %s", space.Chat, p.Since.Local().Format(time.DateTime), p.Why)
-		}
-	}
 	waiting, _ := box.Waiting()
 	late, why := 0, ""
 	for _, m := range waiting {
