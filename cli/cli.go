@@ -58,8 +58,8 @@ func Main(self string) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // the first signal drains, the second ends the process
-	if len(args) == 2 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) {
-		p.help(app)
+	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) && (len(args) == 2 || args[2] == "--all") {
+		p.help(app, len(args) == 3)
 		return
 	}
 	if err := app.RunContext(ctx, args); err != nil {
@@ -109,11 +109,14 @@ func (p Program) groups() []group {
 		}},
 		{"every day", []*cli.Command{p.statusCommand(), p.answerCommand(), p.sendCommand(), p.waitCommand(), p.logsCommand()}},
 		{"when something is wrong", []*cli.Command{p.doctorCommand(), p.verifyCommand(), p.flushCommand()}},
-		{"for programs", []*cli.Command{
+		{forPrograms, []*cli.Command{
 			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.migrateCommand(),
 		}},
 	}
 }
+
+// forPrograms is the group that only `--help --all` lists.
+const forPrograms = "for programs"
 
 // app is the command line.
 func (p Program) app() *cli.App {
@@ -140,7 +143,7 @@ func (p Program) app() *cli.App {
 		if word := c.Args().First(); word != "" {
 			return notKnown("no such command: "+word, word, "gchat-hooks ", app.Commands)
 		}
-		p.help(app)
+		p.help(app, false)
 		return nil
 	}
 	for _, g := range p.groups() {
@@ -226,17 +229,21 @@ func noFlag(err error, command string, flags []cli.Flag, code int) error {
 	return mistyped("no such flag: "+name, command+" ", nearest(name, names), code)
 }
 
-// help prints the commands by what they are for.
-func (p Program) help(app *cli.App) {
+// help prints the commands by what they are for. Those for programs are listed where all is true.
+func (p Program) help(app *cli.App, all bool) {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "gchat-hooks: %s\n\nusage: gchat-hooks COMMAND [OPTIONS]\n", app.Usage)
 	for _, g := range p.groups() {
+		if g.heading == forPrograms && !all {
+			continue
+		}
 		fmt.Fprintf(w, "\n%s\n", g.heading)
 		for _, c := range g.commands {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
 		}
 	}
-	fmt.Fprintln(w, "\nFor more about a command: gchat-hooks COMMAND --help")
+	fmt.Fprintln(w, "\ngchat-hooks COMMAND --help says more about a command; "+
+		"gchat-hooks --help --all lists the commands for programs too.")
 	w.Flush()
 }
 

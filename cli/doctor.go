@@ -3,9 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,21 +21,34 @@ func (p Program) doctorCommand() *cli.Command {
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor          (posts nothing; also without a network)\n" +
 			"Fix:    gchat-hooks doctor --fix    (permissions, stale pid files, missing links; nothing else)\n" +
-			"Try:    gchat-hooks verify          (three messages to the space and back; you reply ok)\n" +
+			"Try:    gchat-hooks doctor --live   (three messages to the space and back; you reply ok)\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
+			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live: `TIME` to wait for it; 0 asks for no reply"},
 		},
 		Action: func(c *cli.Context) error {
-			report, err := doctor.Run(c.Context, doctor.Options{Env: os.Getenv, Self: p.self, Fix: c.Bool("fix")})
+			if c.IsSet("wait") && !c.Bool("live") {
+				return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
+			}
+			o := p.exam(c.Duration("wait"))
+			o.Fix, o.Live = c.Bool("fix"), c.Bool("live")
+			report, err := doctor.Run(c.Context, o)
 			if err != nil {
 				return err
 			}
 			return p.printReport(report, c.Bool("json"), c.Bool("all"))
 		},
 	}
+}
+
+// exam is what doctor and verify have in common.
+func (p Program) exam(wait time.Duration) doctor.Options {
+	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
+	return doctor.Options{Env: os.Getenv, Self: p.self, Wait: wait, Tell: tell}
 }
 
 // printReport prints what was found, and ends with its exit code.

@@ -37,13 +37,13 @@ func TestExitCodes(t *testing.T) {
 		{"a value that a flag does not take", 4, []string{
 			"poller --poll-interval x", "install --preset nope", "install --phase 9", "install --claude-version x",
 			"setup --wait x", "setup --space --address nope", "login --wait x",
-			"space --listen nope", "logs --level x", "logs --lines x",
+			"space --listen nope", "logs --level x", "logs --lines x", "doctor --live --wait x",
 			"verify --wait x", "verify --timeout 0", "flush --timeout x", "send --type x hi",
 			"send --thread-name x hi",
 		}},
 		{"flags that do not go with each other", 4, []string{
 			"install --user --local", "uninstall --purge --local", "send --queue --no-queue hi", "flush --forget-dead --dead",
-			"send --thread-key x --thread-name spaces/S/threads/T hi",
+			"doctor --wait 1m", "send --thread-key x --thread-name spaces/S/threads/T hi",
 		}},
 		{"a mistake of gchat-wait's callers, who know three codes", 2, []string{
 			"wait", "gchat-wait", "wait --bogus", "wait x", "wait --thread-key x --timeout x", "wait --thread-key x --interval x",

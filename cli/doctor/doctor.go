@@ -53,7 +53,7 @@ var checks = []check{
 	{"outbox.waiting", (*exam).outboxWaiting, "gchat-hooks flush"},
 }
 
-// live is the id of the round trip. Its ways are live.out and live.in.
+// live is the id of the round trip, which is made after the checks. Its ways are live.out and live.in.
 const live = "live"
 
 const login = "gchat-hooks login"
@@ -126,7 +126,8 @@ type Options struct {
 	Env  state.Getenv
 	Self string           // this program's path
 	Fix  bool             // mend permissions, stale pid files and missing links
-	Wait time.Duration    // for a person's reply to a round trip; 0 asks for none
+	Live bool             // post to the space, and read it back
+	Wait time.Duration    // for a person's reply to that; 0 asks for none
 	Tell func(say string) // while that waits
 }
 
@@ -175,13 +176,23 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		})
 	}
 	all.Wait()
-	if ctx.Err() != nil {
+	found := slices.Concat(each...)
+	switch {
+	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
+	case o.Live:
+		ways, err := e.roundTrip(ctx)
+		if err != nil {
+			ways = []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
+		}
+		found = append(found, ways...)
+	default:
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
 	}
-	return e.report(slices.Concat(each...)), nil
+	return e.report(found), nil
 }
 
-// RoundTrip makes the round trip, for verify and setup. An error says why nothing could be posted or read: then nothing
+// RoundTrip makes the round trip alone, for verify and setup. An error says why nothing could be posted or read: then nothing
 // was.
 func RoundTrip(ctx context.Context, o Options) (*Report, error) {
 	e, err := begin(ctx, o)
@@ -236,11 +247,12 @@ func (e *exam) report(found []*Finding) *Report {
 	return r
 }
 
-// Print prints a line for each problem and for what was mended, then a sum; all adds a line for the rest.
+// Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Print(out io.Writer, all bool) error {
 	var lines []string
 	for _, f := range r.Findings {
-		if all || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
+		tried := f.Level == OK && strings.HasPrefix(f.ID, live)
+		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
 			lines = append(lines, f.String())
 		}
 	}

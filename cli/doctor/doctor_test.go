@@ -45,12 +45,8 @@ func TestMain(m *testing.M) {
 	all, fix, live, inJSON := flags.Bool("all", false, ""), flags.Bool("fix", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
 	wait := flags.Duration("wait", 0, "")
 	_ = flags.Parse(os.Args[1:])
-	o := Options{Env: os.Getenv, Self: os.Args[0], Fix: *fix, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
-	examine := Run
-	if *live {
-		examine = RoundTrip
-	}
-	r, err := examine(context.Background(), o)
+	o := Options{Env: os.Getenv, Self: os.Args[0], Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	r, err := Run(context.Background(), o)
 	if err == nil && *inJSON {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	} else if err == nil {
@@ -272,6 +268,9 @@ func TestDoctorFindsNothingWhereNothingIs(t *testing.T) {
 			t.Errorf("%s: %+v", id, f)
 		}
 	}
+	if f := r.find("live"); f.Level != Skip || !strings.Contains(f.What, "gchat-hooks doctor --live") {
+		t.Errorf("what was not tried: %+v", f)
+	}
 	if n := len(p.space.Messages()); n > 0 {
 		t.Errorf("%d messages were posted", n)
 	}
@@ -332,7 +331,7 @@ func TestDoctorTakesAnAnsweringChat(t *testing.T) {
 }
 
 // The round trip: a message gets into the space and back, and so does a person's reply.
-func TestRoundTrip(t *testing.T) {
+func TestDoctorLive(t *testing.T) {
 	p := newPatient(t)
 	p.config["writes_per_minute"] = 6000
 	said := false
@@ -362,7 +361,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // A round trip that goes wrong is found.
-func TestRoundTripFindsWhatIsWrong(t *testing.T) {
+func TestDoctorLiveFindsWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		plant func(p *patient)

@@ -1,7 +1,7 @@
 // Package migrate takes a harness folder from a relay agent to gchat-hooks: the persistent agent s3-communicator, to which
 // other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. It changes what is surely a call or a
-// table row about the relay, takes the relay out of the output style, and lists every other mention by file and line. git is
-// the way back.
+// table row about the relay, takes the relay out of the output style, and lists every other mention by file and line. git, or a
+// copy, is the way back.
 package migrate
 
 import (
@@ -40,10 +40,11 @@ var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".c
 type Options struct {
 	Harness string // the folder that holds .claude
 	Apply   bool   // without it the plan is only shown
+	Copy    bool   // a copy beside the harness is the way back, in place of git
 }
 
 // Run shows on out what would be changed in the harness, or changes it. Applied a second time it changes nothing. Where the
-// folder is no harness, or git would be no way back, it fails, with a hint, and has written nothing.
+// folder is no harness, or neither git nor a copy would be a way back, it fails, with a hint, and has written nothing.
 func Run(ctx context.Context, out io.Writer, o Options) error {
 	h, err := open(o.Harness)
 	if err != nil {
@@ -57,7 +58,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	case len(h.changes) == 0 && !h.moves:
 		fmt.Fprintln(out, "Nothing to change.")
 	case o.Apply:
-		if err := h.apply(ctx, out); err != nil {
+		if err := h.apply(ctx, out, o.Copy); err != nil {
 			return err
 		}
 	default:
@@ -68,7 +69,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 			d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
 			fmt.Fprint(out, state.Printable(string(d)))
 		}
-		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree.")
+		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
 	}
 	h.list(out)
 	return nil
@@ -189,11 +190,19 @@ func (h *harness) file(p string, d fs.DirEntry) error {
 }
 
 // apply makes sure of a way back, then changes the harness.
-func (h *harness) apply(ctx context.Context, out io.Writer) error {
-	err := h.inGit(ctx)
-	if err != nil {
+func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) error {
+	back := "run `git restore . && git clean -fd .claude` in " + state.OneLine(h.dir) + ", before anything else is changed there"
+	if copyFirst {
+		to, err := h.copy(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "copied the harness to", state.OneLine(to))
+		back = fmt.Sprintf("put %s in the place of %s", state.OneLine(to), state.OneLine(h.dir))
+	} else if err := h.inGit(ctx); err != nil {
 		return err
 	}
+	var err error
 	if h.moves {
 		err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(skillDir, archived))
 		fmt.Fprintln(out, "move", skillDir, "to", archived)
@@ -202,8 +211,7 @@ func (h *harness) apply(ctx context.Context, out io.Writer) error {
 		err = h.root.WriteFile(h.changes[i].path, []byte(h.changes[i].after), 0o644)
 		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
 	}
-	fmt.Fprintf(out, "To take it back, run `git restore . && git clean -fd .claude` in %s, "+
-		"before anything else is changed there.\nStart new sessions: running ones keep their instructions.\n", state.OneLine(h.dir))
+	fmt.Fprintf(out, "To take it back, %s.\nStart new sessions: running ones keep their instructions.\n", back)
 	return err
 }
 
@@ -222,10 +230,23 @@ func (h *harness) inGit(ctx context.Context) error {
 		}
 		if err != nil {
 			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, bytes.TrimSpace(out))
-			return &state.UserError{Err: err, Hint: "git init && git add -A && git commit -m \"before gchat-hooks\"", Code: 1}
+			return &state.UserError{Err: err, Hint: "git add -A && git commit, or add --copy", Code: 1}
 		}
 	}
 	return nil
+}
+
+// copy copies the harness beside itself, with its .git, links as links and every file's mode, and says where.
+func (h *harness) copy(ctx context.Context) (string, error) {
+	to := h.dir + ".before-gchat-hooks"
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return "", &state.UserError{Err: fmt.Errorf("copy harness: %w", err), Hint: "move an older copy away first", Code: 1}
+	}
+	words, err := exec.CommandContext(ctx, "cp", "-RPp", h.dir+"/.", to).CombinedOutput()
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("copy harness: %w: %.300s", err, words), os.RemoveAll(to))
+	}
+	return to, nil
 }
 
 func (h *harness) see(p, why string) {

@@ -192,7 +192,7 @@ func TestListIsShort(t *testing.T) {
 	}
 }
 
-// Nothing is written where git could not give it back.
+// Nothing is written where git could not give it back; --copy does without git, and the copy is the harness as it was.
 func TestWayBack(t *testing.T) {
 	for name, spoil := range map[string]func(dir string){
 		"no git":         func(string) {},
@@ -209,10 +209,20 @@ func TestWayBack(t *testing.T) {
 			spoil(dir)
 			before := tree(t, dir)
 			_, err := run(t, Options{Harness: dir, Apply: true})
-			if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "git commit") {
+			if hinted, ok := err.(*state.UserError); !ok || !strings.Contains(hinted.Hint, "--copy") {
 				t.Errorf("--apply: %v", err)
 			}
 			same(t, "after the refusal", tree(t, dir), before)
+			out, err := run(t, Options{Harness: dir, Apply: true, Copy: true})
+			to := dir + ".before-gchat-hooks"
+			if err != nil || !strings.Contains(out, "To take it back, put "+to+" in the place of "+dir+".") {
+				t.Fatalf("--copy: %v\n%s", err, out)
+			}
+			same(t, "the copy", tree(t, to), before)
+			put(t, dir, ".claude/commands/late.md", "`SendMessage(to=\"s3-communicator\", message=\"late\")`\n")
+			if _, err := run(t, Options{Harness: dir, Apply: true, Copy: true}); err == nil {
+				t.Error("a second copy took the first one's place")
+			}
 		})
 	}
 }
@@ -254,9 +264,8 @@ func TestHostileHarness(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, ".claude/commands/locked.md"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, dir)
 	before, want := tree(t, outside), tree(t, dir)
-	out, err := run(t, Options{Harness: dir, Apply: true})
+	out, err := run(t, Options{Harness: dir, Apply: true, Copy: true})
 	if err != nil {
 		t.Fatal(err)
 	}
