@@ -28,12 +28,11 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
 			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
 			&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
-			&cli.StringFlag{Name: "session", Usage: "only lines about the session `NAME` and its questions"},
 			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			l := logs{env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json")}
-			l.level, l.session = c.String("level"), c.String("session")
+			l.level = c.String("level")
 			return l.run(c.Context)
 		},
 	}
@@ -45,7 +44,7 @@ type logs struct {
 	out            io.Writer
 	lines          int
 	follow, asJSON bool
-	level, session string
+	level          string
 }
 
 // logLevels are the names that --level takes.
@@ -61,8 +60,8 @@ func (l logs) run(ctx context.Context) error {
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	names, lines := l.names(), slices.Collect(bytes.Lines(append(older, now...)))
-	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line, names) })
+	lines := slices.Collect(bytes.Lines(append(older, now...)))
+	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line) })
 	if len(lines) == 0 && !l.asJSON {
 		fmt.Fprintf(l.out, "no such lines in the log, %s\n", path)
 	}
@@ -80,24 +79,17 @@ func (l logs) run(ctx context.Context) error {
 	}
 	added := bufio.NewReader(out)
 	for line, err := added.ReadBytes('\n'); err == nil; line, err = added.ReadBytes('\n') {
-		if l.wants(line, l.names()) { // a session goes on asking
+		if l.wants(line) {
 			l.print(line)
 		}
 	}
 	return nil
 }
 
-// wants says whether a line is of the level and about the session. What is not JSON is a crash, most likely.
-func (l logs) wants(line []byte, names []string) bool {
-	var entry map[string]any
-	isJSON := json.Unmarshal(line, &entry) == nil
-	if level, _ := entry["level"].(string); isJSON && slices.Index(logLevels, level) < slices.Index(logLevels, l.level) {
-		return false
-	}
-	return l.session == "" || slices.ContainsFunc([]string{"session", "tmux_session", "question"}, func(member string) bool {
-		name, _ := entry[member].(string)
-		return name != "" && slices.Contains(names, name)
-	})
+// wants says whether a line is of the level. What is not JSON is a crash, most likely.
+func (l logs) wants(line []byte) bool {
+	var entry struct{ Level string }
+	return json.Unmarshal(line, &entry) != nil || slices.Index(logLevels, entry.Level) >= slices.Index(logLevels, l.level)
 }
 
 func (l logs) print(line []byte) {
@@ -119,22 +111,4 @@ func (l logs) print(line []byte) {
 		}
 		_, _ = w.Write(line)
 	}
-}
-
-// names are what lines about the session call it, or its questions: some jobs know only the one, some only the other.
-func (l logs) names() []string {
-	names := []string{l.session}
-	sessions, _ := state.SessionsIn(state.UserState(l.env)).All()
-	for _, x := range sessions {
-		if x.Name == l.session || x.ID == l.session {
-			names = append(names, x.ID, x.Name)
-		}
-	}
-	questions, _ := state.OpenQuestions(l.env)
-	for _, q := range questions {
-		if is := []string{q.SessionID, q.ClaudeSessionID, q.SessionName, q.TmuxSession}; slices.Contains(is, l.session) {
-			names = append(names, append(is[:3], q.QuestionID)...)
-		}
-	}
-	return names
 }
