@@ -144,8 +144,9 @@ func (f flush) retry(held bool) (failed error) {
 	spaces := state.SpacesIn(state.UserState(f.env))
 	known, _ := spaces.All()
 	for _, one := range known {
-		if len(one.Paused) > 0 {
+		if len(one.Paused) > 0 || one.LeftAlone(now) > 0 {
 			_, err := spaces.Change(one.Chat, func(one *state.Space) {
+				one.NotBefore = time.Time{}
 				for webhook, pause := range one.Paused {
 					pause.NotBefore = now
 					one.Paused[webhook] = pause

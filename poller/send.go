@@ -47,18 +47,19 @@ type sender struct {
 	lanes map[string][]*state.Message // the oldest first
 	busy  map[string]bool             // lanes that are under way; true for one to Chat
 	later map[string]step             // messages that wait for a reason that is not on disk, by path
-	waits map[string]time.Time        // when a space takes the next message, by project
+	waits map[string]step             // when a space takes the next message, by project
 }
 
 func (p *Poller) newSender() *sender {
 	return &sender{
 		Poller: p, box: state.OutboxIn(p.user()), spaces: state.SpacesIn(p.user()), lanes: map[string][]*state.Message{},
-		busy: map[string]bool{}, later: map[string]step{}, waits: map[string]time.Time{},
+		busy: map[string]bool{}, later: map[string]step{}, waits: map[string]step{},
 	}
 }
 
 // step is what became of a try to send a lane's message, which stands on disk as it then is.
 type step struct {
+	at    time.Time // when it ended
 	until time.Time // when to try it again; zero for at once
 	held  bool      // until then those behind it may go
 	space bool      // until then nothing of its project goes
@@ -90,8 +91,9 @@ func (s *sender) took(m *state.Message, how step) {
 	if how.eased {
 		clear(s.waits)
 	}
+	how.at = s.now()
 	if how.space {
-		s.waits[project(m)] = how.until
+		s.waits[project(m)] = how
 	} else if !how.until.IsZero() {
 		s.later[m.Path] = how
 	}
@@ -180,11 +182,10 @@ func (s *sender) due(m *state.Message, now time.Time) (until time.Time, held boo
 	if wait := m.NotBefore.Sub(now); wait > 0 && (m.Tries == 0 || wait <= time.Hour) { // a clock may have been set back
 		return m.NotBefore, m.Tries == 0
 	}
-	if later := s.later[m.Path]; now.Before(later.until) {
-		return later.until, later.held
-	}
-	if until := s.waits[project(m)]; now.Before(until) {
-		return until, false
+	for _, wait := range []step{s.later[m.Path], s.waits[project(m)]} {
+		if now.Before(wait.until) && !m.NotBefore.After(wait.at) { // else a person had it tried anew meanwhile
+			return wait.until, wait.held
+		}
 	}
 	return time.Time{}, false
 }

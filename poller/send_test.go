@@ -391,6 +391,37 @@ func TestPausedWebhookIsTriedByOneMessageAMinute(t *testing.T) {
 	}
 }
 
+// What a person has tried anew (gchat-hooks flush) a running poller sends at once, whatever pause it had noted.
+func TestAPersonEndsAPause(t *testing.T) {
+	for name, fault := range map[string]func(string, http.ResponseWriter, func()) bool{
+		"the webhook was wrong": refuse(http.StatusForbidden, "PERMISSION_DENIED", "no"), "too many": refuse(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "slower"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			sender := o.newSender()
+			m := o.report("a", "first")
+			o.answers(fault)
+			sender.pass(t.Context())
+			o.answers(nil)
+			if sender.pass(t.Context()); o.reread(m).Final() {
+				t.Fatal("it does not wait")
+			}
+			o.later(time.Millisecond)
+			m = o.reread(m)
+			if _, err := sender.box.Change(m, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			hook := sender.gateway(t.Context(), m.ProjectDir, m.Trusted).hook
+			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.Paused = time.Time{}, nil }); err != nil {
+				t.Fatal(err)
+			}
+			if sender.pass(t.Context()); !o.reread(m).Final() {
+				t.Error("it still waits")
+			}
+		})
+	}
+}
+
 func TestNoWebhookIsSaidOnce(t *testing.T) {
 	o := newOffice(t)
 	url := o.env["GOOGLE_CHAT_WEBHOOK_URL"]
