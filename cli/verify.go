@@ -15,7 +15,7 @@ func (p Program) verifyCommand() *cli.Command {
 		Usage: "check in the space itself that threads are kept apart and replies are found",
 		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
 			"In CI:   gchat-hooks verify --no-human --json\n" +
-			"It posts three or four messages, in threads marked [Verify] that can be deleted.\n" +
+			"It posts three or four messages, in threads marked [Verify].\n" +
 			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},

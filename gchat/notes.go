@@ -31,12 +31,15 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		}
 		return "[Kept] Claude reads your reply with its next step."
 	case state.NoteNoText:
-		return "[Not used] There is no text in that message, and an attachment is no answer: " +
-			"reply in words, or with an option's number."
+		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
 	case state.NoteUnwaited:
-		return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
+		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
-		return "[Not read] Replies here cannot be read yet: " + clause(owed.Seen) + ". Until then answer in the terminal."
+		what := "answer in the terminal"
+		if q.Mode == state.Deny || q.Mode == state.Hold { // no dialog is drawn there
+			what = "write to Claude in its terminal"
+		}
+		return "[Not read] Please " + what + ". Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}
@@ -54,7 +57,7 @@ func NobodyText(s *state.Session) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
 	case !s.Running():
-		why = "the session has ended"
+		why = "the session has ended. To go on, resume it in a terminal"
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
@@ -153,18 +156,13 @@ func answeredWhere(q *state.Question) string {
 	case q.ResolvedBy == "terminal":
 		return "in the terminal"
 	case q.AnsweredBy == state.Local:
-		return atShell(q.AnsweredByName)
+		return atShell
 	}
 	return ""
 }
 
-// atShell says where a person answered who is no sender in Chat; by is the name, "" when that is not known.
-func atShell(by string) string {
-	if by = Line(Cut(by, 64)); by == "" {
-		return "at a shell"
-	}
-	return "at a shell by " + by
-}
+// atShell says where a reply came from that is no message in Chat. Who ran the command is not known: Claude can run it, too.
+const atShell = "with gchat-hooks answer"
 
 // closedWhys are the reasons of a question's end, by its ResolvedBy.
 var closedWhys = map[string]string{
@@ -181,7 +179,7 @@ var closedWhys = map[string]string{
 func closedWhy(q *state.Question) string {
 	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
 	if q.Unread() || q.AnsweredMessage != "" {
-		why += " Your reply did not reach Claude any more."
+		why += " Your reply came too late to reach Claude."
 	}
 	return why
 }
@@ -192,17 +190,13 @@ func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	if r == nil {
 		return ""
 	}
-	sender := clause(r.Sender)
-	who := sender
-	if r.DisplayName != "" {
-		who += " (" + clause(r.DisplayName) + ")"
-	}
-	why := who + " may not answer."
+	why := cmp.Or(clause(r.DisplayName), "You") + " may not answer."
 	if nobodyAllowed {
 		why = "Nobody may answer yet."
 	}
-	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, "+
-		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, sender)
+	return fmt.Sprintf("[Not used] %s To change that, add \"%s\" to \"allowed_users\" in "+
+		"~/.config/gchat-hooks/config.json, or to GCHAT_ALLOWED_USERS before the session starts, and reply again.",
+		why, clause(r.Sender))
 }
 
 // lateText answers a reply to a question that has its answer, or wants none any more.
@@ -217,7 +211,7 @@ func lateText(q *state.Question) string {
 	case q.Status == state.TimedOut:
 		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
 	}
-	return "[Not used] This question is closed. " + closedWhy(q)
+	return "[Not used] This question is over. " + closedWhy(q)
 }
 
 // noOptionText answers a reply whose number no option has.
@@ -254,7 +248,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text := "[Kept] "
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
-		text += "A part was answered " + atShell(r.DisplayName) + ". "
+		text += "A part was answered " + atShell + ". "
 	}
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }
@@ -262,14 +256,12 @@ func keptText(q *state.Question, r *state.Reply) string {
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	if q.Typing == nil || q.Typing.Result != "dirty" {
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
-			". It is tried again until the question is closed."
+		return "[Waiting] Your answer is not in the terminal yet, and is tried again until the question is over: " + clause(why) + "."
 	}
 	if why == "" {
 		why = q.Typing.Why
 	}
-	return "[Look] Your answer was not typed to its end: " + clause(why) +
-		". The dialog may be half filled in: please finish it in the terminal."
+	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
 }
 
 // clause is foreign text as a part of one of our sentences.

@@ -217,7 +217,7 @@ func TestNoteIsToldOnce(t *testing.T) {
 	if all := o.texts(); len(all) != 4 || !strings.HasPrefix(all[2], "[Timeout]") || !strings.HasPrefix(all[3], "[Answered]") {
 		t.Errorf("in the space: %q", all)
 	}
-	if all := o.texts(); !strings.HasPrefix(all[1], "[Not read] No hook") {
+	if all := o.texts(); !strings.HasPrefix(all[1], "[Not read] Please answer in the terminal. No hook") {
 		t.Errorf("in the space: %q", all)
 	}
 }
