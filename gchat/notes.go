@@ -97,11 +97,7 @@ func closing(prefix string, q *state.Question, end string, tell func(d *draft, q
 
 // answeredText says what was answered.
 func answeredText(q *state.Question) string {
-	where := answeredWhere(q)
-	if where != "" {
-		where = "Answered " + where + "."
-	}
-	return closing("[Answered] ", q, where, func(d *draft, i int) {
+	return closing("[Answered] ", q, answeredWhere(q), func(d *draft, i int) {
 		p := q.Questions[i]
 		a := Decompose(p, q.Answers[p.Question])
 		switch {
@@ -148,15 +144,15 @@ func answersLine(q *state.Question) string {
 	return Cut(strings.Join(values, "; "), 1000)
 }
 
-// answeredWhere is how a question was answered, if not by a reply in its thread.
+// answeredWhere says how a question was answered, if not by a reply in its thread.
 func answeredWhere(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
-		return "in the terminal; the reply in this thread did not count"
+		return "Answered in the terminal; the reply in this thread did not count."
 	case q.ResolvedBy == "terminal":
-		return "in the terminal"
+		return "Answered in the terminal."
 	case q.AnsweredBy == state.Local:
-		return atShell
+		return "Answered " + atShell + "."
 	}
 	return ""
 }
@@ -202,8 +198,6 @@ func refusedText(r *state.Reply, nobodyAllowed bool) string {
 // lateText answers a reply to a question that has its answer, or wants none any more.
 func lateText(q *state.Question) string {
 	switch {
-	case q.ResolvedBy == "terminal":
-		return "[Not used] This question was already answered in the terminal."
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
 	case q.Status == state.TimedOut && q.AskedAgain:

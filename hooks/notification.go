@@ -161,21 +161,19 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to. A subagent's calls are in a
 // transcript of its own, and the call that started it says nothing of them: those of the one that wrote last are told.
 func pendingText(transcript string) string {
-	calls := pendingAt(transcript)
-	calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.Name == "Agent" || c.Name == "Task" })
-	if agent := newest(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents")); len(calls) == 0 && agent != "" {
-		calls = pendingAt(agent)
-	}
 	var lines []string
-	for _, c := range calls {
-		lines = append(lines, c.text())
+	for _, path := range []string{transcript, newest(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents"))} {
+		tail, _, _ := transcriptEnd(path, tailBytes)
+		for _, c := range pendingIn(tail) {
+			if c.Name != "Agent" && c.Name != "Task" {
+				lines = append(lines, c.text())
+			}
+		}
+		if len(lines) > 0 {
+			break
+		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-func pendingAt(transcript string) []toolCall {
-	tail, _, _ := transcriptEnd(transcript, tailBytes)
-	return pendingIn(tail)
 }
 
 // newest is the transcript in a folder that was written to last; "" for none.

@@ -126,10 +126,10 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	text := textLines(
 		"Duration", duration(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
-		"Tools", toolCounts(did.tools),
+		"Tools", some(byCount(did.tools), 8, ", "),
 		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), git.stat), ", "),
-		"Files", fileList(git.files),
-		"Commits", subjectLines(git.subjects),
+		"Files", some(git.files, 10, ", "),
+		"Commits", some(git.subjects, 5, "\n• "),
 		"", promises(s.ProjectDir),
 		"Ended", cmp.Or(endings[s.Reason], plain(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
 	last := shorten(did.said, shownBytes, shownLines)
@@ -169,42 +169,26 @@ func duration(since, end time.Time) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
-// fileList names at most ten files.
-func fileList(files []string) string {
-	var shown []string
-	for _, f := range files[:min(10, len(files))] {
-		shown = append(shown, plain(flat(f, 120)))
+// some are at most so many of the texts, a separator before each (", " not before the first), and how many are not shown. Bullets
+// make no list in Markdown, which would take the next line into its last item.
+func some(texts []string, most int, separator string) (shown string) {
+	for _, t := range texts[:min(most, len(texts))] {
+		shown += separator + plain(flat(t, 120))
 	}
-	return strings.Join(shown, ", ") + more(len(files)-len(shown))
+	if n := len(texts) - most; n > 0 {
+		shown += fmt.Sprintf(" and %d more", n)
+	}
+	return strings.TrimPrefix(shown, ", ")
 }
 
-// subjectLines are at most five commits. They are no list in Markdown, which would take the next line into its last item.
-func subjectLines(subjects []string) (text string) {
-	most := min(5, len(subjects))
-	for _, s := range subjects[:most] {
-		text += "\n• " + plain(flat(s, 120))
-	}
-	return text + more(len(subjects)-most)
-}
-
-// toolCounts are the tools that were called most, with how often, and how many tools are not shown.
-func toolCounts(counts map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+// byCount are the tools with how often each was called, the most frequent first.
+func byCount(counts map[string]int) (tools []string) {
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	var shown []string
-	for _, name := range names[:min(8, len(names))] {
-		shown = append(shown, fmt.Sprintf("%s %d", plain(flat(name, 100)), counts[name]))
+	}) {
+		tools = append(tools, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	return strings.Join(shown, ", ") + more(len(names)-len(shown))
-}
-
-// more says how many are not shown.
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
+	return tools
 }
 
 // promises counts a project's completion promises, the files .claude/completion-state/promises/*.json: "1 of 3 promises
