@@ -250,7 +250,8 @@ func keptText(q *state.Question, r *state.Reply) string {
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	if q.Typing == nil || q.Typing.Result != "dirty" {
-		return "[Waiting] Your answer is not in the terminal yet, and is tried again until the question is over: " + clause(why) + "."
+		return "[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: " +
+			clause(why) + "."
 	}
 	if why == "" {
 		why = q.Typing.Why

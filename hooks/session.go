@@ -132,11 +132,8 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		"Commits", some(git.subjects, 5, "\n• "),
 		"", promises(s.ProjectDir),
 		"Ended", cmp.Or(endings[s.Reason], plain(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
-	last := shorten(did.said, shownBytes, shownLines)
-	if strings.Contains(last, "\n") {
-		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
-	} else {
-		text += textLines("\nLast words", last)
+	if did.said != "" { // after a blank line, since a line of dashes in them would make a heading of ours
+		text += "\n\nLast words:\n" + shorten(did.said, shownBytes, shownLines)
 	}
 	report := state.Report{Type: state.SessionEnded, Session: s.Name, At: end.Local(), Text: strings.TrimLeft(text, "\n")}
 	return report, did.turns, nil

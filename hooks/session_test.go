@@ -220,12 +220,12 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 		want   string
 	}{
 		"a transcript": {func(_ *machine, s *state.Session) { s.TranscriptPath = recording },
-			"Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nLast words: Thanks, understood."},
+			"Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\n\nLast words:\nThanks, understood."},
 		"no transcript": {func(_ *machine, s *state.Session) { s.Source = "startup"; s.StartedAt = s.OwesSummary.Add(-time.Hour) },
 			"Duration: 1h\nEnded: the person closed it in the terminal"},
 		"begun anew meanwhile": {func(_ *machine, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.OwesSummary.Add(time.Second), recording
-		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\nLast words: Thanks, understood."},
+		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\n\nLast words:\nThanks, understood."},
 		"cleared": {ended("clear"), "Ended: the conversation was cleared"},
 		"resumed": {ended("resume"), "Ended: another session was resumed in its place"},
 		"logout":  {ended("logout"), "Ended: the person logged out"},
