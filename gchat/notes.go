@@ -49,9 +49,6 @@ func NoteText(q *state.Question, owed state.Owed) string {
 // NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
 const NobodyAllowed = "nobody"
 
-// SaysNotRead says whether a message of ours tells that a reply was not read.
-func SaysNotRead(text string) bool { return strings.HasPrefix(text, "[Not read]") }
-
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
 func NobodyText(s *state.Session) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
