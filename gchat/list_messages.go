@@ -57,7 +57,7 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	base, err := parseEndpoint(endpoint)
+	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -87,14 +87,8 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	return &Reader{svc: svc, base: base}, nil
 }
 
-// CheckEndpoint says whether an API's base URL may be used: nil, or ErrEndpoint. "" is Google's.
-func CheckEndpoint(endpoint string) error {
-	_, err := parseEndpoint(endpoint)
-	return err
-}
-
-// parseEndpoint is nil for Google's.
-func parseEndpoint(endpoint string) (*url.URL, error) {
+// ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
+func ParseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
 	}

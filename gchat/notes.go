@@ -31,12 +31,15 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		}
 		return "[Kept] Claude reads your reply with its next step."
 	case state.NoteNoText:
-		return "[Not used] There is no text in that message, and an attachment is no answer: " +
-			"reply in words, or with an option's number."
+		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
 	case state.NoteUnwaited:
-		return "[Not read] No hook waits for a reply to this question: answer it in the terminal."
+		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
-		return "[Not read] Replies here cannot be read yet: " + clause(owed.Seen) + ". Until then answer in the terminal."
+		what := "answer in the terminal"
+		if q.Mode == state.Deny || q.Mode == state.Hold { // no dialog is drawn there
+			what = "write to Claude in its terminal"
+		}
+		return "[Not read] Please " + what + ". Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}
@@ -46,15 +49,12 @@ func NoteText(q *state.Question, owed state.Owed) string {
 // NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
 const NobodyAllowed = "nobody"
 
-// SaysNotRead says whether a message of ours tells that a reply was not read.
-func SaysNotRead(text string) bool { return strings.HasPrefix(text, "[Not read]") }
-
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
 func NobodyText(s *state.Session) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
 	switch {
 	case !s.Running():
-		why = "the session has ended"
+		why = "the session has ended. To go on, resume it in a terminal"
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}
@@ -94,11 +94,7 @@ func closing(prefix string, q *state.Question, end string, tell func(d *draft, q
 
 // answeredText says what was answered.
 func answeredText(q *state.Question) string {
-	where := answeredWhere(q)
-	if where != "" {
-		where = "Answered " + where + "."
-	}
-	return closing("[Answered] ", q, where, func(d *draft, i int) {
+	return closing("[Answered] ", q, answeredWhere(q), func(d *draft, i int) {
 		p := q.Questions[i]
 		a := Decompose(p, q.Answers[p.Question])
 		switch {
@@ -145,26 +141,21 @@ func answersLine(q *state.Question) string {
 	return Cut(strings.Join(values, "; "), 1000)
 }
 
-// answeredWhere is how a question was answered, if not by a reply in its thread.
+// answeredWhere says how a question was answered, if not by a reply in its thread.
 func answeredWhere(q *state.Question) string {
 	switch {
 	case q.ResolvedBy == "terminal" && q.AnsweredMessage != "":
-		return "in the terminal; the reply in this thread did not count"
+		return "Answered in the terminal; the reply in this thread did not count."
 	case q.ResolvedBy == "terminal":
-		return "in the terminal"
+		return "Answered in the terminal."
 	case q.AnsweredBy == state.Local:
-		return atShell(q.AnsweredByName)
+		return "Answered " + atShell + "."
 	}
 	return ""
 }
 
-// atShell says where a person answered who is no sender in Chat; by is the name, "" when that is not known.
-func atShell(by string) string {
-	if by = Line(Cut(by, 64)); by == "" {
-		return "at a shell"
-	}
-	return "at a shell by " + by
-}
+// atShell says where a reply came from that is no message in Chat. Who ran the command is not known: Claude can run it, too.
+const atShell = "with gchat-hooks answer"
 
 // closedWhys are the reasons of a question's end, by its ResolvedBy.
 var closedWhys = map[string]string{
@@ -181,7 +172,7 @@ var closedWhys = map[string]string{
 func closedWhy(q *state.Question) string {
 	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
 	if q.Unread() || q.AnsweredMessage != "" {
-		why += " Your reply did not reach Claude any more."
+		why += " Your reply came too late to reach Claude."
 	}
 	return why
 }
@@ -192,24 +183,18 @@ func refusedText(r *state.Reply, nobodyAllowed bool) string {
 	if r == nil {
 		return ""
 	}
-	sender := clause(r.Sender)
-	who := sender
-	if r.DisplayName != "" {
-		who += " (" + clause(r.DisplayName) + ")"
-	}
-	why := who + " may not answer."
+	why := cmp.Or(clause(r.DisplayName), "You") + " may not answer."
 	if nobodyAllowed {
 		why = "Nobody may answer yet."
 	}
-	return fmt.Sprintf("[Not used] %s To let %s answer, add \"%s\" to \"allowed_users\" in ~/.config/gchat-hooks/config.json, "+
-		"or to GCHAT_ALLOWED_USERS before the session starts, and reply again.", why, who, sender)
+	return fmt.Sprintf("[Not used] %s To change that, add \"%s\" to \"allowed_users\" in "+
+		"~/.config/gchat-hooks/config.json, or to GCHAT_ALLOWED_USERS before the session starts, and reply again.",
+		why, clause(r.Sender))
 }
 
 // lateText answers a reply to a question that has its answer, or wants none any more.
 func lateText(q *state.Question) string {
 	switch {
-	case q.ResolvedBy == "terminal":
-		return "[Not used] This question was already answered in the terminal."
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
 	case q.Status == state.TimedOut && q.AskedAgain:
@@ -217,7 +202,7 @@ func lateText(q *state.Question) string {
 	case q.Status == state.TimedOut:
 		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
 	}
-	return "[Not used] This question is closed. " + closedWhy(q)
+	return "[Not used] This question is over. " + closedWhy(q)
 }
 
 // noOptionText answers a reply whose number no option has.
@@ -254,7 +239,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text := "[Kept] "
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
-		text += "A part was answered " + atShell(r.DisplayName) + ". "
+		text += "A part was answered " + atShell + ". "
 	}
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }
@@ -262,14 +247,13 @@ func keptText(q *state.Question, r *state.Reply) string {
 // notTypedText says that an answer is not in the terminal, and whether a person has to look there.
 func notTypedText(q *state.Question, why string) string {
 	if q.Typing == nil || q.Typing.Result != "dirty" {
-		return "[Waiting] Your answer is not in the terminal yet: " + clause(why) +
-			". It is tried again until the question is closed."
+		return "[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: " +
+			clause(why) + "."
 	}
 	if why == "" {
 		why = q.Typing.Why
 	}
-	return "[Look] Your answer was not typed to its end: " + clause(why) +
-		". The dialog may be half filled in: please finish it in the terminal."
+	return "[Look] Please finish the dialog in the terminal. Your answer was not typed to its end: " + clause(why) + "."
 }
 
 // clause is foreign text as a part of one of our sentences.

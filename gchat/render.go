@@ -85,7 +85,7 @@ func fit(last string, write func(*draft)) string {
 		d := &draft{field: field}
 		write(d)
 		if d.cut && last != "" {
-			d.add("(Cut to fit: the whole question is in the terminal.)\n")
+			d.add("(Shortened: the whole question is too long for one message.)\n")
 		}
 		switch {
 		case d.Len()+len(last) <= MaxText:

@@ -173,7 +173,7 @@ func TestTextsFit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			text := QuestionText(tt.q)
 			fits(t, text)
-			if !strings.Contains(text, "(Cut to fit: the whole question is in the terminal.)\nReply with ") &&
+			if !strings.Contains(text, "(Shortened: the whole question is too long for one message.)\nReply with ") &&
 				!strings.Contains(text, "more bytes)\nReply with ") {
 				t.Errorf("does not say that it was cut, and how to reply: …%s", text[len(text)-300:])
 			}
@@ -212,10 +212,10 @@ func fits(t *testing.T, text string) {
 // A question one byte below the limit goes out whole.
 func TestQuestionTextAtTheLimit(t *testing.T) {
 	room := MaxText - len(QuestionText(asked(state.Prompt{Question: "x"}))) + 1
-	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room)})); len(text) != MaxText || strings.Contains(text, "Cut to fit") {
+	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room)})); len(text) != MaxText || strings.Contains(text, "Shortened") {
 		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
 	}
-	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room+1)})); len(text) > MaxText || !strings.Contains(text, "Cut to fit") {
+	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room+1)})); len(text) > MaxText || !strings.Contains(text, "Shortened") {
 		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
 	}
 }

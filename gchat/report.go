@@ -37,6 +37,9 @@ func ReportWhole(r state.Report) string {
 
 func reportPieces(r state.Report) (header, distance, text string) {
 	header, distance = reportHeader(r), "\n\n"
+	if r.Prefix != "" { // a notice, whose text is short
+		distance = "\n"
+	}
 	var lines []line
 	if about := field(r.About); about != "" {
 		lines, distance = append(lines, line{text: about}), "\n"

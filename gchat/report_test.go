@@ -24,6 +24,7 @@ func TestReport(t *testing.T) {
 		"error":             {Type: state.Failure, Text: "The build failed:\n\n```go\nmain.go:3: x < y\n```"},
 		"plain":             {Type: state.Plain, Text: "# Summary\n\n| Test | ms |\n|---|--:|\n| a | 12 |\n| bcd | 7 |"},
 		"subagent":          {Type: state.TaskCompletion, Prefix: "[Subagent Done]", About: "tdd-test-engineer completed task", Text: "The tdd-test-engineer subagent has completed its task."},
+		"task_done":         {Type: state.ProgressUpdate, Prefix: "[Task Done]", Text: "\n\n - All **green**.\n"},
 		"title":             {Type: state.ProgressUpdate, Title: "Phase 2 * of\n3", Text: "Migrating."},
 		"about_and_title":   {Type: state.Failure, Prefix: "[Task Done]", About: "step 4", Title: "Deploy", Text: "Rolled back."},
 		"blocked_list":      {Type: state.BlockedAlert, Text: "- a key\n- a token"},
@@ -36,7 +37,7 @@ func TestReport(t *testing.T) {
 			if r.Session == "" {
 				r.Session = "orch-epic4"
 			}
-			if !strings.Contains(name, "subagent") && name != "about_and_title" {
+			if !strings.Contains(name, "subagent") && name != "task_done" && name != "about_and_title" {
 				r.At = evening
 			}
 			texts := ReportTexts(r)

@@ -68,7 +68,7 @@ func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {
 	if err != nil || cfg.APIEndpoint == "" || w.url.Host != googleHost {
 		return w, err
 	}
-	base, err := parseEndpoint(cfg.APIEndpoint)
+	base, err := ParseEndpoint(cfg.APIEndpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -269,12 +267,6 @@ func absolute(dir string) string {
 	return dir
 }
 
-// untilTold is a context that ends when the hook is told to end: Claude Code sends SIGTERM on Esc and when it quits.
-func untilTold() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(),
-		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
-}
-
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
 // Claude Code would kill it: the question then stays open in the terminal.
 func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
@@ -301,7 +293,11 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Print(allow(e.HookEventName, input)); err != nil {
+	decision := map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}
+	if e.HookEventName == "PreToolUse" { // in hold mode, before a dialog is drawn (from 2.1.85 on)
+		decision = map[string]any{"permissionDecision": "allow", "updatedInput": input}
+	}
+	if err := h.Print(decide(e.HookEventName, decision)); err != nil {
 		return err
 	}
 	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
@@ -343,15 +339,6 @@ func answeredInput(toolInput json.RawMessage, q *state.Question) (json.RawMessag
 		in["annotations"], _ = json.Marshal(notes)
 	}
 	return json.Marshal(in)
-}
-
-// allow is the decision that answers a question: of PermissionRequest it closes the dialog, of PreToolUse it comes before one is
-// drawn (hold mode, from 2.1.85 on).
-func allow(event string, input json.RawMessage) any {
-	if event == "PreToolUse" {
-		return decide(event, map[string]any{"permissionDecision": "allow", "updatedInput": input})
-	}
-	return decide(event, map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}})
 }
 
 // decide is what a hook prints for Claude Code to act upon.

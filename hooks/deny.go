@@ -100,11 +100,11 @@ func (h *Hook) inThread(ctx context.Context, q *state.Question) error {
 
 // denial is what Claude reads in place of an answer.
 func (h *Hook) denial(q *state.Question) string {
-	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s, question: %s). "+
+	return fmt.Sprintf("Question forwarded to Google Chat (thread: %s). "+
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
 		"run `%s` in the background, which prints it.",
-		q.ThreadKey, q.QuestionID, state.InWords(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
+		q.ThreadKey, state.InWords(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
 }
 
 // waitCommand is how Claude waits for the reply itself.

@@ -66,7 +66,7 @@ func (w *world) denial(out string) (id string) {
 	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Output.Decision != "deny" {
 		w.Fatalf("not denied: %q", out)
 	}
-	_, id, _ = strings.Cut(d.Output.Reason, "question: ")
+	_, id, _ = strings.Cut(d.Output.Reason, "(thread: ")
 	id, _, _ = strings.Cut(id, ")")
 	return id
 }

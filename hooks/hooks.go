@@ -99,7 +99,9 @@ func (h *Hook) Run() (code int) {
 		ctx, job := context.Background(), h.Job
 		if h.mayWait(e) {
 			var stop func()
-			ctx, stop = untilTold()
+			// Claude Code sends SIGTERM on Esc and when it quits.
+			ctx, stop = signal.NotifyContext(ctx,
+				syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
 			defer stop()
 			close(waiting)
 		}

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -146,7 +149,7 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 		return title, body
 	case n.Kind == "error":
 		return "An error occurred that requires attention.", body
-	case n.Kind == "permission_prompt":
+	case n.Kind == "permission_prompt", n.Kind == "agent_needs_input":
 		return cmp.Or(body, title), pendingText(string(e.Transcript))
 	case strings.Contains(body, "\n"): // no line of its own
 	case to.kind == "permission", title == "":
@@ -155,12 +158,32 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 	return title, body
 }
 
-// pendingText tells what Claude wants to do: the notification itself says only that it wants to.
+// pendingText tells what Claude wants to do: the notification itself says only that it wants to. A subagent's calls are in a
+// transcript of its own, and the call that started it says nothing of them: those of the one that wrote last are told.
 func pendingText(transcript string) string {
-	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
-	for _, c := range pendingIn(tail) {
-		lines = append(lines, c.text())
+	for _, path := range []string{transcript, newest(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents"))} {
+		tail, _, _ := transcriptEnd(path, tailBytes)
+		for _, c := range pendingIn(tail) {
+			if c.Name != "Agent" && c.Name != "Task" {
+				lines = append(lines, c.text())
+			}
+		}
+		if len(lines) > 0 {
+			break
+		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// newest is the transcript in a folder that was written to last; "" for none.
+func newest(dir string) (path string) {
+	files, _ := os.ReadDir(dir)
+	var last time.Time
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && strings.HasSuffix(f.Name(), ".jsonl") && info.ModTime().After(last) {
+			path, last = filepath.Join(dir, f.Name()), info.ModTime()
+		}
+	}
+	return path
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -27,6 +28,9 @@ func (m *machine) wantReports(want ...string) {
 
 func mustWrite(t testing.TB, path, content string) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +220,7 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 		return said("assistant", fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":%q}}]`, id, command))
 	}
 	const head = "[Permission] orch-epic4\nClaude needs your permission"
+	began := time.Unix(1700000000, 0)
 	for name, c := range map[string]struct {
 		make func(t *testing.T, path string)
 		want string
@@ -225,6 +230,19 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 			mustWrite(t, path, bash("1", "ls")+said("user", `[{"type":"tool_result","tool_use_id":"1"}]`))
 		}, head},
 		"nothing": {func(t *testing.T, path string) { mustWrite(t, path, "") }, head},
+		"an agent's": {func(t *testing.T, path string) {
+			mustWrite(t, path, said("assistant", `[{"type":"tool_use","id":"1","name":"Agent","input":{"prompt":"go"}}]`))
+			agents := filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents")
+			mustWrite(t, filepath.Join(agents, "agent-a1.jsonl"), bash("2", "sleep 9"))
+			mustWrite(t, filepath.Join(agents, "agent-a2.jsonl"), bash("3", "rm -r build"))
+			if err := os.Chtimes(filepath.Join(agents, "agent-a1.jsonl"), began, began); err != nil {
+				t.Fatal(err)
+			}
+		}, head + "\nBash: `rm -r build`"},
+		"its own, beside an agent's": {func(t *testing.T, path string) {
+			mustWrite(t, path, bash("1", "ls"))
+			mustWrite(t, filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-a1.jsonl"), bash("2", "sleep 9"))
+		}, head + "\nBash: `ls`"},
 		"absent":  {func(*testing.T, string) {}, head},
 		"invalid": {func(t *testing.T, path string) { mustWrite(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
 		"hostile": {func(t *testing.T, path string) {

@@ -42,10 +42,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 		return nil
 	}
 	if e.HookEventName == "SessionEnd" {
-		return h.owe(e, string(e.Reason), func(s *state.Session) bool {
-			s.EndedAt = time.Now().UTC()
-			return true
-		})
+		return h.sessionEnd(e)
 	}
 	return h.sessionStart(ctx, e, cfg)
 }
@@ -67,7 +64,6 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) e
 		}
 		s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
 		s.Branch, s.Commit = branch, commit
-		s.ToldSummary, s.ToldTurns = time.Time{}, 0
 		return nil
 	})
 	if goesOn {
@@ -81,17 +77,16 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) e
 	}, config.ReportOff))
 }
 
-// owe writes down, in one write, that the session stopped or ended and that its thread is owed the summary; also says more of
-// that and whether it is so. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
-func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) error {
+// sessionEnd writes down, in one write, that the session ended and that its thread is owed the summary. A second install's hook
+// finds it written. All hooks of SessionEnd share a second and a half: git and the transcript are the poller's.
+func (h *Hook) sessionEnd(e *Event) error {
 	h.session(e)
 	now := time.Now().UTC()
 	stands, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
-		if !also(s) {
+		if !s.Running() {
 			return state.ErrUnchanged
 		}
-		s.OwesSummary, s.LastSeen, s.Reason = now, now, strings.TrimSpace(reason)
-		s.LastWords = shorten(string(e.LastWords), shownBytes, shownLines)
+		s.EndedAt, s.OwesSummary, s.LastSeen, s.Reason = now, now, now, strings.TrimSpace(string(e.Reason))
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
 		return nil
 	})
@@ -101,7 +96,17 @@ func (h *Hook) owe(e *Event, reason string, also func(*state.Session) bool) erro
 	return err
 }
 
-// Summary tells what a session did that stopped or ended, and counts its turns. The poller calls it, since a SessionEnd hook has
+// endings are the reasons of SessionEnd in a person's words.
+var endings = map[string]string{
+	"clear":                       "the conversation was cleared",
+	"resume":                      "another session was resumed in its place",
+	"logout":                      "the person logged out",
+	"prompt_input_exit":           "the person closed it in the terminal",
+	"bypass_permissions_disabled": "permissions may no longer be bypassed",
+	"other":                       "Claude Code was closed",
+}
+
+// Summary tells what a session did that ended, and counts its turns. The poller calls it, since a SessionEnd hook has
 // no time for git and the transcript. What is not known is left out. The only error is ctx's.
 func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Report, int, error) {
 	end := s.OwesSummary
@@ -110,9 +115,6 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		since = time.Time{}
 	}
 	did := tallyOf(ctx, s.TranscriptPath, since)
-	if did.prompted && s.EndedAt.IsZero() { // the session stopped, so it answered: the transcript lags
-		did.turns++
-	}
 	git := changesSince(ctx, cmp.Or(s.CWD, s.ProjectDir), s.Commit, s.StartedAt)
 	if err := ctx.Err(); err != nil {
 		return state.Report{}, 0, err
@@ -121,31 +123,23 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 	if branch == "HEAD" {
 		branch = "(detached)"
 	}
-	reason := s.Reason
-	if reason == "other" {
-		reason = ""
-	}
-	tools := byCount(did.tools, 8, func(tool string, n int) string { return fmt.Sprintf("%s %d", plain(flat(tool, 100)), n) })
 	text := textLines(
 		"Duration", duration(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
-		"Tools", tools,
+		"Tools", some(byCount(did.tools), 8, ", "),
 		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), git.stat), ", "),
-		"Files", fileList(git.files),
-		"Commits", subjectLines(git.subjects),
-		"Promises", promises(s.ProjectDir),
-		"Reason", plain(flat(reason, 100)))
-	last := shorten(cmp.Or(s.LastWords, did.said), shownBytes, shownLines)
-	if strings.Contains(last, "\n") {
-		text += "\n\nLast words:\n" + last // a line of dashes in them makes no heading of ours
-	} else {
-		text += textLines("\nLast words", last)
+		"Files", some(git.files, 10, ", "),
+		"Commits", some(git.subjects, 5, "\n• "),
+		"", promises(s.ProjectDir),
+		"Ended", cmp.Or(endings[s.Reason], plain(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
+	if did.said != "" { // after a blank line, since a line of dashes in them would make a heading of ours
+		text += "\n\nLast words:\n" + shorten(did.said, shownBytes, shownLines)
 	}
 	report := state.Report{Type: state.SessionEnded, Session: s.Name, At: end.Local(), Text: strings.TrimLeft(text, "\n")}
 	return report, did.turns, nil
 }
 
-// textLines are "name: value" lines, of the values that say something.
+// textLines are "name: value" lines, of the values that say something. A value whose name is "" stands alone.
 func textLines(nameValue ...string) string {
 	var lines []string
 	for i := 0; i+1 < len(nameValue); i += 2 {
@@ -154,7 +148,7 @@ func textLines(nameValue ...string) string {
 		case strings.HasPrefix(value, "\n"):
 			lines = append(lines, name+":"+value)
 		case value != "":
-			lines = append(lines, name+": "+value)
+			lines = append(lines, strings.TrimPrefix(name+": "+value, ": "))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -172,60 +166,46 @@ func duration(since, end time.Time) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.Truncate(time.Minute).String())
 }
 
-// fileList names at most ten files.
-func fileList(files []string) string {
-	var shown []string
-	for _, f := range files[:min(10, len(files))] {
-		shown = append(shown, plain(flat(f, 120)))
+// some are at most so many of the texts, a separator before each (", " not before the first), and how many are not shown. Bullets
+// make no list in Markdown, which would take the next line into its last item.
+func some(texts []string, most int, separator string) (shown string) {
+	for _, t := range texts[:min(most, len(texts))] {
+		shown += separator + plain(flat(t, 120))
 	}
-	return strings.Join(shown, ", ") + more(len(files)-len(shown))
+	if n := len(texts) - most; n > 0 {
+		shown += fmt.Sprintf(" and %d more", n)
+	}
+	return strings.TrimPrefix(shown, ", ")
 }
 
-// subjectLines are at most five commits. They are no list in Markdown, which would take the next line into its last item.
-func subjectLines(subjects []string) (text string) {
-	most := min(5, len(subjects))
-	for _, s := range subjects[:most] {
-		text += "\n• " + plain(flat(s, 120))
-	}
-	return text + more(len(subjects)-most)
-}
-
-// byCount lists what was counted, the most frequent first, and how many kinds are not shown.
-func byCount(counts map[string]int, most int, show func(what string, n int) string) string {
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+// byCount are the tools with how often each was called, the most frequent first.
+func byCount(counts map[string]int) (tools []string) {
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	var shown []string
-	for _, name := range names[:min(most, len(names))] {
-		shown = append(shown, show(name, counts[name]))
+	}) {
+		tools = append(tools, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	return strings.Join(shown, ", ") + more(len(names)-len(shown))
+	return tools
 }
 
-// more says how many are not shown.
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
-}
-
-// promises counts a project's completion promises, the files .claude/completion-state/promises/*.json, by their status:
-// "2 verified, 1 pending". It is "" where there are none.
+// promises counts a project's completion promises, the files .claude/completion-state/promises/*.json: "1 of 3 promises
+// verified". It is "" where there are none.
 func promises(projectDir string) string {
 	files, _ := fs.Glob(os.DirFS(projectDir), ".claude/completion-state/promises/[^.]*.json")
-	counts := map[string]int{}
+	if len(files) == 0 {
+		return ""
+	}
+	verified := 0
 	for _, file := range files {
 		var p struct {
 			Status string `json:"status"`
 		}
 		b, err := state.ReadPlain(filepath.Join(projectDir, file), 1<<20)
-		if err != nil || json.Unmarshal(b, &p) != nil || p.Status == "" {
-			p.Status = "unreadable"
+		if err == nil && json.Unmarshal(b, &p) == nil && p.Status == "verified" {
+			verified++
 		}
-		counts[plain(flat(p.Status, 40))]++
 	}
-	return byCount(counts, 6, func(status string, n int) string { return fmt.Sprintf("%d %s", n, status) })
+	return fmt.Sprintf("%d of %d promises verified", verified, len(files))
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,17 +50,17 @@ func TestSessionStartIsToldWhenWanted(t *testing.T) {
 	m.wantReports("(session_start) orch-epic4\nProject: shop\nBranch: main\nModel: claude-opus-5-5\nSource: startup")
 }
 
-// After a compaction a session goes on; with every other source it begins anew, and what was told before is of the past.
+// After a compaction a session goes on; with every other source it begins anew.
 func TestSourcesOfASession(t *testing.T) {
 	m := newMachine(t)
 	m.run(sessionHook, m.event("single-01-SessionStart"))
-	told := time.Now().UTC()
-	tell := func() { m.change(func(s *state.Session) { s.ToldSummary, s.ToldTurns, s.EndedAt = told, 3, told }) }
+	told := time.Now().UTC().Truncate(time.Millisecond)
+	tell := func() { m.change(func(s *state.Session) { s.ToldSummary, s.EndedAt = told, told }) }
 	tell()
 	began := m.session().StartedAt
 	m.run(sessionHook, m.event("single-01-SessionStart", "source", "compact", "model", "claude-next"))
 	s := m.session()
-	if !s.StartedAt.Equal(began) || s.ToldTurns != 3 || s.Model != "claude-next" || s.Source != "startup" || !s.Running() {
+	if !s.StartedAt.Equal(began) || s.Model != "claude-next" || s.Source != "startup" || !s.Running() {
 		t.Errorf("after a compaction: %+v", s)
 	}
 	for _, source := range []string{"resume", "clear", "fork", "startup"} {
@@ -67,7 +68,7 @@ func TestSourcesOfASession(t *testing.T) {
 		before := m.session().StartedAt
 		m.run(sessionHook, m.event("single-01-SessionStart", "source", source))
 		s := m.session()
-		if !s.StartedAt.After(before) || s.ToldTurns != 0 || !s.ToldSummary.IsZero() || s.Source != source || !s.Running() {
+		if !s.StartedAt.After(before) || !s.ToldSummary.Equal(told) || s.Source != source || !s.Running() {
 			t.Errorf("after %s: %+v", source, s)
 		}
 	}
@@ -80,20 +81,41 @@ func TestSessionEndOwesTheSummary(t *testing.T) {
 			m.repository()
 			if start {
 				m.run(sessionHook, m.event("single-01-SessionStart"))
-				m.change(func(s *state.Session) { s.LastWords = "of a stop at the gate" })
 			}
 			if out := m.run(sessionHook, m.event("timing-10-SessionEnd")); out != "" {
 				t.Errorf("printed %q", out)
 			}
 			s := m.session()
-			if s.Running() || s.OwesSummary.IsZero() || s.Reason != "prompt_input_exit" || s.LastWords != "" || s.Name != "orch-epic4" ||
-				s.TranscriptPath == "" || (s.Source != "") != start {
+			if s.Running() || s.OwesSummary.IsZero() || s.Reason != "prompt_input_exit" || s.Name != "orch-epic4" || s.TranscriptPath == "" || (s.Source != "") != start {
 				t.Errorf("session %+v", s)
 			}
 			if n := len(m.reports()); n != 0 {
 				t.Errorf("%d reports: they are the poller's", n)
 			}
 		})
+	}
+}
+
+// Two installs of the hooks, whose events meet a Stop's, owe one summary. A session that was resumed may end again.
+func TestSessionEndsOnce(t *testing.T) {
+	m := newMachine(t)
+	m.run(sessionHook, m.event("single-01-SessionStart"))
+	owed := map[time.Time]bool{}
+	for range 2 {
+		var all sync.WaitGroup
+		for _, event := range []string{"timing-10-SessionEnd", "single-07-Stop", "timing-10-SessionEnd"} {
+			all.Go(func() { m.run(sessionHook, m.event(event)) })
+		}
+		all.Wait()
+		owed[m.session().OwesSummary] = true
+		m.run(sessionHook, m.event("timing-10-SessionEnd"))
+		owed[m.session().OwesSummary] = true
+	}
+	m.run(sessionHook, m.event("single-01-SessionStart", "source", "resume"))
+	m.run(sessionHook, m.event("timing-10-SessionEnd"))
+	owed[m.session().OwesSummary] = true
+	if owed[time.Time{}] || len(owed) != 2 {
+		t.Errorf("owed: %v", owed)
 	}
 }
 
@@ -169,7 +191,7 @@ func TestSummaryOfASession(t *testing.T) {
 	commitFile(t, dir, "Add b", "b.go", "1\n2\n")
 	commitFile(t, dir, "Fix *all* of <users/all>", "__init__.py", "1\n")
 	m.put(filepath.Join(dir, "a.go"), "a\nnot committed\n")
-	for i, status := range []string{"verified", "verified", "pending"} {
+	for i, status := range []string{"verified", "in_progress", "pending"} {
 		m.put(filepath.Join(dir, ".claude", "completion-state", "promises", fmt.Sprint(i)+".json"), `{"status":"`+status+`"}`)
 	}
 	m.run(sessionHook, m.event("timing-10-SessionEnd"))
@@ -177,7 +199,7 @@ func TestSummaryOfASession(t *testing.T) {
 	want := "(session_end) orch-epic4\n" +
 		"Duration: 1h12m\nTurns: 2\nTools: Read 3, Bash 2, A1 1, A2 1, A3 1, A4 1, A5 1, A6 1 and 2 more\n" +
 		"Branch: main, 3 files changed, 4 insertions(+)\nFiles: `__init__.py`, a.go, b.go\n" +
-		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\nPromises: 2 verified, 1 pending\nReason: prompt_input_exit\n\n" +
+		"Commits:\n• `Fix *all* of <users/all>`\n• Add b\n1 of 3 promises verified\nEnded: the person closed it in the terminal\n\n" +
 		"Last words:\nAll **done**.\nSee `b.go`."
 	if text != want || turns != 2 {
 		t.Errorf("%d turns, got %q\nwant %q", turns, text, want)
@@ -190,18 +212,27 @@ func TestSummaryOfWhatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended := func(reason string) func(*machine, *state.Session) {
+		return func(_ *machine, s *state.Session) { s.Reason = reason }
+	}
 	for name, c := range map[string]struct {
 		change func(m *machine, s *state.Session)
 		want   string
 	}{
 		"a transcript": {func(_ *machine, s *state.Session) { s.TranscriptPath = recording },
-			"Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},
+			"Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\n\nLast words:\nThanks, understood."},
 		"no transcript": {func(_ *machine, s *state.Session) { s.Source = "startup"; s.StartedAt = s.OwesSummary.Add(-time.Hour) },
-			"Duration: 1h\nReason: prompt_input_exit"},
+			"Duration: 1h\nEnded: the person closed it in the terminal"},
 		"begun anew meanwhile": {func(_ *machine, s *state.Session) {
 			s.Source, s.StartedAt, s.TranscriptPath = "resume", s.OwesSummary.Add(time.Second), recording
-		}, "Turns: 1\nTools: AskUserQuestion 1\nReason: prompt_input_exit\nLast words: Thanks, understood."},
-		"a reason that says nothing": {func(_ *machine, s *state.Session) { s.Reason = "other" }, ""},
+		}, "Turns: 1\nTools: AskUserQuestion 1\nEnded: the person closed it in the terminal\n\nLast words:\nThanks, understood."},
+		"cleared": {ended("clear"), "Ended: the conversation was cleared"},
+		"resumed": {ended("resume"), "Ended: another session was resumed in its place"},
+		"logout":  {ended("logout"), "Ended: the person logged out"},
+		"mode":    {ended("bypass_permissions_disabled"), "Ended: permissions may no longer be bypassed"},
+		"other":   {ended("other"), "Ended: Claude Code was closed"},
+		"later":   {ended("moved_to_cloud"), "Ended: moved to cloud"},
+		"none":    {ended(""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

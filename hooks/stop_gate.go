@@ -36,22 +36,21 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SessionID == "" {
 		return errors.New("hook event: session_id is missing")
 	}
-	if !e.SentBack() {
-		out, blocked := h.verdict(e)
-		if len(out) > 0 {
-			if err := h.Print(out); err != nil {
-				return fmt.Errorf("the session stops all the same: %w", err)
-			}
-		}
-		if blocked {
-			return nil
-		}
+	if e.SentBack() {
+		return nil
 	}
-	return h.tellStop(e)
+	out := h.verdict(e)
+	if len(out) == 0 {
+		return nil
+	}
+	if err := h.Print(out); err != nil {
+		return fmt.Errorf("the session stops all the same: %w", err)
+	}
+	return nil
 }
 
 // verdict makes one decision of all that the checks find. A block that cannot be counted is none: it could go round for ever.
-func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
+func (h *Hook) verdict(e *Event) map[string]string {
 	var reasons, blocked, advice []string
 	for _, check := range []struct {
 		name string
@@ -69,14 +68,14 @@ func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
 			advice = append(advice, forPerson)
 		}
 	}
-	out = map[string]string{}
+	out := map[string]string{}
 	if len(reasons) > 0 {
 		ok, err := state.SessionsIn(state.UserState(h.Env)).CountGateBlock(e.SessionID, time.Now(), mostBlocks, blocksWithin)
 		why := fmt.Sprintf("it was sent back %d times within a minute", mostBlocks)
 		if err != nil {
 			why = "how often it was sent back cannot be written down"
 		}
-		if block = ok; block {
+		if ok {
 			out["decision"], out["reason"] = "block", strings.Join(reasons, "\n\n")
 		} else {
 			advice = append(append(blocked, advice...), "The stop gate lets it stop all the same: "+why+".")
@@ -86,7 +85,7 @@ func (h *Hook) verdict(e *Event) (out map[string]string, block bool) {
 	if len(advice) > 0 {
 		out["systemMessage"] = "gchat-hooks: " + strings.Join(advice, " ")
 	}
-	return out, block
+	return out
 }
 
 // sessions are the names under which other files know this session.
@@ -151,19 +150,6 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 		written = *q.ResolvedAt
 	}
 	return now.Sub(q.AskedAt) < recently || (q.Status != state.Pending || q.Unread()) && now.Sub(written) < recently
-}
-
-// tellStop has the summary of a session that stops sent, once for each of its starts: such a session mostly stays open for days.
-// Its end brings another one only where there were turns since.
-func (h *Hook) tellStop(e *Event) error {
-	cfg := h.asked.cfg
-	pause := strings.HasPrefix(string(e.Tasks), "[") && e.Tasks != "[]" // they wake it
-	if pause || !hasSpace(cfg) || cfg.ReportRule(string(state.SessionEnded)) == config.ReportOff {
-		return nil
-	}
-	return h.owe(e, "stopped; the session is still open", func(s *state.Session) bool {
-		return s.ToldSummary.IsZero() && s.OwesSummary.IsZero()
-	})
 }
 
 // maxTeam bounds a team's configuration, in bytes.

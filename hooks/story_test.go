@@ -28,7 +28,7 @@ func TestQuestionTravelsToThePhoneAndBack(t *testing.T) {
 	}{
 		"native":     {"native", "single-04-PermissionRequest", reply("2"), "Selected: Rolling deployment"},
 		"hold":       {"hold", "single-03-PreToolUse", reply("rolling"), "Selected: Rolling deployment"},
-		"at a shell": {"native", "single-04-PermissionRequest", atShell("2"), "Answered at a shell by carl."},
+		"at a shell": {"native", "single-04-PermissionRequest", atShell("2"), "Answered with gchat-hooks answer."},
 		"in the dialog": {"native", "single-04-PermissionRequest", func(w *world, _ string) {
 			w.run(answered, told(w, "Rolling deployment"))
 		}, "terminal"},

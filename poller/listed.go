@@ -112,7 +112,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 		case m.ThreadName == "":
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
-				if m.Name == q.MessageName || beginsIn(q) && !gchat.SaysNotRead(m.Text) {
+				if m.Name == q.MessageName || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
 					n.given[q] = append(n.given[q], m)
 				}
 			}

@@ -75,19 +75,19 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	return err == nil, err
 }
 
-// putSummary puts the summary that a session's thread is owed. An end after the last summary brings another one only when
-// there were more turns.
+// putSummary puts the summary that a session's thread is owed. A session that was resumed and ended again without a turn brings
+// no second one.
 func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
-	owed, turns := one.OwesSummary, one.ToldTurns
+	owed := one.OwesSummary
 	if owed.IsZero() {
 		return nil
 	}
 	if p.Summary != nil {
-		r, n, err := p.Summary(ctx, p.Env, one)
+		r, turns, err := p.Summary(ctx, p.Env, one)
 		if err != nil {
 			return err
 		}
-		if one.ToldSummary.IsZero() || n > one.ToldTurns {
+		if one.ToldSummary.IsZero() || turns > 0 {
 			m := &state.Message{
 				Report: &r, ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID, CreatedAt: p.now().UTC(),
 				Key: "summary-" + one.ID + "-" + owed.UTC().Format(time.RFC3339Nano),
@@ -96,11 +96,10 @@ func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 			if _, err := config.PutReport(p.Env, cfg, m, ""); err != nil && !errors.Is(err, config.ErrNoWebhook) {
 				return err
 			}
-			turns = n
 		}
 	}
 	_, err := state.SessionsIn(p.user()).Change(one.ID, func(one *state.Session) error {
-		one.ToldSummary, one.ToldTurns = owed, turns
+		one.ToldSummary = owed
 		if one.OwesSummary.Equal(owed) {
 			one.OwesSummary = time.Time{}
 		}

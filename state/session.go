@@ -39,12 +39,10 @@ type Session struct {
 	// ToldNobody is of the newest message in that thread that was told that no process waits there.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
-	// OwesSummary is when the session stopped or ended whose summary its thread is owed; zero for none. ToldTurns is how many
-	// turns the last summary told of: an end after it brings another one only with more.
+	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
+	// last summary told of.
 	OwesSummary time.Time `json:"owes_summary,omitzero"`
-	LastWords   string    `json:"last_words,omitempty"` // at the stop that OwesSummary is of: the transcript may lag
 	ToldSummary time.Time `json:"told_summary,omitzero"`
-	ToldTurns   int       `json:"told_turns,omitempty"`
 
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told

@@ -33,7 +33,7 @@ func (e *exam) listDay(ctx context.Context) (l listed) {
 }
 
 func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
-	if err := gchat.CheckEndpoint(e.cfg.APIEndpoint); err != nil {
+	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
 	url, err := e.cfg.Webhook(ctx)

@@ -351,7 +351,7 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 5 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "can be deleted") || ms[4].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 5 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")

@@ -26,7 +26,7 @@ type trip struct {
 	from   time.Time // what is listed is younger; the server's clock
 }
 
-const over = "This thread can be deleted."
+const over = "The test is over."
 
 // listedWithin is how long Chat has to list a message that it took.
 const listedWithin = 15 * time.Second
