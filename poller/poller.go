@@ -354,6 +354,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 		}
 	}
 	p.round(ctx)
+	p.working.Wait() // what is being typed is asked for its pane, too
 	p.findPanes(ctx)
 	p.working.Wait()
 	p.round(ctx)
