@@ -565,7 +565,7 @@ func TestScreens(t *testing.T) {
 	}
 	ask(t, s, srv.URL, "old", "[Answered] mail-worker\n\nQuestion: How often should a failed delivery be tried again?\nSelected: Five times in an hour")
 	now = now.Add(27 * time.Minute)
-	ask(t, s, srv.URL, "session-1", "[Permission] crawler · parser\nClaude needs your permission to use Bash\nBash: `rm -rf build/cache`")
+	ask(t, s, srv.URL, "session-1", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
 	ask(t, s, srv.URL, "blocked", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
 	ask(t, s, srv.URL, "two", askTwo)
 	now = now.Add(8 * time.Minute)
@@ -596,8 +596,8 @@ func TestScreens(t *testing.T) {
 		until(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
 		wantContrast(t, ctx, "question, "+scheme)
 		screenshot(t, ctx, "phone-thread-"+scheme)
-		do(t, ctx, chromedp.EmulateViewport(1280, 800))
-		until(t, ctx, `document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
+		do(t, ctx, chromedp.EmulateViewport(1280, 800), chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
+		until(t, ctx, `document.querySelector('#threads').scrollTop === 0 && document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
 		screenshot(t, ctx, "desktop-"+scheme)
 	}
 }

@@ -34,9 +34,9 @@ func (s *Space) pageRoutes() http.Handler {
 		}
 		index(w, r)
 	})
-	for _, name := range []string{"style.css", "icon.svg", "page.js", "threads.js", "question.js", "reply.js", "card.js", "markup.js"} {
-		kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kind[path.Ext(name)])))
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	for _, name := range strings.Fields("style.css icon.svg page.js threads.js question.js reply.js card.js markup.js") {
+		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(s.postFromPage))

@@ -46,7 +46,7 @@ function draw() {
   const n = waiting.length;
   document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
   $('summary').textContent = !ready ? 'Connecting…'
-    : n === 0 ? 'Nothing waits for you' : n === 1 ? '1 thread waits for you' : `${n} threads wait for you`;
+    : n === 0 ? 'Nothing waits for you' : n === 1 ? '1 waits for you' : `${n} wait for you`;
   $('no-threads').hidden = all.length > 0 || !ready;
   if (current === null && wide.matches && ready && all.length > 0) {
     current = told[0][0].name;
@@ -138,8 +138,8 @@ function drawMessage(t, m) {
   const meaning = h('p', { class: 'meaning' });
   const status = h('footer', {}, time);
   const node = h('article', { class: 'message ' + (m.human ? 'mine' : end ? 'end' : 'theirs'), 'data-state': end || false },
-    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender),
-    h('div', { class: 'bubble' }, ...markup(m.body ?? m.text), meaning),
+    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender, m.session && m.body ? ` · ${m.session}` : null),
+    h('div', { class: 'bubble' }, ...markup(m.body || m.session || m.text), meaning),
     status);
   return { node, update: (now, i) => {
     stamp(node, time, now);
@@ -302,7 +302,8 @@ function notify(waiting) {
 function show(t, d) {
   if (!canNotify() || Notification.permission !== 'granted' || document.hasFocus()) return;
   try {
-    const shown = new Notification(d.title, { body: [d.where, d.line].filter(Boolean).join('\n'), tag: t.name, icon: '/page/icon.svg' });
+    const body = [d.where, d.line].filter(Boolean).join('\n');
+    const shown = new Notification(d.title, { body, tag: t.name, icon: '/page/icon.svg' });
     shown.onclick = () => {
       window.focus();
       location.hash = idOf(t.name);

@@ -55,7 +55,8 @@ function parseSection(lines) {
   const prose = (at < 0 ? rows : rows.slice(0, at)).join('\n').trim().split('\n');
   // The text's own lines are indented by two, from its second on; a first line without any behind it is no header.
   const header = prose.length > 1 && /^\S/.test(prose[1]) ? prose.shift() : '';
-  return { header, text: prose.map((line) => line.replace(/^ {2}/, '')).join('\n').trim(), options, multi: at >= 0 && rows[at] === choose };
+  const text = prose.map((line) => line.replace(/^ {2}/, '')).join('\n').trim();
+  return { header, text, options, multi: at >= 0 && rows[at] === choose };
 }
 
 // composeReply writes chosen option numbers, one Set per section, as a reply;

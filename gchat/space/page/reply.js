@@ -35,7 +35,8 @@ const otherPrefix = /^other[\s\p{Z}]*[:：]/iu;
 const otherInList = /[\s\p{Z},;，；、]+(?:and[\s\p{Z}]+)?other[\s\p{Z}]*[:：]/iu;
 const remarkDash = /[\t\p{Z}]+[-–—]{1,3}[\t\p{Z}]+/gu;
 const listSeparator = /[\s\p{Z},;，；、\u20E3]+(?:(?:and|&|\+)[\s\p{Z}]+)?/giu;
-const questionMark = /(?:(^)|[\t\p{Z},;，；])[\t\p{Z}]*[QqＱｑ][\t\p{Z}]*([0-9０-９])[\t\p{Z}]*(?:[:：=)）]|[.–—-][\t\p{Z}])/gmu;
+const questionMark = // "Q2:"; the first group is missing inside a line
+  /(?:(^)|[\t\p{Z},;，；])[\t\p{Z}]*[QqＱｑ][\t\p{Z}]*([0-9０-９])[\t\p{Z}]*(?:[:：=)）]|[.–—-][\t\p{Z}])/gmu;
 
 // parts says which text of the reply belongs to which section.
 function parts(sections, text, open) {
@@ -81,8 +82,8 @@ function inOrder(sections, text, open, separator) {
 }
 
 // saidAlone are words that choose no label which begins with them.
-const saidAlone = new Set(('ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF ' +
-  'OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP').split(' ').map(normal));
+const saidAlone = new Set(('all and any both but cool fine for good great how let maybe nah new nice none nope not now off ' +
+  'okay old one out right stop sure thanks that the this try two use wait well what who why yeah yep yes you yup').split(' '));
 const leastBeginning = 3; // letters
 
 // choices reads the answer to one section.
@@ -167,7 +168,7 @@ function plainDigits(text) {
     .replaceAll('。', '.').replaceAll('\uFE0F', '').replace(/[\u20E3\p{Zs}]/gu, ' ');
 }
 
-// normal is text as labels are compared: without case, double spaces, invisible characters and what phones do to quotes and dashes.
+// normal is text as labels are compared: without case, double spaces, what is invisible, and what phones do to quotes and dashes.
 function normal(text) {
   return text.replace(/[^\P{C}\s]|[\u00AD\uFE00-\uFE0F]/gu, '').trim().replace(/\s+/g, ' ')
     .replace(/[‘’‚‛′`]/g, "'").replace(/[“”„‟″]/g, '"').replace(/[‐‑‒–—―−]/g, '-').replaceAll('‹', '<')
