@@ -9,13 +9,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
 )
 
 const (
@@ -116,6 +121,7 @@ func browser(t *testing.T) context.Context {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("host-resolver-rules", "MAP phone.test 127.0.0.1"),
 		chromedp.Flag("hide-scrollbars", true),
 	)
 	t.Cleanup(cancel)
@@ -305,7 +311,8 @@ func TestPage(t *testing.T) {
 	})
 	t.Run("mutilated questions", func(t *testing.T) {
 		found, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (texts) => {
-			const { parseQuestion, composeReply, readReply } = await import('/page/question.js');
+			const { parseQuestion, composeReply } = await import('/page/question.js');
+			const { readReplies } = await import('/page/reply.js');
 			for (const text of texts) {
 				const lines = text.split('\n');
 				const cuts = lines.flatMap((_, i) => [lines.slice(0, i), lines.slice(i), lines.toSpliced(i, 1), lines.toSpliced(i, 0, lines[i]), lines.toSpliced(i, 0, '---')]);
@@ -313,9 +320,9 @@ func TestPage(t *testing.T) {
 					const q = parseQuestion(cut.join('\n'));
 					if (!q) continue;
 					if (!q.sections[0]) return 'no section in ' + cut.join('|');
-					const all = q.sections.map((s) => new Set(s.options.map((_, i) => i + 1)));
+					const all = q.sections.map((s) => new Set(s.options.map((_, i) => i + 1).slice(0, s.multi ? undefined : 1)));
 					const reply = composeReply(q, all);
-					if (reply !== null && composeReply(q, readReply(q, reply)) !== reply) return reply + ' is not read back';
+					if (reply !== null && composeReply(q, readReplies(q, [reply]).all.map((s) => s ?? new Set())) !== reply) return reply + ' is not read back';
 				}
 			}
 			const blank = parseQuestion('[AskUserQuestion] Session: s\n\nWhich?\n\nOptions:\n1. a\n2.\n3. c\n\nReply with the option number (e.g., "2")');
@@ -328,6 +335,69 @@ func TestPage(t *testing.T) {
 		ask(t, s, srv.URL, "k7", "[AskUserQuestion] Session: broken\n\nReply with answers in order, each on its own line:")
 		ask(t, s, srv.URL, "k8", "[AskUserQuestion] Session: no-options\n\nName\nWhat shall it be called?\n\nReply with a custom response.\nThread key: ask-user-1")
 		until(t, ctx, `[...document.querySelectorAll('[data-thread]')].some((n) => n.dataset.state === 'open' && n.textContent.includes('What shall it be called?'))`)
+	})
+	t.Run("a typed reply marks what it chooses", func(t *testing.T) {
+		thread := ask(t, s, srv.URL, "k9", askDeployment)
+		openThread(t, ctx, thread)
+		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "re")) // too short for a label's beginning
+		until(t, ctx, `!document.querySelector('[data-send]').disabled && !document.querySelector('[aria-pressed="true"]')`)
+		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "\b\broll"))
+		until(t, ctx, `document.querySelector('[data-option="2"]').ariaPressed === 'true'`)
+		do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "\n"))
+		wantReplies(t, s, thread, "roll")
+		until(t, ctx, `document.querySelector('[data-option="2"]').ariaPressed === 'true' && document.querySelector('.mine .meaning').textContent === 'Rolling deployment'`)
+	})
+	t.Run("Markdown in a question", func(t *testing.T) {
+		text := gchat.QuestionText(&state.Question{SessionName: "web-shop", ThreadKey: "k10", Questions: []state.Prompt{{
+			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
+			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}})
+		openThread(t, ctx, ask(t, s, srv.URL, "k10", strings.ReplaceAll(text, "‹", "<"))) // as another program might post it
+		until(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
+		until(t, ctx, `document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent === 'x := 1'`)
+		until(t, ctx, `document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`)
+		until(t, ctx, `!document.querySelector('.card img, .card b, .card a') && document.querySelector('.description').textContent.includes('<b>no</b>')`)
+		screenshot(t, ctx, "phone-markdown")
+	})
+	t.Run("the box is off where a reply would not be read", func(t *testing.T) {
+		const off = `document.querySelector('[data-reply]').disabled && document.querySelector('#unread-words').textContent.startsWith(%q)`
+		const on = `!document.querySelector('[data-reply]').disabled && document.querySelector('#unread').hidden`
+		anyway := func(offered bool) string {
+			return fmt.Sprintf(`document.querySelector('#anyway').hidden === %t`, !offered)
+		}
+		for _, c := range []struct{ name, text, want string }{
+			{"answered", "[Answered] orch-epic4\n\nQuestion: Which?\nSelected: Recreate", "This question has its answer."},
+			{"followed up", "Here is more: what now?", ""}, // gchat-wait may wait here
+			{"closed", "[Cancelled] orch-epic4\n\nQuestion: Which?\n\nThe session ended.", "This question is closed."},
+			{"in time for Claude only", "[Timeout] orch-epic4\n\nQuestion: Which?\n\nNobody replied in time. Claude goes on without an answer; a reply still reaches it.", ""},
+			{"chosen", "[Timeout] orch-epic4\n\nQuestion: Which?\nChosen by the timeout policy, not by you: Recreate\n\nNobody replied in time.", "The time for this question is over."},
+		} {
+			key := "off-" + c.name
+			thread := ask(t, s, srv.URL, key, askDeployment)
+			openThread(t, ctx, thread)
+			until(t, ctx, on)
+			if c.name == "followed up" {
+				ask(t, s, srv.URL, key, "[Answered] orch-epic4\n\nQuestion: Which?\nSelected: Recreate")
+			}
+			ask(t, s, srv.URL, key, c.text)
+			until(t, ctx, fmt.Sprintf(`document.querySelectorAll('[data-message]').length >= 2 && document.querySelector('#messages').textContent.includes(%q)`, c.text[len(c.text)-10:]))
+			if c.want == "" {
+				until(t, ctx, on)
+			} else {
+				until(t, ctx, fmt.Sprintf(off, c.want)+" && "+anyway(false))
+			}
+		}
+		thread := ask(t, s, srv.URL, "session-9", "[Done] mail-worker | 2026-02-21 10:45:23\n\nAll is sent.")
+		openThread(t, ctx, thread)
+		until(t, ctx, on+` && document.querySelector('[data-reply]').placeholder === 'Write, if a program waits for it'`)
+		ask(t, s, srv.URL, "session-9", gchat.NobodyText(&state.Session{}))
+		until(t, ctx, fmt.Sprintf(off, "Nobody is waiting for a reply here: this thread only")+" && "+anyway(true))
+		screenshot(t, ctx, "phone-unread")
+		ask(t, s, srv.URL, "session-9", "[Done] mail-worker\n\nSend the rest?")
+		until(t, ctx, on)
+		ask(t, s, srv.URL, "session-9", "[Session End] mail-worker | 2026-02-21 10:45:23\n\nTurns: 2")
+		until(t, ctx, fmt.Sprintf(off, "This session has ended."))
+		click(t, ctx, "#anyway")
+		until(t, ctx, on+` && document.activeElement === document.querySelector('[data-reply]')`)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		thread := ask(t, s, srv.URL, "k5", askDeployment)
@@ -346,20 +416,157 @@ func TestPage(t *testing.T) {
 	})
 }
 
+// What waits for a person is on top, with its project and session, counted in the title and notified once.
+func TestWhatWaits(t *testing.T) {
+	ctx := browser(t)
+	s, srv := testServer(t, Options{})
+	const stub = `window.shown = []; document.hasFocus = () => false;
+		window.Notification = class { static permission = 'default'; static async requestPermission() { this.permission = 'granted' }
+			constructor(title, { body }) { window.shown.push(title + '|' + body) } };`
+	do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: stub})
+		return err
+	}))
+	ask(t, s, srv.URL, "old", askRetries)
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	until(t, ctx, `document.title === '(1) Local space'`)
+	click(t, ctx, "#notify")
+	until(t, ctx, `document.querySelector('#notify').hidden`)
+
+	ask(t, s, srv.URL, "session-1", "[Session Start] orch-epic4 | 2026-02-21 10:45:23\n\nProject: web-shop\nBranch: main")
+	permission := ask(t, s, srv.URL, "session-1", "[Permission] orch-epic4\nClaude needs your permission\nBash: rm -rf build")
+	done := ask(t, s, srv.URL, "session-2", "[Done] other | 2026-02-21 10:45:23\n\nThe rest.")
+	until(t, ctx, `document.title === '(2) Local space' && window.shown.join() === 'Permission|web-shop · orch-epic4\nClaude needs your permission Bash: rm -rf build'`)
+	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 0`, permission))
+	until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('[data-thread]')].findIndex((n) => n.dataset.thread === %q) === 2`, done))
+	openThread(t, ctx, permission)
+	until(t, ctx, `document.querySelector('#thread-session').textContent === 'web-shop · orch-epic4' && document.querySelector('#thread-state').dataset.state === 'open'`)
+	screenshot(t, ctx, "phone-permission")
+
+	ask(t, s, srv.URL, "session-1", "[Task Done] orch-epic4\nstep 4") // in the background: the dialog may stand
+	until(t, ctx, `document.querySelectorAll('[data-message]').length === 3 && document.title === '(2) Local space'`)
+	ask(t, s, srv.URL, "elsewhere", "[Progress] orch-epic4 | 2026-02-21 10:45:23\n\nIt goes on.")
+	until(t, ctx, `document.title === '(1) Local space' && window.shown.length === 1`)
+	ask(t, s, srv.URL, "blocked", "[BLOCKED] orch-epic4 | 2026-02-21 10:45:23\n\nACTION REQUIRED: the key")
+	until(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked|web-shop · orch-epic4\nACTION REQUIRED: the key'`)
+
+	// Over plain http, on another address than this machine's own, a browser shows none.
+	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
+	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
+	do(t, ctx, chromedp.Navigate(address))
+	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
+}
+
+// The page reads replies as the poller does.
+func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
+	ctx := browser(t)
+	s, srv := testServer(t, Options{})
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	one := []state.Prompt{{Header: "Deploy", Question: "Which?", Options: []state.Option{
+		{Label: "Blue-green"}, {Label: "Rolling deployment"}, {Label: "Rolling back – slowly"}, {Label: "Node.js, and more"}, {Label: "Surefire"}, {Label: "7"}}}}
+	many := []state.Prompt{{Header: "Parts", Question: "Which?", MultiSelect: true, Options: []state.Option{
+		{Label: "Auth"}, {Label: "Search and find"}, {Label: "Wish lists, shared"}, {Label: "Ünïcode"}}}}
+	both := append(append([]state.Prompt{}, one...), many...)
+	type testCase struct {
+		Text    string     `json:"text"`
+		Replies []string   `json:"replies"`
+		Want    [][]string `json:"want"`
+	}
+	var cases []testCase
+	for _, questions := range [][]state.Prompt{one, many, both} {
+		text := gchat.QuestionText(&state.Question{SessionName: "s", ThreadKey: "k", Questions: questions})
+		for _, replies := range [][]string{
+			{"2"}, {"#2"}, {"(2)"}, {"2."}, {"option 2"}, {"２"}, {"2️⃣"}, {"7"}, {"9"}, {"0"}, {"roll"}, {"rolling d"}, {"ROLLING DEPLOYMENT"},
+			{"ro"}, {"blue"}, {"blue‑green!"}, {"sure"}, {"surefi"}, {"no"}, {"nod"}, {"2 - but keep it"}, {"blue - later"}, {"blue-green — later"},
+			{"rolling back – slowly – if at all"}, {"2-3 days"}, {"other: 2"}, {"1,3"}, {"1 3"}, {"1, 3 and 2"}, {"auth, sea"}, {"auth and search and find"},
+			{"wish lists, shared & auth"}, {"1, other: 3"}, {"1️⃣3️⃣"}, {"ünÏ"}, {"1,9"}, {"the first one"}, {"Q1: 2"}, {"Q2: 1"}, {"Q1: 2\nQ2: 1,3"},
+			{"Q1: 2, Q2: 1"}, {"q1. 2; q2) auth"}, {"2\n1,3"}, {"2; 1,3"}, {"2;9"}, {"2\nfoo"}, {"2; other: x; y"}, {"Q1: see Q2: never"}, {"Q1:\nQ2:"},
+			{"well: Q1: 2"}, {"2", "1,3"}, {"Q2: 1", "roll"}, {"9", "2"}, {"Q2: 1", "1"}, {"hm?", "auth"}, {" "}, {"<b>"}, {"2\n"},
+		} {
+			c := testCase{Text: text, Replies: replies, Want: make([][]string, len(questions))}
+			partial := map[int]state.Answer{}
+			for _, reply := range replies {
+				if missing := len(questions) - len(partial); missing == 0 {
+					partial = map[int]state.Answer{}
+				}
+				if said, _, none := gchat.ParseReply(reply, questions, partial); none == nil {
+					partial = said
+				}
+			}
+			for i := range questions {
+				c.Want[i] = append([]string{}, partial[i].Labels...)
+			}
+			cases = append(cases, c)
+		}
+	}
+	wrong, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (cases) => {
+		const { parseQuestion } = await import('/page/question.js');
+		const { readReplies } = await import('/page/reply.js');
+		return cases.flatMap(({ text, replies, want }) => {
+			const q = parseQuestion(text);
+			const { all } = readReplies(q, replies);
+			const got = q.sections.map((s, i) => s.options.map((o) => o.label).filter((_, k) => all[i]?.has(k + 1)));
+			return JSON.stringify(got) === JSON.stringify(want) ? [] : [JSON.stringify(replies) + ' is ' + JSON.stringify(got) + ', want ' + JSON.stringify(want)];
+		}).join('\n');
+	})(%s)`, jsonText(cases)), chromedp.EvalAwaitPromise))
+	if err != nil || wrong != "" {
+		t.Errorf("%d replies, of them are read otherwise:\n%s (%v)", len(cases), wrong, err)
+	}
+}
+
+// faint lists the texts of the page whose contrast is below 4.5:1, by the colours that the browser computed.
+const faint = `(() => {
+	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+	const layer = (colour, under) => {
+		canvas.fillStyle = under; canvas.fillRect(0, 0, 1, 1);
+		canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+		const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+		return 'rgb(' + [r, g, b] + ')';
+	};
+	const light = (colour) => {
+		const [r, g, b] = colour.match(/\d+/g).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+	};
+	const ground = (n) => n ? layer(getComputedStyle(n).backgroundColor, ground(n.parentElement)) : 'rgb(255,255,255)';
+	const ratio = (n, pseudo) => {
+		const under = ground(n);
+		const [a, b] = [light(layer(getComputedStyle(n, pseudo).color, under)), light(under)].sort((a, b) => b - a);
+		return (a + 0.05) / (b + 0.05);
+	};
+	const out = [];
+	for (const n of document.querySelectorAll('body *')) {
+		const field = n.placeholder && getComputedStyle(n).display !== 'none';
+		const says = n.checkVisibility() && [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim()) && parseFloat(getComputedStyle(n).fontSize) > 0;
+		if (n.checkVisibility() && getComputedStyle(n).opacity !== '1') out.push('opacity of ' + n.className);
+		if ((says || field) && ratio(n, field ? '::placeholder' : undefined) < 4.5) out.push((n.className || n.tagName) + ' ' + n.textContent.slice(0, 20) + ' ' + ratio(n).toFixed(2));
+	}
+	return out.join('; ');
+})()`
+
+func wantContrast(t *testing.T, ctx context.Context, where string) {
+	t.Helper()
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](faint))
+	if err != nil || found != "" {
+		t.Errorf("%s: too faint: %s (%v)", where, found, err)
+	}
+}
+
 // TestScreens draws the screens of the manual.
 func TestScreens(t *testing.T) {
 	ctx := browser(t)
 	now := time.Now().Add(-50 * time.Minute)
 	s, srv := testServer(t, Options{Now: func() time.Time { return now }})
-	ask(t, s, srv.URL, "done", "[Session ended] *docs-site*: 14 files changed, all tests pass. <https://example.com/log|Log>")
+	ended := ask(t, s, srv.URL, "done", "[Session End] docs-site | 2026-02-21 10:45:23\n\nDuration: 42m\nTurns: 6\nFiles: README.md, docs/install.md\nLast words: All links work.")
 	now = now.Add(9 * time.Minute)
 	answered := ask(t, s, srv.URL, "old", askRetries)
 	now = now.Add(time.Minute)
 	if _, err := s.Say(nil, answered, "1"); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, s, srv.URL, "old", "[Answered] Retry policy: *Five times in an hour*")
+	ask(t, s, srv.URL, "old", "[Answered] mail-worker\n\nQuestion: How often should a failed delivery be tried again?\nSelected: Five times in an hour")
 	now = now.Add(27 * time.Minute)
+	ask(t, s, srv.URL, "session-1", "[Permission] crawler · parser\nClaude needs your permission\nBash: `rm -rf build/cache`")
+	ask(t, s, srv.URL, "blocked", "[Progress] data-import | 2026-02-21 10:45:23\n\nStep 2 of 5 is done.")
 	ask(t, s, srv.URL, "two", askTwo)
 	now = now.Add(8 * time.Minute)
 	ask(t, s, srv.URL, "features", askFeatures)
@@ -374,14 +581,23 @@ func TestScreens(t *testing.T) {
 		}))
 		phone(t, ctx)
 		do(t, ctx, chromedp.Navigate(srv.URL+"/"), chromedp.Reload())
-		until(t, ctx, `document.title === '(3) Local space' && document.querySelectorAll('[data-thread]').length === 5`)
+		until(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
 		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread)) // newest first
+		until(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)
+		wantContrast(t, ctx, "list, "+scheme)
 		screenshot(t, ctx, "phone-list-"+scheme)
+		for _, other := range []string{answered, ended} {
+			openThread(t, ctx, other)
+			until(t, ctx, `document.querySelector('[data-reply]').disabled`)
+			wantContrast(t, ctx, "thread that is over, "+scheme)
+			screenshot(t, ctx, "phone-over-"+scheme)
+		}
 		openThread(t, ctx, thread)
 		until(t, ctx, `document.querySelectorAll('[data-option]').length === 3`)
+		wantContrast(t, ctx, "question, "+scheme)
 		screenshot(t, ctx, "phone-thread-"+scheme)
-		do(t, ctx, chromedp.EmulateViewport(1280, 800))
-		until(t, ctx, `document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
+		do(t, ctx, chromedp.EmulateViewport(1280, 800), chromedp.Evaluate[chromedp.Void](`document.querySelector('#threads').scrollTop = 0`))
+		until(t, ctx, `document.querySelector('#threads').scrollTop === 0 && document.querySelector('#list-pane').offsetWidth > 300 && document.querySelector('#thread-pane').offsetWidth > 800`)
 		screenshot(t, ctx, "desktop-"+scheme)
 	}
 }

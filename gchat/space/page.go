@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,15 +34,9 @@ func (s *Space) pageRoutes() http.Handler {
 		}
 		index(w, r)
 	})
-	for name, kind := range map[string]string{
-		"style.css":   "text/css; charset=utf-8",
-		"page.js":     "text/javascript; charset=utf-8",
-		"question.js": "text/javascript; charset=utf-8",
-		"markup.js":   "text/javascript; charset=utf-8",
-		"card.js":     "text/javascript; charset=utf-8",
-		"icon.svg":    "image/svg+xml",
-	} {
-		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kind)))
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	for _, name := range strings.Fields("style.css icon.svg page.js threads.js question.js reply.js card.js markup.js") {
+		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(s.postFromPage))

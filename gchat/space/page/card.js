@@ -1,24 +1,26 @@
 // card.js draws a question with its options as buttons.
 import { h, markup, inline } from './markup.js';
-import { composeReply, readReply } from './question.js';
+import { composeReply } from './question.js';
 
-// questionCard returns {node, update, submit, ready}. reply(text) is called with
-// what was chosen; update(state, text) is told how the question stands and what
-// was replied to it last.
+// questionCard returns {node, update, submit, ready}. reply(text) is called with what was chosen. update({open, said, draft})
+// tells how the question stands: open for a tap or not, what was replied, and what the text in the reply box would choose, a
+// Set for each section.
 export function questionCard(question, reply) {
   const { sections } = question;
   const direct = sections.length === 1 && !sections[0].multi; // a tap is the answer
-  const choices = sections.map(() => new Set());
+  const choices = sections.map(() => new Set()); // by taps
   const buttons = []; // {node, i, n}
   let open = true;
+  let said = [];
+  let draft = [];
 
   const send = h('button', { type: 'button', class: 'send-choices', 'data-send-choices': true, onclick: submit }, 'Send');
   const node = h('div', { class: 'question' },
     ...sections.map((section, i) => h('section', { 'data-question': i + 1 },
       h('h2', {},
         sections.length > 1 ? h('span', { class: 'count' }, `${i + 1} of ${sections.length}`) : null,
-        section.header),
-      h('div', { class: 'ask' }, ...markup(section.text)),
+        ...inline(section.header)),
+      h('div', { class: 'ask' }, ...markup(section.text, true)),
       section.options.length > 0 ? h('p', { class: 'hint' }, hint(section)) : null,
       h('div', { class: 'options', role: 'group', 'aria-label': section.header || 'Options' },
         ...section.options.map((option, k) => optionButton(section, option, i, k + 1))),
@@ -50,39 +52,42 @@ export function questionCard(question, reply) {
     } else {
       choices[i] = new Set([n]);
     }
-    show(choices);
+    show();
     if (direct) submit();
   }
 
-  function show(chosen) {
-    for (const { node: b, i, n } of buttons) b.setAttribute('aria-pressed', String(chosen[i].has(n)));
-    const missing = choices.filter((c) => c.size === 0).length;
-    send.disabled = !open || missing > 0;
-    send.textContent = sections.length > 1 ? (missing > 0 ? `Send answers (${missing} to go)` : 'Send answers') : 'Send choice';
+  // chosen is what was tapped, else what was replied.
+  const chosen = () => sections.map((_, i) => (open && choices[i].size > 0 ? choices[i] : said[i] ?? new Set()));
+
+  function show() {
+    const shown = chosen().map((set, i) => draft[i] ?? set);
+    for (const { node: b, i, n } of buttons) {
+      b.disabled = !open;
+      b.setAttribute('aria-pressed', String(shown[i].has(n)));
+    }
+    const left = chosen().filter((c) => c.size === 0).length;
+    send.disabled = !open || left > 0;
+    send.textContent = sections.length > 1 ? (left > 0 ? `Send answers (${left} to go)` : 'Send answers') : 'Send choice';
     send.hidden = !open;
   }
 
   function submit() {
-    const text = open && composeReply(question, choices);
+    const text = open && composeReply(question, chosen());
     if (text) reply(text);
   }
 
-  function update(state, replied) {
-    open = state === 'open';
-    node.dataset.state = state;
-    for (const { node: b } of buttons) b.disabled = !open;
-    const said = replied == null ? null : readReply(question, replied);
-    if (open) show(choices);
-    else show(said ?? sections.map(() => new Set()));
+  function update(now) {
+    ({ open, said, draft } = now);
+    node.dataset.state = open ? 'open' : 'over';
+    show();
   }
 
-  update('open');
-  return { node, update, submit, ready: () => open && !direct && composeReply(question, choices) !== null };
+  show();
+  return { node, update, submit, ready: () => open && !direct && composeReply(question, chosen()) !== null };
 }
 
 // labels is what the numbers of a reply stand for, for a person who forgot.
-export function labels(question, text) {
-  const said = readReply(question, text);
-  if (!said) return '';
-  return said.map((set, i) => [...set].map((n) => question.sections[i].options[n - 1].label).join(', ')).join('\n');
+export function labels(question, said) {
+  const words = said.map((set, i) => [...set ?? []].map((n) => question.sections[i].options[n - 1].label).join(', '));
+  return words.filter(Boolean).join('\n');
 }

@@ -13,17 +13,20 @@ export function h(tag, attributes = {}, ...children) {
   return node;
 }
 
-// markup is the nodes of a message's text: code blocks, and lines between them.
-export function markup(text) {
+// markup is the nodes of a message's text: code blocks, and lines between them. A question is Claude's own Markdown, which has
+// headings, and languages of code blocks.
+export function markup(text, claude = false) {
   return text.split(/```\n?([\s\S]*?)\n?```\n?/).flatMap((part, i) => {
-    if (i % 2 === 1) return [h('pre', {}, h('code', {}, part))];
-    return part === '' ? [] : [h('div', { class: 'prose' }, ...lines(part.replace(/\n$/, '')))];
+    if (i % 2 === 1) return [h('pre', {}, h('code', {}, claude ? part.replace(/^[\w+#.-]+\n/, '') : part))];
+    return part === '' ? [] : [h('div', { class: 'prose' }, ...lines(part.replace(/\n$/, ''), claude))];
   });
 }
 
-function lines(text) {
+function lines(text, claude) {
   return text.split('\n').map((line) => {
-    const bullet = /^(\s*)[*-] (.*)$/.exec(line);
+    const heading = claude && /^#{1,6} +(.*)$/.exec(line);
+    if (heading) return h('p', {}, h('strong', {}, ...inline(heading[1])));
+    const bullet = /^(\s*)[*•-] (.*)$/.exec(line);
     if (bullet) {
       const deep = bullet[1].length >= 4;
       return h('p', { class: deep ? 'bullet deep' : 'bullet' }, ...inline(bullet[2]));
@@ -40,7 +43,8 @@ const spans = new RegExp([
   '(https?:\\/\\/[^\\s<>"]*[^\\s<>".,;:!?)\\]\'*_~])', // 5 bare address
   '(?<![\\w*])\\*(?=\\S)([^*\\n]*[^*\\s])\\*(?![\\w*])', // 6 bold
   '(?<![\\w_])_(?=\\S)([^_\\n]*[^_\\s])_(?![\\w_])', // 7 italic
-  '(?<![\\w~])~(?=\\S)([^~\\n]*[^~\\s])~(?![\\w~])', // 8 struck
+  '(?<![\\w~])~{1,2}(?=[^\\s~])([^~\\n]*[^~\\s])~{1,2}(?![\\w~])', // 8 struck
+  '(?<![\\w*])\\*\\*(?=[^\\s*])([^\\n]*?[^*\\s])\\*\\*(?![\\w*])', // 9 bold in Claude's Markdown
 ].join('|'), 'g');
 
 export function inline(text) {
@@ -59,7 +63,7 @@ function span(m) {
   if (m[2] != null) return link(m[2], m[3] || m[2]);
   if (m[4] != null) return h('span', { class: 'mention' }, '@' + m[4]);
   if (m[5] != null) return link(m[5], m[5]);
-  if (m[6] != null) return h('strong', {}, ...inline(m[6]));
+  if (m[6] != null || m[9] != null) return h('strong', {}, ...inline(m[6] ?? m[9]));
   if (m[7] != null) return h('em', {}, ...inline(m[7]));
   return h('s', {}, ...inline(m[8]));
 }

@@ -1,23 +1,24 @@
 // page.js keeps the threads as the server tells them, and draws them.
 import { h, markup } from './markup.js';
-import { parseQuestion } from './question.js';
 import { questionCard, labels } from './card.js';
+import { readReplies } from './reply.js';
+import { readMessage, stateOf, describe, closing, replies, unread, askAt } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
-const threads = new Map(); // name → {name, messages, node}
+const threads = new Map(); // name → {name, messages, node, anyway}
 const drawn = new Map(); // message key → {node, update}, of the open thread
 const drafts = new Map(); // thread name → unsent text
 let current = null; // the open thread's name
 let ready = false; // the server has told everything it had
+let counted = 0; // messages that came
 
 const keyOf = (m) => m.clientId || m.name;
 const wide = matchMedia('(min-width: 860px)');
 
-// ---- what the messages mean
-
 function takeMessage(m) {
   const t = threadOf(m.thread);
-  m.question = m.human ? null : parseQuestion(m.text);
+  readMessage(m);
+  m.count = ++counted;
   const at = t.messages.findIndex((old) => keyOf(old) === keyOf(m));
   if (at >= 0) t.messages.splice(at, 1);
   const waiting = t.messages.findIndex((old) => old.pending);
@@ -29,84 +30,48 @@ function threadOf(name) {
   return threads.get(name);
 }
 
-const closing = (m) => !m.human && /^\[(Answered|Cancelled)\]/.exec(m.text)?.[1].toLowerCase();
+const allThreads = () => [...threads.values()].filter((t) => t.messages.length > 0);
 
-// stateOf is how the question at an index stands: open, replied (a person wrote,
-// the session has not said anything yet), answered or cancelled.
-function stateOf(t, at) {
-  const later = t.messages.slice(at + 1);
-  const closed = later.map(closing).find(Boolean);
-  if (closed) return closed;
-  return later.filter((m) => m.pending !== 'failed').at(-1)?.human ? 'replied' : 'open';
-}
-
-function repliedTo(t, at) {
-  const later = t.messages.slice(at + 1);
-  const end = later.findIndex(closing);
-  return later.slice(0, end < 0 ? undefined : end).findLast((m) => m.human && m.pending !== 'failed')?.text;
-}
-
-function questionAt(t) {
-  return t.messages.findLastIndex((m) => m.question);
-}
-
-function describe(t) {
-  const at = questionAt(t);
-  const last = t.messages.at(-1);
-  const time = last?.time ?? '';
-  if (at < 0) {
-    const first = t.messages[0];
-    const tag = tagOf(first);
-    const line = plain((first?.text || '').slice(tag?.[0].length ?? 0));
-    return { title: tag?.[1] ?? first?.sender ?? '', line, session: '', state: '', time };
-  }
-  const { session, sections } = t.messages[at].question;
-  const title = sections.map((s) => s.header).filter(Boolean).join(' · ') || 'Question';
-  return { title, line: plain(sections[0].text), session, state: stateOf(t, at), time };
-}
-
-// tagOf is the "[Session ended] " that a session's messages begin with.
-const tagOf = (m) => (m && !m.human ? /^\[([^\]\n]{1,40})\]\s*/.exec(m.text) : null);
-
-// plain is a text in one line, without its markup.
-const plain = (text) => text.replace(/<[^|>\n]+\|([^>\n]*)>/g, '$1').replace(/[*_`~]/g, '').replace(/\s+/g, ' ').trim();
-
-const stateWords = { open: 'Needs you', replied: 'Reply sent', answered: 'Answered', cancelled: 'Cancelled' };
+const stateWords = {
+  open: 'Needs you', replied: 'Reply sent', answered: 'Answered', cancelled: 'Cancelled', timeout: 'Timed out', late: 'Timed out',
+};
 
 // ---- drawing
 
 function draw() {
-  const all = [...threads.values()].filter((t) => t.messages.length > 0)
-    .sort((a, b) => (b.messages.at(-1).time < a.messages.at(-1).time ? -1 : 1));
-  const told = all.map((t) => [t, describe(t)]);
-  const open = told.filter(([, d]) => d.state === 'open').length;
-  document.title = (open > 0 ? `(${open}) ` : '') + 'Local space';
+  const all = allThreads();
+  const told = all.map((t) => [t, describe(all, t)])
+    .sort(([, a], [, b]) => b.waiting - a.waiting || (b.time < a.time ? -1 : 1));
+  const waiting = told.filter(([, d]) => d.waiting);
+  const n = waiting.length;
+  document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
   $('summary').textContent = !ready ? 'Connecting…'
-    : open === 0 ? 'Nothing waits for you' : `${open} question${open > 1 ? 's' : ''} for you`;
+    : n === 0 ? 'Nothing waits for you' : n === 1 ? '1 waits for you' : `${n} wait for you`;
   $('no-threads').hidden = all.length > 0 || !ready;
   if (current === null && wide.matches && ready && all.length > 0) {
-    current = (told.find(([, d]) => d.state === 'open')?.[0] ?? all[0]).name;
+    current = told[0][0].name;
     opened = true;
   }
   drawList(told);
   drawThread();
+  if (ready) notify(waiting);
 }
 
 function drawList(told) {
   const list = $('threads');
   told.forEach(([t, d], i) => {
     t.node ??= h('a', { class: 'row', 'data-thread': t.name, href: '#' + idOf(t.name) });
-    t.node.dataset.state = d.state;
+    t.node.dataset.state = d.waiting ? 'open' : d.state;
     if (t.name === current) t.node.setAttribute('aria-current', 'true');
     else t.node.removeAttribute('aria-current');
     t.node.replaceChildren(
-      avatar(d.session || d.title),
+      avatar(d.where || d.title),
       h('div', { class: 'row-text' },
         h('div', { class: 'row-top' }, h('strong', {}, d.title), h('time', { datetime: d.time }, ago(d.time))),
         h('p', {}, d.line),
-        d.state ? h('div', { class: 'row-end' },
-          h('span', { class: 'chip', 'data-state': d.state }, stateWords[d.state]),
-          h('span', { class: 'session' }, d.session)) : null));
+        d.state || d.where ? h('div', { class: 'row-end' },
+          d.state ? h('span', { class: 'chip', 'data-state': d.state }, stateWords[d.state]) : null,
+          d.where ? h('span', { class: 'session' }, d.where) : null) : null));
     if (list.children[i] !== t.node) list.insertBefore(t.node, list.children[i] ?? null);
   });
   while (list.children.length > told.length) list.lastChild.remove();
@@ -127,9 +92,10 @@ function drawThread() {
   $('no-thread').hidden = Boolean(t);
   document.body.classList.toggle('reading', current !== null);
   if (!t) return;
-  const d = describe(t);
+  const all = allThreads();
+  const d = describe(all, t);
   $('thread-title').textContent = d.title;
-  $('thread-session').textContent = d.session || d.line;
+  $('thread-session').textContent = d.where || d.line;
   $('thread-state').textContent = stateWords[d.state] ?? '';
   $('thread-state').hidden = !d.state;
   $('thread-state').dataset.state = d.state;
@@ -153,7 +119,7 @@ function drawThread() {
   if (opened && last?.question) nodes.at(-1).scrollIntoView({ block: 'start' });
   if (opened) resetReply(t);
   opened = false;
-  allowSend();
+  drawComposer(all, t, d);
 }
 
 function drawMessage(t, m) {
@@ -163,27 +129,41 @@ function drawMessage(t, m) {
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, card, update: (now, i) => {
       stamp(node, time, now);
-      card.update(stateOf(t, i), repliedTo(t, i));
+      const open = ['open', 'late'].includes(stateOf(allThreads(), t, i));
+      const { all, done } = replies(t, i);
+      card.update({ open, said: open && done ? [] : all, draft: open ? readDraft(t, i) : [] }); // open again: nothing counts
     } };
   }
   const end = closing(m);
-  const tag = tagOf(m);
   const meaning = h('p', { class: 'meaning' });
   const status = h('footer', {}, time);
   const node = h('article', { class: 'message ' + (m.human ? 'mine' : end ? 'end' : 'theirs'), 'data-state': end || false },
-    m.human ? null : h('header', {}, tag ? h('b', {}, tag[1]) : m.sender),
-    h('div', { class: 'bubble' }, ...markup(tag ? m.text.slice(tag[0].length) : m.text), meaning),
+    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender, m.session && m.body ? ` · ${m.session}` : null),
+    h('div', { class: 'bubble' }, ...markup(m.body || m.session || m.text), meaning),
     status);
-  return { node, update: (now) => {
+  return { node, update: (now, i) => {
     stamp(node, time, now);
     if (!m.human) return;
-    const question = t.messages[questionAt(t)]?.question;
-    meaning.textContent = question ? labels(question, m.text) : '';
+    meaning.textContent = meaningOf(t, now, i);
     node.dataset.pending = now.pending ?? '';
     status.replaceChildren(...(now.pending === 'failed'
       ? ['Not sent. ', h('button', { type: 'button', 'data-retry': true, onclick: () => deliver(now) }, 'Try again')]
       : now.pending === 'sending' ? ['Sending…'] : [time]));
   } };
+}
+
+// meaningOf is what a reply chose, in words.
+function meaningOf(t, m, i) {
+  const at = t.messages.slice(0, i).findLastIndex((one) => one.question);
+  if (at < 0) return '';
+  const { messages, each } = replies(t, at);
+  return labels(t.messages[at].question, each[messages.indexOf(m)] ?? []);
+}
+
+// readDraft is what the text in the reply box would choose.
+function readDraft(t, at) {
+  const text = drafts.get(t.name)?.trim();
+  return text ? readReplies(t.messages[at].question, [...replies(t, at).messages.map((m) => m.text), text]).each.at(-1) : [];
 }
 
 function stamp(node, time, m) {
@@ -238,13 +218,32 @@ function newID() {
 
 const reply = $('reply');
 
+// drawComposer says why a reply would not be read, in place of the box.
+function drawComposer(all, t, d) {
+  const why = t.anyway ? null : unread(all, t);
+  $('unread').hidden = !why;
+  $('unread-words').textContent = why?.words ?? '';
+  $('anyway').hidden = !why || why.sure;
+  reply.disabled = Boolean(why);
+  reply.hidden = $('send').hidden = Boolean(why);
+  reply.placeholder = d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
+    : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
+  allowSend();
+}
+
+$('anyway').addEventListener('click', () => {
+  threads.get(current).anyway = true;
+  draw();
+  reply.focus();
+});
+
 // readyCard is the open question whose choices are made, but not sent.
 function readyCard() {
   return [...drawn.values()].find((v) => v.card?.ready())?.card;
 }
 
 function allowSend() {
-  $('send').disabled = reply.value.trim() === '' && !readyCard();
+  $('send').disabled = reply.disabled || (reply.value.trim() === '' && !readyCard());
 }
 
 function grow() {
@@ -260,6 +259,7 @@ function resetReply(t) {
 reply.addEventListener('input', () => {
   drafts.set(current, reply.value);
   grow();
+  drawThread(); // the options that the text would choose
 });
 reply.addEventListener('keydown', (e) => {
   if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
@@ -272,6 +272,7 @@ reply.addEventListener('keypress', (e) => { // some keyboards send a character a
 $('composer').addEventListener('submit', (e) => {
   e.preventDefault();
   const text = reply.value.trim();
+  if (reply.disabled) return;
   if (text === '') {
     readyCard()?.submit();
     return;
@@ -282,6 +283,47 @@ $('composer').addEventListener('submit', (e) => {
   post(current, text);
 });
 $('messages').addEventListener('click', allowSend);
+
+// ---- notifications: a browser has them on its own machine and over https
+
+const told = new Set(); // keys of what waited before
+let listening = false; // the threads that waited when the page was opened are known
+
+// notify shows what waits since the last time, while the person is not at the page.
+function notify(waiting) {
+  const keys = waiting.map(([, d]) => keyOf(d.ask));
+  waiting.forEach(([t, d], i) => {
+    if (listening && !told.has(keys[i])) show(t, d);
+  });
+  keys.forEach((key) => told.add(key));
+  listening = true;
+}
+
+function show(t, d) {
+  if (!canNotify() || Notification.permission !== 'granted' || document.hasFocus()) return;
+  try {
+    const body = [d.where, d.line].filter(Boolean).join('\n');
+    const shown = new Notification(d.title, { body, tag: t.name, icon: '/page/icon.svg' });
+    shown.onclick = () => {
+      window.focus();
+      location.hash = idOf(t.name);
+      shown.close();
+    };
+  } catch { // Chrome on Android has only those of service workers
+    $('notify').hidden = true;
+  }
+}
+
+const canNotify = () => window.isSecureContext && 'Notification' in window;
+
+function offerNotify() {
+  $('notify').hidden = !canNotify() || Notification.permission !== 'default';
+}
+$('notify').addEventListener('click', async () => {
+  await Notification.requestPermission();
+  offerNotify();
+});
+offerNotify();
 
 // ---- which thread is open: the part of the address behind the #
 
@@ -313,6 +355,8 @@ function connect() {
   source = new EventSource('/events' + (lastID ? '?after=' + encodeURIComponent(lastID) : ''));
   on('reset', () => {
     for (const t of threads.values()) t.messages = t.messages.filter((m) => m.pending);
+    listening = false;
+    ready = false;
     drawn.clear();
     $('messages').replaceChildren();
   });

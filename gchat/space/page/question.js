@@ -3,21 +3,22 @@
 
 const choose = 'Options (choose one or more):';
 
-// parseQuestion returns {session, sections: [{header, text, options, multi}]},
-// or null when the text is not a question.
+// parseQuestion returns {session, project, sections: [{header, text, options, multi}]},
+// or null when the text is not a question. Text is Claude's Markdown.
 export function parseQuestion(text) {
   const lines = text.split('\n');
   const first = /^\[AskUserQuestion\] Session: (.*)$/.exec(lines[0]);
   if (!first) return null;
   // The footer is looked for from the end: a question may quote anything.
   const footer = lines.findLastIndex((line) => line.startsWith('Reply with '));
-  const body = lines.slice(1, footer < 0 ? lines.length : footer);
+  const project = /^Project: (.*)$/.exec(lines[1] ?? '')?.[1].trim();
+  const body = lines.slice(project ? 2 : 1, footer < 0 ? lines.length : footer);
   const several = footer >= 0 && lines[footer].startsWith('Reply with answers in order');
   const parts = several ? splitSections(body) : [body];
   const sections = parts.map(parseSection);
   if (sections.length === 0) return null;
   if (!several && footer >= 0 && lines[footer].includes('comma-separated')) sections[0].multi = true;
-  return { session: first[1].trim(), sections };
+  return { session: first[1].trim(), project, sections };
 }
 
 // splitSections cuts at "---" lines that a numbered section follows.
@@ -52,8 +53,10 @@ function parseSection(lines) {
     }
   }
   const prose = (at < 0 ? rows : rows.slice(0, at)).join('\n').trim().split('\n');
-  const header = prose.length > 1 ? prose.shift() : '';
-  return { header, text: prose.join('\n').trim(), options, multi: at >= 0 && rows[at] === choose };
+  // The text's own lines are indented by two, from its second on; a first line without any behind it is no header.
+  const header = prose.length > 1 && /^\S/.test(prose[1]) ? prose.shift() : '';
+  const text = prose.map((line) => line.replace(/^ {2}/, '')).join('\n').trim();
+  return { header, text, options, multi: at >= 0 && rows[at] === choose };
 }
 
 // composeReply writes chosen option numbers, one Set per section, as a reply;
@@ -63,22 +66,4 @@ export function composeReply(question, choices) {
   const numbers = choices.map((c) => [...c].sort((a, b) => a - b).join(','));
   if (numbers.length === 1) return numbers[0];
   return numbers.map((n, i) => `Q${i + 1}: ${n}`).join('\n');
-}
-
-// readReply is composeReply backwards: the Sets, or null for words of one's own.
-export function readReply(question, text) {
-  const lines = text.trim().split('\n');
-  const several = question.sections.length > 1;
-  if (several !== lines.length > 1 || lines.length > question.sections.length) return null;
-  const choices = question.sections.map(() => new Set());
-  for (const [i, line] of lines.entries()) {
-    const m = several ? /^Q(\d+):\s*([\d,\s]+)$/.exec(line) : /^()([\d,\s]+)$/.exec(line);
-    const section = m && question.sections[several ? m[1] - 1 : i];
-    if (!section) return null;
-    for (const n of m[2].split(',').map(Number)) {
-      if (!section.options[n - 1]) return null;
-      choices[question.sections.indexOf(section)].add(n);
-    }
-  }
-  return choices;
 }

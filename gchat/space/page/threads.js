@@ -1,0 +1,145 @@
+// threads.js says what the messages of a thread mean: whose they are, what waits for the person, and whether a reply is read.
+// The space is only a Chat: it knows the messages, and nothing of the sessions and the programs behind them.
+import { parseQuestion } from './question.js';
+import { readReplies } from './reply.js';
+
+// named are the messages that begin with a session's name: "[Done] orch-epic4 | 2026-02-21 10:45:23".
+const named = new Set(['Answered', 'Cancelled', 'Timeout', 'Done', 'Progress', 'BLOCKED', 'Heartbeat', 'Session Start',
+  'Session End', 'Error', 'Permission', 'Subagent Done', 'Task Done', 'Notification', 'Waiting for you']);
+// waits are those that a person has to do something about, until the session goes on.
+const waits = new Set(['Permission', 'BLOCKED', 'Waiting for you']);
+// notes are about a reply. They say neither that a session goes on nor that something waits.
+const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look', 'Changed']);
+// beside are those that come while a dialog is open, too: from helpers, and about a question that is over.
+const beside = new Set(['Subagent Done', 'Task Done', 'Answered', 'Cancelled', 'Timeout', 'Digest', 'Setup', 'Verify']);
+const longestWait = 24 * 60 * 60 * 1000; // ms; a question ends after that time, too
+
+const programs = (t) => t.messages.filter((m) => !m.human && !notes.has(m.tag));
+
+// readMessage adds to a message what its text means: question, tag, session, project, and body, the text below all that.
+export function readMessage(m) {
+  m.question = m.human ? null : parseQuestion(m.text);
+  m.body = m.text;
+  if (m.human) return;
+  if (m.question) {
+    m.session = m.question.session;
+    m.project = m.question.project;
+    return;
+  }
+  const tag = /^\[([^\]\n]{1,40})\]\s*/.exec(m.text);
+  if (!tag) return;
+  m.tag = tag[1];
+  m.body = m.text.slice(tag[0].length);
+  const [first] = m.body.split('\n', 1);
+  const name = first.replace(/ ?\(\d+\/\d+\)$/, '').replace(/(^| \|) ?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/, '').trim();
+  if (!named.has(m.tag) || closing(m) && first === m.body) return; // no header: a sentence behind the tag
+  m.session = name;
+  if (!closing(m)) m.body = m.body.slice(first.length).trimStart();
+  if (m.tag === 'Session Start') m.project = /^Project: (.*)$/m.exec(m.body)?.[1];
+}
+
+// closing is how a message ends its thread's question. "late" is over for Claude, and open for a reply.
+export function closing(m) {
+  if (m.human) return undefined;
+  switch (m.tag) {
+    case 'Answered': return 'answered';
+    case 'Cancelled': return 'cancelled';
+    case 'Timeout': return m.text.includes('a reply still reaches it') ? 'late' : 'timeout';
+  }
+  return undefined;
+}
+
+// stateOf is how the question or notice at an index stands: "open", "replied" (a person wrote, the session has not said
+// anything yet), "late", "answered", "cancelled", "timeout", or "" for what waits for no person.
+export function stateOf(all, t, at) {
+  const m = t.messages[at];
+  if (!m.question && !waits.has(m.tag)) return '';
+  const later = t.messages.slice(at + 1);
+  const ends = later.map(closing).filter(Boolean);
+  const end = ends.find((e) => e !== 'late') ?? ends[0];
+  if (m.question && end && end !== 'late') return end;
+  if (!m.question && goneOn(all, t, m)) return '';
+  if (m.tag === 'Permission') return 'open'; // the terminal decides it
+  if (later.filter((one) => one.pending !== 'failed').at(-1)?.human) return 'replied';
+  return (m.question && end) || 'open';
+}
+
+// goneOn says that a session has said something after a notice, in whatever thread, so that it waits no more.
+function goneOn(all, t, m) {
+  if (Date.now() - new Date(m.time) > longestWait) return true;
+  const tells = (one) => !one.human && one.count > m.count && !notes.has(one.tag) && !beside.has(one.tag);
+  const same = (one) => m.session && one.session === m.session;
+  return all.some((other) => other.messages.some((one) => tells(one) && (other === t || same(one))));
+}
+
+// askAt is the index of what the thread is about: what waits, else the last question or notice; -1 for none.
+export function askAt(all, t) {
+  const states = t.messages.map((_, i) => stateOf(all, t, i));
+  const open = states.lastIndexOf('open');
+  return open >= 0 ? open : states.findLastIndex(Boolean);
+}
+
+// replies is what was replied to the question at an index: the messages, in the order of each, and what readReplies says.
+export function replies(t, at) {
+  const later = t.messages.slice(at + 1);
+  const end = later.findIndex((m) => closing(m) && closing(m) !== 'late');
+  const messages = later.slice(0, end < 0 ? undefined : end).filter((m) => m.human && m.pending !== 'failed');
+  return { messages, ...readReplies(t.messages[at].question, messages.map((m) => m.text)) };
+}
+
+const overWords = {
+  answered: 'This question has its answer.',
+  cancelled: 'This question is closed.',
+  timeout: 'The time for this question is over.',
+};
+
+// unread says why a reply in this thread would not be read, as {words, sure}, or null where it may be. Where it is not sure,
+// a program may wait for a reply all the same (gchat-wait), and the person may write.
+export function unread(all, t) {
+  const said = programs(t);
+  const last = said.at(-1);
+  if (!last || askOpen(all, t)) return null;
+  const ends = said.map(closing).filter(Boolean);
+  if (closing(last) && !ends.includes('late') && ends.length >= said.filter((m) => m.question).length) {
+    return { words: overWords[closing(last)] + ' A reply here would not be read.', sure: true };
+  }
+  const note = t.messages.filter((m) => !m.human).at(-1);
+  if (note.tag === 'Not read' && /^nobody is waiting/.test(note.body)) {
+    return { words: note.body[0].toUpperCase() + note.body.slice(1), sure: false };
+  }
+  if (last.tag === 'Session End') return { words: 'This session has ended. Nobody waits for a reply here.', sure: false };
+  if (['Setup', 'Verify'].includes(last.tag)) return { words: 'This message needs no reply, and none is read.', sure: true };
+  return null;
+}
+
+function askOpen(all, t) {
+  return t.messages.some((m, i) => m.tag !== 'Permission' && ['open', 'replied', 'late'].includes(stateOf(all, t, i)));
+}
+
+// describe is a thread in a few words. Waiting says that it waits for the person.
+export function describe(all, t) {
+  const at = askAt(all, t);
+  const m = t.messages[at] ?? t.messages.findLast((one) => !one.human && !notes.has(one.tag)) ?? t.messages[0];
+  const state = at < 0 ? '' : stateOf(all, t, at);
+  const session = m.session || t.messages.findLast((one) => one.session)?.session || '';
+  const told = { state, waiting: state === 'open', ask: m, where: whereOf(all, t, session), time: t.messages.at(-1).time };
+  if (m.question) {
+    const { sections } = m.question;
+    const title = sections.map((s) => s.header).filter(Boolean).join(' · ') || 'Question';
+    return { ...told, title, line: plain(sections[0].text) };
+  }
+  return { ...told, title: m.tag === 'BLOCKED' ? 'Blocked' : m.tag ?? m.sender, line: plain(m.body) };
+}
+
+// whereOf is the project and the session. A session's name begins with its project unless a person chose it.
+function whereOf(all, t, session) {
+  let project = t.messages.findLast((m) => m.project)?.project ?? '';
+  for (const other of session && !project ? all : []) {
+    project = other.messages.findLast((m) => m.project && m.session === session)?.project ?? project;
+  }
+  const known = project === '' || session === project || session.startsWith(project + ' · ');
+  return known ? session : session === '' ? project : `${project} · ${session}`;
+}
+
+// plain is a text in one line, without its markup.
+const plain = (text) => text.replace(/<[^|>\n]+\|([^>\n]*)>/g, '$1').replace(/[*_`~]/g, '').replace(/\s+/g, ' ').trim();
