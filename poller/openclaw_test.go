@@ -37,8 +37,8 @@ func (o *office) wake(program, text string, also ...func(*state.Message)) *state
 	m := &state.Message{
 		ID: state.MessageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
 		Wake: &state.Wake{
-			Program: program, Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
-			Path: "/usr/bin:/bin:relative",
+			Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
+			Path: filepath.Dir(program) + ":/usr/bin:/bin:relative",
 		},
 	}
 	for _, f := range also {

@@ -97,9 +97,8 @@ type Report struct {
 
 // Wake is how a message is handed to an OpenClaw agent.
 type Wake struct {
-	Program string   `json:"program"` // openclaw's path; "" where the hook found none
 	Args    []string `json:"args"`
-	Path    string   `json:"path,omitempty"`  // $PATH of the hook, under which openclaw finds node
+	Path    string   `json:"path,omitempty"`  // $PATH of the hook: openclaw is on it, and node
 	To      string   `json:"to"`              // the agent's session: one message at a time goes there
 	Agent   string   `json:"agent,omitempty"` // what people call the agent
 	Trigger string   `json:"trigger,omitempty"`
