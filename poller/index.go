@@ -184,10 +184,8 @@ func (p *Poller) hold(s *served) (again time.Time) {
 }
 
 func (s *served) unlock() {
-	if s.lock != nil {
-		s.lock.Unlock()
-		s.lock = nil
-	}
+	s.lock.Unlock()
+	s.lock = nil
 }
 
 // forget takes a record out of the index that is gone, while no process waits for it.

@@ -207,10 +207,8 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 }
 
 func (p *Poller) release() {
-	if p.Lock != nil {
-		p.Lock.Unlock()
-		p.Lock = nil
-	}
+	p.Lock.Unlock()
+	p.Lock = nil
 }
 
 // serve is the loop.

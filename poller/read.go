@@ -189,18 +189,13 @@ func (r *reader) lead() bool {
 }
 
 func (r *reader) unlock() {
-	if r.lock != nil {
-		r.lock.Unlock()
-		r.lock = nil
-	}
+	r.lock.Unlock()
+	r.lock = nil
 }
 
 // configuredBy is the question by whose configuration the space is read: another one after the credentials of the former were
 // refused.
 func (r *reader) configuredBy(v *view) asked {
-	if len(v.own) == 0 {
-		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
-	}
 	return v.own[r.from%len(v.own)]
 }
 

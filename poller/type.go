@@ -305,7 +305,8 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		}
 		s.try.next = p.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		p.endTyping(q, out, succeeded(true))
+		yes := true
+		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = &yes })
 		p.confirmTyped(ctx, q)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
@@ -375,10 +376,6 @@ func (p *Poller) update(path, what string, change func(*state.Question) error) {
 	}
 }
 
-func succeeded(yes bool) func(*state.Question) {
-	return func(q *state.Question) { q.InjectionSucceeded = &yes }
-}
-
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
 // was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
@@ -403,8 +400,9 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 
 // leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
+	no := false
 	p.endTyping(q, out, func(q *state.Question) {
-		succeeded(false)(q)
+		q.InjectionSucceeded = &no
 		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
 	})
 }
