@@ -123,27 +123,23 @@ func (p *Poller) findPanes(ctx context.Context) {
 		panes := panesOf(ctx)
 		for _, q := range qs {
 			_, err := p.where(q, panes)
-			if err = countMissed(q, errors.Is(err, errTmuxGone)); err != nil {
-				p.logOnce(err, "tmux session not counted")
+			gone := errors.Is(err, errTmuxGone)
+			if !gone && q.TmuxMissed == 0 {
+				continue
+			}
+			missed := 0
+			p.update(q.Path, "tmux session not counted", func(q *state.Question) error {
+				if q.TmuxMissed++; !gone {
+					q.TmuxMissed = 0
+				}
+				missed = q.TmuxMissed
+				return nil
+			})
+			if missed >= mostMissed {
+				p.end(q, state.Abandoned, "tmux_gone", nil)
 			}
 		}
 	})
-}
-
-func countMissed(q *state.Question, gone bool) error {
-	if !gone && q.TmuxMissed == 0 {
-		return nil
-	}
-	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.TmuxMissed++; !gone {
-			q.TmuxMissed = 0
-		}
-		return nil
-	})
-	if err == nil && q.TmuxMissed >= mostMissed {
-		_, err = state.CloseQuestion(q.Path, state.Abandoned, "tmux_gone", nil)
-	}
-	return err
 }
 
 // adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a

@@ -226,23 +226,13 @@ func (o Outbox) Change(m *Message, change func(*Message) error) (*Message, error
 // Waiting are the messages that are neither sent nor set aside, the oldest first, and what does not parse.
 func (o Outbox) Waiting() (waiting []*Message, bad []error) {
 	all, bad := o.All()
-	for _, m := range all {
-		if !m.Final() {
-			waiting = append(waiting, m)
-		}
-	}
-	return waiting, bad
+	return slices.DeleteFunc(all, (*Message).Final), bad
 }
 
 // Aside are the messages that were set aside, the oldest first.
-func (o Outbox) Aside() (aside []*Message) {
+func (o Outbox) Aside() []*Message {
 	all, _ := o.All()
-	for _, m := range all {
-		if m.SetAside != "" {
-			aside = append(aside, m)
-		}
-	}
-	return aside
+	return slices.DeleteFunc(all, func(m *Message) bool { return m.SetAside == "" })
 }
 
 // Revive puts the messages that were set aside back into the queue, after a person changed what they failed for.
