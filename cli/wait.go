@@ -193,7 +193,7 @@ func (w wait) unread(all []*waitedFor) error {
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
 func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
-	if q, _ := poller.FindQuestion(w.env, ref); q != nil && q.Mode != state.Thread {
+	if q := poller.FindQuestion(w.env, ref); q != nil && q.Mode != state.Thread {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
@@ -215,7 +215,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if other, _ := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode != state.Thread {
+	if other := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode != state.Thread {
 		return other, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {

@@ -86,9 +86,7 @@ func (l line) index(column int) int {
 func (l line) from(column int) line { return newLine(l.cells[l.index(column):]) }
 
 // before is the line's text up to a column, with a wide character that lies across it.
-func (l line) before(column int) line {
-	return newLine(l.cells[:l.index(column)])
-}
+func (l line) before(column int) line { return newLine(l.cells[:l.index(column)]) }
 
 // at is the character at a column; "" behind the end, and in the right half of a wide one.
 func (l line) at(column int) string {
@@ -118,9 +116,7 @@ func (l line) drawn(ok func(ink) bool) bool {
 }
 
 // rule says whether the line is a rule over the whole pane, as above a dialog and around the input box.
-func (l line) rule() bool {
-	return len(l.cells) >= 8 && strings.Trim(l.text, "─") == ""
-}
+func (l line) rule() bool { return len(l.cells) >= 8 && strings.Trim(l.text, "─") == "" }
 
 // joined is the text of several lines, as one.
 func joined(lines []line) string {

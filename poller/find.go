@@ -28,39 +28,34 @@ func (e *NotOne) Error() string {
 	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
 }
 
-// FindQuestion finds a question of the index by its id, its thread's key or its thread's name, the newest of several; *NotOne
-// when there is none.
-func FindQuestion(env state.Getenv, by string) (*state.Question, error) {
+// FindQuestion finds a question of the index by its id, its thread's key or its thread's name, the newest of several; nil when
+// there is none.
+func FindQuestion(env state.Getenv, by string) *state.Question {
 	qs, _ := state.OpenQuestions(env)
 	if i := slices.IndexFunc(qs, func(q *state.Question) bool { return by != "" && goesBy(q, by) }); i >= 0 {
-		return qs[i], nil
+		return qs[i]
 	}
-	return nil, &NotOne{By: by}
+	return nil
 }
 
 func goesBy(q *state.Question, by string) bool {
 	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
 }
 
-// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name; by its session's name
-// or id, where that has one question that can be answered; by a beginning of its id or key that only one such question has.
-// Where none can be answered, a closed one that is meant is returned: that it is over is worth saying, and an answer to it is
-// none to another session's question, whose id may begin as this session is called. The error is *NotOne, or what kept
-// questions from being read.
+// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name, else by its session's
+// name or id, where that has one question that can be answered. Where none can be answered, a closed one that is meant is
+// returned: that it is over is worth saying. The error is *NotOne, or what kept questions from being read.
 func PickQuestion(env state.Getenv, by string) (*state.Question, error) {
 	qs, bad := state.OpenQuestions(env)
-	for _, means := range []func(*state.Question) bool{
-		func(q *state.Question) bool { return goesBy(q, by) },
-		func(q *state.Question) bool {
-			return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
-		},
-		func(q *state.Question) bool { return idBegins(q.QuestionID, by) || idBegins(q.ThreadKey, by) },
-	} {
+	ofSession := func(q *state.Question, by string) bool {
+		return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
+	}
+	for _, means := range []func(*state.Question, string) bool{goesBy, ofSession} {
 		var open []*state.Question
 		var over *state.Question
 		for _, q := range qs { // the newest first
 			switch {
-			case by == "" || q.Mode == state.Thread || !means(q):
+			case by == "" || q.Mode == state.Thread || !means(q, by):
 			case q.Answerable():
 				open = append(open, q)
 			case over == nil:
@@ -80,20 +75,6 @@ func PickQuestion(env state.Getenv, by string) (*state.Question, error) {
 		return nil, fmt.Errorf("%w; %d files could not be read: %w", &NotOne{By: by}, len(bad), bad[0])
 	}
 	return nil, &NotOne{By: by}
-}
-
-// leastBeginning is how much of an id says which: a number could be the name of a session, an option, or a slip.
-const leastBeginning = 4
-
-// idBegins says whether an id or a thread's key begins so, as far as that tells it from others: all keys begin alike.
-func idBegins(id, beginning string) bool {
-	alike := 0
-	for _, prefix := range []string{"ask-", "ask-user-"} {
-		if strings.HasPrefix(id, prefix) {
-			alike = len(prefix)
-		}
-	}
-	return strings.HasPrefix(id, beginning) && len(beginning) >= alike+leastBeginning
 }
 
 // OpenQuestion is a question that still wants an answer, or whose answer is on its way, as status shows it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,10 +185,8 @@ func (p *Poller) hold(s *served) (again time.Time) {
 }
 
 func (s *served) unlock() {
-	if s.lock != nil {
-		s.lock.Unlock()
-		s.lock = nil
-	}
+	s.lock.Unlock()
+	s.lock = nil
 }
 
 // forget takes a record out of the index that is gone, while no process waits for it.
@@ -294,10 +293,8 @@ func (p *Poller) cover() {
 }
 
 // inOrder are the records of the index, the oldest question first, as Claude Code shows their dialogs.
-func (p *Poller) inOrder() (all []*served) {
-	for _, s := range p.index {
-		all = append(all, s)
-	}
+func (p *Poller) inOrder() []*served {
+	all := slices.Collect(maps.Values(p.index))
 	asked := func(s *served) time.Time {
 		if s.q != nil {
 			return s.q.AskedAt

@@ -191,14 +191,11 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 		return
 	}
 	r.Verdict = state.Used
-	q.Answers, q.Notes, q.Partial = map[string]string{}, nil, nil
+	q.Answers, q.Notes, q.Partial = map[string]string{}, map[string]string{}, nil
 	for i, prompt := range q.Questions {
 		a := answers[i]
 		q.Answers[prompt.Question] = a.Value()
 		if a.Notes != "" {
-			if q.Notes == nil {
-				q.Notes = map[string]string{}
-			}
 			q.Notes[prompt.Question] = a.Notes
 		}
 	}

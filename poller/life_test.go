@@ -420,8 +420,8 @@ func TestPickQuestion(t *testing.T) {
 	}
 	for by, want := range map[string]string{
 		"1": "one", "1fff": "gone", // a session's name, and the beginning of another's id
-		"billing": "bill", "2222": "2222", "1abc": "bill", "ask-user-1abc": "bill", "ask-user-1abc5555": "gone", "ask-2222": "2222",
-		"1ab": "", "ask-user-1ab": "", "ask-user": "", "ask-user-": "", "ask-222": "", "a": "", "": "",
+		"billing": "bill", "2222": "2222", "ask-user-1abc0000": "bill", "ask-user-1abc5555": "gone", "ask-2222-1fff0000": "2222",
+		"1abc": "", "ask-user-1abc": "", "ask-user": "", "ask-2222": "", "a": "", "": "",
 	} {
 		q, err := PickQuestion(d.env, by)
 		if want == "" {

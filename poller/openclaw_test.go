@@ -37,8 +37,8 @@ func (o *office) wake(program, text string, also ...func(*state.Message)) *state
 	m := &state.Message{
 		ID: state.MessageID("wake", text), Kind: state.MessageWake, SessionID: "s", CreatedAt: o.time(),
 		Wake: &state.Wake{
-			Program: program, Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
-			Path: "/usr/bin:/bin:relative",
+			Args: []string{"agent", "--session-id", "boss", "--message", text}, To: "boss", Trigger: "stop",
+			Path: filepath.Dir(program) + ":/usr/bin:/bin:relative",
 		},
 	}
 	for _, f := range also {
@@ -66,7 +66,7 @@ func TestAgentIsTold(t *testing.T) {
 	if got := o.told("args"); got != want {
 		t.Errorf("told %q", got)
 	}
-	if env := o.told("env"); strings.Contains(env, "secret") || !strings.Contains(env, "PATH=/usr/bin:/bin:"+filepath.Dir(program)) {
+	if env := o.told("env"); strings.Contains(env, "secret") || !strings.Contains(env, "PATH="+filepath.Dir(program)+":/usr/bin:/bin:") {
 		t.Errorf("openclaw's environment: %s", env)
 	}
 	if pwd := strings.TrimSpace(o.told("pwd")); pwd != o.env["HOME"] {

@@ -207,10 +207,8 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 }
 
 func (p *Poller) release() {
-	if p.Lock != nil {
-		p.Lock.Unlock()
-		p.Lock = nil
-	}
+	p.Lock.Unlock()
+	p.Lock = nil
 }
 
 // serve is the loop.
@@ -225,7 +223,7 @@ func (p *Poller) serve(ctx context.Context) (why end) {
 	for {
 		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
 		if late := p.now().Round(0).Sub(expected); late > clockJump {
-			p.retry()
+			p.closeReaders(nil)
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
@@ -318,23 +316,13 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 			p.touched = nil
 		case <-p.Hangup:
 			p.ways.renew()
-			p.retry()
+			p.closeReaders(nil)
 			p.Log.Info().Msg("configuration read again")
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-p.changed:
 		}
 		return
-	}
-}
-
-// retry forgets what failed: it says nothing any more.
-func (p *Poller) retry() {
-	for chat, r := range p.readers {
-		if !r.busy.Load() {
-			r.unlock()
-			delete(p.readers, chat)
-		}
 	}
 }
 
@@ -348,8 +336,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
 	for chat, v := range p.views() {
-		p.readers[chat] = p.readerOf(chat)
-		if err := p.readers[chat].list(ctx, v); err != nil {
+		if err := p.readerOf(chat).list(ctx, v); err != nil {
 			failed = err
 		}
 	}

@@ -101,18 +101,9 @@ func (p *Poller) views() map[string]*view {
 // follow has every space listed once a cycle that an open question is in, and no other. It returns when to come again.
 func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	views := p.views()
-	for chat, r := range p.readers {
-		if _, open := views[chat]; !open && !r.busy.Load() {
-			r.unlock()
-			delete(p.readers, chat)
-		}
-	}
+	p.closeReaders(views)
 	for chat, v := range views {
-		r := p.readers[chat]
-		if r == nil {
-			r = p.readerOf(chat)
-			p.readers[chat] = r
-		}
+		r := p.readerOf(chat)
 		if r.busy.Load() {
 			continue
 		}
@@ -131,7 +122,20 @@ func (p *Poller) follow(ctx context.Context) (next time.Time) {
 }
 
 func (p *Poller) readerOf(chat string) *reader {
-	return &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user())}
+	if p.readers[chat] == nil {
+		p.readers[chat] = &reader{Poller: p, chat: chat, spaces: state.SpacesIn(p.user())}
+	}
+	return p.readers[chat]
+}
+
+// closeReaders lets the readers of the other spaces go, with what failed there, but for those at work.
+func (p *Poller) closeReaders(kept map[string]*view) {
+	for chat, r := range p.readers {
+		if kept[chat] == nil && !r.busy.Load() {
+			r.unlock()
+			delete(p.readers, chat)
+		}
+	}
 }
 
 // reading says whether every list went well the last time.
@@ -189,18 +193,13 @@ func (r *reader) lead() bool {
 }
 
 func (r *reader) unlock() {
-	if r.lock != nil {
-		r.lock.Unlock()
-		r.lock = nil
-	}
+	r.lock.Unlock()
+	r.lock = nil
 }
 
 // configuredBy is the question by whose configuration the space is read: another one after the credentials of the former were
 // refused.
 func (r *reader) configuredBy(v *view) asked {
-	if len(v.own) == 0 {
-		return asked{&state.Question{ProjectDir: state.ProjectDir(r.Env)}, false}
-	}
 	return v.own[r.from%len(v.own)]
 }
 

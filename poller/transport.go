@@ -304,21 +304,15 @@ func wakeFailed(err error, text, out, errs string) error {
 // folders are where openclaw, and node beside it, are looked for: on the PATH of the message's hook, on ours, and where npm and
 // Homebrew put them on machines whose daemons get a short PATH. A project's own folder is no place to take programs from.
 func (o openclaw) folders(w *state.Wake) []string {
-	dirs := append(filepath.SplitList(w.Path), filepath.Dir(w.Program))
-	dirs = append(dirs, filepath.SplitList(o.env("PATH"))...)
+	dirs := append(filepath.SplitList(w.Path), filepath.SplitList(o.env("PATH"))...)
 	home := state.Home(o.env)
 	dirs = append(dirs, filepath.Join(home, ".npm-global", "bin"), filepath.Join(home, ".local", "bin"),
 		"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin")
 	return slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
-// program is openclaw as the message's hook found it, else as it would find it now: it may have been installed meanwhile.
+// program is openclaw, which may have been installed since the message was put.
 func (o openclaw) program(w *state.Wake) (string, error) {
-	if filepath.IsAbs(w.Program) {
-		if path, err := exec.LookPath(w.Program); err == nil {
-			return path, nil
-		}
-	}
 	for _, dir := range o.folders(w) {
 		if path, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil {
 			return path, nil

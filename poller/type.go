@@ -123,27 +123,23 @@ func (p *Poller) findPanes(ctx context.Context) {
 		panes := panesOf(ctx)
 		for _, q := range qs {
 			_, err := p.where(q, panes)
-			if err = countMissed(q, errors.Is(err, errTmuxGone)); err != nil {
-				p.logOnce(err, "tmux session not counted")
+			gone := errors.Is(err, errTmuxGone)
+			if !gone && q.TmuxMissed == 0 {
+				continue
+			}
+			missed := 0
+			p.update(q.Path, "tmux session not counted", func(q *state.Question) error {
+				if q.TmuxMissed++; !gone {
+					q.TmuxMissed = 0
+				}
+				missed = q.TmuxMissed
+				return nil
+			})
+			if missed >= mostMissed {
+				p.end(q, state.Abandoned, "tmux_gone", nil)
 			}
 		}
 	})
-}
-
-func countMissed(q *state.Question, gone bool) error {
-	if !gone && q.TmuxMissed == 0 {
-		return nil
-	}
-	q, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
-		if q.TmuxMissed++; !gone {
-			q.TmuxMissed = 0
-		}
-		return nil
-	})
-	if err == nil && q.TmuxMissed >= mostMissed {
-		_, err = state.CloseQuestion(q.Path, state.Abandoned, "tmux_gone", nil)
-	}
-	return err
 }
 
 // adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a
@@ -305,7 +301,8 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		}
 		s.try.next = p.now().Add(state.MaxAge) // said once
 	case out.Result == inject.Injected:
-		p.endTyping(q, out, succeeded(true))
+		yes := true
+		p.endTyping(q, out, func(q *state.Question) { q.InjectionSucceeded = &yes })
 		p.confirmTyped(ctx, q)
 	case out.Result == inject.Dirty && p.awaitClosed(ctx, s.Path):
 		// A person answered meanwhile, and the hook said so: no person has to look.
@@ -375,10 +372,6 @@ func (p *Poller) update(path, what string, change func(*state.Question) error) {
 	}
 }
 
-func succeeded(yes bool) func(*state.Question) {
-	return func(q *state.Question) { q.InjectionSucceeded = &yes }
-}
-
 // confirmTyped closes a question whose answer was typed. The PostToolUse hook is given time to do it: it knows what Claude
 // was told.
 func (p *Poller) confirmTyped(ctx context.Context, q *state.Question) {
@@ -403,8 +396,9 @@ func (p *Poller) awaitClosed(ctx context.Context, path string) (closed bool) {
 
 // leaveToPerson says that a person has to finish the dialog. No further key is sent for this question.
 func (p *Poller) leaveToPerson(q *state.Question, out inject.Outcome) {
+	no := false
 	p.endTyping(q, out, func(q *state.Question) {
-		succeeded(false)(q)
+		q.InjectionSucceeded = &no
 		q.Owes = append(q.Owes, state.Owed{About: state.NoteNotTyped, Reply: q.AnsweredMessage, Seen: out.Why})
 	})
 }

@@ -59,8 +59,11 @@ func lockSoon(path string) (*Lock, error) {
 	}
 }
 
-// Unlock gives the lock up, for every process that has it. The file stays: removing it would let two holders in.
+// Unlock gives the lock up, for every process that has it; nil is none. The file stays: removing it would let two holders in.
 func (l *Lock) Unlock() {
+	if l == nil {
+		return
+	}
 	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	_ = l.file.Close()
 }

@@ -97,9 +97,8 @@ type Report struct {
 
 // Wake is how a message is handed to an OpenClaw agent.
 type Wake struct {
-	Program string   `json:"program"` // openclaw's path; "" where the hook found none
 	Args    []string `json:"args"`
-	Path    string   `json:"path,omitempty"`  // $PATH of the hook, under which openclaw finds node
+	Path    string   `json:"path,omitempty"`  // $PATH of the hook: openclaw is on it, and node
 	To      string   `json:"to"`              // the agent's session: one message at a time goes there
 	Agent   string   `json:"agent,omitempty"` // what people call the agent
 	Trigger string   `json:"trigger,omitempty"`
@@ -227,23 +226,13 @@ func (o Outbox) Change(m *Message, change func(*Message) error) (*Message, error
 // Waiting are the messages that are neither sent nor set aside, the oldest first, and what does not parse.
 func (o Outbox) Waiting() (waiting []*Message, bad []error) {
 	all, bad := o.All()
-	for _, m := range all {
-		if !m.Final() {
-			waiting = append(waiting, m)
-		}
-	}
-	return waiting, bad
+	return slices.DeleteFunc(all, (*Message).Final), bad
 }
 
 // Aside are the messages that were set aside, the oldest first.
-func (o Outbox) Aside() (aside []*Message) {
+func (o Outbox) Aside() []*Message {
 	all, _ := o.All()
-	for _, m := range all {
-		if m.SetAside != "" {
-			aside = append(aside, m)
-		}
-	}
-	return aside
+	return slices.DeleteFunc(all, func(m *Message) bool { return m.SetAside == "" })
 }
 
 // Revive puts the messages that were set aside back into the queue, after a person changed what they failed for.

@@ -52,24 +52,23 @@ func waiterFile(env Getenv, path string) string {
 // Announce writes the Open of a record under this environment. One that is there already stays; one of another environment, which
 // no poller serves, comes under this one, as when a session is resumed elsewhere.
 func Announce(env Getenv, o Open) error {
-	if old, err := ReadOpen(OpenFile(env, o.Path)); err == nil {
-		if old.Env == Environment(env) || Held(filepath.Join(pollersDir(env), filepath.Base(old.Env)+".lock")) {
-			return nil
-		}
-		old.Env = Environment(env)
-		b, err := json.Marshal(old)
-		if err != nil {
-			return err
-		}
-		return replaceFile(old.File, b)
+	old, err := ReadOpen(OpenFile(env, o.Path))
+	stands := err == nil
+	switch {
+	case !stands:
+		o.At, o.Trusted = time.Now().UTC(), o.ProjectDir != "" && ProjectCounts(env, o.ProjectDir)
+	case old.Env == Environment(env), Held(filepath.Join(pollersDir(env), filepath.Base(old.Env)+".lock")):
+		return nil
+	default:
+		o = *old
 	}
-	o.Env, o.At = Environment(env), time.Now().UTC()
-	if o.ProjectDir != "" {
-		o.Trusted = ProjectCounts(env, o.ProjectDir)
-	}
+	o.Env = Environment(env)
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
+	}
+	if stands {
+		return replaceFile(old.File, b)
 	}
 	if err := MakeDir(openDir(env)); err != nil {
 		return err
@@ -147,7 +146,7 @@ func OpenQuestions(env Getenv) (qs []*Question, bad []error) {
 func Forget(env Getenv, path string) error {
 	file := OpenFile(env, path)
 	err := os.Remove(file)
-	os.Remove(strings.TrimSuffix(file, ".open") + ".waiter")
+	os.Remove(waiterFile(env, path))
 	if err != nil && !Missing(err) {
 		return fmt.Errorf("forget record: %w", err)
 	}

@@ -88,6 +88,15 @@ func ReadPlain(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
+// ReadLinked is ReadPlain of a file that a person may keep elsewhere and link to.
+func ReadLinked(path string, most int64) ([]byte, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	return ReadPlain(real, most)
+}
+
 // readPlain is ReadPlain, and says when the file was written. Hooks read many files, so it asks the kernel for little.
 func readPlain(path string, most int64) (b []byte, written time.Time, err error) {
 	f, err := OpenPlain(path, os.O_RDONLY)

@@ -15,7 +15,25 @@ const MarkerSlack = 2 * time.Minute
 // error about.
 func (s Questions) Find(sessions []string, since time.Time,
 	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
-	files := s.mentioning(sessions, since)
+	type questionFile struct {
+		path    string
+		written time.Time
+		b       []byte
+	}
+	var files []questionFile
+	names, _ := s.Names()
+	for _, name := range names { // a session that was resumed under another $CLAUDE_SESSION_ID has files of several names
+		path := s.path(name)
+		b, written, err := readPlain(path, maxRecord)
+		mentions := func(id string) bool {
+			quoted, _ := json.Marshal(id)
+			return bytes.Contains(b, quoted)
+		}
+		if err == nil && !written.Before(since) && slices.ContainsFunc(sessions, mentions) {
+			files = append(files, questionFile{path, written, b})
+		}
+	}
+	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
 	for _, file := range files {
 		q := &Question{}
 		err := decode(file.b, q, file.written)
@@ -33,35 +51,6 @@ func (s Questions) Find(sessions []string, since time.Time,
 		}
 	}
 	return false, bad
-}
-
-// A questionFile is a question's file as it was read.
-type questionFile struct {
-	path    string
-	written time.Time
-	b       []byte
-}
-
-// mentioning are the files that hold one of these sessions' ids and were written since then, the newest first. A file's name may
-// be another session's as well, and a session that was resumed under another $CLAUDE_SESSION_ID has files of several names: so
-// each file is read.
-func (s Questions) mentioning(sessions []string, since time.Time) (files []questionFile) {
-	names, _ := s.Names()
-	var ids [][]byte
-	for _, id := range sessions {
-		quoted, _ := json.Marshal(id)
-		ids = append(ids, quoted)
-	}
-	for _, name := range names {
-		path := s.path(name)
-		b, written, err := readPlain(path, maxRecord)
-		mentions := func(id []byte) bool { return bytes.Contains(b, id) }
-		if err == nil && !written.Before(since) && slices.ContainsFunc(ids, mentions) {
-			files = append(files, questionFile{path, written, b})
-		}
-	}
-	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
-	return files
 }
 
 // timeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later

@@ -37,15 +37,13 @@ var closedAs = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expir
 // forOthers completes a question's members: its status in words that stop gates know, and what stands in its file for other
 // programs alone.
 func (q *Question) forOthers(members []member) []member {
-	word, finer := closedAs[q.Status], any(nil)
-	if word == "" || q.Mode != Deny {
-		word = q.Status
-	} else {
-		finer = q.Status
+	word := closedAs[q.Status]
+	if q.Mode != Deny {
+		word = ""
 	}
 	for i := range members {
 		if members[i].name == "status" {
-			members[i].value = word
+			members[i].value = cmp.Or(word, q.Status)
 		}
 	}
 	forwarded := q.AskedAt
@@ -53,8 +51,8 @@ func (q *Question) forOthers(members []member) []member {
 		forwarded = *q.PostedAt
 	}
 	members = append(members, member{name: "forwarded_at", value: forwarded}, member{name: "thread_name", value: q.ThreadName})
-	if finer != nil {
-		members = append(members, member{name: "closed_as", value: finer})
+	if word != "" {
+		members = append(members, member{name: "closed_as", value: q.Status})
 	}
 	return members
 }

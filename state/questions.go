@@ -69,13 +69,9 @@ func (s Questions) create(q *Question) error {
 	if s.LeaveAlone {
 		base = q.QuestionID
 	}
-	err := fs.ErrExist
-	for n := 1; n < 10000 && errors.Is(err, fs.ErrExist); n++ {
-		name := base
-		if n > 1 {
-			name = fmt.Sprintf("%s-%d", base, n)
-		}
-		err = s.Create(name, q)
+	err := s.Create(base, q)
+	for n := 2; n < 10000 && errors.Is(err, fs.ErrExist); n++ {
+		err = s.Create(fmt.Sprintf("%s-%d", base, n), q)
 	}
 	if err != nil {
 		return fmt.Errorf("record question: %w", err)

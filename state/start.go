@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -114,9 +115,12 @@ func (l *Lock) Pass(self string) error {
 		return fmt.Errorf("start poller: %w", err)
 	}
 	defer null.Close()
+	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool { // the poller belongs to no session and to no pane
+		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
+	})
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{"gchat-hooks", "poller", "--detached"}, // self may be a copy that is called as a hook
-		Dir: "/", Env: pollerEnv(os.Environ()), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		Stdin: null, Stdout: null, Stderr: null, ExtraFiles: []*os.File{l.file},
 	}
 	if err := cmd.Start(); err != nil {
@@ -126,16 +130,6 @@ func (l *Lock) Pass(self string) error {
 	_ = l.file.Close() // without LOCK_UN: the child has the lock
 	go func() { _ = cmd.Wait() }()
 	return nil
-}
-
-// pollerEnv is what a detached poller keeps of the environment: it belongs to no session and to no pane.
-func pollerEnv(environ []string) (kept []string) {
-	for _, pair := range environ {
-		if !strings.HasPrefix(pair, "CLAUDE") && !strings.HasPrefix(pair, "TMUX") {
-			kept = append(kept, pair)
-		}
-	}
-	return kept
 }
 
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was

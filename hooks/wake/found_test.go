@@ -75,25 +75,6 @@ func TestWordsAreExact(t *testing.T) {
 	}
 }
 
-// openclaw is taken from the hook's PATH, and never from a project's folder. A hook that finds none puts its message all the
-// same: the poller looks again.
-func TestFindOpenClaw(t *testing.T) {
-	w := newWorld(t, "warden-main", quiet)
-	w.must(os.MkdirAll(w.path("project/node_modules/.bin"), 0o700))
-	w.must(os.WriteFile(w.path("project/node_modules/.bin/openclaw"), nil, 0o700))
-	event := recorded(t, "single-07-Stop")
-	t.Chdir(w.path("project"))
-	w.env["PATH"] = "node_modules/.bin:" + w.env["PATH"]
-	if got := findOpenClaw(w.env["PATH"]); got != w.path("bin/openclaw") {
-		t.Errorf("found %q", got)
-	}
-	w.env["PATH"] = "node_modules/.bin:" + w.path("nothing")
-	w.fire("stop-hook", event)
-	if m := w.waiting(); len(m) != 1 || m[0].Wake.Program != "" || m[0].Wake.Path != w.env["PATH"] {
-		t.Errorf("%+v\n%s", m, w.log())
-	}
-}
-
 // An agent runs the lines of its message outside of tmux: menu-driver learns from the session which server it is on.
 func TestServerIsRemembered(t *testing.T) {
 	w := newWorld(t, "warden-main", quiet)

@@ -73,7 +73,7 @@ func TestGoldenMessages(t *testing.T) {
 			if len(got.Args) != 5 || !slices.Equal(got.Args[:4], []string{"agent", "--session-id", "11111111-2222", "--message"}) {
 				t.Errorf("called with %q", got.Args)
 			}
-			if got.Program != w.path("bin/openclaw") || got.Path != w.env["PATH"] || got.Reply {
+			if got.Path != w.env["PATH"] || got.Reply {
 				t.Errorf("called as %+v", got)
 			}
 			if !stamp.MatchString(w.last()) {

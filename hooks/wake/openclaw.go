@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,22 +38,10 @@ func (f *fire) put(c content) (*state.Message, error) {
 	m, _, err := f.outbox().Put(f.Env, &state.Message{
 		ID: "wake-" + uuid.NewString(), Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
 		Wake: &state.Wake{
-			Program: findOpenClaw(f.Env("PATH")), Args: args, Path: f.Env("PATH"),
-			To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
+			Args: args, Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
 		},
 	}, 0)
 	return m, err
-}
-
-// findOpenClaw is the CLI on the hook's PATH; "" where there is none, for the poller to look elsewhere, and later. A project's
-// own folder is no place to take programs from.
-func findOpenClaw(path string) string {
-	for _, dir := range filepath.SplitList(path) {
-		if program, err := exec.LookPath(filepath.Join(dir, "openclaw")); err == nil && filepath.IsAbs(dir) {
-			return program
-		}
-	}
-	return ""
 }
 
 // decide waits for the agent's decision as long as the settings say, and prints one that sends the session on. The poller

@@ -63,11 +63,7 @@ func (f *fire) registry() (*registry, error) {
 		return f.reg, nil
 	}
 	path := registryPath(f.Env)
-	real, err := filepath.EvalSymlinks(path) // a person may keep the file elsewhere and link to it
-	if err != nil {
-		return nil, fmt.Errorf("registry: %w", err)
-	}
-	b, err := state.ReadPlain(real, maxRegistry)
+	b, err := state.ReadLinked(path, maxRegistry)
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -79,7 +78,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		{filepath.Join(projectDir, ".mcp.json"), mcpLayer, true},
 		{filepath.Join(state.Home(env), ".mcp.json"), mcpLayer, false},
 	} {
-		b, err := readSmall(f.path)
+		b, err := state.ReadLinked(f.path, maxConfig)
 		if state.Missing(err) {
 			continue
 		}
@@ -108,21 +107,15 @@ func Load(env state.Getenv, projectDir string) *Config {
 		layers = append(layers, l)
 	}
 	get := func(name string) string {
-		for _, l := range layers {
-			if v := l.value[name]; v != "" {
-				return v
-			}
+		if l := firstWith(layers, name); l != nil {
+			return l.value[name]
 		}
 		return ""
 	}
-	for _, l := range layers { // the URL or a command for it, whichever stands higher
-		c.WebhookURL, c.WebhookCommand = l.value["GOOGLE_CHAT_WEBHOOK_URL"], l.value["webhook_url_command"]
-		if c.WebhookURL != "" || c.WebhookCommand != "" {
-			break
+	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
+		if c.WebhookURL = l.value["GOOGLE_CHAT_WEBHOOK_URL"]; c.WebhookURL == "" {
+			c.WebhookCommand = l.value["webhook_url_command"]
 		}
-	}
-	if c.WebhookURL != "" {
-		c.WebhookCommand = ""
 	}
 	for _, l := range layers {
 		c.Problems = append(c.Problems, l.problems...)
@@ -162,20 +155,6 @@ func Load(env state.Getenv, projectDir string) *Config {
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
-
-// readSmall reads a regular file of at most maxConfig bytes.
-func readSmall(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no file")
-	case info.Size() > maxConfig:
-		return nil, fmt.Errorf("it is larger than %d bytes", maxConfig)
-	}
-	return os.ReadFile(path)
-}
 
 // list reads comma-separated words.
 func list(s string) (words []string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,9 +117,7 @@ func (c *Config) takeReports(layers []layer) {
 	c.Reports, c.Notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
 	for _, l := range layers {
 		for kind, r := range l.reports.rules {
-			if c.Reports[kind] == "" {
-				c.Reports[kind] = r
-			}
+			c.Reports[kind] = cmp.Or(c.Reports[kind], r)
 		}
 		for name, r := range l.reports.routes {
 			if _, ok := c.Notifications[name]; !ok {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -60,12 +61,7 @@ var gateChecks = []string{QuestionAsked, PersistentAgents}
 
 // Guards says whether any check is made.
 func (g StopGate) Guards() bool {
-	for _, check := range gateChecks {
-		if g[check] == GateOn || g[check] == GateAdvice {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(gateChecks, func(check string) bool { return g[check] == GateOn || g[check] == GateAdvice })
 }
 
 // UnmarshalJSON reads both forms.
@@ -86,16 +82,9 @@ func (g *StopGate) UnmarshalJSON(b []byte) error {
 func (c *Config) For(a Asked) SessionRules {
 	is := SessionRules{StopGate: StopGate{}}
 	fill := func(mode state.Mode, policy state.TimeoutPolicy, gate StopGate) {
-		if is.AskMode == "" {
-			is.AskMode = mode
-		}
-		if is.TimeoutPolicy == "" {
-			is.TimeoutPolicy = policy
-		}
+		is.AskMode, is.TimeoutPolicy = cmp.Or(is.AskMode, mode), cmp.Or(is.TimeoutPolicy, policy)
 		for check, level := range gate {
-			if is.StopGate[check] == "" {
-				is.StopGate[check] = level
-			}
+			is.StopGate[check] = cmp.Or(is.StopGate[check], level)
 		}
 	}
 	for _, r := range c.Rules {
@@ -157,12 +146,8 @@ func system3(a Asked, styleOnly bool) bool {
 
 // settleRules reads what the rules and the settings for all say, and notes what means nothing.
 func (c *Config) settleRules(get func(string) string, layers []layer) {
-	if c.AskMode = c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))); c.AskMode == "" {
-		c.AskMode = state.Native
-	}
-	if c.TimeoutPolicy = c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))); c.TimeoutPolicy == "" {
-		c.TimeoutPolicy = state.LeaveOpen
-	}
+	c.AskMode = cmp.Or(c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))), state.Native)
+	c.TimeoutPolicy = cmp.Or(c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))), state.LeaveOpen)
 	c.StopGate = StopGate{}
 	if level := GateLevel(get("GCHAT_STOP_GATE")); level != "" {
 		for _, check := range gateChecks {
@@ -171,9 +156,7 @@ func (c *Config) settleRules(get func(string) string, layers []layer) {
 	}
 	for _, l := range layers {
 		for check, level := range l.gate {
-			if c.StopGate[check] == "" {
-				c.StopGate[check] = level
-			}
+			c.StopGate[check] = cmp.Or(c.StopGate[check], level)
 		}
 	}
 	c.gate("stop_gate", c.StopGate)
