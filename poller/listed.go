@@ -45,7 +45,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 			if covered[q.QuestionID] = done || !beginsIn(q); !covered[q.QuestionID] {
 				continue // its thread is read from its beginning with the next list
 			}
-			if err := r.deliver(q, n.given[q]); err != nil {
+			if err := r.writeReplies(q, n.given[q]); err != nil {
 				r.logOnce(err, "replies not written down")
 				failed = err
 			}
@@ -193,9 +193,9 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	}
 }
 
-// deliver writes people's messages into the file of the question that they belong to. The poller of that question's
+// writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's
 // environment judges them. Of a process that began to wait, those count that came after the last message of ours.
-func (r *reader) deliver(q *state.Question, ms []gchat.Message) error {
+func (r *reader) writeReplies(q *state.Question, ms []gchat.Message) error {
 	begins := beginsIn(q)
 	if len(ms) == 0 && !begins {
 		return nil

@@ -66,7 +66,8 @@ func TestAgentIsTold(t *testing.T) {
 	if got := o.told("args"); got != want {
 		t.Errorf("told %q", got)
 	}
-	if env := o.told("env"); strings.Contains(env, "secret") || !strings.Contains(env, "PATH="+filepath.Dir(program)+":/usr/bin:/bin:") {
+	path := "PATH=" + filepath.Dir(program) + ":/usr/bin:/bin:"
+	if env := o.told("env"); strings.Contains(env, "secret") || !strings.Contains(env, path) {
 		t.Errorf("openclaw's environment: %s", env)
 	}
 	if pwd := strings.TrimSpace(o.told("pwd")); pwd != o.env["HOME"] {

@@ -97,13 +97,13 @@ type Poller struct {
 // ErrDaemonRuns says that a daemon of this environment runs already.
 var ErrDaemonRuns = errors.New("the daemon runs already")
 
-// end is why a poller stops serving.
-type end int
+// ending is why a poller stops serving.
+type ending int
 
 const (
-	stopped  end = iota // ctx ended, or a daemon waits for the lock
-	idled               // there is nothing to do
-	replaced            // Until is there, or the program changed: another process goes on
+	stopped  ending = iota // ctx ended, or a daemon waits for the lock
+	idled                  // there is nothing to do
+	replaced               // Until is there, or the program changed: another process goes on
 )
 
 // Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
@@ -212,7 +212,7 @@ func (p *Poller) release() {
 }
 
 // serve is the loop.
-func (p *Poller) serve(ctx context.Context) (why end) {
+func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
 	if p.Until == nil { // for a command's moment the system needs longer to end a watch than to deliver a message
@@ -379,7 +379,7 @@ func (p *Poller) atWork() bool {
 	if p.sender == nil {
 		p.sender = p.newSender()
 	}
-	p.sender.load()
+	p.sender.readOutbox()
 	return len(p.sender.lanes) > 0
 }
 

@@ -54,7 +54,7 @@ func TestAQuestionThatMovesTakesItsMessageAlong(t *testing.T) {
 		{"before it was tried", func(o *office, move func()) { move(); o.newSender().pass(o.t.Context()) }},
 		{"before it was tried, and the sender had it", func(o *office, move func()) {
 			s := o.newSender()
-			s.load()
+			s.readOutbox()
 			move()
 			s.pass(o.t.Context())
 		}},

@@ -70,7 +70,7 @@ type step struct {
 func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.load()
+	s.readOutbox()
 	for ctx.Err() == nil {
 		m, at := s.first()
 		if next = at; m == nil {
@@ -116,8 +116,8 @@ func (s *sender) pass(ctx context.Context) time.Time {
 	}
 }
 
-// load reads the outbox, as far as it changed.
-func (s *sender) load() {
+// readOutbox reads the outbox, as far as it changed.
+func (s *sender) readOutbox() {
 	names, err := s.box.Names()
 	if err != nil {
 		s.Log.Error().Err(err).Msg("read outbox")
@@ -295,15 +295,15 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 	if err := s.tellRecord(m, way, r); err != nil {
 		return s.written(err)
 	}
-	return s.end(m, func(m *state.Message) {
+	return s.finish(m, func(m *state.Message) {
 		m.SentAt, m.LastError, m.Answer = now, "", r.Answer
 		m.Name = cmp.Or(m.Name, r.Name)
 		m.ThreadName = cmp.Or(r.ThreadName, m.ThreadName)
 	})
 }
 
-// end makes a message final, and before it those that go with a digest.
-func (s *sender) end(m *state.Message, as func(*state.Message)) step {
+// finish makes a message final, and before it those that go with a digest.
+func (s *sender) finish(m *state.Message, as func(*state.Message)) step {
 	files := []string{m.Path}
 	for _, name := range m.With {
 		files = append(files, filepath.Join(s.box.Dir, name+".json"))

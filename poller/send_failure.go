@@ -109,7 +109,7 @@ func (s *sender) failed(m *state.Message, why string, untried bool, again step) 
 // setAside ends a message that will not be delivered.
 func (s *sender) setAside(m *state.Message, why string) step {
 	s.tellQuestion(m, why)
-	return s.end(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
+	return s.finish(m, func(m *state.Message) { m.SetAside, m.LastError = why, why })
 }
 
 // tellQuestion writes into a question why it is not in its space, for `status`.

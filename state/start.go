@@ -60,13 +60,13 @@ func salt(env Getenv) []byte {
 // count where the record's Open says so.
 func ForProject(env Getenv, projectDir string, trusted bool) Getenv {
 	return func(name string) string {
-		if name == "CLAUDE_PROJECT_DIR" {
-			if trusted {
-				return projectDir
-			}
-			return ""
+		switch {
+		case name != "CLAUDE_PROJECT_DIR":
+			return env(name)
+		case trusted:
+			return projectDir
 		}
-		return env(name)
+		return ""
 	}
 }
 

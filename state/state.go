@@ -50,19 +50,17 @@ func namedState(env Getenv) string {
 
 // UserState is the folder of what belongs to the person and not to one project:
 // $XDG_STATE_HOME/gchat-hooks, else ~/.local/state/gchat-hooks.
-func UserState(env Getenv) string {
-	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "gchat-hooks")
-	}
-	return filepath.Join(Home(env), ".local", "state", "gchat-hooks")
-}
+func UserState(env Getenv) string { return personsFolder(env, "XDG_STATE_HOME", ".local/state") }
 
 // ConfigDir is the folder of what the person sets: $XDG_CONFIG_HOME/gchat-hooks, else ~/.config/gchat-hooks.
-func ConfigDir(env Getenv) string {
-	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "gchat-hooks")
+func ConfigDir(env Getenv) string { return personsFolder(env, "XDG_CONFIG_HOME", ".config") }
+
+func personsFolder(env Getenv, variable, inHome string) string {
+	dir := env(variable)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(Home(env), inHome)
 	}
-	return filepath.Join(Home(env), ".config", "gchat-hooks")
+	return filepath.Join(dir, "gchat-hooks")
 }
 
 // ConfigFile is the person's configuration file: $GCHAT_CONFIG, else config.json in ConfigDir.

@@ -96,7 +96,7 @@ func (c *Config) For(a Asked) SessionRules {
 			fill(mode, r.TimeoutPolicy, r.StopGate)
 		}
 	}
-	if !c.modeInEnv && system3(Asked{Session: a.Session, OutputStyle: a.OutputStyle, Named: a.Named}, !a.Named) {
+	if !c.modeInEnv && system3(a, !a.Named) {
 		fill(state.Deny, "", nil)
 	}
 	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
