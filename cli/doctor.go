@@ -28,7 +28,7 @@ func (p Program) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
 			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
-			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live: `TIME` to wait for it; 0 asks for no reply"},
+			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live: `TIME` to wait; 0 asks for no reply"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("wait") && !c.Bool("live") {

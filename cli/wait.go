@@ -80,7 +80,7 @@ type wait struct {
 // waitedFor is a question, or a thread without one, and what came of waiting for it.
 type waitedFor struct {
 	*state.Question
-	lock *state.Lock // this process is the one that waits for it; nil where another one is
+	lock *state.Lock // of this process, which waits for it; nil where another process does
 }
 
 func (w wait) run(ctx context.Context, refs []string) error {

@@ -131,7 +131,7 @@ func Hint(err error) string {
 		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
 			"Google's is the usual one"
 	case errors.Is(err, ErrCredentials):
-		return "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to a file of credentials that may read the space"
+		return "gchat-hooks login --client-id-file FILE; or set GOOGLE_CHAT_CREDENTIALS_FILE to credentials that may read it"
 	case errors.Is(err, ErrNotTold):
 		return "reply to a question: its thread tells your users/ID and what to set"
 	case errors.Is(err, ErrNonsense):

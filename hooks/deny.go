@@ -59,7 +59,7 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 	}))
 }
 
-// lacksRewake says whether our hooks are registered in Claude Code's settings, and the one that delivers replies in deny mode
+// lacksRewake says whether our hooks are registered in Claude Code's settings, and the hook that delivers replies in deny mode
 // is not. A plugin or a script that runs us without them is trusted to know.
 func (h *Hook) lacksRewake() bool {
 	person := cmp.Or(h.Env("CLAUDE_CONFIG_DIR"), filepath.Join(state.Home(h.Env), ".claude"))

@@ -159,7 +159,7 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 }
 
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to. A subagent's calls are in a
-// transcript of its own, and the call that started it says nothing of them: those of the one that wrote last are told.
+// transcript of its own, and the call that started it says nothing of them: the newest transcript tells them.
 func pendingText(transcript string) string {
 	var lines []string
 	for _, path := range []string{transcript, newest(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents"))} {

@@ -53,7 +53,7 @@ type reader struct {
 	began   time.Time     // when the last list began
 	pause   time.Duration // the least time from then to the next
 	good    time.Time     // when the last good list began
-	lock    *state.Lock   // while this process is the one that lists the space
+	lock    *state.Lock   // while this process lists the space
 	api     *gchat.Reader
 	from    int // whose configuration reads the space, of the view's own
 	mark    *state.Space
@@ -172,7 +172,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	return err
 }
 
-// lead makes this process the one that lists the space; false while another environment's poller does, for our records, too.
+// lead has this process list the space; false while another environment's poller does, for our records, too.
 func (r *reader) lead() bool {
 	if r.lock != nil {
 		return true

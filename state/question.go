@@ -126,7 +126,7 @@ type Typing struct {
 	At     time.Time `json:"at"`               // of the last key
 	Keys   int       `json:"keys"`             // how many were sent, the last one perhaps not
 	Last   string    `json:"last"`             // the last key; "text" for words
-	Commit bool      `json:"commit,omitempty"` // the last key was that which submits
+	Commit bool      `json:"commit,omitempty"` // the last key submits
 	Ended  bool      `json:"ended,omitempty"`  // the typing came to its end; otherwise the poller was killed in it, or is at it
 	Result string    `json:"result,omitempty"` // injected, clean or dirty
 	Why    string    `json:"why,omitempty"`    // for a person
