@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
@@ -122,4 +123,13 @@ func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width"><title>Local space</title>` +
 		`<h1>This space is private</h1><p>Open it with the link that was printed when it was started.</p>` +
 		`<p>You just did? <a href="/">Continue</a></p>`))
+}
+
+// brief is a value for an error message.
+func brief(v any) string {
+	b, _ := json.Marshal(v)
+	if r := []rune(string(b)); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return string(b)
 }

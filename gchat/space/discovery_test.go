@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/gchat"
 )
@@ -40,13 +43,13 @@ func TestDiscovery(t *testing.T) {
 	}
 	want := extract(t, full)
 	if *update {
-		if err := os.WriteFile("discovery.json", want, 0o644); err != nil {
+		if err := os.WriteFile("testdata/discovery.json", want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if !bytes.Equal(discoveryJSON, want) {
-		t.Error("discovery.json differs from the module's document: go test ./gchat/space -run TestDiscovery -update")
+		t.Error("testdata/discovery.json differs from the module's document: go test ./gchat/space -run TestDiscovery -update")
 	}
 }
 
@@ -185,6 +188,47 @@ func TestPostsAreAsGoogleTakesThem(t *testing.T) {
 		if bad := google().check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
 			t.Errorf("%s: %q", p.Body(), bad)
 		}
+	}
+}
+
+// The queries of our calls are such as Google takes.
+func TestQueriesAreAsGoogleTakesThem(t *testing.T) {
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var asked []string
+	methods := map[string]string{http.MethodPost: "create", http.MethodGet: "list"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, query := "chat.spaces.messages."+methods[r.Method], r.URL.Query()
+		if strings.Contains(r.URL.Path, "/messages/") {
+			id = "chat.spaces.messages.get"
+		}
+		asked = append(asked, id)
+		query.Del("token") // the webhook's own; no method knows it
+		if bad := google().checkQuery(google().Methods[id], query); len(bad) > 0 {
+			t.Errorf("%s %s: %q", r.Method, r.URL.RequestURI(), bad)
+		}
+		s.Handler().ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	hook, err := gchat.ParseWebhook(s.WebhookURL(server.URL), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gchat.NewReader(t.Context(), s.APIEndpoint(server.URL), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hook.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: "client-1"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := reader.Since(t.Context(), Name, time.Now(), func([]gchat.Message) {}); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"chat.spaces.messages.create", "chat.spaces.messages.list"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
 

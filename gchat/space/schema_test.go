@@ -17,7 +17,7 @@ import (
 // discovery.json is the part of Google's discovery document for Chat that this package serves. It is made, and compared with
 // the document of the chat/v1 module, by TestDiscovery.
 //
-//go:embed discovery.json
+//go:embed testdata/discovery.json
 var discoveryJSON []byte
 
 // A discovery says what requests and answers look like; the tests check bodies by it.
@@ -113,13 +113,4 @@ func (s *schema) kind() string {
 		return "one of " + strings.Join(s.Enum, ", ")
 	}
 	return strings.TrimSpace(s.Type + " " + s.Format)
-}
-
-// brief is a value for an error message.
-func brief(v any) string {
-	b, _ := json.Marshal(v)
-	if r := []rune(string(b)); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return string(b)
 }
