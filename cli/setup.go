@@ -105,7 +105,7 @@ func (s *setup) config() *config.Config { return config.Load(s.env, state.Config
 func (s *setup) keep() error {
 	for _, setting := range config.Settings() {
 		if answer := s.answers[setting.Variable]; answer != "" {
-			if err := setMember(state.ConfigFile(s.env), setting.Member, answer); err != nil {
+			if err := config.SetMember(state.ConfigFile(s.env), setting.Member, answer); err != nil {
 				return err
 			}
 		}
@@ -325,7 +325,7 @@ func (s *setup) people(context.Context) error {
 		}
 	}
 	if len(may) > before {
-		if err := setMember(state.ConfigFile(s.env), "allowed_users", may); err != nil {
+		if err := config.SetMember(state.ConfigFile(s.env), "allowed_users", may); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"encoding/json"
@@ -60,7 +60,7 @@ func TestConfigurationThatIsALink(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := setMember(link, "a", "b"); err != nil {
+	if err := SetMember(link, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(file); err != nil || info.Mode() != 0o600 || info.Size() < 10 {

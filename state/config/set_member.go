@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -9,14 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"gchat-hooks/state/config"
-
 	"github.com/tailscale/hujson"
 )
 
-// setMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only. Other
+// SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only. Other
 // members, their order and comments stay; a file that does not parse is left alone.
-func setMember(path, name string, value any) error {
+func SetMember(path, name string, value any) error {
 	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
 		path = behindLinks // a person's link, as into a folder of dotfiles, stays one
 	}
@@ -31,7 +29,7 @@ func setMember(path, name string, value any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make configuration folder: %w", err)
 	}
-	return config.WriteSecret(path, text)
+	return WriteSecret(path, text)
 }
 
 // withMember is the file with a member set, as hujson formats it: it indents with tabs. Where the file says it already, it
