@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,9 +218,13 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone, spaceData(s.env)); err != nil {
 		return err
 	}
-	opened, ln, err := s.door.open(ctx)
-	_, kept := s.spaceService()
-	if again := kept && errors.Is(err, errOtherDoor); err != nil && !again { // a service is started anew in the end
+	opened, ln, err := s.door.open()
+	if unit, kept := s.spaceService(); kept && (ln != nil || errors.Is(err, errOtherDoor)) {
+		if opened, err = s.restartSpace(ctx, unit, opened, ln); err == nil {
+			ln = nil
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if ln != nil {
@@ -237,6 +242,30 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 	}
 	s.door.show(opened)
 	return nil
+}
+
+// restartSpace has the system run the space as it is asked for now, for a phone or not, in place of what this process opened.
+func (s *setup) restartSpace(ctx context.Context, unit *service.Service, opened *space.Space, ln net.Listener) (*space.Space, error) {
+	if ln != nil {
+		if err := errors.Join(ln.Close(), opened.Close()); err != nil {
+			return nil, err
+		}
+	}
+	if err := unit.Install(ctx); err != nil {
+		return nil, err
+	}
+	for range 50 {
+		if s.door.running() && space.Address(s.door.data) == s.door.address() {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	opened, ln, err := s.door.open()
+	if ln != nil {
+		err = errors.Join(errors.New("the embedded space's service does not run"), ln.Close(), opened.Close())
+		return nil, failed(err, "gchat-hooks logs --level error", exitFailed)
+	}
+	return opened, err
 }
 
 // reading finds what replies are read with, and tries it on the space.
@@ -392,16 +421,18 @@ func (s *setup) spaceService() (unit *service.Service, kept bool) {
 	return unit, kept
 }
 
-// keepSpace offers to have the system run the embedded space from now on. A service that is there is started anew: setup may have
-// been told of another address, or of a phone.
+// keepSpace offers to have the system run the embedded space from now on, where it does not yet.
 func (s *setup) keepSpace(ctx context.Context) (err error) {
 	if s.door == nil {
 		return nil
 	}
 	unit, yes := s.spaceService()
-	if !yes && s.endSpace != nil {
+	switch {
+	case yes:
+		return nil
+	case s.endSpace != nil:
 		yes, err = s.choose(ctx, "service", "Keep the embedded space running, also after this machine starts anew?", true)
-	} else if !yes && s.flags.Bool("service") {
+	case s.flags.Bool("service"):
 		err = errors.New("the embedded space runs already, and the system cannot run a second one")
 		err = failed(err, "end it where it runs (Ctrl-C), then "+s.door.line()+" --service", exitFailed)
 	}

@@ -30,6 +30,7 @@ func (p Program) spaceCommand() *cli.Command {
 		Flags: []cli.Flag{
 			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
+			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
 			&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -38,7 +39,11 @@ func (p Program) spaceCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return d.run(c.Context)
+			d.service = c.Bool("service")
+			if err = d.run(c.Context); err != nil && d.service {
+				state.NewLog(os.Getenv, "gchat-hooks-space").Error().Err(err).Msg("the embedded space does not run")
+			}
+			return err
 		},
 		Subcommands: []*cli.Command{{
 			Name: "uninstall", Usage: "stop the space and remove its service",
@@ -67,6 +72,7 @@ type spaceDoor struct {
 	port    int
 	phone   bool
 	data    string
+	service bool // the system runs it
 }
 
 func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
@@ -96,14 +102,21 @@ func (d *spaceDoor) flags() []string {
 
 func (d *spaceDoor) line() string { return d.command + " " + strings.Join(d.flags(), " ") }
 
+// address is how the space is opened, for other processes of the person.
+func (d *spaceDoor) address() string { return strings.Join(d.flags(), " ") }
+
+// running says whether a process has the space open.
+func (d *spaceDoor) running() bool { return state.Held(filepath.Join(d.data, "lock")) }
+
 // open has the space listen. Of a space that runs there already, in another process, it returns the addresses and no listener.
-func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error) {
-	if s, err := space.Kept(d.data, d.phone); err == nil {
-		if runs, phone := s.RunsAt(ctx, d.base()); runs && phone == d.phone {
-			return s, nil, nil
-		} else if runs {
-			return s, nil, failed(errOtherDoor, "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
+// That is known from the space's folder alone: another program at the port is sent nothing.
+func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
+	if d.running() {
+		s, err := space.Kept(d.data, d.phone)
+		if at := space.Address(d.data); err == nil && at != d.address() {
+			err = failed(fmt.Errorf("%w, with %s", errOtherDoor, at), "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
 		}
+		return s, nil, err
 	}
 	listen := d.at()
 	if d.phone {
@@ -121,23 +134,26 @@ func (d *spaceDoor) open(ctx context.Context) (*space.Space, net.Listener, error
 	}
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
+	if err == nil {
+		err = space.NoteAddress(d.data, d.address())
+	}
 	if err != nil {
 		err = errors.Join(err, ln.Close())
-	}
-	if errors.Is(err, space.ErrInUse) {
-		err = failed(err, "end it where it runs (Ctrl-C, or gchat-hooks space uninstall), then "+d.line(), exitFailed)
 	}
 	return s, ln, err
 }
 
-// errOtherDoor says that the space runs at the port, for a phone where that is not asked for, or not for one where it is.
-var errOtherDoor = errors.New("the embedded space runs there already: with --phone or without, not both at a time")
+// errOtherDoor says that the space runs at another port, for a phone where that is not asked for, or not for one where it is.
+var errOtherDoor = errors.New("the embedded space runs already")
 
 // run serves the embedded space until ctx ends.
 func (d *spaceDoor) run(ctx context.Context) error {
-	s, ln, err := d.open(ctx)
+	s, ln, err := d.open()
 	if err != nil {
 		return err
+	}
+	if ln == nil && d.service { // the system tries again, until the other process has ended
+		return errOtherDoor
 	}
 	d.show(s)
 	if ln == nil {

@@ -58,7 +58,7 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 				tap(chromedp.Navigate(page))
 				s.Prompt("go ahead")
 				s.WaitScreen(firstOption)
-				tap(chromedp.Click(chromedp.CSS("[data-thread]"), chromedp.NodeVisible))
+				tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
 				tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
 				(&bridge{session: s}).told(1, "Canary")
 				tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))

@@ -2,16 +2,13 @@ package space
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -21,6 +18,7 @@ const (
 	messagesFile = "messages.jsonl"
 	secretsFile  = "space.json"
 	lockFile     = "lock"
+	addressFile  = "address"
 )
 
 // A store is the folder of a space: messages.jsonl, one row a line and only ever
@@ -185,20 +183,13 @@ func Kept(data string, phone bool) (*Space, error) {
 	return &Space{secrets: kept, token: token, phone: phone}, err
 }
 
-// RunsAt says whether a server at base serves this space, in this process or another, and whether a phone reaches that.
-func (s *Space) RunsAt(ctx context.Context, base string) (runs, phone bool) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.APIEndpoint(base)+"v1/"+Name+"/messages?pageSize=1", nil)
-	if err != nil {
-		return false, false
-	}
-	r.Host = "phone.example" // a space for this machine refuses other names
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false, false
-	}
-	resp.Body.Close()
-	phone = resp.StatusCode == http.StatusOK
-	return phone || resp.StatusCode == http.StatusForbidden, phone
+// NoteAddress writes down where a space is reached, in words of the caller's. They count while the space is open.
+func NoteAddress(data, address string) error {
+	return renameio.WriteFile(filepath.Join(data, addressFile), []byte(address+"\n"), 0o600)
+}
+
+// Address is what NoteAddress wrote last.
+func Address(data string) string {
+	b, _ := os.ReadFile(filepath.Join(data, addressFile))
+	return strings.TrimSpace(string(b))
 }

@@ -64,6 +64,15 @@ func SpaceDown(env state.Getenv) bool {
 // daemon says whether s is the daemon.
 func (s *Service) daemon() bool { return s.Name == Name }
 
+// words are the command line that the system runs.
+func (s *Service) words() []string {
+	words := append([]string{s.Self}, s.Args...)
+	if !s.daemon() {
+		words = append(words, "--service")
+	}
+	return words
+}
+
 // command is what a person types in place of the service.
 func (s *Service) command() string { return "gchat-hooks " + strings.Join(s.Args, " ") }
 
@@ -281,7 +290,7 @@ func (l launchd) contents(env []string) string {
 	}
 	home, log := html.EscapeString(l.Env("HOME")), html.EscapeString(state.LogPath(l.Env))
 	words := ""
-	for _, word := range append([]string{l.Self}, l.Args...) {
+	for _, word := range l.words() {
 		words += "<string>" + html.EscapeString(word) + "</string> "
 	}
 	return fmt.Sprintf(plist, l.label(), words, vars.String(), home, log)
@@ -365,16 +374,16 @@ func (s systemd) contents(env []string) string {
 	for _, v := range env {
 		vars.WriteString("Environment=" + unitWord(v) + "\n")
 	}
-	words := unitWord(s.Self)
-	for _, arg := range s.Args {
-		words += " " + unitWord(arg)
+	var words []string
+	for _, word := range s.words() {
+		words = append(words, unitWord(word))
 	}
 	if s.daemon() { // SIGHUP ends the space
 		vars.WriteString("ExecReload=/bin/kill -HUP $MAINPID\n")
 	} else { // it prints its links, and others may read the journal
-		vars.WriteString("StandardOutput=null\n")
+		vars.WriteString("StandardOutput=null\nStandardError=journal\n")
 	}
-	return fmt.Sprintf(unit, s.command(), words, vars.String())
+	return fmt.Sprintf(unit, s.command(), strings.Join(words, " "), vars.String())
 }
 
 const unit = `# Written by gchat-hooks, which keeps a changed one as .bak.
