@@ -83,26 +83,28 @@ func TestLastErrors(t *testing.T) {
 		text.WriteString("panic: nothing of ours\n")
 		line(i, "warn", "send")
 	}
-	errs := func(since, seen time.Time) (found []string) {
+	errs := func(since time.Time) (found []string) {
 		env, _ := logOf(t, text.String())
-		for _, e := range lastErrors(env, since, seen) {
+		for _, e := range lastErrors(env, since) {
 			found = append(found, e.Message+" "+e.Cause+" "+e.Hint)
 		}
 		return found
 	}
-	if got := fmt.Sprint(errs(at, at)); got != "[m8995 e h m8996 e h m8997 e h m8998 e h m8999 e h]" {
+	if got := fmt.Sprint(errs(at)); got != "[m8995 e h m8996 e h m8997 e h m8998 e h m8999 e h]" {
 		t.Error("the last:", got)
 	}
-	if got := fmt.Sprint(errs(minute(8999), at)); got != "[m8999 e h]" {
+	if got := fmt.Sprint(errs(minute(8999))); got != "[m8999 e h]" {
 		t.Error("since then:", got)
 	}
-	line(9001, "error", "poller")
-	line(9002, "error", "gchat-ask-user-forward")
-	line(9003, "info", "flush")
-	if got := fmt.Sprint(errs(at, minute(9001))); got != "[m9001 e h m9002 e h]" {
-		t.Error("flush worked since:", got)
+	since := minute(9001)
+	text.WriteString(`{"level":"error","time":"` + since.Format(time.RFC3339) + `","job":"poller","message":"unread","until":"read again"}` + "\n")
+	line(9002, "error", "poller")
+	line(9003, "info", "poller")
+	if got := fmt.Sprint(errs(since)); got != "[unread   m9002 e h]" {
+		t.Error("nothing is over:", got)
 	}
-	if got := fmt.Sprint(errs(at, minute(9002))); got != "[m9001 e h]" {
-		t.Error("and a hook:", got)
+	text.WriteString(`{"level":"info","time":"` + minute(9004).Format(time.RFC3339) + `","job":"flush","message":"read again"}` + "\n")
+	if got := fmt.Sprint(errs(since)); got != "[m9002 e h]" {
+		t.Error("one is over:", got)
 	}
 }

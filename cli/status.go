@@ -200,11 +200,7 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 	if changed.After(since) {
 		since = changed
 	}
-	seen := time.Time{}
-	if len(r.Sessions) > 0 {
-		seen = r.Sessions[0].LastSeen
-	}
-	r.Errors = lastErrors(env, since, seen)
+	r.Errors = lastErrors(env, since)
 	return r
 }
 
@@ -284,11 +280,11 @@ type logError struct {
 	Message string    `json:"message"`
 	Cause   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
+	Until   string    `json:"until,omitempty"` // the message that ends it
 }
 
-// lastErrors are the last errors of the log since then, the oldest first, without those that are over: the same job went on
-// later, or, for a hook's, a session was seen later.
-func lastErrors(env state.Getenv, since, seen time.Time) []logError {
+// lastErrors are the last errors of the log since then, the oldest first, but those that are over: what ends them was logged.
+func lastErrors(env state.Getenv, since time.Time) []logError {
 	errs := []logError{}
 	b, _ := os.ReadFile(state.LogPath(env))
 	for line := range bytes.Lines(b) {
@@ -299,9 +295,8 @@ func lastErrors(env state.Getenv, since, seen time.Time) []logError {
 		if json.Unmarshal(line, &e) != nil || e.Time.Before(since) {
 			continue
 		}
-		if e.Level == "info" {
-			errs = slices.DeleteFunc(errs, func(earlier logError) bool { return earlier.Job == e.Job })
-		} else if e.Level == "error" && (!slices.Contains(hookNames(), e.Job) || e.Time.After(seen)) {
+		errs = slices.DeleteFunc(errs, func(earlier logError) bool { return earlier.Until != "" && earlier.Until == e.Message })
+		if e.Level == "error" {
 			errs = append(errs, e.logError)
 		}
 	}

@@ -213,13 +213,19 @@ func (r *reader) cycle(v *view) time.Duration {
 	return interval
 }
 
+// What ends an error: its line in the log has one of these as "until", and `status` shows it until that is logged.
+const (
+	readAgain = "replies are read again"
+	sentAgain = "messages are sent again"
+)
+
 // tell says how a list went: for status, in the log when that is news, and once in the open threads when only a person can
 // mend it.
 func (r *reader) tell(err error, v *view) {
 	was := r.mark.Trouble
 	if err == nil {
 		if was != nil {
-			r.Log.Info().Str("chat", r.chat).Time("since", was.Since).Msg("replies are read again")
+			r.Log.Info().Str("chat", r.chat).Time("since", was.Since).Msg(readAgain)
 			r.setTrouble(nil)
 		}
 		return
@@ -233,7 +239,7 @@ func (r *reader) tell(err error, v *view) {
 	}
 	if was == nil || *was != is { // not with every cycle of an outage
 		r.Log.Error().Str("chat", r.chat).Str("error", is.Why).Str("hint", gchat.Hint(err)).Bool("degraded", is.Degraded).
-			Msg("replies cannot be read")
+			Str("until", readAgain).Msg("replies cannot be read")
 		r.setTrouble(&is)
 	}
 	if !is.Degraded && !errors.Is(err, gchat.ErrCredentials) {

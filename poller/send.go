@@ -413,6 +413,7 @@ func (s *sender) worked(way *gateway) bool {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
 		delete(space.Paused, id)
 	})
+	s.Log.Info().Str("chat", way.hook.Chat()).Msg(sentAgain)
 	return true
 }
 
