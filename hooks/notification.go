@@ -158,32 +158,34 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 	return title, body
 }
 
+// agentWrites is how long ago a subagent wrote its last call if that waits for a permission: the notification comes six seconds
+// after the dialog, or later where the person types. What is older is of an agent that was killed.
+const agentWrites = 10 * time.Minute
+
 // pendingText tells what Claude wants to do: the notification itself says only that it wants to. A subagent's calls are in a
-// transcript of its own, and the call that started it says nothing of them: the newest transcript tells them.
+// transcript of its own. Where several agents have a call under way, it is not known which one asks: all of them are told.
 func pendingText(transcript string) string {
 	var lines []string
-	for _, path := range []string{transcript, newest(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents"))} {
+	agents, _ := filepath.Glob(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents", "*.jsonl"))
+	asking := 0
+	for _, path := range append([]string{transcript}, agents...) {
+		info, err := os.Stat(path)
+		if err != nil || path != transcript && time.Since(info.ModTime()) > agentWrites {
+			continue
+		}
 		tail, _, _ := transcriptEnd(path, tailBytes)
+		before := len(lines)
 		for _, c := range pendingIn(tail) {
 			if c.Name != "Agent" && c.Name != "Task" {
 				lines = append(lines, c.text())
 			}
 		}
-		if len(lines) > 0 {
-			break
+		if len(lines) > before {
+			asking++
 		}
+	}
+	if asking > 1 {
+		lines = append([]string{"One of these:"}, lines...)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// newest is the transcript in a folder that was written to last; "" for none.
-func newest(dir string) (path string) {
-	files, _ := os.ReadDir(dir)
-	var last time.Time
-	for _, f := range files {
-		if info, err := f.Info(); err == nil && strings.HasSuffix(f.Name(), ".jsonl") && info.ModTime().After(last) {
-			path, last = filepath.Join(dir, f.Name()), info.ModTime()
-		}
-	}
-	return path
 }

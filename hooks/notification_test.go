@@ -239,10 +239,16 @@ func TestPermissionPromptTellsWhatIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, head + "\nBash: `rm -r build`"},
-		"its own, beside an agent's": {func(t *testing.T, path string) {
+		"one of two agents'": {func(t *testing.T, path string) {
+			mustWrite(t, path, "")
+			agents := filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents")
+			mustWrite(t, filepath.Join(agents, "agent-a1.jsonl"), bash("2", "rm -r build"))
+			mustWrite(t, filepath.Join(agents, "agent-a2.jsonl"), bash("3", "npm test"))
+		}, head + "\nOne of these:\nBash: `rm -r build`\nBash: `npm test`"},
+		"its own, or an agent's": {func(t *testing.T, path string) {
 			mustWrite(t, path, bash("1", "ls"))
 			mustWrite(t, filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-a1.jsonl"), bash("2", "sleep 9"))
-		}, head + "\nBash: `ls`"},
+		}, head + "\nOne of these:\nBash: `ls`\nBash: `sleep 9`"},
 		"absent":  {func(*testing.T, string) {}, head},
 		"invalid": {func(t *testing.T, path string) { mustWrite(t, path, "{{{\n"+bash("1", "ls")+"\x00{") }, head + "\nBash: `ls`"},
 		"hostile": {func(t *testing.T, path string) {
