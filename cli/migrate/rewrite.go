@@ -11,7 +11,7 @@ type rules struct {
 	mention, instruct, history, block, row, call, argument, literal, order *regexp.Regexp
 
 	// for an output style
-	name, other, listed, count, heading, item, statement, sentence, empty *regexp.Regexp
+	name, other, listed, count, heading, item, statement, invoked, sentence, empty *regexp.Regexp
 }
 
 func newRules() *rules {
@@ -22,8 +22,9 @@ func newRules() *rules {
 		argument = `["']?(recipient|to|content|message|summary)["']?\s*[=:]\s*(` + quoted + `(?:\s+` + quoted + `)*)` +
 			`|["']?type["']?\s*[=:]\s*["']message["']`
 		aRelay = "[`*]*s3-communicator[`*]*(\\s*\\([^()|]*\\))?\\s*"
-		name   = `\b(?:s3[-_ ]?)?communicator\b`
+		name   = `\bs3[-_ ]?communicator\b`
 		other  = `\b(?:s3-)?(?:heartbeat|validator)\b`
+		inside = `[.!?](?:\S|\s+[a-z])` // a full stop that ends no sentence, as in "e.g. this"
 		and    = "[`*]*" + `(?:\s*,\s*(?:and\s+)?|\s*[+/&]\s*|\s+and\s+)` + "[`*]*"
 		fence  = "|^[ \t>]*(?:[-*+] |\\d+[.)] )?MARK.*?^[ \t>]*MARK[ \t]*$"
 	)
@@ -43,11 +44,12 @@ func newRules() *rules {
 		name:      re(`(?i)` + name),
 		other:     re(`(?i)` + other),
 		listed:    re(`(?i)` + name + and + `(` + other + `)|(` + other + `)` + and + name),
-		count:     re(`\b(3|[Tt]hree)( persistent)? agents\b`),
-		heading:   re(`^(#+) `),
+		count:     re(`\b(3|[Tt]hree) persistent agents\b`),
+		heading:   re(`^(##+) `), // never a title: all of the text is its section
 		item:      re("^\\s*([-*+] |\\d+[.)] |\\||```|~~~)"),
 		statement: re(`^\s*(#|//|[\w.]+\(.*\)\s*$)`),
-		sentence:  re(`(?i)(?:[^.!?]|[.!?]\S)*` + name + `(?:[^.!?]|[.!?]\S)*[.!?]*`),
+		invoked:   re(`^\s*(?:\w+\s*=\s*)?[\w.]+\(`),
+		sentence:  re(`(?:[^.!?]|` + inside + `)*(?i:` + name + `)(?:[^.!?]|` + inside + `)*[.!?]*`),
 		empty:     re("(?m)^[ \t]*```\\w*\n\\s*```[ \t]*\n+"),
 	}
 }
@@ -108,12 +110,12 @@ func (r *rules) retire(text string) string {
 			}
 		}
 		switch {
-		case section > 0 || about && !inCode(begin) && r.item.MatchString(unit):
+		case section > 0 || about && !inCode(begin) && strings.HasPrefix(strings.TrimSpace(unit), "|"):
 			unit = ""
 		case about && inCode(begin):
 			unit = r.retireCode(unit)
 		case about:
-			unit = strings.TrimLeft(r.sentence.ReplaceAllString(unit, ""), " \n")
+			unit = r.retireSentences(unit)
 		case strings.TrimSpace(unit) == "" && taken && strings.HasSuffix(b.String(), "\n\n"):
 			continue
 		}
@@ -134,17 +136,27 @@ func (r *rules) goesOn(before, line string, inCode bool) bool {
 	return !r.heading.MatchString(before) && !r.heading.MatchString(line)
 }
 
-// retireCode takes the lines about the relay out of a statement, or the whole statement where one of them is part of it.
-func (r *rules) retireCode(unit string) string {
-	member, _, isMember := strings.Cut(unit, ": ") // above the style's text
-	if isMember && !strings.ContainsAny(member, " \t(\"'") || strings.Count(unit, `"""`)%2 == 1 {
-		return unit
+// retireSentences takes the sentences about the relay out of a paragraph or a list item, and all of it where no other is in it.
+func (r *rules) retireSentences(unit string) string {
+	left := r.sentence.ReplaceAllString(unit, "")
+	if strings.Trim(left, " \t\n-*+>.)0123456789`") == "" {
+		return ""
 	}
+	return strings.TrimLeft(left, " \n")
+}
+
+// retireCode takes the lines about the relay out of a statement, or the whole statement where that is a call with such a line.
+// What it does not know stays.
+func (r *rules) retireCode(unit string) string {
 	var left strings.Builder
 	for line := range strings.Lines(unit) {
 		switch about := r.name.MatchString(line); {
 		case about && !r.statement.MatchString(line):
-			return ""
+			whole := r.invoked.MatchString(unit) && strings.Count(unit, "(") == strings.Count(unit, ")") && strings.Count(unit, `"""`)%2 == 0
+			if whole {
+				return ""
+			}
+			return unit
 		case !about:
 			left.WriteString(line)
 		}

@@ -73,8 +73,8 @@ func TestRetire(t *testing.T) {
 		"a sentence":           {"Plan v1.2 first. Ask the S3 Communicator\n(`SendMessage(...)`). Then go.\n", "Plan v1.2 first. Then go.\n"},
 		"a paragraph":          {"A\n\nSend it via s3-communicator:\n\nB\n", "A\n\nB\n"},
 		"a row":                {"| a |\n| GChat relay (s3-communicator) x |\n", "| a |\n"},
-		"a list of names":      {"Spawn three agents (s3-communicator, s3-heartbeat, and s3-validator).\n", "Spawn two agents (s3-heartbeat, and s3-validator).\n"},
-		"behind another":       {"`s3-heartbeat` / `s3-communicator` and s3-validator + communicator\n", "`s3-heartbeat` and s3-validator\n"},
+		"a list of names":      {"Spawn three persistent agents (s3-communicator, s3-heartbeat, and s3-validator).\n", "Spawn two persistent agents (s3-heartbeat, and s3-validator).\n"},
+		"behind another":       {"`s3-heartbeat` / `s3-communicator` and s3-validator + s3-communicator\n", "`s3-heartbeat` and s3-validator\n"},
 		"a call":               {"```\nfirst()\nSendMessage(to=\"s3-communicator\", message=text)\n```\n", "```\nfirst()\n```\n"},
 		"calls alone":          {"a\n\n```python\n# to s3-communicator\nSendMessage(to=\"s3-communicator\", ...)\n```\n\nb\n", "a\n\nb\n"},
 		"a long call":          {"```\nTeam(\"a\")\nTask(\n  name=\"s3-communicator\",\n)\nTask(name=\"x\")\n```\n", "```\nTeam(\"a\")\nTask(name=\"x\")\n```\n"},
@@ -135,4 +135,21 @@ func FuzzRewrite(f *testing.F) {
 			t.Errorf("%q becomes %q, and then %q", src, once, twice)
 		}
 	})
+}
+
+// What is not about the relay alone stays in an output style.
+func TestRetireKeeps(t *testing.T) {
+	for name, c := range map[string]struct{ src, kept string }{
+		"below a title":     {"# Orchestrator with s3-communicator\n\nText.\n\n## Rules\n\nNever push to main.\n", "Never push to main."},
+		"another sum":       {"Tell s3-communicator.\n\nSpawn three agents per epic: two coders and a tester.\n", "three agents per epic"},
+		"a shell's branch":  {"```bash\nif ok; then\n  deploy # s3-communicator knows\nfi\n```\n", "if ok; then\n  deploy"},
+		"an item's rule":    {"- Ask s3-communicator first.\n  Never force-push.\n", "Never force-push."},
+		"the English word":  {"Tell s3-communicator.\n\nA good communicator never invents results.\n", "never invents results"},
+		"a quote's last":    {"> Tell s3-communicator.\n> Never lie.\n", "Never lie."},
+		"a call's neighbor": {"```python\nbackup()\nSendMessage(\n    to=\"s3-communicator\",\n)\n```\n", "backup()"},
+	} {
+		if got := newRules().retire(c.src); !strings.Contains(got, c.kept) {
+			t.Errorf("%s: %q is gone: %q", name, c.kept, got)
+		}
+	}
 }
