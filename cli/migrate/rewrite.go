@@ -23,6 +23,7 @@ func newRules() *rules {
 			`|["']?type["']?\s*[=:]\s*["']message["']`
 		aRelay = "[`*]*s3-communicator[`*]*(\\s*\\([^()|]*\\))?\\s*"
 		name   = `\bs3[-_ ]?communicator\b`
+		short  = `\b(?:s3[-_ ]?)?communicator\b` // beside the other agents' names it is no English word
 		other  = `\b(?:s3-)?(?:heartbeat|validator)\b`
 		inside = `[.!?](?:\S|\s+[a-z])` // a full stop that ends no sentence, as in "e.g. this"
 		and    = "[`*]*" + `(?:\s*,\s*(?:and\s+)?|\s*[+/&]\s*|\s+and\s+)` + "[`*]*"
@@ -43,12 +44,12 @@ func newRules() *rules {
 
 		name:      re(`(?i)` + name),
 		other:     re(`(?i)` + other),
-		listed:    re(`(?i)` + name + and + `(` + other + `)|(` + other + `)` + and + name),
-		count:     re(`\b(3|[Tt]hree) persistent agents\b`),
+		listed:    re(`(?i)` + short + and + `(` + other + `)|(` + other + `)` + and + short),
+		count:     re(`\b(3|[Tt]hree)( persistent)? agents\b`),
 		heading:   re(`^(##+) `), // never a title: all of the text is its section
 		item:      re("^\\s*([-*+] |\\d+[.)] |\\||```|~~~)"),
 		statement: re(`^\s*(#|//|[\w.]+\(.*\)\s*$)`),
-		invoked:   re(`^\s*(?:\w+\s*=\s*)?[\w.]+\(`),
+		invoked:   re(`^\s*(?:\w+\s*=\s*)?[\w.]*[({]`),
 		sentence:  re(`(?:[^.!?]|` + inside + `)*(?i:` + name + `)(?:[^.!?]|` + inside + `)*[.!?]*`),
 		empty:     re("(?m)^[ \t]*```\\w*\n\\s*```[ \t]*\n+"),
 	}
@@ -89,14 +90,21 @@ func (r *rules) drop(text string) string {
 // retire takes out of an output style what is about the relay alone: sections, list items, table rows, sentences, and statements
 // in code. From a list of agents it takes the name. What names another agent, too, stays for a person to read.
 func (r *rules) retire(text string) string {
-	if !r.name.MatchString(text) {
+	if !strings.Contains(strings.ToLower(text), "communicator") {
 		return text
 	}
-	text = r.listed.ReplaceAllString(text, "$1$2")
-	text = r.count.ReplaceAllStringFunc(text, strings.NewReplacer("3", "2", "three", "two", "Three", "Two").Replace)
+	var b strings.Builder
+	for line := range strings.Lines(text) { // the sum is that of the list beside it, or of persistent agents
+		rest := r.listed.ReplaceAllString(line, "$1$2")
+		if rest != line || strings.Contains(line, "persistent agents") {
+			rest = r.count.ReplaceAllStringFunc(rest, strings.NewReplacer("3", "2", "three", "two", "Three", "Two").Replace)
+		}
+		b.WriteString(rest)
+	}
+	text = b.String()
+	b.Reset()
 	lines, prose := strings.SplitAfter(text, "\n"), r.prose(text)
 	inCode := func(i int) bool { return prose[i] != lines[i] }
-	var b strings.Builder
 	taken, section := false, 0 // the unit before is taken out; the level of the heading whose section is
 	for i := 0; i < len(lines); {
 		begin := i
@@ -152,8 +160,7 @@ func (r *rules) retireCode(unit string) string {
 	for line := range strings.Lines(unit) {
 		switch about := r.name.MatchString(line); {
 		case about && !r.statement.MatchString(line):
-			whole := r.invoked.MatchString(unit) && strings.Count(unit, "(") == strings.Count(unit, ")") && strings.Count(unit, `"""`)%2 == 0
-			if whole {
+			if r.invoked.MatchString(unit) && balanced(unit) {
 				return ""
 			}
 			return unit
@@ -162,6 +169,12 @@ func (r *rules) retireCode(unit string) string {
 		}
 	}
 	return left.String()
+}
+
+// balanced says whether a piece of code ends what it begins.
+func balanced(code string) bool {
+	count := func(s string) int { return strings.Count(code, s) }
+	return count("(") == count(")") && count("{") == count("}") && count(`"""`)%2 == 0
 }
 
 // replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
