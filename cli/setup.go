@@ -41,7 +41,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
 			spaceFlag(),
 			&cli.StringFlag{Name: "client-id-file", Usage: "log in with the OAuth client's JSON `FILE`"},
-			&cli.StringFlag{Name: "credentials-file", Usage: "`FILE` of credentials to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
+			&cli.StringFlag{Name: "credentials-file", Usage: "`FILE` to read with (or $GOOGLE_CHAT_CREDENTIALS_FILE)"},
 			&cli.BoolFlag{Name: "send-only", Usage: "do not read replies"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address to log in at"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`users/ID` or e-mail that may answer (or $GCHAT_ALLOWED_USERS)"},
@@ -245,7 +245,9 @@ func (s *setup) openSpace(ctx context.Context) (err error) {
 }
 
 // restartSpace has the system run the space as it is asked for now, for a phone or not, in place of what this process opened.
-func (s *setup) restartSpace(ctx context.Context, unit *service.Service, opened *space.Space, ln net.Listener) (*space.Space, error) {
+func (s *setup) restartSpace(
+	ctx context.Context, unit *service.Service, opened *space.Space, ln net.Listener,
+) (*space.Space, error) {
 	if ln != nil {
 		if err := errors.Join(ln.Close(), opened.Close()); err != nil {
 			return nil, err

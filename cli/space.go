@@ -78,6 +78,9 @@ type spaceDoor struct {
 func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
 	if host == "" || net.ParseIP(host).IsUnspecified() {
 		host, phone = "127.0.0.1", true
 	}

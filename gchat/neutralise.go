@@ -195,7 +195,7 @@ var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
 		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Kept|Look|Not\s+read|Not\s+used|` +
 		`Notification|Permission|Progress|Sent|Session|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
-		`Timeout|Verify|Waiting|Wake)[\s\pZ*_~]*)\]`)
+		`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)
 })
 
 var threadKeyLine = sync.OnceValue(func() *regexp.Regexp {

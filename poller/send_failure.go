@@ -20,7 +20,8 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	why, hint, now := s.Log.Clean(cause.Error()), gchat.Hint(cause), s.now()
 	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
-	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("chat", way.hook.Chat()).Int("tries", m.Tries+1).Str("until", sentAgain)
+	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
+	log = log.Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
@@ -77,7 +78,8 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 		})
 	}
 	if tell {
-		s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain).Msg("nothing can be sent until a person mends it")
+		s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain).
+			Msg("nothing can be sent until a person mends it")
 		s.tell(m.SessionID, "gchat-hooks: nothing can be sent: "+why+". Hint: "+hint+".")
 	}
 	return s.failed(m, why, first, step{until: until, space: true})

@@ -118,7 +118,10 @@ function choices({ options, multi }) {
   function list(text, beginnings) {
     const picked = [];
     while (text !== '') {
-      const ends = [...text.matchAll(listSeparator)].slice(0, 16).map((m) => [m.index, m.index + m[0].length]);
+      const ends = [];
+      for (const m of text.matchAll(listSeparator)) {
+        if (ends.push([m.index, m.index + m[0].length]) === 16) break;
+      }
       if (ends.length < 16) ends.push([text.length, text.length]);
       const end = ends.findLast(([stop]) => one(text.slice(0, stop), beginnings) >= 0);
       if (!end) return null;

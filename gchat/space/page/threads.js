@@ -44,7 +44,7 @@ export function closing(m) {
   switch (m.tag) {
     case 'Answered': return 'answered';
     case 'Cancelled': return 'cancelled';
-    case 'Timeout': return m.text.includes('a reply still reaches it') ? 'late' : 'timeout';
+    case 'Timeout': return m.text.trimEnd().endsWith('a reply still reaches it.') ? 'late' : 'timeout';
   }
   return undefined;
 }
@@ -98,14 +98,18 @@ const overWords = {
 export function unread(all, t) {
   const said = programs(t);
   const last = said.at(-1);
+  const told = t.messages.filter((m) => !m.human).at(-1);
+  if (told?.tag === 'Not read' && /^Please (answer in the terminal|write to Claude)/.test(told.body)) {
+    return { words: told.body.split('\n')[0], sure: false };
+  }
   if (!last || askOpen(all, t)) return null;
   const ends = said.map(closing).filter(Boolean);
   if (closing(last) && !ends.includes('late') && ends.length >= said.filter((m) => m.question).length) {
-    return { words: overWords[closing(last)] + ' A reply here would not be read.', sure: true };
+    const again = closing(last) === 'timeout' && last.text.includes('ask again'); // until Claude does, a reply counts
+    return { words: overWords[closing(last)] + ' A reply here would not be read.', sure: !again };
   }
-  const note = t.messages.filter((m) => !m.human).at(-1);
-  if (note.tag === 'Not read' && /^nobody is waiting/.test(note.body)) {
-    return { words: note.body[0].toUpperCase() + note.body.slice(1), sure: false };
+  if (told.tag === 'Not read' && /^nobody is waiting/.test(told.body)) {
+    return { words: told.body[0].toUpperCase() + told.body.slice(1), sure: false };
   }
   if (last.tag === 'Session End') return { words: 'This session has ended. Nobody waits for a reply here.', sure: false };
   if (['Setup', 'Verify'].includes(last.tag)) return { words: 'This message needs no reply, and none is read.', sure: true };
