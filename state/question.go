@@ -47,6 +47,29 @@ const (
 	Thread Mode = "thread" // no question: a process waits for a reply in a thread
 )
 
+// Kind is what a person is asked.
+type Kind string
+
+const (
+	AskedQuestion   Kind = ""           // AskUserQuestion
+	AskedPermission Kind = "permission" // to use a tool
+	AskedPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
+	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
+)
+
+// Decides says that the reply is a decision, not an answer: it lets Claude act, so only an approver may give it.
+func (k Kind) Decides() bool { return k == AskedPermission || k == AskedPlan }
+
+// The labels of decisions, which stand in Answers as options' labels do. What a person says beside one is in Notes.
+const (
+	LabelAllow       = "Allow"
+	LabelAlways      = "Always"
+	LabelDeny        = "Deny"
+	LabelApprove     = "Approve"
+	LabelApproveAuto = "Approve, auto"
+	LabelSendBack    = "Send back"
+)
+
 // TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
 type TimeoutPolicy string
 
@@ -177,6 +200,13 @@ type Question struct {
 
 	ClaudeSessionID string            `json:"claude_session_id,omitempty"` // Claude Code's own; see ClaudeSession
 	Mode            Mode              `json:"mode"`
+	Kind            Kind              `json:"kind,omitempty"`
+	Tool            string            `json:"tool_name,omitempty"`     // that Claude asks a permission for
+	About           string            `json:"about,omitempty"`         // what a permission is for, in one line: a description, a file
+	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, Claude's last words; secrets masked
+	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
+	TerminalOnly    bool              `json:"terminal_only,omitempty"` // never_remote names it: no reply allows it
+	Reminded        int               `json:"reminded,omitempty"`      // how many reminders its thread had
 	ProjectDir      string            `json:"project_dir,omitempty"`
 	CWD             string            `json:"cwd,omitempty"`
 	SessionName     string            `json:"session_name"`

@@ -39,6 +39,10 @@ type Session struct {
 	// ToldNobody is of the newest message in that thread that was told that no process waits there.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
+	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
+	Listens    bool      `json:"listens,omitempty"`
+	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
+
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
 	// last summary told of.
 	OwesSummary time.Time `json:"owes_summary,omitzero"`
