@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -60,6 +61,9 @@ func (a answer) run(ctx context.Context, args []string) error {
 	q, err := a.pick(args[0])
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
+	}
+	if pid, _ := inject.Claude(a.env); q.Kind != state.AskedQuestion && (pid != 0 || a.env("CLAUDECODE") != "") {
+		return failed(errors.New("Claude Code does not answer this itself"), "run it in a terminal of your own", exitNotUsed)
 	}
 	reply := state.Reply{
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
@@ -115,6 +119,10 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 		return q, nil
 	case verdict == state.Kept:
 		return q, a.notUsed(q, state.NoteKept, "")
+	case verdict == state.AskedBack && q.Kind.Decides():
+		return q, a.notUsed(q, state.NoteNoDecision, name)
+	case verdict == state.AskedBack && q.Kind == state.AskedNext:
+		return q, failed(errors.New("an instruction does not begin with !, / or #"), "", exitNotUsed)
 	case verdict == state.AskedBack:
 		return q, a.notUsed(q, state.NoteNoOption, name)
 	case verdict == state.Ignored:
@@ -137,7 +145,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 	return failed(errors.New(gchat.NoteText(q, state.Owed{About: about, Reply: reply})), hint, exitNotUsed)
 }
 
-// open are the questions that a reply would answer, the newest first, and no two sessions have one name there.
+// open are the questions that a reply would answer, the oldest first, and no two sessions have one name there.
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
 	all = slices.DeleteFunc(all, func(q *state.Question) bool {
@@ -147,6 +155,7 @@ func (a answer) open() []*state.Question {
 	for _, q := range all {
 		names[q.ClaudeSession()] = q.SessionName
 	}
+	slices.Reverse(all)
 	for _, q := range all {
 		q.SessionName = distinct(q.SessionName, q.ClaudeSession(), names)
 	}
@@ -194,6 +203,19 @@ func (a answer) text(words []string) (string, error) {
 	return text, nil
 }
 
+// decisions are the replies that decide a permission or a plan.
+func decisions(q *state.Question) string {
+	switch {
+	case q.Kind == state.AskedPlan:
+		return `yes; "yes, auto"; no, WHAT TO CHANGE`
+	case q.TerminalOnly:
+		return "no, REASON (only the terminal can allow this)"
+	case q.AlwaysAllows != "":
+		return "yes; no, REASON; always (" + state.OneLine(q.AlwaysAllows) + ")"
+	}
+	return "yes; no, REASON"
+}
+
 // list shows what can be answered, with the options that a number means.
 func (a answer) list() error {
 	qs := a.open()
@@ -213,6 +235,10 @@ func (a answer) list() error {
 				several = " (one or more)"
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
+			if q.Kind.Decides() {
+				fmt.Fprintf(a.out, "    %s\n", decisions(q))
+				continue
+			}
 			for n, o := range prompt.Options {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 			}

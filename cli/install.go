@@ -85,6 +85,7 @@ type install struct {
 	presets []string // none: the default one
 	dryRun  bool
 	links   bool   // make the names that agents call
+	also    string // a preset beside the hooks that are kept
 	keep    bool   // the hooks that are there, where no others are named
 	claude  string // "": ask the installed one
 }
@@ -101,6 +102,9 @@ func (i install) run(ctx context.Context) error {
 	var hooks []settings.Hook
 	if i.keep && len(i.presets) == 0 { // an upgrade must not take back what a person chose
 		hooks, _ = file.Hooks()
+	}
+	if i.also != "" {
+		hooks = settings.With(hooks, i.also)
 	}
 	if len(hooks) == 0 {
 		if hooks, err = settings.Hooks(i.presets...); err != nil {

@@ -29,9 +29,17 @@ func (p Program) pollerCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-interval", Usage: "look for replies every `SECONDS` (default: 3)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
-			&cli.BoolFlag{Name: "detached", Hidden: true}, // as hooks and commands start it
+			&cli.BoolFlag{Name: "orphan", Hidden: true},   // as hooks and commands start it
+			&cli.BoolFlag{Name: "detached", Hidden: true}, // as that process starts it, and ends
 		},
 		Action: func(c *cli.Context) error {
+			if c.Bool("orphan") {
+				lock, err := state.InheritPollerLock(os.Getenv)
+				if err != nil {
+					return err
+				}
+				return lock.PassOn(p.self)
+			}
 			if c.Bool("detached") {
 				return p.runDetached(c.Context)
 			}

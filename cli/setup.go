@@ -49,6 +49,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
+			&cli.BoolFlag{Name: "approve", Usage: "also decide permissions and plans, and give the next instruction, from there (asked)"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -398,8 +399,17 @@ func (s *setup) hooks(ctx context.Context) error {
 	if s.flags.Bool("no-hooks") {
 		return nil
 	}
-	presets := s.flags.StringSlice("preset")
-	return install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: presets, keep: true}.run(ctx)
+	to := install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: s.flags.StringSlice("preset"), keep: true}
+	if len(to.presets) == 0 {
+		yes, err := s.choose(ctx, "approve", "Also decide permissions and plans, and give the next instruction, from there?", true)
+		if err != nil {
+			return err
+		}
+		if yes {
+			to.also = "approve"
+		}
+	}
+	return to.run(ctx)
 }
 
 // service offers the daemon. Without a terminal it is installed only where a flag says so.

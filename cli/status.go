@@ -67,7 +67,7 @@ func (p Program) printStatus(asJSON bool) error {
 // is left out. Nothing in it is a secret.
 type statusReport struct {
 	At            time.Time             `json:"generated_at"`
-	Questions     []poller.OpenQuestion `json:"questions"` // the newest first
+	Questions     []poller.OpenQuestion `json:"questions"` // of all kinds, the oldest first
 	Sessions      []sessionStatus       `json:"sessions"`  // seen within a day
 	Outbox        outboxStatus          `json:"outbox"`
 	Spaces        []spaceStatus         `json:"spaces"`        // that cannot be read or written to at present

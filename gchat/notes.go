@@ -8,6 +8,17 @@ import (
 	"gchat-hooks/state"
 )
 
+// NoteTexts are the messages that a note becomes; see NoteText.
+func NoteTexts(q *state.Question, owed state.Owed) []string {
+	if owed.About == state.NoteMore {
+		return moreTexts(q)
+	}
+	if text := NoteText(q, owed); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
 // NoteText words a note that a question's thread is owed; "" when there is nothing to tell. All that is foreign in it is
 // neutral. What a note of refusal says depends on the allowlist: its Seen is NobodyAllowed while no sender may answer.
 func NoteText(q *state.Question, owed state.Owed) string {
@@ -15,10 +26,19 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	switch owed.About {
 	case state.NoteClosed:
 		return closingText(q)
+	case state.NoteNoDecision:
+		return noDecisionText(q, r)
+	case state.NoteNoPrompt:
+		return "[Not used] " + owed.Seen
+	case state.NoteReminder:
+		return remindText(q, owed.Seen)
 	case state.NoteSent:
+		if q.Kind == state.AskedNext {
+			return "[Sent] Sent to Claude."
+		}
 		return "[Sent] Sent to Claude: " + answersLine(q) + "."
 	case state.NoteRefused:
-		return refusedText(r, owed.Seen == NobodyAllowed)
+		return refusedText(r, owed.Seen)
 	case state.NoteLate:
 		return lateText(q)
 	case state.NoteNoOption:
@@ -49,6 +69,9 @@ func NoteText(q *state.Question, owed state.Owed) string {
 // NobodyAllowed is the Seen of a NoteRefused while the allowlist is empty.
 const NobodyAllowed = "nobody"
 
+// NotApprover is the Seen of a NoteRefused to a person who may answer questions and not decide.
+const NotApprover = "approvers"
+
 // NobodyText answers a reply in the thread of a session's reports, where no process waits for one.
 func NobodyText(s *state.Session) string {
 	why := "this thread only tells what the session does. Write to it in its terminal"
@@ -66,12 +89,41 @@ func closingText(q *state.Question) string {
 	switch {
 	case q.Status.Open() || q.ResolvedBy == state.Instead:
 		return ""
+	case q.Kind == state.AskedNext:
+		return nextClosed(q)
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
+		if q.Kind.Decides() {
+			return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
+		}
 		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
+	case q.Kind.Decides():
+		return decidedText(q)
 	}
 	return answeredText(q)
+}
+
+// nextClosed says what became of a session that waited for its next instruction.
+func nextClosed(q *state.Question) string {
+	switch {
+	case q.Status == state.Resolved && q.ToldSent:
+		return ""
+	case q.Status == state.Resolved:
+		return "[Sent] Sent to Claude."
+	case q.ResolvedBy == "prompt" && q.AnsweredMessage == "":
+		return "[Answered] " + field(q.SessionName) + "\n\nYou went on in the terminal."
+	}
+	return "[Cancelled] " + field(q.SessionName) + "\n\n" + closedWhy(q)
+}
+
+// remindText says once more what waits; after is for how long it has.
+func remindText(q *state.Question, after string) string {
+	what := briefly(q)
+	if q.Kind == state.AskedQuestion && len(q.Questions) > 0 {
+		what = clause(q.Questions[0].Question)
+	}
+	return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + after + ": " + what
 }
 
 // closing is a note with all questions, each with what tell says of it, and with an end.
@@ -166,6 +218,7 @@ var closedWhys = map[string]string{
 	"claude_gone": "The session is gone: Claude Code has ended.",
 	"tmux_gone":   "The session is gone: its tmux session has ended.",
 	"screen":      "The question is no longer on the session's screen.",
+	"not_typed":   "Your instruction was typed three times, and Claude did not take it.",
 	"age":         "24 hours have passed.",
 }
 
@@ -179,12 +232,16 @@ func closedWhy(q *state.Question) string {
 
 // refusedText answers a reply of a person who may not answer. It names the file first: the poller reads it afresh, while the
 // environment of a running session stays as it is.
-func refusedText(r *state.Reply, nobodyAllowed bool) string {
+func refusedText(r *state.Reply, seen string) string {
 	if r == nil {
 		return ""
 	}
+	if seen == NotApprover {
+		return fmt.Sprintf("[Not used] %s may not decide this. To change that, add \"%s\" to \"approvers\" in "+
+			"~/.config/gchat-hooks/config.json, and reply again.", cmp.Or(clause(r.DisplayName), "You"), clause(r.Sender))
+	}
 	why := cmp.Or(clause(r.DisplayName), "You") + " may not answer."
-	if nobodyAllowed {
+	if seen == NobodyAllowed {
 		why = "Nobody may answer yet."
 	}
 	return fmt.Sprintf("[Not used] %s To change that, add \"%s\" to \"allowed_users\" in "+

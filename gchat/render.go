@@ -12,6 +12,19 @@ import (
 // MaxText is the longest text of a message that Chat takes, in bytes.
 const MaxText = 32000
 
+// QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one.
+func QuestionTexts(q *state.Question) []string {
+	switch q.Kind {
+	case state.AskedPermission:
+		return []string{permissionText(q)}
+	case state.AskedPlan:
+		return planTexts(q)
+	case state.AskedNext:
+		return nextTexts(q)
+	}
+	return []string{QuestionText(q)}
+}
+
 // QuestionText is the message that puts a question to the people of a space: its header, its text or a model's wording of
 // that, its options and how to reply. It is the same for the same question, whenever it is asked for. Claude's words are
 // neutralised, as are the model's, and shortened where the message would be longer than MaxText; how to reply and the

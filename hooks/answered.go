@@ -16,6 +16,9 @@ import (
 // wherever they came; the other events end what was dismissed: no hook is told of Esc or "chat about this" itself.
 func (h *Hook) answered(_ context.Context, e *Event) error {
 	switch e.HookEventName {
+	case "PostToolBatch": // after every step of Claude's: with no permission open there is nothing to do
+		h.confirmBatch(e)
+		return nil
 	case "PostToolUse", "PostToolUseFailure":
 		if e.ToolName != askTool {
 			return nil
@@ -27,6 +30,9 @@ func (h *Hook) answered(_ context.Context, e *Event) error {
 	defer h.notify(e)
 	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
+	}
+	if e.HookEventName == "UserPromptSubmit" {
+		h.closeNext(e)
 	}
 	qs := h.ofSession(e, state.QuestionsIn)
 	if e.HookEventName != "PostToolUse" {
@@ -129,7 +135,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
 	hash := e.inputHash()
 	for _, q := range qs {
-		if !q.Status.Open() || q.Mode == state.Deny || h.inOtherTerminal(q) {
+		if !q.Status.Open() || q.Mode == state.Deny || h.inOtherTerminal(q) || q.Kind == state.AskedNext && by != "session_end" {
 			continue
 		}
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {

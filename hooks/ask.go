@@ -25,8 +25,8 @@ func (h *Hook) mayWait(e *Event) bool {
 	if h.Job != nil {
 		return h.Waits != nil && h.Waits(h, e)
 	}
-	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && e.ToolName == askTool &&
-		(e.HookEventName == "PermissionRequest" || e.HookEventName == "PreToolUse" && h.mode(e) == state.Hold)
+	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && (e.HookEventName == "PermissionRequest" ||
+		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Hold)
 }
 
 // mode is how this session's questions are answered.
@@ -72,15 +72,18 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 func claudeGone(q *state.Question) bool { return inject.Ended(q.ClaudePID, q.ClaudeStart) }
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
-// call; PermissionRequest waits for the reply beside the open dialog, and answers with it.
+// call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
 func (h *Hook) forward(ctx context.Context, e *Event) error {
-	if e.ToolName != askTool || e.HookEventName != "PreToolUse" && e.HookEventName != "PermissionRequest" {
+	asks := e.ToolName == askTool
+	if e.HookEventName != "PermissionRequest" && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
 		return nil
 	}
 	mode := h.mode(e)
 	switch {
 	case mode == state.Off:
 		return nil
+	case !asks:
+		return h.permission(ctx, e)
 	case e.HookEventName == "PermissionRequest":
 		return h.permissionRequest(ctx, e, mode)
 	case mode == state.Deny:
@@ -142,7 +145,7 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh b
 	if mode == state.Deny {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(folder, e, func(have []*state.Question) *state.Question { return cmp.Or(ofCall(have, e), one) })
+	q, err = h.record(h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question { return cmp.Or(ofCall(have, e), one) })
 	return q, q == one, err
 }
 
@@ -164,7 +167,7 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err = h.record(state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			switch {
@@ -208,10 +211,6 @@ func (h *Hook) close(path string, to state.Status, by string) {
 
 // question makes the record of a call.
 func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
-	prompts, err := e.prompts()
-	if err != nil {
-		return nil, err
-	}
 	if e.SessionID == "" {
 		return nil, errors.New("hook event: session_id is missing")
 	}
@@ -221,8 +220,18 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		TmuxSession: s.TmuxSession, TmuxPane: s.TmuxPane, TmuxSocket: s.TmuxSocket,
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
-		Questions: prompts, Status: state.Pending, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
+		Status: state.Pending, Remind: h.asked.cfg.Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
+	}
+	switch {
+	case e.ToolName == askTool:
+		prompts, err := e.prompts()
+		if err != nil {
+			return nil, err
+		}
+		q.Questions = prompts
+	case e.HookEventName == "PermissionRequest":
+		h.describe(q, e)
 	}
 	if mode == state.Deny {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
@@ -234,10 +243,10 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
 // person's own, and announces it to the poller. A question that a killed hook did not announce is announced now.
-func (h *Hook) record(folder func(projectState string) state.Questions, e *Event,
+func (h *Hook) record(dirs []string, folder func(projectState string) state.Questions, e *Event,
 	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
-	for _, dir := range h.stateDirs() {
+	for _, dir := range dirs {
 		q, err := folder(dir).Record(e.SessionID, decide)
 		if err == nil && q != nil && !q.Closed() {
 			if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
@@ -258,6 +267,15 @@ func (h *Hook) record(folder func(projectState string) state.Questions, e *Event
 // stateDirs are the folders that a question of this project may be in.
 func (h *Hook) stateDirs() []string {
 	return []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
+}
+
+// dirs are the folders that a record of this kind may be in. What lets Claude act, or tells it what to do, stands in the person's
+// own: Claude itself may write into the project.
+func (h *Hook) dirs(kind state.Kind) []string {
+	if kind == state.AskedQuestion {
+		return h.stateDirs()
+	}
+	return []string{state.SpareState(h.Env)}
 }
 
 func absolute(dir string) string {
@@ -289,18 +307,40 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	case err != nil || q.Status != state.Answered:
 		return err // closed otherwise: the dialog had its answer
 	}
+	reply, err := h.answerFor(e, q)
+	if err != nil || reply == nil {
+		return err
+	}
+	if err := h.Print(decide(e.HookEventName, reply)); err != nil {
+		return err
+	}
+	return h.markPrinted(path)
+}
+
+// answerFor is what Claude Code takes for an answer to the question, permission or plan of this event; nil where none is known.
+func (h *Hook) answerFor(e *Event, q *state.Question) (map[string]any, error) {
+	if q.Kind.Decides() {
+		d := decision(e, q)
+		if d == nil {
+			return nil, nil
+		}
+		told, _ := json.Marshal(d)
+		h.audit(q, string(told))
+		return map[string]any{"decision": d}, nil
+	}
 	input, err := answeredInput(e.ToolInput, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	decision := map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}
 	if e.HookEventName == "PreToolUse" { // in hold mode, before a dialog is drawn (from 2.1.85 on)
-		decision = map[string]any{"permissionDecision": "allow", "updatedInput": input}
+		return map[string]any{"permissionDecision": "allow", "updatedInput": input}, nil
 	}
-	if err := h.Print(decide(e.HookEventName, decision)); err != nil {
-		return err
-	}
-	_, err = state.UpdateQuestion(path, func(q *state.Question) error {
+	return map[string]any{"decision": map[string]any{"behavior": "allow", "updatedInput": input}}, nil
+}
+
+// markPrinted writes down that Claude Code was handed the answer.
+func (h *Hook) markPrinted(path string) error {
+	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
 		now := time.Now().UTC()
 		q.Printed, q.PrintedAt = true, &now
 		return nil

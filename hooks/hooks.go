@@ -274,6 +274,10 @@ type Event struct {
 	Reason  Words           `json:"reason"`
 	Tasks   Words           `json:"background_tasks"`
 	Again   Words           `json:"stop_hook_active"`
+	Prompt  Words           `json:"prompt"`
+
+	Suggestions json.RawMessage `json:"permission_suggestions"` // what "always" would allow
+	Calls       []batchCall     `json:"tool_calls"`             // of PostToolBatch
 }
 
 // SentBack says that a Stop hook sent the session back already.
@@ -302,6 +306,9 @@ func (e *Event) prompts() ([]state.Prompt, error) {
 // inputHash is equal for the PreToolUse, PermissionRequest and PostToolUse of one call: they carry the same questions,
 // though not the same bytes, and PostToolUse adds answers beside them.
 func (e *Event) inputHash() string {
+	if e.ToolName != askTool {
+		return callHash(e.ToolName, e.ToolInput)
+	}
 	var in struct {
 		Questions any `json:"questions"`
 	}

@@ -39,6 +39,10 @@ func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	if len(paths) > 0 {
 		h.waitFor(ctx, e, paths)
 		h.StartPoller() // the thread is told, and that no process waits for the other questions
+		return nil
+	}
+	if e.HookEventName == "Stop" {
+		return h.next(ctx, e)
 	}
 	return nil
 }

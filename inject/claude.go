@@ -3,6 +3,7 @@ package inject
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -70,6 +71,20 @@ func Claude(env state.Getenv) (pid int, start string) {
 		start = StartOf(pid)
 	}
 	return pid, start
+}
+
+// Waits says whether a session's Claude Code waits for a permission, by its own file of sessions, which lies beside the transcripts
+// (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell.
+func Waits(transcript string, pid int) (waits, known bool) {
+	folder := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
+	b, err := state.ReadPlain(filepath.Join(folder, strconv.Itoa(pid)+".json"), 1<<20)
+	var session struct {
+		Status string `json:"status"`
+	}
+	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" {
+		return false, false
+	}
+	return session.Status == "waiting", true
 }
 
 // Ended says that a Claude Code that is known has ended: its process is not there, or its pid is another process's by now, which

@@ -86,6 +86,7 @@ type OpenQuestion struct {
 	SessionName string       `json:"session_name"`
 	ProjectDir  string       `json:"project_dir,omitempty"`
 	AskedAt     time.Time    `json:"asked_at"`
+	Kind        state.Kind   `json:"kind"`      // "", permission, plan or next
 	Question    string       `json:"question"`  // the words of the first one
 	Questions   int          `json:"questions"` // how many it asks
 	Mode        state.Mode   `json:"mode"`
@@ -106,19 +107,19 @@ const (
 	TerminalOnly = "terminal" // only the terminal can answer
 )
 
-// OpenQuestions are the open questions of the index, the newest first, and those that were timed out and would still take a
+// OpenQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would still take a
 // reply. What cannot be read is returned in bad, and stays where it is.
 func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []error) {
 	open = []OpenQuestion{}
 	qs, bad := state.OpenQuestions(env)
-	for _, q := range qs {
+	for _, q := range slices.Backward(qs) {
 		if q.Mode == state.Thread || !q.Status.Open() && !q.Late(now) {
 			continue
 		}
 		o := OpenQuestion{
 			QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
 			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
-			AskedAt: q.AskedAt.UTC(), Questions: len(q.Questions), Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
+			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions), Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
 			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: WaiterOf(env, q),
 		}

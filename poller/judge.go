@@ -65,7 +65,7 @@ func (p *Poller) judgeNow(s *served) {
 		var order []*state.Reply
 		for i := range q.Replies {
 			// While the allowlist cannot be read, judge only senders who are surely on it.
-			if r := &q.Replies[i]; r.Verdict == state.Unread && (!cfg.AllowedUnknown || allowed(cfg, r)) {
+			if r := &q.Replies[i]; r.Verdict == state.Unread && (!cfg.AllowedUnknown || mayAnswer(cfg, q, r)) {
 				order = append(order, r)
 			}
 		}
@@ -91,6 +91,9 @@ func (p *Poller) judgeNow(s *served) {
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	q := s.q
 	if q.Mode != state.Native && q.Mode != state.Hold || state.HasWaiter(p.Env, s.Path) {
+		return true, again
+	}
+	if q.Kind == state.AskedNext && p.typable(s) {
 		return true, again
 	}
 	grace := graceForReply
@@ -135,16 +138,19 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		}
 	}
 	switch {
-	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
+	case r.Sender != state.Local && q.Kind != state.AskedNext && older(r, q):
 		r.Verdict = state.Ignored
 		return
-	case !allowed(cfg, r):
+	case !mayAnswer(cfg, q, r):
 		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
 			return
 		}
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
-			if len(cfg.AllowedUsers) == 0 {
+			switch {
+			case q.Kind.Decides() && allowed(cfg, r):
+				owed.Seen = gchat.NotApprover
+			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
 			}
 			q.Owes = append(q.Owes, owed)
@@ -163,6 +169,12 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case q.Mode == state.Thread:
 		claim(q, r, text, nil, now)
 		return
+	case q.Kind == state.AskedNext:
+		takeNext(q, r, text, now)
+		return
+	case q.Kind.Decides():
+		decide(q, r, text, owe, now)
+		return
 	}
 	answers, missing, none := gchat.ParseReply(text, q.Questions, q.Partial)
 	switch {
@@ -175,6 +187,47 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	default:
 		claim(q, r, text, answers, now)
 	}
+}
+
+// decide takes a reply to a permission or a plan. What decides nothing is asked back each time: nothing is guessed.
+func decide(q *state.Question, r *state.Reply, text string, owe func(about string), now time.Time) {
+	a, more := gchat.ParseDecision(text, q)
+	if a.Empty() {
+		r.Verdict = state.AskedBack
+		about := state.NoteNoDecision
+		if more {
+			about = state.NoteMore
+		}
+		owe(about)
+		return
+	}
+	claim(q, r, text, map[int]state.Answer{0: a}, now)
+}
+
+// takeNext takes a session's next instruction, as it was typed. What its prompt would take for something else than words is not
+// typed: "!" begins a shell's command, "/" one of Claude Code's own.
+func takeNext(q *state.Question, r *state.Reply, text string, now time.Time) {
+	text = strings.TrimSpace(text)
+	why := ""
+	switch {
+	case r.Sender != state.Local && older(r, q):
+		why = "That came before Claude had ended its turn. Please send it again."
+	case strings.HasPrefix(text, "!"), strings.HasPrefix(text, "/"), strings.HasPrefix(text, "#"):
+		why = "An instruction does not begin with " + text[:1] + ". Please send it again, in words."
+	}
+	if why == "" {
+		claim(q, r, text, map[int]state.Answer{0: {Text: text}}, now)
+		return
+	}
+	r.Verdict = state.AskedBack
+	if !fromShell(r) {
+		q.Owes = append(q.Owes, state.Owed{About: state.NoteNoPrompt, Reply: r.MessageName, Seen: why})
+	}
+}
+
+// older says whether a reply is older than the message that it would answer.
+func older(r *state.Reply, q *state.Question) bool {
+	return q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack))
 }
 
 // judged says whether a reply of that sender, "" for any, had that verdict.
@@ -209,6 +262,14 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 // users/ID. It fails closed: without names, no sender may.
 func allowed(cfg *config.Config, r *state.Reply) bool {
 	return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
+}
+
+// mayAnswer is allowed for a question of this kind: only approvers decide permissions and plans.
+func mayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
+	if q.Kind.Decides() && r.Sender != state.Local {
+		return Named(cfg.Approvers, r.Sender, r.SenderEmail)
+	}
+	return allowed(cfg, r)
 }
 
 // Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.
@@ -250,6 +311,9 @@ func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.P
 // question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
+	if q.Kind != state.AskedQuestion {
+		return false // Claude itself can write there
+	}
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
 		path := filepath.Join(replyFileFolder(q), name+".txt")
 		var file unix.Stat_t

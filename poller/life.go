@@ -75,12 +75,14 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	next = p.closeOver(s, due)
 	if due {
 		p.noteClaudeEnd(s)
+		p.noteDialogEnd(s)
+		next = sooner(next, p.remind(s))
 	}
 	if s.q.Status == state.Pending && due && p.takeReplyFile(s) {
 		next = sooner(next, p.now().Add(stillWritten))
 	}
 	next = sooner(next, p.judgeUnread(s))
-	next = sooner(next, p.post(s))
+	next = sooner(next, p.post(ctx, s))
 	p.putOwed(s)
 	next = sooner(next, p.startTyping(ctx, s))
 	return next
@@ -182,6 +184,84 @@ func (p *Poller) noteClaudeEnd(s *served) {
 	})
 }
 
+// noteDialogEnd closes a permission or a plan that was answered in the terminal: no hook is told of that before Claude has the
+// results of all its calls. Only a dialog that was seen to wait, and waits no more, was answered.
+func (p *Poller) noteDialogEnd(s *served) {
+	q := s.q
+	if !q.Kind.Decides() || q.Status != state.Pending || q.ClaudePID == 0 {
+		return
+	}
+	one, err := state.SessionsIn(p.user()).Of(q.ClaudeSession())
+	if err != nil {
+		return
+	}
+	waits, known := inject.Waits(one.TranscriptPath, q.ClaudePID)
+	switch {
+	case waits:
+		s.dialog = true
+	case known && s.dialog:
+		p.close(s, state.Resolved, "terminal", nil)
+	}
+}
+
+// remind owes the thread of an open question its reminders, each once. It returns when the next one is due.
+func (p *Poller) remind(s *served) (next time.Time) {
+	q, now := s.q, p.now()
+	if q.Status != state.Pending || !q.MessageSent || q.Reminded >= len(q.Remind) {
+		return time.Time{}
+	}
+	if at := q.AskedAt.Add(q.Remind[q.Reminded]); now.Before(at) {
+		return at
+	}
+	p.change(s, "reminder not owed", func(q *state.Question) error {
+		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
+			return state.ErrUnchanged
+		}
+		for q.Reminded < len(q.Remind) && !now.Before(q.AskedAt.Add(q.Remind[q.Reminded])) {
+			q.Reminded++ // after a night without a poller one reminder is enough
+		}
+		q.Owes = append(q.Owes, state.Owed{About: state.NoteReminder, Seen: state.InWords(q.Remind[q.Reminded-1])})
+		return nil
+	})
+	return time.Time{}
+}
+
+// What is known of the keys in a pane, in served.keyed.
+const (
+	keysUnknown int32 = iota
+	keysAsked
+	keysNone
+	keysLately
+)
+
+// lately is how old the last key in a pane is at most while its person is taken to sit there.
+const lately = 2 * time.Minute
+
+// graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no thread.
+// Zero is for now. tmux is asked beside the loop.
+func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
+	q := s.q
+	due = q.AskedAt.Add(q.Grace)
+	if q.Grace <= 0 || s.TmuxPane == "" || !p.now().Before(due) || due.Sub(p.now()) > q.Grace {
+		return time.Time{}
+	}
+	if s.keyed.CompareAndSwap(keysUnknown, keysAsked) {
+		pane := inject.Pane{ID: s.TmuxPane, Session: q.TmuxSession}
+		server, asked := inject.Server{Socket: s.TmuxSocket}, q.AskedAt
+		p.beside("last key", func() {
+			found := keysNone
+			if typed, err := server.LastTyped(ctx, pane); err == nil && asked.Sub(typed) < lately {
+				found = keysLately
+			}
+			s.keyed.Store(found)
+		})
+	}
+	if s.keyed.Load() == keysNone {
+		return time.Time{}
+	}
+	return due
+}
+
 // timeUp says whether a question had no reply in time: its space was read after that time, or cannot be read. Unread says that
 // there may have been a reply.
 func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
@@ -234,14 +314,18 @@ func recommended(prompt state.Prompt) (a state.Answer) {
 }
 
 // post puts a question into the outbox when it is due. It returns when to come again.
-func (p *Poller) post(s *served) (again time.Time) {
+func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
 	if q.Status != state.Pending || q.MessageSent || s.put || q.Mode == state.Thread {
 		return time.Time{}
 	}
 	young := p.now().Sub(q.AskedAt).Abs() < graceForHook
-	if q.Mode == state.Native && young && !state.HasWaiter(p.Env, s.Path) {
+	typable := q.Kind == state.AskedNext && p.typable(s)
+	if q.Mode == state.Native && young && !typable && !state.HasWaiter(p.Env, s.Path) {
 		return p.now().Add(250 * time.Millisecond) // its hook may just be starting
+	}
+	if due := p.graceLeft(ctx, s); !due.IsZero() {
+		return due
 	}
 	if err := p.putQuestion(q, s.Open); err != nil {
 		p.logOnce(err, "question not put into the outbox")

@@ -138,7 +138,7 @@ func TestWhenAQuestionIsPosted(t *testing.T) {
 		p := d.poller()
 		p.scan()
 		s := p.inOrder()[0]
-		if again := p.post(s); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
+		if again := p.post(t.Context(), s); s.put != c.want || again.IsZero() == (c.mode == state.Native && !c.want) {
 			t.Errorf("%s: put %v, again %v", name, s.put, again)
 		}
 	}

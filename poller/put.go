@@ -60,8 +60,8 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		}
 		return m.SetAside != "", nil
 	}
-	text := gchat.NoteText(q, owed)
-	if text == "" {
+	texts := gchat.NoteTexts(q, owed)
+	if len(texts) == 0 {
 		return true, nil
 	}
 	about := owed.About
@@ -70,7 +70,8 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	}
 	m := p.aboutQuestion(q, o)
 	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
-	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, []string{text}
+	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, texts
+	m.Urgent = q.Kind == state.AskedQuestion || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
 	return err == nil, err
 }
@@ -158,7 +159,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.err == nil {
 		q = s.reword(ctx, way.cfg, q)
 	}
-	m.Parts = []string{gchat.QuestionText(q)}
+	m.Parts = gchat.QuestionTexts(q)
 	return m, step{}
 }
 

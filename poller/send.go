@@ -344,7 +344,8 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // its project was removed
 		}
-	case m.Kind == state.MessageReport && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "":
+	}
+	if err == nil && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
 			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
 				return state.ErrUnchanged

@@ -76,7 +76,7 @@ func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.
 // typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
 // screen of a pane and no hook waits beside it any longer.
 func typed(q *state.Question) bool {
-	if len(q.Questions) == 0 || q.Printed { // nothing to answer; the hook handed the answer over
+	if len(q.Questions) == 0 || q.Printed || q.Kind.Decides() { // nothing to answer; the hook handed the answer over
 		return false
 	}
 	return q.Mode == state.Inject || q.Mode == "" || q.Mode == state.Native
@@ -266,6 +266,10 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		return
 	}
 	q = p.placed(s, q)
+	if q.Kind == state.AskedNext {
+		p.typeNext(ctx, s, q)
+		return
+	}
 	s.try.next = p.now().Add(retryPause) // whatever fails below
 	if q.Typing != nil && !q.Typing.Ended {
 		// A poller was killed while it typed. Its last key may have been sent or not, so none is sent again: where no hook says

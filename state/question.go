@@ -165,17 +165,21 @@ type Owed struct {
 
 // What notes are about.
 const (
-	NoteClosed   = "closed"    // how it ended
-	NoteSent     = "sent"      // the answer was handed to Claude Code, which did not confirm it for ten seconds
-	NoteRefused  = "refused"   // the sender may not answer
-	NoteLate     = "late"      // the question was answered or closed already
-	NoteNoOption = "no option" // a number that no option has
-	NoteKept     = "kept"      // an answer to some of several questions
-	NoteLater    = "later"     // Claude reads the reply with its next step, or when its session is resumed
-	NoteNoText   = "no text"   // an attachment is no answer
-	NoteUnwaited = "unwaited"  // only the terminal can answer
-	NoteUnread   = "unread"    // the space cannot be read
-	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
+	NoteClosed     = "closed"      // how it ended
+	NoteSent       = "sent"        // the answer was handed to Claude Code, which did not confirm it for ten seconds
+	NoteRefused    = "refused"     // the sender may not answer
+	NoteLate       = "late"        // the question was answered or closed already
+	NoteNoOption   = "no option"   // a number that no option has
+	NoteKept       = "kept"        // an answer to some of several questions
+	NoteLater      = "later"       // Claude reads the reply with its next step, or when its session is resumed
+	NoteNoText     = "no text"     // an attachment is no answer
+	NoteUnwaited   = "unwaited"    // only the terminal can answer
+	NoteUnread     = "unread"      // the space cannot be read
+	NoteNotTyped   = "not typed"   // the answer was not typed to its end (inject)
+	NoteMore       = "more"        // all that a permission is asked for
+	NoteNoDecision = "no decision" // the reply decides nothing
+	NoteNoPrompt   = "no prompt"   // the reply cannot be the next instruction
+	NoteReminder   = "reminder"    // it is still open
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format
@@ -206,6 +210,8 @@ type Question struct {
 	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, Claude's last words; secrets masked
 	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
 	TerminalOnly    bool              `json:"terminal_only,omitempty"` // never_remote names it: no reply allows it
+	Grace           time.Duration     `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
+	Remind          []time.Duration   `json:"remind,omitempty"`        // after its asking: when it is said again
 	Reminded        int               `json:"reminded,omitempty"`      // how many reminders its thread had
 	ProjectDir      string            `json:"project_dir,omitempty"`
 	CWD             string            `json:"cwd,omitempty"`
@@ -319,6 +325,15 @@ func (q *Question) Owe(about, reply string) {
 	if !slices.Contains(q.Owes, owed) {
 		q.Owes = append(q.Owes, owed)
 	}
+}
+
+// Decision is what was decided about a permission or a plan: a label, and the person's words beside it. It is "" before.
+func (q *Question) Decision() (label, words string) {
+	if len(q.Questions) == 0 {
+		return "", ""
+	}
+	prompt := q.Questions[0].Question
+	return q.Answers[prompt], q.Notes[prompt]
 }
 
 // CloseQuestion moves a question to its end; that its thread is owed a note of it stands in the same write. also, where it is

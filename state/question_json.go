@@ -63,7 +63,7 @@ func (q *Question) readForeign() {
 	if word := Status(q.rawText("closed_as")); word != "" && closedAs[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 {
+	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && q.Kind == AskedQuestion {
 		q.takeForeignAnswer()
 	}
 }

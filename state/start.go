@@ -106,9 +106,15 @@ func inherit(f *os.File, path string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Pass starts self as the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
-// ours but the lock. The caller has it no more, also when that fails.
-func (l *Lock) Pass(self string) error {
+// Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
+// ours but the lock. The caller has it no more, also when that fails. The process that it starts only starts the poller, and ends:
+// on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
+func (l *Lock) Pass(self string) error { return l.start(self, "--orphan") }
+
+// PassOn starts the detached poller, for a process that Pass started.
+func (l *Lock) PassOn(self string) error { return l.start(self, "--detached") }
+
+func (l *Lock) start(self, as string) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.Unlock()
@@ -119,7 +125,7 @@ func (l *Lock) Pass(self string) error {
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{"gchat-hooks", "poller", "--detached"}, // self may be a copy that is called as a hook
+		Path: self, Args: []string{"gchat-hooks", "poller", as}, // self may be a copy that is called as a hook
 		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		Stdin: null, Stdout: null, Stderr: null, ExtraFiles: []*os.File{l.file},
 	}

@@ -130,7 +130,7 @@ func (f File) Hooks() ([]Hook, error) {
 	var parts []string
 	for _, e := range found {
 		_, name := Ours(e.Command, e.Args)
-		parts = append(parts, partOf(e.Event, name))
+		parts = append(parts, partOf(e.Event, e.Matcher, name))
 	}
 	return hooksIn(parts), err
 }

@@ -37,6 +37,9 @@ var table = []struct {
 }{
 	{"post", Hook{"PreToolUse", ask, "gchat-ask-user-forward", waiting, false}},
 	{"answer", Hook{"PermissionRequest", ask, "gchat-ask-user-forward", waiting, false}},
+	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}}, // in place of the one above
+	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
+	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"post", Hook{"PostToolUse", ask, "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quick, false}},
@@ -65,6 +68,7 @@ var table = []struct {
 // presets are the presets with their parts.
 var presets = map[string][]string{
 	"answer":  {"post", "answer"},
+	"approve": {"post", "answer", "approve"},
 	"report":  {"post", "answer", "notify", "report"},
 	"system3": {"post", "answer", "notify", "report", "system3"},
 	"wake":    {"wake"},
@@ -72,7 +76,7 @@ var presets = map[string][]string{
 }
 
 // Presets are the names that Hooks knows, the default first.
-func Presets() []string { return []string{"answer", "report", "system3", "wake", "send"} }
+func Presets() []string { return []string{"answer", "approve", "report", "system3", "wake", "send"} }
 
 // Hooks are the hooks of these presets together, each once; of the default one, "answer", when none is named.
 func Hooks(names ...string) ([]Hook, error) {
@@ -89,24 +93,43 @@ func Hooks(names ...string) ([]Hook, error) {
 	return hooksIn(parts), nil
 }
 
-// hooksIn are the hooks of these parts.
+// With are these hooks, and those of a preset.
+func With(hooks []Hook, preset string) []Hook {
+	parts := slices.Clone(presets[preset])
+	for _, h := range hooks {
+		parts = append(parts, partOf(h.Event, h.Matcher, h.Name))
+	}
+	return hooksIn(parts)
+}
+
+// hooksIn are the hooks of these parts. Where two parts have a hook on one event, the wider one stands for both.
 func hooksIn(parts []string) (hooks []Hook) {
 	for _, row := range table {
-		if slices.Contains(parts, row.part) {
+		if !slices.Contains(parts, row.part) {
+			continue
+		}
+		i := slices.IndexFunc(hooks, func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name })
+		if i < 0 {
 			hooks = append(hooks, row.Hook)
+		} else if row.Matcher == "" {
+			hooks[i] = row.Hook
 		}
 	}
 	return hooks
 }
 
-// partOf is the part that a hook belongs to, "" for one that this version does not register.
-func partOf(event, name string) string {
+// partOf is the part that a hook belongs to, "" for one that this version does not register, or that two parts have.
+func partOf(event, matcher, name string) (part string) {
 	for _, row := range table {
-		if row.Event == event && row.Name == name {
-			return row.part
+		switch {
+		case row.Event != event || row.Name != name:
+		case part == "", row.Matcher == matcher && event == "PermissionRequest":
+			part = row.part
+		case event != "PermissionRequest":
+			return ""
 		}
 	}
-	return ""
+	return part
 }
 
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute

@@ -2,6 +2,8 @@ package settings
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,17 +60,20 @@ func TestPresets(t *testing.T) {
 	send := slices.DeleteFunc(slices.Clone(report), func(s string) bool {
 		return strings.HasPrefix(s, "PermissionRequest") || strings.Contains(s, "session-event")
 	})
+	approve := slices.Concat([]string{answer[0], "PermissionRequest gchat-ask-user-forward 86400",
+		"PostToolBatch gchat-ask-user-answered 10", "Stop gchat-ask-user-rewake rewake 86400"}, answer[2:])
 	for _, test := range []struct {
 		presets, want []string
 	}{
 		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake}, {[]string{"send"}, send},
 		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
+		{[]string{"approve"}, approve}, {[]string{"answer", "approve"}, approve},
 	} {
 		if got := words(newest(t, test.presets...)); !slices.Equal(got, test.want) {
 			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
 		}
 	}
-	if _, err := Hooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, report, system3, wake, send)" {
+	if _, err := Hooks("answer", "all"); err == nil || err.Error() != "no such preset: all (there are answer, approve, report, system3, wake, send)" {
 		t.Error(err)
 	}
 }
@@ -139,11 +144,39 @@ func TestTooOld(t *testing.T) {
 // What the table names exists.
 func TestNames(t *testing.T) {
 	for _, r := range table {
-		if got := partOf(r.Event, r.Name); got != r.part {
+		both := r.Event == "Stop" && r.Rewake // of two presets, which other hooks of theirs tell apart
+		if got := partOf(r.Event, r.Matcher, r.Name); got != r.part && !both {
 			t.Errorf("%s on %s is of %s and of %s", r.Name, r.Event, r.part, got)
 		}
 		if r.part != "wake" && !hooks.Known(r.Name) {
 			t.Errorf("no hook %s", r.Name)
+		}
+	}
+}
+
+// An upgrade keeps what a person chose: the hooks in a file say which presets they are of, and one may be added.
+func TestHooksOfAFileAreKept(t *testing.T) {
+	for _, presets := range [][]string{{"answer"}, {"approve"}, {"report"}, {"report", "approve"}, {"system3"}, {"system3", "approve"}} {
+		want := newest(t, presets...)
+		b, err := Install(nil, nil, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "settings.json")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hooks, err := File{Path: path}.Hooks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, _ := ParseVersion("2.1.329")
+		if got, _ := Entries(want[0].Command, version, hooks); sorted(got) != sorted(want) {
+			t.Errorf("%q: kept %q", presets, words(got))
+		}
+		more, _ := Entries(want[0].Command, version, With(hooks, "approve"))
+		if both := newest(t, append(presets, "approve")...); sorted(more) != sorted(both) {
+			t.Errorf("%q with approve: %q", presets, words(more))
 		}
 	}
 }

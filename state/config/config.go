@@ -43,6 +43,11 @@ type Config struct {
 	ReplyTimeout    time.Duration       // GCHAT_REPLY_TIMEOUT, reply_timeout: of a question in deny mode
 	StopGate        StopGate            // GCHAT_STOP_GATE, stop_gate
 	TeamAgents      []string            // GCHAT_PERSISTENT_AGENTS, persistent_agents: by name
+	Approvers       []string            // GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
+	NeverRemote     []string            // never_remote: patterns of calls that only the terminal allows
+	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
+	Grace           time.Duration       // GCHAT_GRACE, grace
+	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
 	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
 	Format       string // GCHAT_FORMAT, format: "haiku", else ""
@@ -66,7 +71,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{envLayer(env)}
+	layers, unread := []layer{envLayer(env)}, false
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
@@ -95,7 +100,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
 			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
-			c.AllowedUnknown = true
+			c.AllowedUnknown, unread = true, true
 			break
 		}
 		if l.project = f.project && !mine; l.project {
@@ -130,6 +135,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeCredentials(env, projectDir, layers)
+	c.takeApprovals(get, layers, unread)
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
 	c.settleRules(get, layers)
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {

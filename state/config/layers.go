@@ -20,6 +20,7 @@ type layer struct {
 	value       map[string]string // by environment variable
 	rules       []Rule
 	gate        StopGate
+	never       []string
 	problems    []error // what is left out of it
 	reports     reportSettings
 }
@@ -85,7 +86,9 @@ func configLayer(b []byte) (layer, error) {
 		}
 	}
 	l.reports = readReportSettings(file)
-	return l, nil
+	var err error
+	l.never, err = readNever(file)
+	return l, err
 }
 
 // bridge is the MCP server whose environment counts, in .mcp.json.

@@ -35,6 +35,12 @@ var settings = []Setting{
 	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", Object: true},
 	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS"},
 
+	{Member: "idle", Variable: "GCHAT_IDLE"},
+	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
+	{Member: "never_remote", Object: true, Personal: true},
+	{Member: "grace", Variable: "GCHAT_GRACE"},
+	{Member: "remind", Variable: "GCHAT_REMIND"},
+
 	{Member: "reports", Object: true},
 	{Member: "notifications", Object: true},
 	{Member: "quiet_hours", Object: true},

@@ -176,6 +176,7 @@ func TestSettingsAreAll(t *testing.T) {
 	}
 	for _, in := range []struct{ file, pattern string }{
 		{"layers.go", `file\["(\w+)"\]`},
+		{"approvals.go", `file\["(\w+)"\]`},
 		{"report_rules.go", `file\["(\w+)"\]`},
 		{"report_rules.go", `each\("(\w+)"`},
 	} {

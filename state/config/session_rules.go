@@ -24,6 +24,7 @@ type Rule struct {
 	AskMode       state.Mode          `json:"ask_mode,omitempty"`
 	TimeoutPolicy state.TimeoutPolicy `json:"timeout_policy,omitempty"`
 	StopGate      StopGate            `json:"stop_gate,omitempty"`
+	Idle          Idle                `json:"idle,omitempty"`
 }
 
 // Asked is the session that rules are looked up for.
@@ -37,6 +38,7 @@ type SessionRules struct {
 	AskMode       state.Mode
 	TimeoutPolicy state.TimeoutPolicy
 	StopGate      StopGate // complete: every check has its level
+	Idle          Idle     // not ""
 }
 
 // GateLevel is what a check of the stop gate does when it finds something.
@@ -94,12 +96,14 @@ func (c *Config) For(a Asked) SessionRules {
 				mode = state.Deny
 			}
 			fill(mode, r.TimeoutPolicy, r.StopGate)
+			is.Idle = cmp.Or(is.Idle, r.Idle)
 		}
 	}
 	if !c.modeInEnv && system3(a, !a.Named) {
 		fill(state.Deny, "", nil)
 	}
 	fill(c.AskMode, c.TimeoutPolicy, c.StopGate)
+	is.Idle = idleOf(cmp.Or(is.Idle, c.Idle), is.AskMode)
 	level := GateOff
 	if is.AskMode == state.Deny {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
@@ -148,6 +152,7 @@ func system3(a Asked, styleOnly bool) bool {
 func (c *Config) settleRules(get func(string) string, layers []layer) {
 	c.AskMode = cmp.Or(c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))), state.Native)
 	c.TimeoutPolicy = cmp.Or(c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))), state.LeaveOpen)
+	c.Idle = c.idle("idle", Idle(get("GCHAT_IDLE")))
 	c.StopGate = StopGate{}
 	if level := GateLevel(get("GCHAT_STOP_GATE")); level != "" {
 		for _, check := range gateChecks {
@@ -164,6 +169,7 @@ func (c *Config) settleRules(get func(string) string, layers []layer) {
 		r := &c.Rules[i]
 		r.AskMode = c.mode("rules: ask_mode", r.AskMode)
 		r.TimeoutPolicy = c.policy("rules: timeout_policy", r.TimeoutPolicy)
+		r.Idle = c.idle("rules: idle", r.Idle)
 		r.Preset = oneOf(c, "rules: preset", r.Preset, presetSystem3)
 		c.gate("rules: stop_gate", r.StopGate)
 		for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {

@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// approving are the hooks of the preset approve.
+func approving(t testing.TB) hooks {
+	all := asking(t, "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")
+	exe := shellLine(built(t))
+	all["PermissionRequest"] = []hook{{Command: exe + " hook gchat-ask-user-forward", Timeout: 86400}}
+	all["PostToolBatch"] = []hook{{Command: exe + " hook gchat-ask-user-answered", Timeout: 10}}
+	all["Stop"] = append(all["Stop"], hook{Command: exe + " hook gchat-ask-user-rewake", Timeout: 86400, AsyncRewake: true})
+	return all
+}
+
+// approve starts a session whose permissions, plans and next instruction are answered from its space.
+func approve(t *testing.T, c claude, cfg config) *bridge {
+	t.Helper()
+	cfg.Hooks = approving(t)
+	return bridged(t, c, cfg)
+}
+
+func bash(command string) block {
+	return call("Bash", map[string]string{"command": command, "description": "make a folder"})
+}
+
+func TestAPermissionIsDecidedFromChat(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply, told, says string
+		made              bool
+	}{
+		"allowed":              {"yes", "", "Allowed: Bash: mkdir out", true},
+		"denied with a reason": {"no, use git mv", "use git mv", "Reason: use git mv", false},
+		"denied":               {"N", "denied this from Google Chat", "Denied: Bash: mkdir out", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, cl claude) {
+				b := approve(t, cl, config{Script: []turn{{say("A folder."), bash("mkdir out")}, thanks}})
+				b.Prompt("go ahead")
+				q := b.await("[Permission] Session:", "Bash: make a folder", "mkdir out", "Reply yes or no")
+				b.WaitScreen("Do you want to proceed?") // the dialog stands open beside it
+				b.reply(q, "sure thing")
+				b.await("[Not used]", "yes or no")
+				b.reply(q, c.reply)
+				b.told(1, c.told)
+				if got := b.await("[Answered]", c.says); got.Thread.Name != q.Thread.Name {
+					t.Errorf("confirmed in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+				}
+				b.WaitScreen("Thanks, understood.")
+				if _, err := os.Stat(filepath.Join(b.Dir, "out")); (err == nil) != c.made {
+					t.Errorf("the folder: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAlwaysAsksNoMore(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{{bash("mkdir -p out/x")}, {bash("mkdir -p out/y")}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Permission]", "out/x", `"always" allows:`)
+		b.reply(q, "Always")
+		b.told(2)
+		b.await("[Answered]", "Always allowed from now on:")
+		b.WaitScreen("Thanks, understood.")
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, "[Permission]") && strings.Contains(m.Text, "out/y") {
+				t.Error("it was asked for again")
+			}
+		}
+	})
+}
+
+func TestAnEditIsShownAsADiff(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		cfg := config{Script: []turn{{}, {}, thanks}}
+		cfg.Prepare = func(_, project string) {
+			file := filepath.Join(project, "a.txt")
+			cfg.Script[0] = turn{call("Read", map[string]string{"file_path": file})}
+			cfg.Script[1] = turn{call("Edit", map[string]string{"file_path": file, "old_string": "two\n", "new_string": "zwei\n"})}
+			if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := approve(t, c, cfg)
+		b.Prompt("go ahead")
+		b.reply(b.await("[Permission]", "Edit: a.txt", "\n-two\n+zwei\n"), "1")
+		b.told(2)
+		b.await("[Answered]", "Allowed: Edit: a.txt")
+	})
+}
+
+func TestAPermissionIsAnsweredInTheTerminalFirst(t *testing.T) {
+	for name, key := range map[string]string{"allowed": "1", "dismissed": "Escape"} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+				b.Prompt("go ahead")
+				q := b.await("[Permission]")
+				b.Choose("❯ 1. Yes", key)
+				if name == "dismissed" {
+					b.await("[Cancelled]", "Dismissed in the terminal.")
+				} else {
+					b.await("[Answered]", "mkdir out", "Answered in the terminal.")
+					b.WaitScreen("Thanks, understood.")
+				}
+				if got := b.await("[Permission]"); got.Thread.Name != q.Thread.Name {
+					t.Errorf("asked in %s and %s", q.Thread.Name, got.Thread.Name)
+				}
+			})
+		})
+	}
+}
+
+func TestAPlanIsDecidedFromChat(t *testing.T) {
+	const text = "# The plan\n\n1. do *this*\n2. do that"
+	plan := map[string]any{"plan": text}
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
+			{say("Hm.")}, {call("ExitPlanMode", plan)}, {call("ExitPlanMode", plan)}, thanks,
+		}})
+		b.Prompt("think")
+		b.WaitScreen("Hm.")
+		b.WaitIdle()
+		b.writePlan(text)
+		b.Prompt("go ahead")
+		q := b.await("[Plan] Session:", "The plan", "do that")
+		b.reply(q, "no, leave the second step out")
+		b.told(1, "leave the second step out")
+		b.await("[Answered]", "Sent the plan back.", "leave the second step out")
+		b.reply(b.awaitOther(q, "[Plan] Session:"), "yes")
+		b.told(2, "approved")
+		b.await("[Answered]", "Approved the plan.")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+func TestAPermissionEndsWithItsSession(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+		b.Prompt("go ahead")
+		b.await("[Permission]")
+		b.Kill(syscall.SIGKILL)
+		b.await("[Cancelled]", "Claude Code has ended.")
+	})
+}
+
+// awaitOther is await of a message in another thread.
+func (b *bridge) awaitOther(than *chat.Message, beginning string) *chat.Message {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, beginning) && m.Thread.Name != than.Thread.Name {
+				return m
+			}
+		}
+	}
+	b.t.Fatalf("no message %s in another thread", beginning)
+	return nil
+}
+
+// writePlan writes the plan into the file that the session keeps it in, as the model does (2.1.329).
+func (b *bridge) writePlan(text string) {
+	b.t.Helper()
+	named := regexp.MustCompile(`"planFilePath":"([^"]+)"`)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance) {
+		files, _ := filepath.Glob(filepath.Join(b.Home, ".claude", "projects", "*", "*.jsonl"))
+		for _, file := range files {
+			raw, _ := os.ReadFile(file)
+			if m := named.FindSubmatch(raw); m != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(string(m[1])), 0o700), os.WriteFile(string(m[1]), []byte(text), 0o600)); err != nil {
+					b.t.Fatal(err)
+				}
+				return
+			}
+		}
+	}
+	b.t.Fatal("the transcript names no plan file")
+}

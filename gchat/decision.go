@@ -1,0 +1,232 @@
+package gchat
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"gchat-hooks/state"
+)
+
+// What a reply is told that decides nothing.
+const (
+	noPermission = "Please reply yes or no"
+	noPlan       = `Please reply yes, or "no, …" with what to change`
+)
+
+// decisionWords are what people write for each decision. Anything else is asked back: a guess would let Claude act.
+var decisionWords = map[string][]string{
+	"yes":    {"y", "yes", "allow", "1"},
+	"no":     {"n", "no", "deny"},
+	"always": {"always"},
+	"auto":   {"yes, auto", "yes auto"},
+	"more":   {"more"},
+}
+
+// refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
+var (
+	refusal = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
+	})
+	noRefusal = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
+	})
+)
+
+// ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
+// where that is offered; for a plan also "yes, auto". The answer is empty for other words, and more says that the person wants to
+// see what is hidden.
+func ParseDecision(text string, q *state.Question) (a state.Answer, more bool) {
+	text = strings.TrimSpace(CleanReply(text))
+	bare, said := normal(strings.TrimRight(text, ".!")), ""
+	for word, forms := range decisionWords {
+		if slices.ContainsFunc(forms, func(form string) bool { return normal(form) == bare }) {
+			said = word
+		}
+	}
+	labels := map[string]string{"yes": state.LabelAllow, "no": state.LabelDeny, "always": state.LabelAlways}
+	if q.Kind == state.AskedPlan {
+		labels = map[string]string{"yes": state.LabelApprove, "no": state.LabelSendBack, "auto": state.LabelApproveAuto}
+	}
+	if reason := refusal().FindStringSubmatch(text); said == "" && reason != nil && !noRefusal().MatchString(text) {
+		said, a.Notes = "no", reason[1]
+	}
+	offered := slices.ContainsFunc(q.Questions, func(p state.Prompt) bool {
+		return slices.ContainsFunc(p.Options, func(o state.Option) bool { return o.Label == labels[said] })
+	})
+	if !offered {
+		return state.Answer{}, said == "more"
+	}
+	a.Labels = []string{labels[said]}
+	return a, false
+}
+
+// What is shown of a permission at once: a command's end is always among it.
+const (
+	shownFirst, shownLast = 20, 10 // lines
+	shownLine             = 600    // bytes of a line
+)
+
+// excerpt is the beginning and the end of what a permission is asked for, and how many lines are not shown whole.
+func excerpt(text string) (shown string, hidden int) {
+	lines := strings.Split(text, "\n")
+	short := func(lines []string) (out []string) {
+		for _, l := range lines {
+			if len(l) > shownLine {
+				tail := l[len(l)-shownLine/3:]
+				l = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(l, shownLine/3*2), len(l)-shownLine, strings.ToValidUTF8(tail, ""))
+				hidden++
+			}
+			out = append(out, l)
+		}
+		return out
+	}
+	if len(lines) <= shownFirst+shownLast {
+		return strings.Join(short(lines), "\n"), hidden
+	}
+	first, last := short(lines[:shownFirst]), short(lines[len(lines)-shownLast:])
+	between := len(lines) - shownFirst - shownLast
+	first = append(first, fmt.Sprintf("⋯ %d lines ⋯", between))
+	return strings.Join(append(first, last...), "\n"), hidden + between
+}
+
+// block is foreign text as a code block, which nothing in it ends.
+func block(text string) string {
+	return fence + "\n" + shut(strings.ReplaceAll(text, fence, "'''")) + "\n" + fence
+}
+
+// decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
+func decisionHeader(kind string, q *state.Question) string {
+	header := "[" + kind + "] Session: " + field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
+	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
+		header += "\nFolder: " + field(dir)
+	}
+	return header
+}
+
+// permissionText is the message that asks for a permission.
+func permissionText(q *state.Question) string {
+	var b strings.Builder
+	b.WriteString(decisionHeader("Permission", q) + "\n\n" + whatFor(q) + "\n")
+	shown, hidden := excerpt(q.Shown)
+	if shown != "" {
+		b.WriteString(block(shown) + "\n")
+	}
+	if hidden > 0 {
+		fmt.Fprintf(&b, "(%d more lines: reply \"more\")\n", hidden)
+	}
+	b.WriteString("\n")
+	switch always := field(q.AlwaysAllows); {
+	case q.TerminalOnly:
+		b.WriteString("Only the terminal can allow this. Reply no to deny it, with a reason if you like.\n")
+	case always != "":
+		fmt.Fprintf(&b, "\"always\" allows: %s\n", closed(always))
+		b.WriteString("Reply yes or no (with a reason if you like: \"no, use git mv\"), or always.\n")
+	default:
+		b.WriteString("Reply yes or no (with a reason if you like: \"no, use git mv\").\n")
+	}
+	return b.String() + "Thread key: " + Line(q.ThreadKey)
+}
+
+// whatFor says what a permission is for: the tool, and what Claude says about it.
+func whatFor(q *state.Question) string {
+	what := field(q.Tool)
+	if about := field(q.About); about != "" {
+		what += ": " + about
+	}
+	return disarm(what)
+}
+
+// planTexts are the messages that show a plan, with how to reply at the end of the last.
+func planTexts(q *state.Question) []string {
+	how := "\n\nReply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: " +
+		Line(q.ThreadKey)
+	text := settle(markdown(visible(q.Shown)))
+	if text == "" {
+		text = "(The plan's text was not found: it stands in the terminal.)"
+	}
+	parts := split(decisionHeader("Plan", q), "\n\n", text, MaxText-len(how))
+	parts[len(parts)-1] += how
+	return parts
+}
+
+// nextTexts are the messages that show a session's last words in its thread.
+func nextTexts(q *state.Question) []string {
+	const how = "\n\nReply with the next instruction."
+	header := "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID))
+	parts := split(header, "\n\n", settle(markdown(visible(q.Shown))), MaxText-len(how))
+	parts[len(parts)-1] += how
+	return parts
+}
+
+// moreTexts are all that a permission is asked for, in as many messages as it takes.
+func moreTexts(q *state.Question) []string {
+	text := q.Shown
+	return split("[More] "+whatFor(q), "\n", block(text), MaxText)
+}
+
+// decidedText says what was decided, of which permission or plan, and where.
+func decidedText(q *state.Question) string {
+	label, words := q.Decision()
+	words = strings.TrimSpace(words)
+	var lines []string
+	switch label {
+	case state.LabelAllow:
+		lines = append(lines, "Allowed: "+briefly(q))
+	case state.LabelAlways:
+		lines = append(lines, "Allowed: "+briefly(q), "Always allowed from now on: "+field(q.AlwaysAllows))
+	case state.LabelDeny:
+		lines = append(lines, "Denied: "+briefly(q))
+	case state.LabelApprove:
+		lines = append(lines, "Approved the plan.")
+	case state.LabelApproveAuto:
+		lines = append(lines, "Approved the plan. Edits need no permission from now on.")
+	case state.LabelSendBack:
+		lines = append(lines, "Sent the plan back.")
+	default: // the terminal decided, and no hook told how
+		lines = append(lines, briefly(q))
+	}
+	if words != "" {
+		lines = append(lines, "Reason: "+Block(head(words, 2000)))
+	}
+	if where := answeredWhere(q); where != "" {
+		lines = append(lines, "", where)
+	}
+	return "[Answered] " + field(q.SessionName) + "\n\n" + strings.Join(lines, "\n")
+}
+
+// briefly is what a permission or a plan is about, in one line.
+func briefly(q *state.Question) string {
+	switch q.Kind {
+	case state.AskedPlan:
+		return "the plan"
+	case state.AskedNext:
+		return "what to do next"
+	}
+	what := field(q.Tool)
+	if about := cmp.Or(q.About, q.Shown); q.Tool == "Bash" {
+		what += ": " + clause(head(q.Shown, 200))
+	} else if about != "" {
+		what += ": " + clause(head(about, 200))
+	}
+	return what
+}
+
+// noDecisionText asks a reply back that decides nothing.
+func noDecisionText(q *state.Question, r *state.Reply) string {
+	always := q.AlwaysAllows != "" && !q.TerminalOnly
+	switch {
+	case q.Kind == state.AskedPlan:
+		return "[Not used] " + noPlan + "."
+	case q.TerminalOnly:
+		return "[Not used] Only the terminal can allow this (never_remote). Reply no to deny it."
+	case r != nil && normal(strings.TrimRight(CleanReply(r.Text), " .!")) == normal("always") && !always:
+		return "[Not used] There is no \"always\" for this: reply yes or no."
+	case always:
+		return "[Not used] " + noPermission + ", or always. A reason goes behind the no: \"no, use git mv\"."
+	}
+	return "[Not used] " + noPermission + ". A reason goes behind the no: \"no, use git mv\"."
+}

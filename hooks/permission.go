@@ -1,0 +1,315 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// planTool is the tool whose calls ask the person to approve a plan.
+const planTool = "ExitPlanMode"
+
+// kindOf is what a person is asked by the dialog of this event's tool.
+func kindOf(tool string) state.Kind {
+	switch tool {
+	case askTool:
+		return state.AskedQuestion
+	case planTool:
+		return state.AskedPlan
+	}
+	return state.AskedPermission
+}
+
+// permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
+// dialog stays usable meanwhile, and the first decision wins.
+func (h *Hook) permission(ctx context.Context, e *Event) error {
+	h.listen(e)
+	q, lock, err := h.findCall(e, state.Native)
+	if err != nil || q == nil {
+		return err
+	}
+	defer lock.Unlock()
+	return h.wait(ctx, e, q)
+}
+
+// listen writes down that a session can be steered from its thread: the poller reads commands there.
+func (h *Hook) listen(e *Event) {
+	if h.session(e).Listens {
+		return
+	}
+	one, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
+		s.Listens = true
+		return nil
+	})
+	if err != nil {
+		h.log.Error().Err(err).Msg("commands in the session's thread are not read")
+		return
+	}
+	h.asked.session = one
+}
+
+// describe completes the record of a permission or a plan.
+func (h *Hook) describe(q *state.Question, e *Event) {
+	q.Kind, q.Tool, q.Grace = kindOf(e.ToolName), e.ToolName, h.asked.cfg.Grace
+	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
+	labels := []string{state.LabelAllow, state.LabelDeny}
+	if q.Kind == state.AskedPlan {
+		q.Shown = planShown(e.ToolInput, string(e.Transcript))
+		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
+		labels = []string{state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto}
+	} else {
+		q.About, q.Shown = permissionShown(e.ToolName, e.ToolInput, e.CWD)
+		prompt.Question = strings.TrimSuffix(prompt.Question, ".") + ": " + oneLine(cmp.Or(q.About, flat(q.Shown, shownBytes)))
+		q.TerminalOnly = h.asked.cfg.NeverRemotely(e.ToolName, mainOf(e.ToolName, e.ToolInput))
+		if q.AlwaysAllows = alwaysAllows(e.Suggestions); q.AlwaysAllows != "" && !q.TerminalOnly {
+			labels = append(labels, state.LabelAlways)
+		}
+	}
+	if q.TerminalOnly {
+		labels = []string{state.LabelDeny}
+	}
+	for _, label := range labels {
+		prompt.Options = append(prompt.Options, state.Option{Label: label})
+	}
+	prompt.OptionCount = len(prompt.Options)
+	q.Questions = []state.Prompt{prompt}
+}
+
+// mainOf is the member of a tool's input that says what is going to happen, else the whole input.
+func mainOf(tool string, input json.RawMessage) string {
+	var in map[string]Words
+	if name := mainInput[tool]; name != "" && json.Unmarshal(input, &in) == nil && in[name] != "" {
+		return string(in[name])
+	}
+	return string(input)
+}
+
+// What Claude is told where the person said no more.
+const (
+	deniedText   = "The user denied this from Google Chat."
+	sentBackText = "The user sent the plan back from Google Chat without saying why. Ask what to change."
+)
+
+// refusalOf is what Claude is told of a refusal: the person's words, as they were typed.
+func refusalOf(q *state.Question) string {
+	label, words := q.Decision()
+	switch label {
+	case state.LabelDeny:
+		return cmp.Or(words, deniedText)
+	case state.LabelSendBack:
+		return cmp.Or(words, sentBackText)
+	}
+	return ""
+}
+
+// decision is what the hook prints for what was decided; nil for nothing that is known. 2.1.329 ignores an allow of a plan that
+// does not give the input back.
+func decision(e *Event, q *state.Question) map[string]any {
+	allow := map[string]any{"behavior": "allow"}
+	switch label, _ := q.Decision(); label {
+	case state.LabelAllow:
+	case state.LabelAlways:
+		allow["updatedPermissions"] = e.Suggestions
+	case state.LabelApprove:
+		allow["updatedInput"] = e.ToolInput
+	case state.LabelApproveAuto:
+		allow["updatedInput"] = e.ToolInput
+		allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
+	case state.LabelDeny, state.LabelSendBack:
+		allow = map[string]any{"behavior": "deny", "message": refusalOf(q)}
+	default:
+		return nil
+	}
+	return allow
+}
+
+// audit writes a decision down before Claude is told of it.
+func (h *Hook) audit(q *state.Question, told string) {
+	line := state.AuditLine{
+		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool,
+		Shown: cmp.Or(q.Shown, q.About), By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
+	}
+	if q.Response != nil {
+		line.Replied = *q.Response
+	}
+	if err := state.Audit(h.Env, line); err != nil {
+		h.log.Error().Err(err).Msg("decision not in the audit log")
+	}
+}
+
+// batchCall is a call of a PostToolBatch event, with its result as Claude sees it.
+type batchCall struct {
+	Name     string          `json:"tool_name"`
+	Input    json.RawMessage `json:"tool_input"`
+	Response Words           `json:"tool_response"`
+}
+
+// rejected begins Claude Code's words for a call that the person refused in the terminal.
+const rejected = "The user doesn't want to proceed with this tool use."
+
+// confirmBatch closes the permissions and plans whose calls Claude has the results of.
+func (h *Hook) confirmBatch(e *Event) {
+	for _, call := range e.Calls {
+		hash := callHash(call.Name, call.Input)
+		qs := h.ofSession(e, state.QuestionsIn)
+		qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
+			return !q.Kind.Decides() || !q.Status.Open() || q.Tool != call.Name || q.AgentID != string(e.AgentID)
+		})
+		i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.InputHash == hash })
+		if i < 0 {
+			continue
+		}
+		h.confirmDecision(qs[i], string(call.Response))
+	}
+}
+
+// confirmDecision closes a permission or a plan with what Claude was told: where that is not what the thread's reply says, the
+// terminal was faster.
+func (h *Hook) confirmDecision(q *state.Question, response string) {
+	refused := strings.HasPrefix(response, rejected)
+	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
+		told := refusalOf(q)
+		if q.Printed && (told == "" && !refused || told != "" && strings.Contains(response, told)) {
+			return
+		}
+		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
+		label := q.Questions[0].Options[0].Label
+		if refused {
+			label = state.LabelDeny
+			if q.Kind == state.AskedPlan {
+				label = state.LabelSendBack
+			}
+		}
+		q.Answers[q.Questions[0].Question] = label
+	})
+	if err != nil {
+		h.log.Error().Err(err).Msg("question not closed")
+	}
+	if ended {
+		h.StartPoller()
+	}
+}
+
+// callHash is equal for the events of one call. A plan's input is not: 2.1.329 leaves it empty in some events.
+func callHash(tool string, input json.RawMessage) string {
+	var in any
+	if tool != planTool && json.Unmarshal(input, &in) != nil {
+		return ""
+	}
+	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// sameStop is how close together the events of one turn's end come that two installs of ours get.
+const sameStop = 3 * time.Second
+
+// askNext writes down that the session waits for its next instruction, where the person wants to be told; nil where not.
+func (h *Hook) askNext(e *Event) (*state.Question, error) {
+	h.mode(e)
+	idle := h.asked.rules.Idle
+	if idle == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
+		return nil, nil
+	}
+	h.listen(e)
+	said := strings.TrimSpace(string(e.LastWords))
+	if said == "" {
+		said, _ = LastWords(string(e.Transcript))
+	}
+	if idle == config.IdleAsks && !endsInQuestion(said) {
+		return nil, nil
+	}
+	q, err := h.question(e, state.Native)
+	if err != nil {
+		return nil, err
+	}
+	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskSecrets(said), "session-"+e.SessionID
+	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
+	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
+	return h.record(h.dirs(q.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+		for _, old := range have {
+			if old.Kind == state.AskedNext && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
+				return old // a second install's hook wrote it down
+			}
+		}
+		return q
+	})
+}
+
+// next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this hook
+// waits for it, and wakes the session with it.
+func (h *Hook) next(ctx context.Context, e *Event) error {
+	h.closeNext(e)
+	q, err := h.askNext(e)
+	if err != nil || q == nil {
+		return err
+	}
+	h.StartPoller()
+	if q.TmuxPane == "" {
+		h.waitNext(ctx, q)
+	}
+	return nil
+}
+
+// closeNext closes what waited for a session's next instruction before this event: Claude has gone on.
+func (h *Hook) closeNext(e *Event) {
+	for _, q := range h.ofSession(e, state.QuestionsIn) {
+		if q.Kind != state.AskedNext || !q.Status.Open() || h.inOtherTerminal(q) {
+			continue
+		}
+		if e.HookEventName == "Stop" && time.Since(q.AskedAt).Abs() < sameStop {
+			continue // another install's hook wrote it down for this very event
+		}
+		delivered := q.Status == state.Answered && (q.Printed || q.Typing != nil)
+		if label, _ := q.Decision(); e.HookEventName == "UserPromptSubmit" {
+			delivered = q.Status == state.Answered && oneLine(label) == oneLine(string(e.Prompt))
+		}
+		switch {
+		case delivered:
+			h.close(q.Path, state.Resolved, "chat")
+		case e.HookEventName == "UserPromptSubmit":
+			h.close(q.Path, state.Cancelled, "prompt")
+		case q.Status == state.Pending: // a new one follows
+			h.close(q.Path, state.Cancelled, state.Instead)
+		}
+	}
+}
+
+// endsInQuestion says whether a text ends in a question, also with emphasis, quotes or brackets around it.
+func endsInQuestion(text string) bool {
+	text = strings.TrimRight(text, " \t\r\n*_`~\"'”’»)]")
+	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？") || strings.HasSuffix(text, "؟")
+}
+
+// waitNext waits for the next instruction, and wakes the session with it: outside tmux nothing can type it.
+func (h *Hook) waitNext(ctx context.Context, q *state.Question) {
+	lock, err := state.LockWaiter(h.Env, q.Path)
+	if err != nil {
+		return
+	}
+	defer lock.Unlock()
+	q, err = state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
+	if err != nil || q.Status != state.Answered {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
+			h.log.Error().Err(err).Msg("not waited for any longer")
+		}
+		return
+	}
+	if err := h.markPrinted(q.Path); err != nil {
+		h.log.Error().Err(err).Msg("next instruction not delivered")
+		return
+	}
+	words, _ := q.Decision()
+	h.audit(q, words)
+	h.wakeWith([]string{replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " +
+		words})
+}

@@ -1,0 +1,243 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"gchat-hooks/state"
+)
+
+// mostShown bounds what is kept of a command, a diff or a plan, in bytes.
+const mostShown = 200 << 10
+
+// permissionShown is what a person has to see before they allow a call: about says what it is for in one line, shown is the command,
+// the diff, or the input. Nothing in it is invisible, and secrets are masked.
+func permissionShown(tool string, input json.RawMessage, cwd string) (about, shown string) {
+	var in struct {
+		Command     Words `json:"command"`
+		Description Words `json:"description"`
+		File        Words `json:"file_path"`
+		Notebook    Words `json:"notebook_path"`
+		Old         Words `json:"old_string"`
+		New         Words `json:"new_string"`
+		Source      Words `json:"new_source"`
+		Content     Words `json:"content"`
+		Edits       []struct {
+			Old Words `json:"old_string"`
+			New Words `json:"new_string"`
+		} `json:"edits"`
+	}
+	_ = json.Unmarshal(input, &in)
+	switch {
+	case tool == "Bash" && in.Command != "":
+		about, shown = string(in.Description), string(in.Command)
+	case tool == "Edit":
+		about, shown = near(string(in.File), cwd), diffOf(string(in.Old), string(in.New))
+	case tool == "MultiEdit":
+		about = near(string(in.File), cwd)
+		for _, e := range in.Edits {
+			shown += diffOf(string(e.Old), string(e.New)) + "\n"
+		}
+	case tool == "Write":
+		was, _ := state.ReadPlain(string(in.File), 1<<20)
+		if !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
+			was = nil
+		}
+		about, shown = near(string(in.File), cwd), diffOf(string(was), string(in.Content))
+	case tool == "NotebookEdit":
+		about, shown = near(string(in.Notebook), cwd), diffOf("", string(in.Source))
+	default:
+		shown = membersOf(input)
+	}
+	return oneLine(state.MaskSecrets(seen(about))), state.MaskSecrets(seen(shorter(strings.TrimRight(shown, "\n"))))
+}
+
+// near is a path as its reader knows it: from the working folder, where it is below that.
+func near(path, cwd string) string {
+	if rel, err := filepath.Rel(cwd, path); err == nil && filepath.IsAbs(cwd) && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// diffContext is how many equal lines are shown around a change.
+const diffContext = 2
+
+// diffOf shows what becomes of a text: "-" and "+" begin the lines that go and come, a blank those around them.
+func diffOf(was, is string) string {
+	split := func(s string) []string {
+		if s == "" {
+			return nil
+		}
+		return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	}
+	a, b := split(was), split(is)
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	end := 0
+	for end < min(len(a), len(b))-same && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	var lines []string
+	put := func(sign string, of []string) {
+		for _, l := range of {
+			lines = append(lines, sign+l)
+		}
+	}
+	put(" ", a[max(0, same-diffContext):same])
+	put("-", a[same:len(a)-end])
+	put("+", b[same:len(b)-end])
+	put(" ", a[len(a)-end:][:min(end, diffContext)])
+	return strings.Join(lines, "\n")
+}
+
+// membersOf shows a tool's input, a line for each member, in its order.
+func membersOf(input json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(input))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return string(input)
+	}
+	var lines []string
+	for d.More() {
+		name, err := d.Token()
+		var value Words
+		if err != nil || d.Decode(&value) != nil {
+			return string(input)
+		}
+		lines = append(lines, fmt.Sprintf("%v: %s", name, value))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shorter keeps the beginning and the end of what is too long.
+func shorter(s string) string {
+	if len(s) <= mostShown {
+		return s
+	}
+	const half = mostShown / 2
+	return fmt.Sprintf("%s\n‹%d bytes are not shown›\n%s", s[:half], len(s)-2*half, s[len(s)-half:])
+}
+
+var (
+	manyBreaks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n(?:[\t\pZ]*\n){4,}`) })
+	manyBlanks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]{40,}`) })
+)
+
+// seen is a text with all that a reader would not see written out: control characters and marks that turn, hide or carry text,
+// and runs of blanks that push the end of a command out of sight.
+func seen(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	var b strings.Builder
+	for _, c := range s {
+		switch {
+		case c == '\n' || c == '\t' || c == ' ':
+			b.WriteRune(c)
+		case c == '\u200d' || c == '\ufe0f' || c == '\u200c': // of emoji and of scripts
+			b.WriteRune(c)
+		case !unicode.IsGraphic(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) ||
+			unicode.Is(unicode.Variation_Selector, c) || c == '\u2028' || c == '\u2029' || c == '\u2800':
+			fmt.Fprintf(&b, "‹U+%04X›", c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	s = manyBreaks().ReplaceAllStringFunc(b.String(), func(run string) string {
+		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
+	})
+	return manyBlanks().ReplaceAllStringFunc(s, func(run string) string {
+		return fmt.Sprintf(" ‹%d blanks› ", utf8.RuneCountInString(run))
+	})
+}
+
+// alwaysAllows says in words what Claude Code would allow from now on; "" where that is nothing, or of a kind that this version
+// does not know: nobody may agree to what they cannot read.
+func alwaysAllows(suggestions json.RawMessage) string {
+	var all []struct {
+		Type        string   `json:"type"`
+		Behavior    string   `json:"behavior"`
+		Mode        string   `json:"mode"`
+		Destination string   `json:"destination"`
+		Directories []string `json:"directories"`
+		Rules       []struct {
+			Tool    string `json:"toolName"`
+			Content string `json:"ruleContent"`
+		} `json:"rules"`
+	}
+	if json.Unmarshal(suggestions, &all) != nil {
+		return ""
+	}
+	places := map[string]string{
+		"session": "in this session", "localSettings": "in this project (.claude/settings.local.json)",
+		"projectSettings": "in this project, for all who have it (.claude/settings.json)", "userSettings": "in all projects",
+	}
+	modes := map[string]string{"acceptEdits": "edits without asking", "default": "asking each time", "auto": "auto mode"}
+	var words []string
+	for _, s := range all {
+		var what []string
+		switch {
+		case s.Type == "addRules" && s.Behavior == "allow":
+			for _, rule := range s.Rules {
+				if rule.Content != "" {
+					rule.Tool += "(" + rule.Content + ")"
+				}
+				what = append(what, rule.Tool)
+			}
+		case s.Type == "addDirectories":
+			for _, dir := range s.Directories {
+				what = append(what, "access to "+dir)
+			}
+		case s.Type == "setMode" && modes[s.Mode] != "":
+			what = append(what, modes[s.Mode])
+		}
+		if len(what) == 0 || places[s.Destination] == "" {
+			return ""
+		}
+		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
+	}
+	return state.MaskSecrets(oneLine(seen(strings.Join(words, "; "))))
+}
+
+// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names.
+func planShown(input json.RawMessage, transcript string) string {
+	var in struct {
+		Plan Words `json:"plan"`
+	}
+	_ = json.Unmarshal(input, &in)
+	plan := string(in.Plan)
+	if plan == "" {
+		if file := planFile(transcript); strings.HasSuffix(file, ".md") && filepath.IsAbs(file) {
+			b, _ := state.ReadPlain(file, 1<<20)
+			plan = string(b)
+		}
+	}
+	return state.MaskSecrets(shorter(strings.TrimSpace(plan)))
+}
+
+// planFile is the file of the session's plan, which an attachment in the transcript names when plan mode begins.
+func planFile(transcript string) (path string) {
+	end, _, _ := transcriptEnd(transcript, endBytes)
+	for line := range bytes.Lines(end) {
+		if !bytes.Contains(line, []byte(`"planFilePath"`)) {
+			continue
+		}
+		var e struct {
+			Attachment struct {
+				Type string `json:"type"`
+				File Words  `json:"planFilePath"`
+			} `json:"attachment"`
+		}
+		if json.Unmarshal(line, &e) == nil && strings.HasPrefix(e.Attachment.Type, "plan_mode") && e.Attachment.File != "" {
+			path = string(e.Attachment.File)
+		}
+	}
+	return path
+}

@@ -1,0 +1,131 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+const (
+	// proofBound is how long after its typing an instruction waits for the hook that saw it as a prompt.
+	proofBound = 10 * time.Second
+	// mostPastes is how many times an instruction is typed at most that no hook ever sees.
+	mostPastes = 3
+)
+
+// typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the session
+// proves that it arrived and closes the question; where neither comes, it is typed again.
+func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
+	s.try.next = p.now().Add(retryPause)
+	words, _ := q.Decision()
+	if t := q.Typing; t != nil {
+		if left := t.At.Add(proofBound).Sub(p.now()); left > 0 && left <= proofBound {
+			s.try.next = p.now().Add(left)
+			return
+		}
+		if t.Keys >= mostPastes {
+			p.end(q, state.Cancelled, "not_typed", nil)
+			return
+		}
+	}
+	to, err := p.where(q, panesOf(ctx))
+	if err != nil {
+		p.notTyped(s, q, err.Error(), false)
+		return
+	}
+	action, why := p.readyFor(ctx, to, words)
+	if why != "" {
+		p.notTyped(s, q, why, false)
+		return
+	}
+	if p.DryRun {
+		p.Log.Info().Str("question", q.QuestionID).Str("pane", to.Pane).Msg("dry run")
+		s.try.next = p.now().Add(state.MaxAge)
+		return
+	}
+	if _, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		if q.Status != state.Answered {
+			return state.ErrTransition // its person went on in the terminal
+		}
+		if q.Typing == nil {
+			q.Typing = &state.Typing{}
+		}
+		q.InjectionAttempted = true
+		q.Typing.At, q.Typing.Last, q.Typing.Commit = p.now().UTC(), "text", true
+		q.Typing.Keys++
+		return nil
+	}); err != nil {
+		if !errors.Is(err, state.ErrTransition) {
+			p.logOnce(err, "next instruction not typed")
+		}
+		return
+	}
+	p.auditNext(q, words)
+	args := []string{words}
+	if action == "submit" {
+		args = nil
+	}
+	err = p.menu(to).Run(ctx, to.Pane, action, args)
+	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", to.Pane).Err(err).
+		Msg("next instruction typed")
+	if refused := new(state.UserError); errors.As(err, &refused) && refused.Code == 2 { // nothing was pressed
+		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing = nil; return nil })
+		p.notTyped(s, q, err.Error(), false)
+		return
+	}
+	s.try.next = p.now().Add(proofBound)
+}
+
+// readyFor is what brings an instruction into a pane: typing it at an empty prompt, or submitting it where it stands there already,
+// since a poller was killed. Why says what is in the way; a person's draft is left alone.
+func (p *Poller) readyFor(ctx context.Context, to inject.Target, words string) (action, why string) {
+	pane, err := to.Server.Pane(ctx, to.Pane)
+	if err == nil {
+		_, err = pane.Claude(to.ClaudePID, to.ClaudeStart)
+	}
+	var capture string
+	if err == nil {
+		capture, err = to.Server.Capture(ctx, to.Pane)
+	}
+	if err != nil {
+		return "", err.Error()
+	}
+	switch screen := inject.ReadScreen(capture); {
+	case screen.Busy:
+		return "", "Claude is working"
+	case screen.Kind == inject.Prompt:
+		return "type", ""
+	case screen.Kind == inject.Draft && inject.Same(screen.Draft, words):
+		return "submit", ""
+	default:
+		return "", "the terminal shows " + screen.String()
+	}
+}
+
+// menu drives a pane on the server that it is on.
+func (p *Poller) menu(to inject.Target) inject.Menu {
+	return inject.Menu{UserState: p.user(), Env: func(name string) string {
+		if name == "TMUX" {
+			return to.Server.Socket + ",0,0"
+		}
+		return p.Env(name)
+	}}
+}
+
+// auditNext writes an instruction down before it is typed for the first time.
+func (p *Poller) auditNext(q *state.Question, words string) {
+	if q.Typing != nil {
+		return
+	}
+	line := state.AuditLine{
+		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Shown: gchat.Cut(q.Shown, 2000),
+		By: q.AnsweredBy, ByName: q.AnsweredByName, Replied: words, Told: words,
+	}
+	if err := state.Audit(p.Env, line); err != nil {
+		p.logOnce(err, "instruction not in the audit log")
+	}
+}

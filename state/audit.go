@@ -1,0 +1,62 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// AuditLine is one decision that a person gave from Chat: who, when, what was shown, what was replied and what Claude was told.
+type AuditLine struct {
+	Time    time.Time `json:"time"`
+	Session string    `json:"session"` // its name
+	Project string    `json:"project,omitempty"`
+	Kind    string    `json:"kind"` // permission, plan, next, or a command of the session's thread
+	Tool    string    `json:"tool,omitempty"`
+	Shown   string    `json:"shown,omitempty"` // its beginning, without secrets
+	By      string    `json:"by"`              // users/ID, or local
+	ByName  string    `json:"by_name,omitempty"`
+	Replied string    `json:"replied"`
+	Told    string    `json:"told"`
+}
+
+// mostShown bounds what a line of the audit log repeats, in bytes.
+const mostShown = 2000
+
+// AuditPath is the log of decisions. It is only ever added to.
+func AuditPath(env Getenv) string {
+	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks-audit.log")
+}
+
+// Audit adds a line to the log of decisions, with one write: lines of several processes stay whole.
+func Audit(env Getenv, line AuditLine) error {
+	if line.Time.IsZero() {
+		line.Time = time.Now()
+	}
+	line.Time = line.Time.UTC().Truncate(time.Millisecond)
+	for _, text := range []*string{&line.Shown, &line.Replied, &line.Told} {
+		if *text = MaskSecrets(*text); len(*text) > mostShown {
+			*text = (*text)[:mostShown] + "…"
+		}
+	}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	path := AuditPath(env)
+	if err := MakeDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
