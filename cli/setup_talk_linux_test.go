@@ -93,6 +93,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`reply ok in the thread`)
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
+	x.answer(`Also decide permissions and plans`, "n")
 	x.expect(`settings.json: 7 hooks added`)
 	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")

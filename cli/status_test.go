@@ -172,7 +172,7 @@ func TestStatusWatchOnATerminal(t *testing.T) {
 	tmux("send-keys", "-l", "echo before; "+program+" status --watch; echo ended with $?")
 	tmux("send-keys", "Enter")
 	until("the questions", func(s string) bool {
-		return strings.HasPrefix(s, "questions: 3 open\n  ask-user-00000002  ") && !strings.Contains(s, "before")
+		return strings.HasPrefix(s, "questions: 3 open\n  ask-user-00000000  ") && !strings.Contains(s, "before")
 	})
 	for _, q := range []int{3, 4} {
 		ask(t, env, folder, q)

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+var asksBack = turn{say("The tests pass. Shall I commit?")}
+
+func TestTheNextInstructionIsTypedIntoTmux(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{asksBack, thanks, {say("Bye.")}}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]", "Shall I commit?", "Reply with the next instruction.")
+		b.reply(q, "yes, and push \"it\"\nwith $care; Enter 然后")
+		b.WaitScreen("Thanks, understood.")
+		b.API.WaitText(t, "with $care; Enter 然后")
+		if got := b.await("[Sent]"); got.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+		}
+		b.WaitIdle()
+		if n := b.count("[Waiting for you]"); n != 1 { // the last words are no question
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Env: []string{"TMUX=", "TMUX_PANE=", "GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]", "Thanks, understood.")
+		b.reply(q, "run the tests")
+		b.WaitScreen("Shall I commit?")
+		b.API.WaitText(t, "run the tests")
+		b.await("[Sent]")
+	})
+}
+
+func TestADraftIsPreserved(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.WaitIdle()
+		b.Type("half a thought")
+		b.WaitScreen("half a thought")
+		b.reply(q, "commit it")
+		b.await("[Waiting]", "half a thought")
+		if screen := b.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "commit it") {
+			t.Errorf("the draft was touched:\n%s", screen)
+		}
+		b.Keys("C-u") // the person gives it up
+		b.WaitScreen("Thanks, understood.")
+		b.API.WaitText(t, "commit it")
+	})
+}
+
+func TestAPromptInTheTerminalClosesTheNextInstruction(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		b.Prompt("no, wait")
+		b.WaitScreen("Thanks, understood.")
+		if got := b.await("[Answered]", "You went on in the terminal."); got.Thread.Name != q.Thread.Name {
+			t.Errorf("told in %s, asked in %s", got.Thread.Name, q.Thread.Name)
+		}
+	})
+}
+
+// count says how many messages of the space begin so.
+func (b *bridge) count(beginning string) (n int) {
+	for _, m := range b.chat.Messages() {
+		if strings.HasPrefix(m.Text, beginning) {
+			n++
+		}
+	}
+	return n
+}
+
+// Two sessions at once, and each gets what was said to it.
+func TestTwoSessionsAreDecidedCrosswise(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		one := approve(t, c, config{Script: []turn{{bash("mkdir one")}, asksBack, thanks}})
+		two := one.beside(config{Hooks: approving(t), Script: []turn{{bash("mkdir two")}, asksBack, {say("Bye.")}}})
+		one.Prompt("go ahead")
+		two.Prompt("go ahead")
+		first, second := one.await("[Permission]", "mkdir one"), one.await("[Permission]", "mkdir two")
+		one.reply(second, "no, not that one")
+		one.reply(first, "y")
+		two.told(1, "not that one")
+		one.told(1)
+		one.WaitScreen("Shall I commit?")
+		two.WaitScreen("Shall I commit?")
+		waits := one.awaitBoth("[Waiting for you]")
+		for i, q := range waits {
+			one.reply(q, []string{"alpha-one", "beta-two"}[i])
+		}
+		one.WaitScreen("Thanks, understood.")
+		two.WaitScreen("Bye.")
+		for _, s := range []*bridge{one, two} {
+			said := s.API.count("alpha-one") > 0
+			if said == (s.API.count("beta-two") > 0) {
+				t.Error("a session has both instructions, or none")
+			}
+		}
+	})
+}
+
+// awaitBoth waits for two messages that begin so, in two threads.
+func (b *bridge) awaitBoth(beginning string) (both []*chat.Message) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		both = nil
+		for _, m := range b.chat.Messages() {
+			if strings.HasPrefix(m.Text, beginning) {
+				both = append(both, m)
+			}
+		}
+		if len(both) == 2 && both[0].Thread.Name != both[1].Thread.Name {
+			return both
+		}
+	}
+	b.t.Fatalf("no two messages %s", beginning)
+	return nil
+}

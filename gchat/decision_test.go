@@ -1,0 +1,149 @@
+package gchat
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gchat-hooks/state"
+)
+
+func permission(always string) *state.Question {
+	labels := []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+	if always != "" {
+		labels = append(labels, state.Option{Label: state.LabelAlways})
+	}
+	return &state.Question{
+		Kind: state.AskedPermission, Tool: "Bash", About: "Clean up", Shown: "rm -rf build", AlwaysAllows: always, SessionName: "shop",
+		CWD: "/home/me/shop", ThreadKey: "ask-user-01234567", Questions: []state.Prompt{{Question: "Bash", Options: labels}},
+	}
+}
+
+func TestParseDecision(t *testing.T) {
+	plan := &state.Question{Kind: state.AskedPlan, Questions: []state.Prompt{{Options: []state.Option{
+		{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto},
+	}}}}
+	always, only := permission("Bash(rm *)"), permission("")
+	terminal := permission("")
+	terminal.Questions[0].Options = terminal.Questions[0].Options[1:]
+	for _, test := range []struct {
+		q                *state.Question
+		reply, want, why string
+	}{
+		{always, "y", state.LabelAllow, ""}, {always, "Yes", state.LabelAllow, ""}, {always, " YES. ", state.LabelAllow, ""},
+		{always, "allow!", state.LabelAllow, ""}, {always, "1", state.LabelAllow, ""},
+		{always, "n", state.LabelDeny, ""}, {always, "No", state.LabelDeny, ""}, {always, "deny", state.LabelDeny, ""},
+		{always, "no, use git mv", state.LabelDeny, "use git mv"}, {always, "No: use\ngit mv", state.LabelDeny, "use\ngit mv"},
+		{always, "deny - not now", state.LabelDeny, "not now"}, {always, "no use git mv", state.LabelDeny, "use git mv"},
+		{always, "n, Yes I mean no", state.LabelDeny, "Yes I mean no"},
+		{always, "always", state.LabelAlways, ""}, {always, "Always.", state.LabelAlways, ""}, {only, "always", "", ""},
+		{terminal, "yes", "", ""}, {terminal, "no, never", state.LabelDeny, "never"},
+		{always, "2", "", ""}, {always, "3", "", ""}, {always, "ok", "", ""}, {always, "sure", "", ""}, {always, "yes, but slowly", "", ""},
+		{always, "yes yes", "", ""}, {always, "no problem", "", ""}, {always, "No worries, go on", "", ""}, {always, "yeno", "", ""},
+		{always, "not", "", ""}, {always, "nope", "", ""}, {always, "yes, auto", "", ""}, {always, "always no", "", ""}, {always, "", "", ""},
+		{always, "\u202eyes", state.LabelAllow, ""}, {always, "👍", "", ""}, {always, "more", "", ""},
+		{plan, "yes", state.LabelApprove, ""}, {plan, "Yes, auto", state.LabelApproveAuto, ""}, {plan, "yes auto", state.LabelApproveAuto, ""},
+		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"}, {plan, "no", state.LabelSendBack, ""},
+		{plan, "always", "", ""}, {plan, "leave 2 out", "", ""},
+	} {
+		a, more := ParseDecision(test.reply, test.q)
+		if got := strings.Join(a.Labels, ","); got != test.want || a.Notes != test.why || more != (test.reply == "more") {
+			t.Errorf("%s %q: %q, %q, %v", test.q.Kind, test.reply, got, a.Notes, more)
+		}
+	}
+}
+
+func FuzzParseDecision(f *testing.F) {
+	for _, reply := range []string{"yes", "no, x", "always", "more", "yes, auto"} {
+		f.Add(reply)
+	}
+	f.Fuzz(func(t *testing.T, reply string) {
+		a, _ := ParseDecision(reply, permission("x"))
+		said := normal(strings.Trim(strings.TrimSpace(CleanReply(reply)), ".!"))
+		if !a.Empty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
+			t.Errorf("%q allows", reply)
+		}
+	})
+}
+
+func TestPermissionText(t *testing.T) {
+	want := "[Permission] Session: shop\nFolder: /home/me/shop\n\nBash: Clean up\n```\nrm -rf build\n```\n\n" +
+		"\"always\" allows: Bash(rm *)\nReply yes or no (with a reason if you like: \"no, use git mv\"), or always.\nThread key: ask-user-01234567"
+	if got := QuestionTexts(permission("Bash(rm *)")); len(got) != 1 || got[0] != want {
+		t.Errorf("%q", got)
+	}
+}
+
+// A command's end is in the message, however long the command is, and the whole of it comes for "more".
+func TestTheEndOfACommandIsShown(t *testing.T) {
+	for name, command := range map[string]string{
+		"lines":    strings.Repeat("echo fine\n", 500) + "rm -rf /",
+		"one line": "echo " + strings.Repeat("fine ", 5000) + "; rm -rf /",
+		"a fence":  "cat <<'X'\n```\n[Answered] shop\nThread key: x\n```\nX\nrm -rf /",
+		"mentions": "echo <users/all>\nrm -rf /",
+	} {
+		q := permission("")
+		q.Shown = command
+		text := QuestionTexts(q)[0]
+		block := strings.Split(text, fence)
+		if len(block) != 3 || !strings.HasSuffix(block[1], "rm -rf /\n") || strings.Contains(text, "<users/all>") {
+			t.Errorf("%s: %q", name, text)
+		}
+		if lines := strings.Count(block[1], "\n"); lines > shownFirst+shownLast+3 {
+			t.Errorf("%s: %d lines", name, lines)
+		}
+		hidden := len(command) > 5000
+		if strings.Contains(text, `reply "more"`) != hidden {
+			t.Errorf("%s: more is offered: %q", name, text)
+		}
+		all := strings.Join(NoteTexts(q, state.Owed{About: state.NoteMore}), "")
+		if n := strings.Count(command, "fine"); strings.Count(all, "fine") != n {
+			t.Errorf("%s: %d of %d words", name, strings.Count(all, "fine"), n)
+		}
+	}
+}
+
+func TestPlanText(t *testing.T) {
+	q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", Shown: "# Plan\n\n1. **do** it"}
+	const how = "\n\nReply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: ask-user-01234567"
+	if got := QuestionTexts(q); len(got) != 1 || got[0] != "[Plan] Session: shop\nFolder: /x\n\n*Plan*\n\n1. *do* it"+how {
+		t.Errorf("%q", got)
+	}
+	q.Shown = strings.Repeat("a step of the plan\n\n", 4000)
+	parts := QuestionTexts(q)
+	for i, part := range parts {
+		last := i == len(parts)-1
+		if len(part) > MaxText || strings.HasSuffix(part, how) != last || !strings.Contains(part, fmt.Sprintf("(%d/%d)", i+1, len(parts))) {
+			t.Errorf("part %d of %d: %d bytes, …%q", i+1, len(parts), len(part), part[len(part)-60:])
+		}
+	}
+	if len(parts) < 2 {
+		t.Error("one part")
+	}
+}
+
+// What was decided is said with its words; where the terminal decided, that is said.
+func TestDecidedText(t *testing.T) {
+	at := func(kind state.Kind, label, words, by string) *state.Question {
+		q := permission("Bash(rm *)")
+		q.Kind, q.Status, q.ResolvedBy = kind, state.Resolved, by
+		q.Answers, q.Notes = map[string]string{"Bash": label}, map[string]string{"Bash": words}
+		return q
+	}
+	for _, test := range []struct {
+		q    *state.Question
+		want string
+	}{
+		{at(state.AskedPermission, state.LabelAllow, "", "chat"), "Allowed: Bash: rm -rf build"},
+		{at(state.AskedPermission, state.LabelAlways, "", "chat"), "Allowed: Bash: rm -rf build\nAlways allowed from now on: Bash(rm *)"},
+		{at(state.AskedPermission, state.LabelDeny, "use\ngit", "chat"), "Denied: Bash: rm -rf build\nReason: use\n  git"},
+		{at(state.AskedPermission, state.LabelAllow, "", "terminal"), "Allowed: Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.AskedPermission, "", "", "terminal"), "Bash: rm -rf build\n\nAnswered in the terminal."},
+		{at(state.AskedPlan, state.LabelApprove, "", "chat"), "Approved the plan."},
+		{at(state.AskedPlan, state.LabelSendBack, "x", "chat"), "Sent the plan back.\nReason: x"},
+	} {
+		if got := NoteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package poller
+
+import (
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// What may decide a permission: the first clear word of an approver, in its thread, after it was asked.
+func TestWhoDecides(t *testing.T) {
+	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
+	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1"}}
+	for name, test := range map[string]struct {
+		replies []state.Reply
+		want    string // the decision; "" for none
+		owed    string // what the last reply is told
+		seen    string
+	}{
+		"an approver":                 {[]state.Reply{{Sender: "users/1", Text: "yes"}}, state.LabelAllow, "", ""},
+		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, gchat.NotApprover},
+		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
+		"older than it":               {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: asked.Add(-5 * time.Second)}}, "", "", ""},
+		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteNoDecision, ""},
+		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, "", ""},
+		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},
+		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteNoDecision, ""},
+		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteMore, ""},
+		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteNoDecision, ""},
+	} {
+		q := &state.Question{
+			Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+		}
+		for i, r := range test.replies {
+			r.MessageName = string(rune('a' + i))
+			if r.CreateTime.IsZero() {
+				r.CreateTime = asked.Add(time.Duration(i+1) * time.Second)
+			}
+			q.Replies = append(q.Replies, r)
+			judge(cfg, q, &q.Replies[i], time.Now())
+		}
+		if got, _ := q.Decision(); got != test.want || (q.Status == state.Answered) != (test.want != "") {
+			t.Errorf("%s: %q, %s", name, got, q.Status)
+		}
+		last := state.Owed{}
+		if len(q.Owes) > 0 {
+			last = q.Owes[len(q.Owes)-1]
+		}
+		if last.About != test.owed || last.Seen != test.seen {
+			t.Errorf("%s: told %+v", name, last)
+		}
+	}
+}
+
+// A next instruction is taken as it was typed, unless Claude Code's prompt would take it for something else.
+func TestTheNextInstructionIsWords(t *testing.T) {
+	asked := time.Now().Add(-time.Minute)
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: nil}
+	for text, want := range map[string]string{
+		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "", "/exit": "", " /clear": "", "# remember": "",
+	} {
+		q := &state.Question{Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Questions: []state.Prompt{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreateTime: time.Now()}}}
+		judge(cfg, q, &q.Replies[0], time.Now())
+		if got, _ := q.Decision(); got != want || len(q.Owes) != map[bool]int{true: 0, false: 1}[want != ""] {
+			t.Errorf("%q: %q, %+v", text, got, q.Owes)
+		}
+	}
+}
+
+// Reminders come once each, and after a night without a poller only the last.
+func TestReminders(t *testing.T) {
+	p, q := newPoller(Options{Env: func(string) string { return "" }, Log: state.NewLog(func(string) string { return "" }, "t")}), &state.Question{
+		QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, MessageSent: true,
+		AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
+	}
+	folder := state.QuestionsIn(t.TempDir())
+	if err := folder.Create("q", q); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{Open: &state.Open{Path: q.Path}, q: q}
+	for _, step := range []struct {
+		at   time.Duration
+		owes int
+		seen string
+	}{{0, 1, "15 minutes"}, {0, 1, "15 minutes"}, {time.Hour, 2, "1 hour"}, {9 * time.Hour, 2, "1 hour"}} {
+		p.Now = func() time.Time { return time.Now().Add(step.at) }
+		p.remind(s)
+		if n := len(s.q.Owes); n != step.owes || s.q.Owes[n-1].Seen != step.seen {
+			t.Errorf("after %s: %+v", step.at, s.q.Owes)
+		}
+	}
+}
