@@ -24,7 +24,7 @@ func TestWhoDecides(t *testing.T) {
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
 		"older than it":               {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: asked.Add(-5 * time.Second)}}, "", "", ""},
 		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteNoDecision, ""},
-		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, "", ""},
+		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteNoDecision, ""},
 		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},
 		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteNoDecision, ""},
 		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteMore, ""},
@@ -86,7 +86,7 @@ func TestReminders(t *testing.T) {
 		at   time.Duration
 		owes int
 		seen string
-	}{{0, 1, "15 minutes"}, {0, 1, "15 minutes"}, {time.Hour, 2, "1 hour"}, {9 * time.Hour, 2, "1 hour"}} {
+	}{{0, 1, "15 minutes"}, {0, 1, "15 minutes"}, {time.Hour, 2, "60 minutes"}, {9 * time.Hour, 2, "60 minutes"}} {
 		p.Now = func() time.Time { return time.Now().Add(step.at) }
 		p.remind(s)
 		if n := len(s.q.Owes); n != step.owes || s.q.Owes[n-1].Seen != step.seen {
