@@ -1,6 +1,7 @@
-// card.js draws a question with its options as buttons.
+// card.js draws a question with its options as buttons, and a decision with its own.
 import { h, markup, inline } from './markup.js';
 import { composeReply } from './question.js';
+import { readDecision, meaning } from './decision.js';
 
 // questionCard returns {node, update, submit, ready}. reply(text) is called with what was chosen. update({open, said, draft})
 // tells how the question stands: open for a tap or not, what was replied, and what the text in the reply box would choose, a
@@ -90,4 +91,73 @@ export function questionCard(question, reply) {
 export function labels(question, said) {
   const words = said.map((set, i) => [...set ?? []].map((n) => question.sections[i].options[n - 1].label).join(', '));
   return words.filter(Boolean).join('\n');
+}
+
+// visible shows the characters that a person would not see, or that change the order of others.
+const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[^\P{Cc}\n\t]/gu,
+  (c) => `‹U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}›`);
+
+// decisionCard returns {node, update} for a permission, a plan or the next instruction. decide(text) is called with the reply of
+// a button, and with true where it has taken the words of the reply box. update({state, draft, asked}) tells how it stands, what
+// the reply box holds, and whether the rest of what is shown has come.
+export function decisionCard(decision, decide) {
+  const { kind } = decision;
+  let words = ''; // of the reply box: why not, or what to change
+  let denial = 'no';
+
+  const button = (name, text, press) =>
+    h('button', { type: 'button', class: 'decide', 'data-decide': text, onclick: press }, name);
+  const plain = (name, text) => button(name, text, () => decide(text, false));
+  const no = button(kind === 'plan' ? 'Send back' : 'Deny', 'no', () => decide(denial, words !== ''));
+  const more = decision.more ? plain(`Show ${decision.more}`, 'more') : null;
+  const allow = decision.only ? null : plain('Allow', 'yes');
+  const always = decision.always === null ? null : plain('Always', 'always');
+  const buttons = kind === 'plan' ? [plain('Approve', 'yes'), plain('Approve, auto', 'yes, auto'), no] : [allow, no, always];
+  const hint = h('p', { class: 'hint', role: 'status' });
+  const actions = h('div', { class: 'decisions' }, more,
+    kind === 'next' ? null : h('div', { class: 'buttons', role: 'group', 'aria-label': 'Decision' }, ...buttons), hint);
+  const node = h('div', { class: 'question decision', 'data-kind': kind },
+    h('h2', {}, kind === 'next' ? 'Waiting for you' : kind === 'plan' ? 'Plan' : visible(decision.tool) || 'Permission'),
+    decision.about ? h('p', { class: 'about' }, visible(decision.about)) : null,
+    h('div', { class: 'ask' }, ...markup(decision.text)),
+    decision.shown ? block(decision) : null,
+    decision.folder ? h('p', { class: 'folder' }, 'in ', h('bdi', {}, visible(decision.folder))) : null,
+    decision.always ? h('p', { class: 'always' }, '“Always” allows: ', h('bdi', {}, visible(decision.always))) : null);
+
+  function explain(state, draft) {
+    if (state === 'replied') return 'Sent. Claude has not confirmed it yet.';
+    if (kind === 'next') return 'Write it in the box below';
+    if (draft !== '' && words === '') return `Send below means: ${meaning(decision, draft)}`;
+    if (kind === 'plan') {
+      return words === '' ? 'To send it back, write what to change in the box below' : 'Send back takes your words along';
+    }
+    const reason = words === '' ? 'You can write a reason in the box below' : 'Deny takes your words along';
+    return (decision.only ? 'Only the terminal can allow this. ' : '') + reason;
+  }
+
+  function update({ state, draft, asked }) {
+    const said = draft === '' ? null : readDecision(decision, draft);
+    words = said ? said.reason ?? '' : draft;
+    denial = words === '' ? 'no' : said ? draft : `no, ${words}`;
+    node.dataset.state = state;
+    for (const b of actions.querySelectorAll('button')) b.disabled = state !== 'open';
+    if (kind === 'plan' && words === '') no.disabled = true;
+    if (more) more.hidden = asked;
+    const told = explain(state, draft);
+    if (hint.textContent !== told) hint.textContent = told;
+    if (!['open', 'replied'].includes(state)) actions.remove();
+    else if (!actions.isConnected) node.append(actions);
+  }
+
+  return { node, update };
+}
+
+// block is what a tool would do. The lines of a diff have a colour beside their sign, and no line hides its end.
+function block({ tool, shown }) {
+  const diff = /Edit|Write/.test(tool);
+  const rows = visible(shown).split('\n').map((line) => {
+    const sign = diff ? { '+': 'added', '-': 'removed' }[line[0]] : null;
+    return h('span', { class: sign ? `line ${sign}` : 'line' }, line === '' ? '\n' : line);
+  });
+  return h('pre', { class: 'shown', dir: 'ltr' }, h('code', {}, ...rows));
 }

@@ -1,8 +1,9 @@
 // page.js keeps the threads as the server tells them, and draws them.
 import { h, markup } from './markup.js';
-import { questionCard, labels } from './card.js';
+import { questionCard, decisionCard, labels } from './card.js';
 import { readReplies } from './reply.js';
-import { readMessage, stateOf, describe, closing, replies, unread, askAt } from './threads.js';
+import { meaning as decisionMeaning } from './decision.js';
+import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
 const threads = new Map(); // name → {name, messages, node, anyway}
@@ -41,7 +42,7 @@ const stateWords = {
 function draw() {
   const all = allThreads();
   const told = all.map((t) => [t, describe(all, t)])
-    .sort(([, a], [, b]) => b.waiting - a.waiting || (b.time < a.time ? -1 : 1));
+    .sort(([, a], [, b]) => b.waiting - a.waiting || (a.waiting ? order(a.ask.time, b.ask.time) : order(b.time, a.time)));
   const waiting = told.filter(([, d]) => d.waiting);
   const n = waiting.length;
   document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
@@ -56,6 +57,8 @@ function draw() {
   drawThread();
   if (ready) notify(waiting);
 }
+
+const order = (a, b) => (a < b ? -1 : 1); // what waits longest is first
 
 function drawList(told) {
   const list = $('threads');
@@ -116,7 +119,7 @@ function drawThread() {
   while (messages.children.length > nodes.length) messages.lastChild.remove();
   if (atEnd) box.scrollTop = box.scrollHeight;
   const last = t.messages.at(-1);
-  if (opened && last?.question) nodes.at(-1).scrollIntoView({ block: 'start' });
+  if (opened && (last?.question || last?.decision)) nodes[startOf(t, nodes.length - 1)].scrollIntoView({ block: 'start' });
   if (opened) resetReply(t);
   opened = false;
   drawComposer(all, t, d);
@@ -132,6 +135,18 @@ function drawMessage(t, m) {
       const open = ['open', 'late'].includes(stateOf(allThreads(), t, i));
       const { all, done } = replies(t, i);
       card.update({ open, said: open && done ? [] : all, draft: open ? readDraft(t, i) : [] }); // open again: nothing counts
+    } };
+  }
+  if (m.decision) {
+    const card = decisionCard(m.decision, (text, tookWords) => {
+      if (tookWords) clearReply();
+      post(t.name, text);
+    });
+    const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
+    return { node, update: (now, i) => {
+      stamp(node, time, now);
+      const state = stateOf(allThreads(), t, i);
+      card.update({ state, draft: drafts.get(t.name)?.trim() ?? '', asked: moreCame(t, i) });
     } };
   }
   const end = closing(m);
@@ -154,8 +169,9 @@ function drawMessage(t, m) {
 
 // meaningOf is what a reply chose, in words.
 function meaningOf(t, m, i) {
-  const at = t.messages.slice(0, i).findLastIndex((one) => one.question);
+  const at = t.messages.slice(0, i).findLastIndex((one) => one.question || one.decision);
   if (at < 0) return '';
+  if (t.messages[at].decision) return decisionMeaning(t.messages[at].decision, m.text);
   const { messages, each } = replies(t, at);
   return labels(t.messages[at].question, each[messages.indexOf(m)] ?? []);
 }
@@ -218,6 +234,8 @@ function newID() {
 
 const reply = $('reply');
 
+const boxWords = { permission: 'Why not, or what instead', plan: 'What to change', next: 'Write the next instruction' };
+
 // drawComposer says why a reply would not be read, in place of the box.
 function drawComposer(all, t, d) {
   const why = t.anyway ? null : unread(all, t);
@@ -226,7 +244,8 @@ function drawComposer(all, t, d) {
   $('anyway').hidden = !why || why.sure;
   reply.disabled = Boolean(why);
   reply.hidden = $('send').hidden = Boolean(why);
-  reply.placeholder = d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
+  reply.placeholder = d.ask?.decision && d.waiting ? boxWords[d.ask.decision.kind]
+    : d.ask?.tag === 'Permission' && d.waiting ? 'Allow or deny it in the terminal'
     : askAt(all, t) < 0 ? 'Write, if a program waits for it' : 'Write a reply';
   allowSend();
 }
@@ -249,6 +268,12 @@ function allowSend() {
 function grow() {
   reply.rows = Math.min(6, reply.value.split('\n').length);
   allowSend();
+}
+
+function clearReply() {
+  drafts.delete(current);
+  reply.value = '';
+  grow();
 }
 
 function resetReply(t) {
@@ -277,9 +302,7 @@ $('composer').addEventListener('submit', (e) => {
     readyCard()?.submit();
     return;
   }
-  drafts.delete(current);
-  reply.value = '';
-  grow();
+  clearReply();
   post(current, text);
 });
 $('messages').addEventListener('click', allowSend);

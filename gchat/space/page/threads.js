@@ -2,21 +2,25 @@
 // The space is only a Chat: it knows the messages, and nothing of the sessions and the programs behind them.
 import { parseQuestion } from './question.js';
 import { readReplies } from './reply.js';
+import { parseDecision } from './decision.js';
 
 // named are the messages that begin with a session's name: "[Done] orch-epic4 | 2026-02-21 10:45:23".
 const named = new Set(['Answered', 'Cancelled', 'Timeout', 'Done', 'Progress', 'BLOCKED', 'Heartbeat', 'Session Start',
-  'Session End', 'Error', 'Permission', 'Subagent Done', 'Task Done', 'Notification', 'Waiting for you']);
+  'Session End', 'Error', 'Permission', 'Plan', 'Reminder', 'Subagent Done', 'Task Done', 'Notification', 'Waiting for you']);
 // waits are those that a person has to do something about, until the session goes on.
 const waits = new Set(['Permission', 'BLOCKED', 'Waiting for you']);
 // notes are about a reply. They say neither that a session goes on nor that something waits.
-const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look', 'Changed']);
+const notes = new Set(['Sent', 'Kept', 'Not used', 'Not read', 'Waiting', 'Look', 'Changed', 'More', 'Reminder', 'Screen',
+  'Status', 'Stopped', 'Muted', 'Help']);
+const reopens = new Set(['Not used', 'Not read']); // of the notes: what the reply was not taken for
+const answersCommand = new Set(['Screen', 'Status', 'Stopped', 'Muted', 'Help']);
 // beside are those that come while a dialog is open, too: from helpers, and about a question that is over.
 const beside = new Set(['Subagent Done', 'Task Done', 'Answered', 'Cancelled', 'Timeout', 'Digest', 'Setup', 'Verify']);
 const longestWait = 24 * 60 * 60 * 1000; // ms; a question ends after that time, too
 
 const programs = (t) => t.messages.filter((m) => !m.human && !notes.has(m.tag));
 
-// readMessage adds to a message what its text means: question, tag, session, project, and body, the text below all that.
+// readMessage adds to a message what its text means: question, decision, tag, session, project, and body, the text below them.
 export function readMessage(m) {
   m.question = m.human ? null : parseQuestion(m.text);
   m.body = m.text;
@@ -34,7 +38,9 @@ export function readMessage(m) {
   const name = first.replace(/ ?\(\d+\/\d+\)$/, '').replace(/(^| \|) ?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/, '').trim();
   if (!named.has(m.tag) || closing(m) && first === m.body) return; // no header: a sentence behind the tag
   m.session = name;
+  if (['Permission', 'Plan'].includes(m.tag)) m.session = name.replace(/^Session: /, '');
   if (!closing(m)) m.body = m.body.slice(first.length).trimStart();
+  m.decision = parseDecision(m.text);
   if (m.tag === 'Session Start') m.project = /^Project: (.*)$/m.exec(m.body)?.[1];
 }
 
@@ -49,10 +55,11 @@ export function closing(m) {
   return undefined;
 }
 
-// stateOf is how the question or notice at an index stands: "open", "replied" (a person wrote, the session has not said
-// anything yet), "late", "answered", "cancelled", "timeout", or "" for what waits for no person.
+// stateOf is how the question, decision or notice at an index stands: "open", "replied" (a person wrote, the session has not
+// said anything yet), "late", "answered", "cancelled", "timeout", or "" for what waits for no person.
 export function stateOf(all, t, at) {
   const m = t.messages[at];
+  if (m.decision) return decisionState(m.decision, t.messages.slice(at + 1));
   if (!m.question && !waits.has(m.tag)) return '';
   const later = t.messages.slice(at + 1);
   const ends = later.map(closing).filter(Boolean);
@@ -62,6 +69,39 @@ export function stateOf(all, t, at) {
   if (m.tag === 'Permission') return 'open'; // the terminal decides it
   if (later.filter((one) => one.pending !== 'failed').at(-1)?.human) return 'replied';
   return (m.question && end) || 'open';
+}
+
+// decisionState is stateOf for a decision or the next instruction, by the messages after it.
+function decisionState({ kind }, later) {
+  let reply = null; // the text that the thread has said nothing about yet
+  let sent = false;
+  for (const m of later.filter((one) => one.pending !== 'failed')) {
+    if (closing(m)) return closing(m);
+    if (kind === 'next' && m.tag === 'Waiting for you') return '';
+    if (kind === 'next' && m.tag === 'Session End') return 'cancelled';
+    if (kind === 'next' && m.tag === 'Sent' && reply !== null) return 'answered';
+    if (m.human) reply = m.text.trim();
+    else if (m.tag === 'Sent') sent = true;
+    else if (m.tag === 'More') reply = /^more\b/i.test(reply ?? '') ? null : reply;
+    else if (answersCommand.has(m.tag)) reply = reply?.startsWith('/') ? null : reply;
+    else if (reopens.has(m.tag) || kind !== 'next' && !notes.has(m.tag)) reply = null;
+  }
+  return sent && kind !== 'next' || reply !== null ? 'replied' : 'open';
+}
+
+// moreCame says that the rest of what a permission shows stands in the thread.
+export const moreCame = (t, at) => t.messages.slice(at + 1).some((m) => !m.human && m.tag === 'More');
+
+// startOf is the index of the message in which the decision at an index begins: a long plan comes in parts.
+export function startOf(t, at) {
+  const { tag, session } = t.messages[at];
+  let from = at;
+  while (/\((?!1\/)\d+\/\d+\)$/m.test(t.messages[from].text.split('\n', 1)[0])) {
+    const before = t.messages.slice(0, from).findLastIndex((m) => !m.human && m.tag === tag && m.session === session);
+    if (before < 0) break;
+    from = before;
+  }
+  return from;
 }
 
 // goneOn says that a session has said something after a notice, in whatever thread, so that it waits no more.
@@ -88,9 +128,9 @@ export function replies(t, at) {
 }
 
 const overWords = {
-  answered: 'This question has its answer.',
-  cancelled: 'This question is closed.',
-  timeout: 'The time for this question is over.',
+  answered: (what) => `This ${what} has its answer.`,
+  cancelled: (what) => `This ${what} is closed.`,
+  timeout: (what) => `The time for this ${what} is over.`,
 };
 
 // unread says why a reply in this thread would not be read, as {words, sure}, or null where it may be. Where it is not sure,
@@ -104,9 +144,10 @@ export function unread(all, t) {
   }
   if (!last || askOpen(all, t)) return null;
   const ends = said.map(closing).filter(Boolean);
-  if (closing(last) && !ends.includes('late') && ends.length >= said.filter((m) => m.question).length) {
+  const kind = said.findLast((m) => m.question || m.decision)?.decision?.kind ?? 'question';
+  if (kind !== 'next' && closing(last) && !ends.includes('late') && ends.length >= said.filter((m) => m.question).length) {
     const again = closing(last) === 'timeout' && last.text.includes('ask again'); // until Claude does, a reply counts
-    return { words: overWords[closing(last)] + ' A reply here would not be read.', sure: !again };
+    return { words: overWords[closing(last)](kind) + ' A reply here would not be read.', sure: !again };
   }
   if (told.tag === 'Not read' && /^nobody is waiting/.test(told.body)) {
     return { words: told.body[0].toUpperCase() + told.body.slice(1), sure: false };
@@ -117,7 +158,7 @@ export function unread(all, t) {
 }
 
 function askOpen(all, t) {
-  return t.messages.some((m, i) => m.tag !== 'Permission' && ['open', 'replied', 'late'].includes(stateOf(all, t, i)));
+  return t.messages.some((m, i) => (m.decision || m.tag !== 'Permission') && ['open', 'replied', 'late'].includes(stateOf(all, t, i)));
 }
 
 // describe is a thread in a few words. Waiting says that it waits for the person.
@@ -131,6 +172,12 @@ export function describe(all, t) {
     const { sections } = m.question;
     const title = sections.map((s) => s.header).filter(Boolean).join(' · ') || 'Question';
     return { ...told, title, line: plain(sections[0].text) };
+  }
+  if (m.decision) {
+    const { kind, tool, about, text } = m.decision;
+    const line = kind === 'permission' ? [tool, about].filter(Boolean).join(': ') : '';
+    const start = t.messages[startOf(t, at)];
+    return { ...told, title: m.tag, line: line || plain(start === m ? text : start.body.replace(/^Folder: .*\n*/, '')) };
   }
   return { ...told, title: m.tag === 'BLOCKED' ? 'Blocked' : m.tag ?? m.sender, line: plain(m.body) };
 }
