@@ -193,8 +193,9 @@ func fuses(r rune) bool {
 // report's foreign text may begin with one of them in square brackets.
 var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
-		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Kept|Look|Not\s+read|Not\s+used|` +
-		`Notification|Permission|Progress|Sent|Session|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
+		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|Kept|Look|Not\s+read|Not\s+used|` +
+		`Muted|Notification|Permission|Progress|Screen|Sent|Session|Session\s+End|Session\s+Start|Setup|Status|Stopped|` +
+		`Subagent\s+Done|Task\s+Done|` +
 		`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)
 })
 
