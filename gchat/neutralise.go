@@ -194,7 +194,8 @@ func fuses(r rune) bool {
 var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
 		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|Kept|Look|More|Muted|` +
-		`Not\s+read|Not\s+used|Notification|Permission|Plan|Progress|Reminder|Screen|Sent|Session|Status|Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
+		`Not\s+read|Not\s+used|Notification|Permission|Plan|Progress|Reminder|Screen|Sent|Session|Status|` +
+		`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
 		`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)
 })
 

@@ -78,6 +78,8 @@ func NobodyText(s *state.Session) string {
 	switch {
 	case !s.Running():
 		why = "the session has ended. To go on, resume it in a terminal"
+	case s.Listens:
+		return "[Not read] Claude does not wait for a reply here at present. /help lists what works in this thread."
 	case s.TmuxSession != "":
 		why += " (tmux session " + clause(s.TmuxSession) + ")"
 	}

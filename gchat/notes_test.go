@@ -104,6 +104,9 @@ func TestNobodyText(t *testing.T) {
 		{state.Session{EndedAt: time.Now()}, "the session has ended. To go on, resume it in a terminal."},
 	} {
 		got := NobodyText(&c.session)
+		if c.session.Listens = true; c.session.Running() && !strings.Contains(NobodyText(&c.session), "/help") {
+			t.Errorf("where commands are read: %q", NobodyText(&c.session))
+		}
 		if !strings.HasPrefix(got, "[Not read] nobody is waiting for a reply here: ") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q", got)
 		}

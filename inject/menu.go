@@ -24,6 +24,10 @@ type Menu struct {
 	Env       state.Getenv  // TMUX names the server; without it, it is the person's default one
 	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
+
+	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
+	ClaudePID   int    // of the Claude Code that is meant; 0 is any
+	ClaudeStart string // see Pane.Claude
 }
 
 // Run does one action in a session: the name of a tmux session (exact, or the beginning of only one), or a pane (%N).
@@ -53,7 +57,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if found.Synchronized {
 		return d.refuse("what is typed into %s goes to every pane of its window: switch synchronize-panes off", found.ID)
 	}
-	if _, err := found.Claude(0, ""); err != nil {
+	if _, err := found.Claude(m.ClaudePID, m.ClaudeStart); err != nil {
 		return d.coded(err)
 	}
 	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
@@ -183,7 +187,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	digit := keyStep(KeyDigit(n))
 	s := d.screen
 	switch {
-	case !s.dialog():
+	case !s.Dialog():
 		return d.refuseHere("no dialog is open")
 	case s.Noting:
 		return d.refuse("a note is being written, and a digit would become part of it")
@@ -236,7 +240,7 @@ func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 // enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
 func (d *driver) enter(ctx context.Context) error {
 	s := d.screen
-	if s.Kind != Draft && !s.dialog() {
+	if s.Kind != Draft && !s.Dialog() {
 		return d.refuseHere("there is nothing that Enter would answer or send")
 	}
 	return d.press(ctx, keyStep(KeyEnter), func(now Screen) bool { return !sameScreen(now, s) })
@@ -246,11 +250,11 @@ func (d *driver) enter(ctx context.Context) error {
 // conversation, or clear what a person has begun to write.
 func (d *driver) escape(ctx context.Context) error {
 	s := d.screen
-	if !s.dialog() && !s.Busy {
+	if !s.Dialog() && !s.Busy || s.Dialog() && d.Interrupt {
 		return d.refuseHere("there is nothing to leave or to interrupt")
 	}
 	return d.press(ctx, keyStep(KeyEscape), func(now Screen) bool {
-		return s.dialog() && !sameDialog(now, s) || !s.dialog() && !now.Busy
+		return s.Dialog() && !sameDialog(now, s) || !s.Dialog() && !now.Busy
 	})
 }
 

@@ -41,7 +41,8 @@ type Screen struct {
 	Answers string // Review: what would be submitted, "● question → answer" for each
 }
 
-func (s Screen) dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
+// Dialog says whether a dialog of Claude Code is open.
+func (s Screen) Dialog() bool { return s.Kind == Question || s.Kind == Review || s.Kind == Permission }
 
 // row is the row with this number; nil when that is not on the screen.
 func (s Screen) row(n int) *Row {

@@ -38,6 +38,7 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		}
 	}
 	p.scanSessions()
+	busy = p.obey(ctx)
 	if p.watch != nil {
 		p.touched = map[string]bool{}
 	}

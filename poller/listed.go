@@ -25,8 +25,8 @@ type pass struct {
 // then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	if r.api == nil {
-		q := r.configuredBy(v)
-		if r.api, err = r.gateway(ctx, q.ProjectDir, q.trusted).newReader(ctx); err != nil {
+		by := r.configuredBy(v)
+		if r.api, err = r.gateway(ctx, by.projectDir, by.trusted).newReader(ctx); err != nil {
 			return err
 		}
 	}
@@ -116,6 +116,7 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 					n.given[q] = append(n.given[q], m)
 				}
 			}
+		case r.takeCommand(n, m):
 		case q == nil:
 			r.answerNobody(n, m)
 		case !known(q, m):
@@ -138,10 +139,17 @@ func beginsIn(q *state.Question) bool {
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
 // questions into one, and processes may wait in it: a reply is for the oldest that it can answer, and for a process that began to
-// wait when it can answer none. A process that ended keeps only the reply that it took.
+// wait when it can answer none. A process that ended keeps only the reply that it took, and a wish for the next instruction that
+// is over keeps its replies.
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
-		return q.Mode == state.Thread && q.Closed() && (q.Status != state.Resolved || q.AnsweredMessage != m.Name)
+		switch {
+		case q.Kind == state.AskedNext && q.Reply(m.Name) == nil:
+			return q.Closed() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
+		case q.Mode == state.Thread && q.Closed():
+			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
+		}
+		return false
 	})
 	if i := slices.IndexFunc(all, func(q *state.Question) bool { return q.Reply(m.Name) != nil }); i >= 0 {
 		return all[i]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -108,7 +107,7 @@ func (p *Poller) readyFor(ctx context.Context, to inject.Target, words string) (
 
 // menu drives a pane on the server that it is on.
 func (p *Poller) menu(to inject.Target) inject.Menu {
-	return inject.Menu{UserState: p.user(), Env: func(name string) string {
+	return inject.Menu{UserState: p.user(), ClaudePID: to.ClaudePID, ClaudeStart: to.ClaudeStart, Env: func(name string) string {
 		if name == "TMUX" {
 			return to.Server.Socket + ",0,0"
 		}
@@ -121,11 +120,15 @@ func (p *Poller) auditNext(q *state.Question, words string) {
 	if q.Typing != nil {
 		return
 	}
-	line := state.AuditLine{
-		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Shown: gchat.Cut(q.Shown, 2000),
+	p.audit(state.AuditLine{
+		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Shown: q.Shown,
 		By: q.AnsweredBy, ByName: q.AnsweredByName, Replied: words, Told: words,
-	}
+	})
+}
+
+// audit adds a line to the log of decisions.
+func (p *Poller) audit(line state.AuditLine) {
 	if err := state.Audit(p.Env, line); err != nil {
-		p.logOnce(err, "instruction not in the audit log")
+		p.logOnce(err, "not in the audit log")
 	}
 }

@@ -78,6 +78,7 @@ type Poller struct {
 	people   []*state.Session
 	byThread map[string]*state.Session // of their reports
 	summed   sync.Map                  // ids of the sessions whose summary is being worded
+	obeying  sync.Map                  // ids of the sessions whose commands are being done
 	readers  map[string]*reader        // by chat
 	watch    *fsnotify.Watcher         // nil where there is none to be had
 	touched  map[string]bool           // files that changed since the last step, and their folders; nil: any may have
@@ -373,7 +374,7 @@ func (p *Poller) atWork() bool {
 	}
 	clear(p.index)
 	p.scanSessions()
-	if slices.ContainsFunc(p.people, p.owesSummary) {
+	if slices.ContainsFunc(p.people, p.owesSummary) || slices.ContainsFunc(p.people, p.awaitsCommands) {
 		return true
 	}
 	if p.sender == nil {

@@ -31,15 +31,16 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	own      []asked                      // open ones of this environment
+	asked    []*state.Question            // open ones of this environment
+	own      []configured                 // the projects of these, and of the sessions that listen
 	sessions map[string]*state.Session    // by the thread of their reports
 	youngest time.Time                    // when the youngest question was asked that waits for a reply
 }
 
-// asked is a question whose project's configuration may read the space.
-type asked struct {
-	*state.Question
-	trusted bool
+// configured is a project whose configuration may read the space.
+type configured struct {
+	projectDir string
+	trusted    bool
 }
 
 // reader lists a space, for the records of every environment: beside the loop, one list at a time.
@@ -74,31 +75,41 @@ func (p *Poller) reads(s *served) bool {
 	return q.Late(p.now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
 }
 
-// views are what there is to be known of each space that an open question of this environment is in.
+// views are what there is to be known of each space that an open question of this environment is in, or the thread of a session
+// that listens.
 func (p *Poller) views() map[string]*view {
 	views := map[string]*view{}
+	viewOf := func(chat string) *view {
+		if views[chat] == nil {
+			views[chat] = &view{records: map[string][]*state.Question{}, sessions: p.byThread}
+		}
+		return views[chat]
+	}
 	for _, s := range p.inOrder() {
 		q := s.q
 		if q == nil || q.Chat == "" {
 			continue
 		}
-		v := views[q.Chat]
-		if v == nil {
-			v = &view{records: map[string][]*state.Question{}, sessions: p.byThread}
-			views[q.Chat] = v
-		}
+		v := viewOf(q.Chat)
 		if q.ThreadName != "" {
 			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
 		}
 		if s.mine(p) && p.reads(s) {
-			v.own, v.youngest = append(v.own, asked{q, s.Trusted}), q.AskedAt
+			v.own, v.youngest = append(v.own, configured{q.ProjectDir, s.Trusted}), q.AskedAt
+			v.asked = append(v.asked, q)
+		}
+	}
+	for _, one := range p.people {
+		if p.listens(one) {
+			v := viewOf(one.Chat)
+			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
 		}
 	}
 	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	return views
 }
 
-// follow has every space listed once a cycle that an open question is in, and no other. It returns when to come again.
+// follow has every space listed once a cycle that has a view, and no other. It returns when to come again.
 func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	views := p.views()
 	p.closeReaders(views)
@@ -197,16 +208,16 @@ func (r *reader) unlock() {
 	r.lock = nil
 }
 
-// configuredBy is the question by whose configuration the space is read: another one after the credentials of the former were
+// configuredBy is the project by whose configuration the space is read: another one after the credentials of the former were
 // refused.
-func (r *reader) configuredBy(v *view) asked {
+func (r *reader) configuredBy(v *view) configured {
 	return v.own[r.from%len(v.own)]
 }
 
 // cycle is the time from one list to the next: short just after asking and after a person's message.
 func (r *reader) cycle(v *view) time.Duration {
-	q := r.configuredBy(v)
-	interval := r.config(q.ProjectDir, q.trusted).PollInterval
+	by := r.configuredBy(v)
+	interval := r.config(by.projectDir, by.trusted).PollInterval
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}
@@ -246,7 +257,7 @@ func (r *reader) tell(err error, v *view) {
 		return
 	}
 	why := fmt.Sprintf("%s. Hint: %s", gchat.Line(is.Why), gchat.Hint(err))
-	for _, q := range v.own {
+	for _, q := range v.asked {
 		if q.ToldUnread || q.Mode == state.Thread {
 			continue
 		}

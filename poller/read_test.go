@@ -28,7 +28,7 @@ func TestCycleIsQuickForTwoMinutes(t *testing.T) {
 	} {
 		d := newDesk(t)
 		d.vars["GCHAT_POLLER_INTERVAL"] = c.interval.String()
-		v := &view{own: []asked{{&state.Question{}, false}}, youngest: time.Now().Add(-c.since)}
+		v := &view{own: []configured{{"", false}}, youngest: time.Now().Add(-c.since)}
 		if got := d.poller().readerOf("chat").cycle(v); got != c.want {
 			t.Errorf("%v after, interval %v: %v, want %v", c.since, c.interval, got, c.want)
 		}

@@ -224,6 +224,10 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 			out = step{until: end, held: true} // it was put before the quiet hours, and could not be sent
 			return
 		}
+		if end, muted := s.muted(m); muted {
+			out = step{until: end, held: true}
+			return
+		}
 		worded, end := s.word(ctx, m, way)
 		switch {
 		case worded == nil:

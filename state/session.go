@@ -36,11 +36,12 @@ type Session struct {
 	Chat       string   `json:"chat,omitempty"`        // host/spaces/S: where its reports are
 	ThreadName string   `json:"thread_name,omitempty"` // of its reports; "" before the first arrived
 	Notices    []string `json:"notices,omitempty"`     // shown by its next hook, once
-	// ToldNobody is of the newest message in that thread that was told that no process waits there.
+	// ToldNobody is of the newest message in that thread that was told that no process waits there, or is a command.
 	ToldNobody time.Time `json:"told_nobody,omitzero"`
 
 	// Listens says that its person can steer it from the thread of its reports: commands there are read while it lives.
 	Listens    bool      `json:"listens,omitempty"`
+	Commands   []Command `json:"commands,omitempty"`   // that were read and not begun
 	MutedUntil time.Time `json:"muted_until,omitzero"` // no report of it is sent before
 
 	// OwesSummary is when the session ended whose summary its thread is owed; zero for none. ToldSummary is the end that the
@@ -50,6 +51,15 @@ type Session struct {
 
 	GateBlocks []time.Time `json:"gate_blocks,omitempty"` // when the stop gate sent it back
 	Wake       WakeMemory  `json:"wake,omitzero"`         // what its agent was told
+}
+
+// Command is what a person wrote into a session's thread for the poller to do.
+type Command struct {
+	Message     string    `json:"message_name"` // spaces/S/messages/M
+	Sender      string    `json:"sender"`       // users/ID
+	SenderEmail string    `json:"sender_email,omitempty"`
+	Text        string    `json:"text"`
+	At          time.Time `json:"at"` // by this machine's clock, UTC
 }
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.

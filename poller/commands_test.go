@@ -1,0 +1,376 @@
+package poller
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	chatapi "google.golang.org/api/chat/v1"
+
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// talk is a session that listens in a thread of the desk's space.
+type talk struct {
+	*reading
+	thread string
+	id     string
+}
+
+func newTalk(t *testing.T, as func(*state.Session)) *talk {
+	t.Helper()
+	d := newDesk(t)
+	m, err := d.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, "", "a report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := &state.Question{QuestionID: "00000000"}
+	d.posted(at)
+	x := &talk{thread: m.Thread.Name, id: "s"}
+	d.session(x.id, func(s *state.Session) {
+		s.Name, s.ThreadName, s.Chat, s.Env, s.ProjectDir = "shop", x.thread, at.Chat, state.Environment(d.env), d.dir
+		s.Listens, s.StartedAt, s.LastSeen = true, time.Now().Add(-time.Hour), time.Now()
+		s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid())
+		if as != nil {
+			as(s)
+		}
+	})
+	x.reading = newReading(d, at)
+	return x
+}
+
+func (d *desk) session(id string, as func(*state.Session)) {
+	d.t.Helper()
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change(id, func(s *state.Session) error { as(s); return nil }); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (x *talk) is() *state.Session {
+	x.t.Helper()
+	s, err := state.SessionsIn(state.UserState(x.env)).Of(x.id)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return s
+}
+
+// hears lists the space, does what was said there, and returns what the session's thread is told.
+func (x *talk) hears() (told []string) {
+	x.t.Helper()
+	x.p.touched = nil
+	if x.p.scanSessions(); x.p.views()[x.r.chat] != nil {
+		x.mustRead()
+	}
+	x.p.touched = nil
+	x.p.round(x.t.Context())
+	x.p.working.Wait()
+	box := state.OutboxIn(state.UserState(x.env))
+	all, _ := box.All()
+	for _, m := range all {
+		if m.Kind == state.MessageNote && m.ThreadName == x.thread && m.Urgent {
+			told = append(told, m.Parts...)
+			if err := box.Drop(x.env, m); err != nil {
+				x.t.Fatal(err)
+			}
+		}
+	}
+	return told
+}
+
+// says has the person of the page write into the session's thread, and wants one answer that holds these words.
+func (x *talk) says(text string, want ...string) {
+	x.t.Helper()
+	x.reply(x.thread, "", text)
+	told := x.hears()
+	if len(told) != 1 {
+		x.t.Fatalf("%s: told %q, want one of %q", text, told, want)
+	}
+	for _, w := range want {
+		if !strings.Contains(told[0], w) {
+			x.t.Errorf("%s: told %q, want %q", text, told[0], w)
+		}
+	}
+}
+
+func TestCommandsInASessionsThread(t *testing.T) {
+	x := newTalk(t, nil)
+	x.says("/help", "[Help]", "/screen", "/status", "/stop", "/mute 2h")
+	x.says("  /Help ", "[Help]")
+	x.says("/dance", "[Not used] There is no command /dance", "/screen")
+	x.says("/screen", "[Not used] The session does not run in tmux")
+	x.says("/stop", "[Not used] The session does not run in tmux")
+	x.says("and now?", "[Not read]", "/help")
+	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
+	x.ask(func(q *state.Question) {
+		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
+	})
+	x.says("/status", "[Status] shop\n", "not known", "Waits for you:\n• Question: Which?\n• Permission: Bash: git push")
+	if told := x.hears(); len(told) > 0 {
+		t.Errorf("told again: %q", told)
+	}
+	if told := (&talk{newReading(x.desk, &state.Question{Chat: x.r.chat}), x.thread, x.id}).hears(); len(told) > 0 {
+		t.Errorf("a later poller does it again: %q", told)
+	}
+}
+
+// A command is done for an allowed person, by the poller of the session's environment, and not when it is old.
+func TestWhoseCommandIsDone(t *testing.T) {
+	x := newTalk(t, nil)
+	x.reply(x.thread, "users/9", "/mute")
+	if _, err := x.desk.space.Say(&chatapi.User{Name: "users/app", Type: "BOT"}, x.thread, "/mute"); err != nil {
+		t.Fatal(err)
+	}
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() || len(x.is().Commands) > 0 {
+		t.Errorf("a stranger is told %q, muted until %v", told, x.is().MutedUntil)
+	}
+	x.says("/mute", "[Muted]")
+	x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Time{} })
+
+	command := state.Command{Message: "m", Sender: "users/1", Text: "/mute", At: time.Now()}
+	x.session(x.id, func(s *state.Session) { s.Env, s.Commands = "another", []state.Command{command} })
+	if x.hears(); !x.is().MutedUntil.IsZero() {
+		t.Error("it was done for another environment's session")
+	}
+	x.session(x.id, func(s *state.Session) {
+		s.Env = state.Environment(x.env)
+		s.Commands[0].At = time.Now().Add(-commandAge - time.Minute)
+	})
+	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read only 6 minutes after") {
+		t.Errorf("an old one: %q", told)
+	}
+	command.Message, command.At = "older than the session", time.Now().Add(-2*time.Hour)
+	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
+		t.Errorf("older than the session: %q", told)
+	}
+}
+
+// A poller that is killed while it does a command leaves it undone: a second Esc would stop something else.
+func TestACommandIsTakenBeforeItIsDone(t *testing.T) {
+	x := newTalk(t, nil)
+	x.session(x.id, func(s *state.Session) {
+		s.Commands = []state.Command{{Message: "m", Sender: "users/1", Text: "/help", At: time.Now()}}
+	})
+	x.p.scanSessions()
+	outbox := filepath.Join(state.UserState(x.env), "outbox")
+	if err := os.RemoveAll(outbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(outbox, nil, 0o600); err != nil { // its answer cannot be put
+		t.Fatal(err)
+	}
+	x.p.obeyFor(t.Context(), x.id)
+	if len(x.is().Commands) > 0 {
+		t.Error("it would be done again")
+	}
+}
+
+// What waits in the session's thread gets no command, and what is over there gets no reply.
+func TestACommandIsNoReply(t *testing.T) {
+	x := newTalk(t, nil)
+	q := x.ask(func(q *state.Question) {
+		x.posted(q)
+		q.Kind, q.ThreadName, q.AskedAt = state.AskedNext, x.thread, time.Now().Add(-time.Minute)
+		at := q.AskedAt
+		q.PostedAt = &at
+	})
+	x.says("/help", "[Help]")
+	x.reply(x.thread, "users/9", "/stop")
+	x.hears()
+	if is := x.load(q); len(is.Replies) > 0 {
+		t.Fatalf("it was given to the question: %+v", is.Replies)
+	}
+	x.reply(x.thread, "", "go on")
+	x.hears()
+	if is := x.load(q); len(is.Replies) != 1 || is.Replies[0].Text != "go on" {
+		t.Fatalf("replies %+v", is.Replies)
+	}
+	x.change(q, func(q *state.Question) { q.Status = state.Resolved })
+	x.says("and then?", "[Not read]")
+}
+
+// The thread of a session is read, and keeps a poller, while the session listens and its Claude Code runs.
+func TestAThreadIsReadWhileItsSessionListens(t *testing.T) {
+	for name, c := range map[string]struct {
+		as   func(*state.Session)
+		read bool
+	}{
+		"listens":          {func(*state.Session) {}, true},
+		"does not listen":  {func(s *state.Session) { s.Listens = false }, false},
+		"ended":            {func(s *state.Session) { s.EndedAt = time.Now() }, false},
+		"killed":           {func(s *state.Session) { s.ClaudeStart = "another process" }, false},
+		"no report yet":    {func(s *state.Session) { s.ThreadName = "" }, false},
+		"another's":        {func(s *state.Session) { s.Env = "another" }, false},
+		"of an old record": {func(s *state.Session) { s.ClaudePID, s.LastSeen = 0, time.Now().Add(-25*time.Hour) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, c.as)
+			x.p.scanSessions()
+			_, busy := x.p.attendAll(t.Context(), time.Second)
+			if got := x.p.views(); (len(got) == 1) != c.read || busy != c.read || x.p.atWork() != c.read {
+				t.Errorf("%d views, busy %t, at work %t", len(got), busy, x.p.atWork())
+			}
+			if !c.read {
+				return
+			}
+			x.p.scanSessions()
+			if got := x.r.cycle(x.p.views()[x.r.chat]); got != time.Second { // its interval
+				t.Errorf("read every %v", got)
+			}
+		})
+	}
+}
+
+func TestAMutedSessionsReportsWait(t *testing.T) {
+	o := newOffice(t)
+	s := o.newSender()
+	sessions := state.SessionsIn(state.UserState(o.Env))
+	mute := func(until time.Time) {
+		if _, err := sessions.Change("a", func(one *state.Session) error { one.MutedUntil = until; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.later(0)
+	mute(o.time().Add(time.Hour))
+	mine := func(m *state.Message) { m.SessionID = "a" }
+	o.report("a", "can wait", mine)
+	o.report("a", "urgent", mine, func(m *state.Message) { m.Urgent = true })
+	o.report("b", "another session's", func(m *state.Message) { m.SessionID = "b" })
+	s.pass(t.Context())
+	o.want("another session's", "urgent")
+	mute(time.Time{})
+	o.later(muteStep)
+	s.pass(t.Context())
+	o.want("another session's", "urgent", "can wait")
+	mute(o.time().Add(time.Hour))
+	for kind, want := range map[state.Kind]bool{
+		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,
+	} {
+		q := o.question(func(q *state.Question) { q.Kind = kind })
+		if _, muted := s.muted(&state.Message{Kind: state.MessageQuestion, Question: q.Path, SessionID: "a", Urgent: true}); muted != want {
+			t.Errorf("%s is muted: %t", kind, muted)
+		}
+	}
+}
+
+func TestHowLongASessionIsMuted(t *testing.T) {
+	x := newTalk(t, nil)
+	now := time.Now().Truncate(time.Millisecond) // as the session's file has it
+	x.p.Now = func() time.Time { return now }
+	for words, want := range map[string]time.Duration{
+		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour, "45 min": 45 * time.Minute,
+		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
+	} {
+		x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Unix(7, 0).UTC() })
+		said := x.p.mute(x.is(), words)
+		got := x.is().MutedUntil
+		switch {
+		case want < 0 && (!strings.HasPrefix(said, "[Not used]") || !got.Equal(time.Unix(7, 0))),
+			want == 0 && !got.IsZero(), want > 0 && !got.Equal(now.Add(want)):
+			t.Errorf("/mute %s: %q, until %v", words, said, got)
+		}
+	}
+}
+
+// inPane runs a program called claude in a pane of tmux that shows a screen and, when it got a key, another.
+func (x *talk) inPane(screen, then string) (got func() string) {
+	x.t.Helper()
+	socket, pane := x.tmux("shop")
+	dir := x.t.TempDir()
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	b, err := os.ReadFile(cat)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "claude"), b, 0o700)
+	}
+	for name, text := range map[string]string{"screen": screen, "then": then} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
+		}
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
+		if err != nil {
+			x.t.Fatalf("tmux: %v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("resize-window", "-t", pane, "-x", "100", "-y", "30")
+	run("respawn-pane", "-k", "-t", pane, "-c", dir, "sh", "-c", `stty raw -echo; : >got; cat screen
+(until test -s got; do sleep 0.02; done; printf '\033[2J\033[H'; cat then) & exec ./claude >got`)
+	server, pid := inject.Server{Socket: socket}, 0
+	for end := time.Now().Add(20 * time.Second); pid == 0; time.Sleep(20 * time.Millisecond) {
+		p, err := server.Pane(x.t.Context(), pane)
+		if err == nil {
+			pid, err = p.Claude(0, "")
+		}
+		if time.Now().After(end) {
+			x.t.Fatal(err)
+		}
+	}
+	x.session(x.id, func(s *state.Session) {
+		s.TmuxSocket, s.TmuxPane, s.ClaudePID, s.ClaudeStart = socket, pane, pid, inject.StartOf(pid)
+	})
+	return func() string {
+		keys, _ := os.ReadFile(filepath.Join(dir, "got"))
+		return string(keys)
+	}
+}
+
+// lines makes a screen of raw mode's lines, with an input box below.
+func boxed(lines ...string) string {
+	rule := strings.Repeat("─", 100)
+	return strings.Join(slices.Concat(lines, []string{"", rule, "❯ ", rule, "  ? for shortcuts"}), "\r\n")
+}
+
+func TestStopAndScreenInTmux(t *testing.T) {
+	const tool, spinner = "● Bash(sleep 60)", "✻ Working… (3s · ↓ 20 tokens)"
+	idle := boxed("❯ go ahead", "", "● Done.")
+	dialog := strings.Join([]string{tool, "", strings.Repeat("─", 100), " Bash command", "", "   git push", "", " Do you want to proceed?",
+		" ❯ 1. Yes", "   2. No", "", " Esc to cancel · Tab to amend"}, "\r\n")
+	for name, c := range map[string]struct {
+		screen, stop, status, keys string
+	}{
+		"a tool":   {boxed("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
+		"a prompt": {boxed(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
+		"idle":     {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
+		"a dialog": {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
+		"a shell":  {"$ ", "nothing was pressed", "The terminal shows", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTalk(t, nil)
+			got := x.inPane(c.screen, idle)
+			x.says("/status", "[Status] shop", c.status)
+			if name != "a shell" {
+				x.says("/screen", "[Screen] shop\n```\n", strings.Split(c.screen, "\r\n")[0])
+			}
+			x.says("/stop", c.stop)
+			if got() != c.keys {
+				t.Errorf("keys %q", got())
+			}
+		})
+	}
+}
+
+// The pane is the session's only while its own Claude Code is there.
+func TestAnotherClaudeIsNotStopped(t *testing.T) {
+	x := newTalk(t, nil)
+	got := x.inPane(boxed("❯ go", "", "✻ Working… (3s)"), "")
+	x.session(x.id, func(s *state.Session) { s.ClaudePID, s.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) })
+	x.says("/stop", "[Not used] The terminal is out of reach")
+	x.says("/screen", "[Not used] The terminal is out of reach")
+	if got() != "" {
+		t.Errorf("keys %q", got())
+	}
+}
