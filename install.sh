@@ -10,7 +10,7 @@ usage() {
 ./install.sh --uninstall        take all of it away again; it shows what goes, and asks where a person can answer
 
   --prefix DIR      in place of ~/bin
-  --preset NAME     hooks to register: answer (default), report, system3, wake, send
+  --preset NAME     hooks to register: answer (default), approve, report, system3, wake, send
   --yes             with --uninstall: do not ask
 
 Run it again to upgrade: the hooks that you chose stay. Nothing stays outside your home folder and --prefix, and sudo is not needed.

@@ -26,7 +26,8 @@ func (p Program) installCommand() *cli.Command {
 		Name:  "install",
 		Usage: "write the hooks into Claude Code's settings",
 		Description: "Questions:    gchat-hooks install\n" +
-			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)",
+			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)\n" +
+			"Permissions, plans and the next instruction as well:  gchat-hooks install --preset approve",
 		Flags: append(scopeFlags(),
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
 			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the same as the preset send, report or system3"},
@@ -83,9 +84,9 @@ type install struct {
 	env     state.Getenv
 	scope   settings.Scope
 	presets []string // none: the default one
+	also    []string // presets beside the hooks that are kept
 	dryRun  bool
 	links   bool   // make the names that agents call
-	also    string // a preset beside the hooks that are kept
 	keep    bool   // the hooks that are there, where no others are named
 	claude  string // "": ask the installed one
 }
@@ -101,10 +102,7 @@ func (i install) run(ctx context.Context) error {
 	}
 	var hooks []settings.Hook
 	if i.keep && len(i.presets) == 0 { // an upgrade must not take back what a person chose
-		hooks, _ = file.Hooks()
-	}
-	if i.also != "" {
-		hooks = settings.With(hooks, i.also)
+		hooks, _ = file.Hooks(i.also...)
 	}
 	if len(hooks) == 0 {
 		if hooks, err = settings.Hooks(i.presets...); err != nil {
@@ -128,6 +126,16 @@ func (i install) run(ctx context.Context) error {
 		return link(i.out, filepath.Dir(program), namesFor(hooks))
 	}
 	return nil
+}
+
+// approves says whether the preset approve is registered.
+func (i install) approves() bool {
+	file, err := settings.At(i.env, i.scope)
+	if err != nil {
+		return false
+	}
+	hooks, _ := file.Hooks()
+	return slices.ContainsFunc(hooks, func(h settings.Hook) bool { return h.Event == "PostToolBatch" })
 }
 
 // program is the path that hooks are registered with: ours, as long as that stays.

@@ -49,7 +49,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also decide permissions and plans, and give the next instruction, from there (asked)"},
+			&cli.BoolFlag{Name: "approve", Usage: "also permissions, plans and the next instruction from Chat (asked)"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -399,17 +399,24 @@ func (s *setup) hooks(ctx context.Context) error {
 	if s.flags.Bool("no-hooks") {
 		return nil
 	}
-	to := install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: s.flags.StringSlice("preset"), keep: true}
-	if len(to.presets) == 0 {
-		yes, err := s.choose(ctx, "approve", "Also decide permissions and plans, and give the next instruction, from there?", true)
+	presets := s.flags.StringSlice("preset")
+	registers := install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: presets, keep: true}
+	switch {
+	case s.sendOnly:
+	case len(presets) > 0 && s.flags.Bool("approve"):
+		registers.presets = append(presets, "approve")
+	case len(presets) > 0:
+	case !registers.approves():
+		const question = "Also answer permissions and plans, and give the next instruction, from Chat?"
+		yes, err := s.choose(ctx, "approve", question, true)
 		if err != nil {
 			return err
 		}
 		if yes {
-			to.also = "approve"
+			registers.also = []string{"approve"}
 		}
 	}
-	return to.run(ctx)
+	return registers.run(ctx)
 }
 
 // service offers the daemon. Without a terminal it is installed only where a flag says so.

@@ -93,8 +93,8 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.expect(`reply ok in the thread`)
 	s.says(ann, "ok")
 	x.expect(`ok    back      the reply of users/111 Ann was read`)
-	x.answer(`Also decide permissions and plans`, "n")
-	x.expect(`settings.json: 7 hooks added`)
+	x.answer(`Also answer permissions and plans, and give the next instruction, from Chat\? \[Y/n\]`, "")
+	x.expect(`settings.json: 8 hooks added`)
 	x.answer(`Keep the daemon running`, "")
 	x.expect("Done.")
 	if code := x.ends(); code != 0 {

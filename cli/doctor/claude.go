@@ -224,15 +224,26 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			r.fail("%s starts %s: %v", h.from.path, h.start, err)
 		}
 	}
-	want, _ := settings.Hooks("answer")
+	preset := "answer"
+	if slices.ContainsFunc(all, func(h *hook) bool { return h.event == "PostToolBatch" || h.forEveryPermission() }) {
+		preset = "approve"
+	}
+	want, _ := settings.Hooks(preset)
 	for _, w := range want {
 		there := slices.ContainsFunc(all, func(h *hook) bool {
+			if w.Event == "PermissionRequest" && w.Matcher == "" && !h.forEveryPermission() {
+				return false
+			}
 			return h.event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.matcher))
 		})
 		switch what := w.Name + " is not registered on " + w.Event; {
 		case there:
 		case w.Event == "PreToolUse":
 			r.fail("%s", what)
+		case w.Rewake:
+			r.warn("%s: Chat cannot give the next instruction", what).Mend = mendKept
+		case w.Event == "PermissionRequest" && w.Matcher == "":
+			r.fail("%s for every tool: only the terminal can allow what Claude asks for", what).Mend = mendKept
 		case w.Event == "PermissionRequest" && e.asks(state.Native):
 			r.fail("%s: only the terminal can answer questions", what)
 		case w.Event != "PermissionRequest":
@@ -240,6 +251,14 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		}
 	}
 	r.ok("registered in %s", all[0].from.path)
+}
+
+// mendKept registers what is missing, and keeps the hooks of other presets.
+const mendKept = "gchat-hooks install --keep"
+
+// forEveryPermission says whether the hook answers permissions, not only questions.
+func (h *hook) forEveryPermission() bool {
+	return h.event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.matcher == "" || h.matcher == "*")
 }
 
 // cannotStart is why a shell in a hook would not start a program.

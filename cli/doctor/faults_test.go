@@ -228,6 +228,24 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
+		{"permissions without PostToolBatch", func(p *patient) { p.without("approve", "PostToolBatch") },
+			"claude.hooks", warn, "PostToolBatch", "gchat-hooks install", ""},
+		{"permissions without the hook for them", func(p *patient) { p.without("approve", "PermissionRequest") },
+			"claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+		{"permissions with the hook for questions", func(p *patient) {
+			p.presets = []string{"approve"}
+			entries := p.entries()
+			for i := range entries {
+				if entries[i].Event == "PermissionRequest" {
+					entries[i].Matcher = "AskUserQuestion"
+				}
+			}
+			b, err := settings.Install(nil, nil, entries)
+			p.check(err)
+			p.write(p.settingsFile(), string(b), 0o600)
+		}, "claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
+		{"no hook for the next instruction", func(p *patient) { p.without("approve", "Stop") },
+			"claude.hooks", warn, "Chat cannot give the next instruction", "gchat-hooks install --keep", ""},
 		{"a program that is gone", func(p *patient) {
 			p.hookIn("settings.local.json", settings.Entry{Event: "PreCompact", Command: "/nowhere/gchat-hooks hook pre-compact-hook"})
 		}, "claude.hooks", fail, "/nowhere/gchat-hooks", "gchat-hooks install", ""},
@@ -382,4 +400,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// without writes the hooks of a preset but those on an event; of those on Stop it leaves out the waking one.
+func (p *patient) without(preset, event string) {
+	p.presets = []string{preset}
+	entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == event && e.AsyncRewake == (event == "Stop") })
+	b, err := settings.Install(nil, nil, entries)
+	p.check(err)
+	p.write(p.settingsFile(), string(b), 0o600)
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -120,17 +121,30 @@ func (f File) change(entries []Entry, dry bool) (*Change, error) {
 	return c, err
 }
 
-// Hooks are this version's hooks of what the file has of ours.
-func (f File) Hooks() ([]Hook, error) {
+// Hooks are this version's hooks of what the file has of ours, and those of the presets also.
+func (f File) Hooks(also ...string) ([]Hook, error) {
 	_, b, err := f.read()
 	if err != nil {
 		return nil, err
 	}
 	_, found, err := takeOut(b, nil)
 	var parts []string
+	for _, preset := range also {
+		parts = append(parts, presets[preset]...)
+	}
+	var shared [][]string // of hooks that several parts have
 	for _, e := range found {
 		_, name := Ours(e.Command, e.Args)
-		parts = append(parts, partOf(e.Event, e.Matcher, name))
+		if of := partsOf(e.Event, e.Matcher, name); len(of) > 1 {
+			shared = append(shared, of)
+		} else {
+			parts = append(parts, of...)
+		}
+	}
+	for _, of := range shared {
+		if !slices.ContainsFunc(of, func(part string) bool { return slices.Contains(parts, part) }) {
+			parts = append(parts, of[0])
+		}
 	}
 	return hooksIn(parts), err
 }

@@ -37,14 +37,15 @@ var table = []struct {
 }{
 	{"post", Hook{"PreToolUse", ask, "gchat-ask-user-forward", waiting, false}},
 	{"answer", Hook{"PermissionRequest", ask, "gchat-ask-user-forward", waiting, false}},
-	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}}, // in place of the one above
-	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
-	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 	{"post", Hook{"PostToolUse", ask, "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"UserPromptSubmit", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"Stop", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"StopFailure", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"SessionEnd", "", "gchat-ask-user-answered", quick, false}},
+
+	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
+	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
+	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
 	{"notify", Hook{"SubagentStop", "", "gchat-notification-dispatch", quick, false}},
@@ -93,43 +94,39 @@ func Hooks(names ...string) ([]Hook, error) {
 	return hooksIn(parts), nil
 }
 
-// With are these hooks, and those of a preset.
-func With(hooks []Hook, preset string) []Hook {
-	parts := slices.Clone(presets[preset])
-	for _, h := range hooks {
-		parts = append(parts, partOf(h.Event, h.Matcher, h.Name))
-	}
-	return hooksIn(parts)
-}
-
-// hooksIn are the hooks of these parts. Where two parts have a hook on one event, the wider one stands for both.
+// hooksIn are the hooks of these parts, each once: where one of them is for every tool, that one.
 func hooksIn(parts []string) (hooks []Hook) {
 	for _, row := range table {
-		if !slices.Contains(parts, row.part) {
-			continue
-		}
-		i := slices.IndexFunc(hooks, func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name })
-		if i < 0 {
+		same := func(h Hook) bool { return h.Event == row.Event && h.Name == row.Name }
+		i := slices.IndexFunc(hooks, same)
+		switch {
+		case !slices.Contains(parts, row.part):
+		case i < 0:
 			hooks = append(hooks, row.Hook)
-		} else if row.Matcher == "" {
+		case row.Matcher == "":
 			hooks[i] = row.Hook
 		}
 	}
 	return hooks
 }
 
-// partOf is the part that a hook belongs to, "" for one that this version does not register, or that two parts have.
-func partOf(event, matcher, name string) (part string) {
+// partsOf are the parts that a hook belongs to; none for one that this version does not register. Where the person gave it
+// another matcher, they are those of the same hook on the same event.
+func partsOf(event, matcher, name string) (parts []string) {
+	var similar []string
 	for _, row := range table {
-		switch {
-		case row.Event != event || row.Name != name:
-		case part == "", row.Matcher == matcher && event == "PermissionRequest":
-			part = row.part
-		case event != "PermissionRequest":
-			return ""
+		if row.Event != event || row.Name != name {
+			continue
+		}
+		similar = append(similar, row.part)
+		if row.Matcher == matcher {
+			parts = append(parts, row.part)
 		}
 	}
-	return part
+	if parts == nil {
+		return similar
+	}
+	return parts
 }
 
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute

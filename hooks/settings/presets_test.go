@@ -36,6 +36,9 @@ func TestPresets(t *testing.T) {
 		"StopFailure gchat-ask-user-answered 10",
 		"SessionEnd gchat-ask-user-answered 10",
 	}
+	approve := slices.Clone(answer)
+	approve[1] = "PermissionRequest gchat-ask-user-forward 86400"
+	approve = append(approve, "PostToolBatch gchat-ask-user-answered 10", "Stop gchat-ask-user-rewake rewake 86400")
 	report := slices.Concat(answer, []string{
 		"Notification gchat-notification-dispatch 10",
 		"SubagentStop gchat-notification-dispatch 10",
@@ -60,14 +63,14 @@ func TestPresets(t *testing.T) {
 	send := slices.DeleteFunc(slices.Clone(report), func(s string) bool {
 		return strings.HasPrefix(s, "PermissionRequest") || strings.Contains(s, "session-event")
 	})
-	approve := slices.Concat([]string{answer[0], "PermissionRequest gchat-ask-user-forward 86400",
-		"PostToolBatch gchat-ask-user-answered 10", "Stop gchat-ask-user-rewake rewake 86400"}, answer[2:])
 	for _, test := range []struct {
 		presets, want []string
 	}{
 		{nil, answer}, {[]string{"answer"}, answer}, {[]string{"report"}, report}, {[]string{"system3"}, system3}, {[]string{"wake"}, wake}, {[]string{"send"}, send},
 		{[]string{"wake", "answer", "report"}, slices.Concat(report, wake)},
 		{[]string{"approve"}, approve}, {[]string{"answer", "approve"}, approve},
+		{[]string{"report", "approve"}, slices.Concat(approve, report[7:])},
+		{[]string{"approve", "system3"}, slices.Concat(approve, report[7:], []string{system3[13], system3[15]})},
 	} {
 		if got := words(newest(t, test.presets...)); !slices.Equal(got, test.want) {
 			t.Errorf("%q:\n%s", test.presets, strings.Join(got, "\n"))
@@ -144,8 +147,7 @@ func TestTooOld(t *testing.T) {
 // What the table names exists.
 func TestNames(t *testing.T) {
 	for _, r := range table {
-		both := r.Event == "Stop" && r.Rewake // of two presets, which other hooks of theirs tell apart
-		if got := partOf(r.Event, r.Matcher, r.Name); got != r.part && !both {
+		if got := partsOf(r.Event, r.Matcher, r.Name); !slices.Contains(got, r.part) {
 			t.Errorf("%s on %s is of %s and of %s", r.Name, r.Event, r.part, got)
 		}
 		if r.part != "wake" && !hooks.Known(r.Name) {
@@ -154,29 +156,58 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// An upgrade keeps what a person chose: the hooks in a file say which presets they are of, and one may be added.
-func TestHooksOfAFileAreKept(t *testing.T) {
-	for _, presets := range [][]string{{"answer"}, {"approve"}, {"report"}, {"report", "approve"}, {"system3"}, {"system3", "approve"}} {
-		want := newest(t, presets...)
-		b, err := Install(nil, nil, want)
-		if err != nil {
+func sameWords(a, b []Entry) bool {
+	return slices.Equal(slices.Sorted(slices.Values(words(a))), slices.Sorted(slices.Values(words(b))))
+}
+
+// One preset takes the place of another, and an upgrade keeps what was chosen: also where presets share a hook, and where the
+// person gave it another matcher.
+func TestHooksAreKept(t *testing.T) {
+	file := File{Path: filepath.Join(t.TempDir(), "settings.json"), Mode: 0o600}
+	for _, test := range []struct{ presets, also, want []string }{
+		{presets: []string{"answer"}}, {presets: []string{"approve"}}, {presets: []string{"answer"}}, {presets: []string{"report"}},
+		{presets: []string{"approve"}}, {presets: []string{"report", "approve"}}, {presets: []string{"system3"}},
+		{presets: []string{"system3", "approve"}}, {presets: []string{"send"}}, {presets: []string{"wake"}},
+		{[]string{"report"}, []string{"approve"}, []string{"report", "approve"}},
+		{[]string{"system3", "wake"}, []string{"approve"}, []string{"system3", "wake", "approve"}},
+	} {
+		if test.want == nil {
+			test.want = test.presets
+		}
+		entries := newest(t, test.presets...)
+		if _, err := file.Install(entries, false); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(t.TempDir(), "settings.json")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
+		hooks, err := file.Hooks(test.also...)
+		kept, _ := Entries("/b/gchat-hooks", Version{2, 1, 329}, hooks)
+		if err != nil || !sameWords(kept, newest(t, test.want...)) {
+			t.Errorf("%q and %q: %v\n%s", test.presets, test.also, err, strings.Join(words(kept), "\n"))
+		}
+	}
+	for matcher, want := range map[string]string{"AskUserQuestion|Bash": "answer", "*": "approve"} {
+		entries := newest(t, want)
+		for i := range entries {
+			if entries[i].Event == "PermissionRequest" {
+				entries[i].Matcher = matcher
+			}
+		}
+		if _, err := file.Install(entries, false); err != nil {
 			t.Fatal(err)
 		}
-		hooks, err := File{Path: path}.Hooks()
-		if err != nil {
-			t.Fatal(err)
+		hooks, err := file.Hooks()
+		kept, _ := Entries("/b/gchat-hooks", Version{2, 1, 329}, hooks)
+		if err != nil || !sameWords(kept, newest(t, want)) {
+			t.Errorf("%s: %v\n%s", matcher, err, strings.Join(words(kept), "\n"))
 		}
-		version, _ := ParseVersion("2.1.329")
-		if got, _ := Entries(want[0].Command, version, hooks); sorted(got) != sorted(want) {
-			t.Errorf("%q: kept %q", presets, words(got))
-		}
-		more, _ := Entries(want[0].Command, version, With(hooks, "approve"))
-		if both := newest(t, append(presets, "approve")...); sorted(more) != sorted(both) {
-			t.Errorf("%q with approve: %q", presets, words(more))
-		}
+	}
+	before, err := os.ReadFile(file.Path)
+	if err != nil || strings.Count(string(before), "gchat-ask-user-forward") != 2 {
+		t.Errorf("%v: the settings are\n%s", err, before)
+	}
+	if _, err := file.Uninstall(false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file.Path); err == nil {
+		t.Error("an uninstall left the file")
 	}
 }

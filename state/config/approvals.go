@@ -96,11 +96,14 @@ var shellWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 func (c *Config) NeverRemotely(tool, input string) bool {
 	parts := []string{input}
 	if tool == "Bash" && len(input) <= longestCommand {
-		input = strings.Join(strings.Fields(strings.ReplaceAll(input, "\n", ";")), " ")
-		for _, at := range append(shellWord().FindAllStringIndex(input, -1), []int{0, 0}) {
-			from := input[at[1]:]
-			end := strings.IndexAny(from+";", ";&|)`'\"")
-			parts = append(parts, from, strings.TrimSpace(from[:end]))
+		input = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(input)), " ")
+		bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(input) // "git" p\ush is git push
+		for _, command := range []string{input, bare} {
+			for _, at := range append(shellWord().FindAllStringIndex(command, -1), []int{0, 0}) {
+				from := command[at[1]:]
+				end := strings.IndexAny(from+";", ";&|)`'\"")
+				parts = append(parts, from, strings.TrimSpace(from[:end]))
+			}
 		}
 	}
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {

@@ -22,6 +22,8 @@ func TestNeverRemotely(t *testing.T) {
 		{"Bash(git push*)", "Bash", "echo a\ngit push", true},
 		{"Bash(git push*)", "Bash", `bash -c "git push"`, true},
 		{"Bash(git push*)", "Bash", "true;git push", true},
+		{"Bash(git push*)", "Bash", `git "push" o`, true},
+		{"Bash(git push*)", "Bash", "git \\\n  push", true},
 		{"Bash(git push*)", "Bash", strings.Repeat("x ", 10000), true}, // nobody reads that
 		{"Bash(git push*)", "Bash", "git pull", false},
 		{"Bash(*rm -rf*)", "Bash", "find . | xargs rm  -rf", true},
