@@ -27,12 +27,16 @@ func (p Program) logsCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "lines", Value: 50, Usage: "the last `N` lines"},
 			&cli.BoolFlag{Name: "follow", Usage: "keep printing new lines, until Ctrl-C"},
+			&cli.BoolFlag{Name: "audit", Usage: "the log of decisions: who allowed what, and what Claude was told"},
 			&cli.StringFlag{Name: "level", Usage: "only lines of `LEVEL` and above: debug, info, warn, error"},
 			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
 			l := logs{env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json")}
-			l.level = c.String("level")
+			l.level, l.path = c.String("level"), state.LogPath(os.Getenv)
+			if c.Bool("audit") {
+				l.path = state.AuditPath(os.Getenv)
+			}
 			return l.run(c.Context)
 		},
 	}
@@ -45,6 +49,7 @@ type logs struct {
 	lines          int
 	follow, asJSON bool
 	level          string
+	path           string
 }
 
 // logLevels are the names that --level takes.
@@ -54,7 +59,7 @@ func (l logs) run(ctx context.Context) error {
 	if l.level != "" && !slices.Contains(logLevels, l.level) {
 		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), "gchat-hooks logs --help")
 	}
-	path := state.LogPath(l.env)
+	path := l.path
 	older, _ := os.ReadFile(path + ".1")
 	now, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {

@@ -27,7 +27,7 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 		Notebook    Words `json:"notebook_path"`
 		Old         Words `json:"old_string"`
 		New         Words `json:"new_string"`
-		Source      Words `json:"new_source"`
+		URL         Words `json:"url"`
 		Content     Words `json:"content"`
 		Edits       []struct {
 			Old Words `json:"old_string"`
@@ -46,18 +46,23 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 			shown += diffOf(string(e.Old), string(e.New)) + "\n"
 		}
 	case tool == "Write":
-		was, _ := state.ReadPlain(string(in.File), 1<<20)
-		if !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
-			was = nil
+		was, err := state.ReadPlain(string(in.File), 1<<20)
+		if err != nil || !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
+			was = nil // all of it is shown as new
 		}
 		about, shown = near(string(in.File), cwd), diffOf(string(was), string(in.Content))
 	case tool == "NotebookEdit":
-		about, shown = near(string(in.Notebook), cwd), diffOf("", string(in.Source))
+		about, shown = near(string(in.Notebook), cwd), membersOf(input)
+	case tool == "WebFetch":
+		about, shown = string(in.URL), membersOf(input)
 	default:
 		shown = membersOf(input)
 	}
-	return oneLine(state.MaskSecrets(seen(about))), state.MaskSecrets(seen(shorter(strings.TrimRight(shown, "\n"))))
+	return oneLine(visible(about)), visible(strings.TrimRight(shown, "\n"))
 }
+
+// visible is text without secrets in which all is seen, of a length that is kept.
+func visible(text string) string { return shorter(seen(state.MaskSecrets(text))) }
 
 // near is a path as its reader knows it: from the working folder, where it is below that.
 func near(path, cwd string) string {
@@ -113,7 +118,7 @@ func membersOf(input json.RawMessage) string {
 		if err != nil || d.Decode(&value) != nil {
 			return string(input)
 		}
-		lines = append(lines, fmt.Sprintf("%v: %s", name, value))
+		lines = append(lines, fmt.Sprintf("%v: %s", name, strings.ReplaceAll(string(value), "\n", "\n  ")))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -124,7 +129,7 @@ func shorter(s string) string {
 		return s
 	}
 	const half = mostShown / 2
-	return fmt.Sprintf("%s\n‹%d bytes are not shown›\n%s", s[:half], len(s)-2*half, s[len(s)-half:])
+	return strings.ToValidUTF8(fmt.Sprintf("%s\n‹%d bytes are not shown›\n%s", s[:half], len(s)-2*half, s[len(s)-half:]), "")
 }
 
 var (
@@ -137,14 +142,15 @@ var (
 func seen(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	var b strings.Builder
+	last := rune(0)
 	for _, c := range s {
+		joins := (c == '\u200d' || c == '\ufe0f' || c == '\u200c') && last > '\u00ff' && unicode.In(last, unicode.L, unicode.M, unicode.So)
+		last = c
 		switch {
-		case c == '\n' || c == '\t' || c == ' ':
-			b.WriteRune(c)
-		case c == '\u200d' || c == '\ufe0f' || c == '\u200c': // of emoji and of scripts
+		case c == '\n' || c == '\t' || c == ' ' || joins: // of emoji and of scripts
 			b.WriteRune(c)
 		case !unicode.IsGraphic(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) ||
-			unicode.Is(unicode.Variation_Selector, c) || c == '\u2028' || c == '\u2029' || c == '\u2800':
+			unicode.Is(unicode.Variation_Selector, c) || c == '\u2028' || c == '\u2029' || c == '\u2800' || c == '\U0001d159':
 			fmt.Fprintf(&b, "‹U+%04X›", c)
 		default:
 			b.WriteRune(c)
@@ -179,31 +185,36 @@ func alwaysAllows(suggestions json.RawMessage) string {
 		"session": "in this session", "localSettings": "in this project (.claude/settings.local.json)",
 		"projectSettings": "in this project, for all who have it (.claude/settings.json)", "userSettings": "in all projects",
 	}
-	modes := map[string]string{"acceptEdits": "edits without asking", "default": "asking each time", "auto": "auto mode"}
 	var words []string
 	for _, s := range all {
 		var what []string
 		switch {
 		case s.Type == "addRules" && s.Behavior == "allow":
 			for _, rule := range s.Rules {
+				if rule.Tool == "" {
+					return ""
+				}
 				if rule.Content != "" {
 					rule.Tool += "(" + rule.Content + ")"
 				}
 				what = append(what, rule.Tool)
 			}
-		case s.Type == "addDirectories":
+		case s.Type == "addDirectories" && s.Behavior == "":
 			for _, dir := range s.Directories {
+				if dir == "" {
+					return ""
+				}
 				what = append(what, "access to "+dir)
 			}
-		case s.Type == "setMode" && modes[s.Mode] != "":
-			what = append(what, modes[s.Mode])
+		case s.Type == "setMode" && s.Mode == "acceptEdits" && s.Behavior == "":
+			what = append(what, "edits without asking")
 		}
 		if len(what) == 0 || places[s.Destination] == "" {
 			return ""
 		}
 		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
 	}
-	return state.MaskSecrets(oneLine(seen(strings.Join(words, "; "))))
+	return oneLine(visible(strings.Join(words, "; ")))
 }
 
 // planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names.
@@ -215,11 +226,12 @@ func planShown(input json.RawMessage, transcript string) string {
 	plan := string(in.Plan)
 	if plan == "" {
 		if file := planFile(transcript); strings.HasSuffix(file, ".md") && filepath.IsAbs(file) {
-			b, _ := state.ReadPlain(file, 1<<20)
-			plan = string(b)
+			if b, err := state.ReadPlain(file, 1<<20); err == nil {
+				plan = string(b)
+			}
 		}
 	}
-	return state.MaskSecrets(shorter(strings.TrimSpace(plan)))
+	return visible(strings.TrimSpace(plan))
 }
 
 // planFile is the file of the session's plan, which an attachment in the transcript names when plan mode begins.

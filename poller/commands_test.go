@@ -241,13 +241,14 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	mine := func(m *state.Message) { m.SessionID = "a" }
 	o.report("a", "can wait", mine)
 	o.report("a", "urgent", mine, func(m *state.Message) { m.Urgent = true })
+	s.pass(t.Context())
 	o.report("b", "another session's", func(m *state.Message) { m.SessionID = "b" })
 	s.pass(t.Context())
-	o.want("another session's", "urgent")
+	o.want("urgent", "another session's")
 	mute(time.Time{})
 	o.later(muteStep)
 	s.pass(t.Context())
-	o.want("another session's", "urgent", "can wait")
+	o.want("urgent", "another session's", "can wait")
 	mute(o.time().Add(time.Hour))
 	for kind, want := range map[state.Kind]bool{
 		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,7 +40,7 @@ func Audit(env Getenv, line AuditLine) error {
 	line.Time = line.Time.UTC().Truncate(time.Millisecond)
 	for _, text := range []*string{&line.Shown, &line.Replied, &line.Told} {
 		if *text = MaskSecrets(*text); len(*text) > mostShown {
-			*text = (*text)[:mostShown] + "…"
+			*text = strings.ToValidUTF8((*text)[:mostShown], "") + "…"
 		}
 	}
 	b, err := json.Marshal(line)
@@ -50,7 +51,7 @@ func Audit(env Getenv, line AuditLine) error {
 	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) // no pipe holds it up
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

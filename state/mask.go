@@ -17,8 +17,8 @@ const secretNames = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|api
 // maskShapes are secrets as they look, each with its first group kept. They are tried in order.
 var maskShapes = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for _, shape := range []string{
-		// blocks of keys, up to their end or the text's
-		`(-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----)(?:[^-]|-[^-])*(?:-----END [A-Z0-9 ]*-----)?`,
+		// blocks of keys: what a key is written in, line breaks also as \n, and no blanks in a line, so that no command is hidden
+		`(-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----)(?:[\r\n]|\\n|\\r|[A-Za-z0-9+/=]{2,}|(?:Proc-Type|DEK-Info|Version|Comment): \S+)+(?:-----END [A-Z0-9 ]*-----)?`,
 		// what begins as the keys of a maker do
 		`()\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b`,
 		`()\bgh[pousr]_[A-Za-z0-9]{20,}`, `()\bgithub_pat_\w{20,}`, `()\bgl(?:pat|ptt|dt|rt|cbt|oas)-[\w-]{16,}`,
@@ -38,8 +38,9 @@ var maskShapes = sync.OnceValue(func() (all []*regexp.Regexp) {
 		`((?i:\bx-[a-z-]*(?:key|token|secret))["']?\s*[:=]\s*["']?)[^\s"',;]{6,}`,
 		`(\b[a-z][a-z0-9+.-]*://[^\s:/?#@"']*:)[^\s@"']+(?:@)`,
 		`([?&;](?i:key|token|access_token|sig|signature|code|password|api_key|apikey|secret)=)[^\s&"'<>]+`,
-		`((?:^|[\s"'])(?:-u|--user|--proxy-user)[ =]["']?[^\s:"'$]+:)[^\s"'$]+`,
+		`((?:^|[\s"'])(?:-u ?|--user[ =]|--proxy-user[ =])["']?[^\s:"'$]+:)[^\s"'$]+`,
 		`((?:^|[\s;&|(])(?:mysql|mysqldump|mariadb)\b[^\n;|&]*?\s-p)[^\s"'$-][^\s"']*`,
+		`(\bsshpass\s+-p\s*)[^\s"'$]+`,
 		`((?i:\bmachine)\s+\S+\s+(?i:login)\s+\S+\s+(?i:password)\s+)\S+`,
 		`((?i)--?[a-z-]*` + secretNames + `(?:[ =]))(?:"[^"$][^"]*"|'[^']+'|[^\s"'$=-][^\s"']*)`,
 		`((?i)(?:\b|_)(?:\w*[_.-])?` + secretNames + `["']?\s*(?:=|:=|:|=>)\s*)(?:"[^"$][^"]*"|'[^'$][^']*'|[^\s"'$,;&|(){}<>][^\s"',;&|(){}]{3,})`,
@@ -60,7 +61,7 @@ func MaskSecrets(s string) string {
 				value = found[len(kept[1]):]
 			}
 			switch {
-			case harmless(value):
+			case harmless(value) || runs(value):
 				return found
 			case strings.HasSuffix(found, "@"):
 				return found[:len(found)-len(value)] + masked + "@"
@@ -69,6 +70,11 @@ func MaskSecrets(s string) string {
 		})
 	}
 	return s
+}
+
+// runs says whether a shell would run a part of a value: that must not be hidden.
+func runs(value string) bool {
+	return strings.Contains(value, "$(") || strings.Contains(value, "`") || strings.Contains(value, "<(")
 }
 
 // quoteOf is the quotation mark around a value; "" for none.

