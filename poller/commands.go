@@ -67,7 +67,9 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) {
+	// The poller of another environment judges by a configuration of its own.
+	stranger := one.Env == r.environment && !r.mayCommand(one, m.Sender, m.SenderEmail)
+	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
 	ahead, _ := r.api.Ahead()
@@ -85,6 +87,11 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		r.logOnce(err, "command not written down")
 	}
 	return true
+}
+
+// mayCommand says whether the configuration of a session's project names the sender as one who may answer.
+func (p *Poller) mayCommand(one *state.Session, sender, email string) bool {
+	return Named(p.config(one.ProjectDir, one.Trusted).AllowedUsers, sender, email)
 }
 
 // obey does the commands that wait in the sessions of this environment, beside the loop. It says whether a poller is needed for
@@ -119,7 +126,7 @@ func (p *Poller) obeyFor(ctx context.Context, id string) {
 		return
 	}
 	for _, c := range commands {
-		if c.At.Before(one.StartedAt) || !Named(p.config(one.ProjectDir, one.Trusted).AllowedUsers, c.Sender, c.SenderEmail) {
+		if c.At.Before(one.StartedAt) || !p.mayCommand(one, c.Sender, c.SenderEmail) {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
@@ -305,7 +312,8 @@ func (p *Poller) stop(ctx context.Context, one *state.Session) string {
 }
 
 var (
-	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[●⏺] ?(\w[\w ]*\(.*)`) })
+	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
+	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[●⏺] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`) })
 	promptLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[❯>] (.+)`) })
 )
 
@@ -320,7 +328,7 @@ func (p *Poller) underWay(lines []string) string {
 			continue
 		}
 		if tool := toolLine().FindStringSubmatch(l); tool != nil {
-			return p.short(tool[1])
+			return p.short(tool[1] + tool[2])
 		}
 		if prompt := promptLine().FindStringSubmatch(l); prompt != nil {
 			return "the work on \"" + p.short(prompt[1]) + "\""
