@@ -103,8 +103,8 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.says("/help", "[Help]", "/screen", "/status", "/stop", "/mute 2h")
 	x.says("  /Help ", "[Help]")
 	x.says("/dance", "[Not used] There is no command /dance", "/screen")
-	x.says("/screen", "[Not used] The session does not run in tmux")
-	x.says("/stop", "[Not used] The session does not run in tmux")
+	x.says("/screen", "[Not used]", "the session does not run in tmux")
+	x.says("/stop", "[Not used]", "the session does not run in tmux")
 	x.says("and now?", "[Not read]", "/help")
 	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
 	x.ask(func(q *state.Question) {
@@ -142,9 +142,15 @@ func TestWhoseCommandIsDone(t *testing.T) {
 		s.Env = state.Environment(x.env)
 		s.Commands[0].At = time.Now().Add(-commandAge - time.Minute)
 	})
-	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read only 6 minutes after") {
+	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
 		t.Errorf("an old one: %q", told)
 	}
+	command.Message, command.Sender, command.At = "of a stranger, as another environment read it", "users/9", time.Now()
+	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
+		t.Errorf("a stranger's: %q", told)
+	}
+	command.Sender = "users/1"
 	command.Message, command.At = "older than the session", time.Now().Add(-2*time.Hour)
 	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
@@ -366,6 +372,14 @@ func TestStopAndScreenInTmux(t *testing.T) {
 				t.Errorf("keys %q", got())
 			}
 		})
+	}
+}
+
+// A draft in the input box is not what Claude is at.
+func TestADraftIsNotUnderWay(t *testing.T) {
+	screen := strings.Replace(boxed("❯ go ahead", "", "✻ Working… (3s)"), "❯ \r\n", "❯ my draft\r\n", 1)
+	if got := newTalk(t, nil).p.underWay(strings.Split(screen, "\r\n")); !strings.Contains(got, "go ahead") {
+		t.Errorf("%q", got)
 	}
 }
 
