@@ -155,7 +155,7 @@ func (p *purge) find() error {
 		p.folders = append(p.folders, folders...)
 	}
 	log := state.LogPath(p.env) // last: what ends because its state is gone logs that
-	for _, path := range []string{state.ConfigDir(p.env), user, log, log + ".1"} {
+	for _, path := range []string{state.ConfigDir(p.env), user, state.AuditPath(p.env), log, log + ".1"} {
 		if _, err := os.Lstat(path); err == nil {
 			p.addFiles("all of", path, []string{path, log}) // a poller that ends may begin the log only now
 			p.foldersAbove(path)

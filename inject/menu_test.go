@@ -335,3 +335,22 @@ func TestPaneLocks(t *testing.T) {
 		l.Unlock()
 	}
 }
+
+// Esc that is only to interrupt leaves a dialog open, and presses nothing in the pane of another Claude Code.
+func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	p := w.heldUp("permission")
+	for name, m := range map[string]Menu{
+		"a dialog":       {Interrupt: true},
+		"another Claude": {ClaudePID: os.Getpid(), ClaudeStart: StartOf(os.Getpid())},
+	} {
+		m.UserState, m.Env, m.Patience = filepath.Join(w.dir, "state"), w.getenv, time.Millisecond
+		var coded *state.UserError
+		if err := m.Run(t.Context(), p.ID, "esc", nil); !errors.As(err, &coded) || coded.Code != exitRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := w.keys(); got != "" {
+		t.Errorf("keys %q", got)
+	}
+}

@@ -3,8 +3,6 @@ package poller
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +23,8 @@ const (
 	mostCommands = 20
 	// screenLines is how many lines of a terminal /screen reads; the last ones that fit are shown.
 	screenLines = 80
-	// mostMuted and usualMute are the longest time that a session is muted, and the time of /mute alone.
+	// mostMuted is the longest time that a session is muted.
 	mostMuted = 24 * time.Hour
-	usualMute = time.Hour
 	// muteStep is how long a muted report is left alone: the person may end the mute meanwhile.
 	muteStep = 30 * time.Second
 )
@@ -64,7 +61,9 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		return false
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) {
+	// The poller of another environment judges by a configuration of its own.
+	stranger := one.Env == r.environment && !r.mayCommand(one, m.Sender, m.SenderEmail)
+	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
 	ahead, _ := r.api.Ahead()
@@ -82,6 +81,11 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		r.logOnce(err, "command not written down")
 	}
 	return true
+}
+
+// mayCommand says whether the configuration of a session's project names the sender as one who may answer.
+func (p *Poller) mayCommand(one *state.Session, sender, email string) bool {
+	return Named(p.config(one.ProjectDir, one.Trusted).AllowedUsers, sender, email)
 }
 
 // obey does the commands that wait in the sessions of this environment, beside the loop. It says whether a poller is needed for
@@ -116,7 +120,7 @@ func (p *Poller) obeyFor(ctx context.Context, id string) {
 		return
 	}
 	for _, c := range commands {
-		if c.At.Before(one.StartedAt) || !Named(p.config(one.ProjectDir, one.Trusted).AllowedUsers, c.Sender, c.SenderEmail) {
+		if c.At.Before(one.StartedAt) || !p.mayCommand(one, c.Sender, c.SenderEmail) {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
@@ -126,26 +130,28 @@ func (p *Poller) obeyFor(ctx context.Context, id string) {
 			p.audit(state.AuditLine{Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text})
 		}
 		p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
-		if err := p.put(&state.Message{
-			ID: state.MessageID("command", c.Message), Kind: state.MessageNote, Parts: []string{text},
-			ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
-			Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
-		}); err != nil {
+		if err := p.putAnswer(one, state.MessageID("command", c.Message), text); err != nil {
 			p.logOnce(err, "note not put into the outbox")
 		}
 	}
 }
 
+// putAnswer puts a note into the thread of a session, once.
+func (p *Poller) putAnswer(one *state.Session, id, text string) error {
+	return p.put(&state.Message{
+		ID: id, Kind: state.MessageNote, Parts: []string{text}, ProjectDir: one.ProjectDir, Trusted: one.Trusted,
+		SessionID: one.ID, Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: p.now().UTC(),
+	})
+}
+
 // command does one command, and returns what its thread is told.
 func (p *Poller) command(ctx context.Context, one *state.Session, c state.Command) string {
 	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
-	age := p.now().Sub(c.At)
 	switch {
 	case !p.takesCommands(one):
 		return gchat.NobodyText(one)
-	case age > commandAge:
-		return fmt.Sprintf("[Not used] %s was read only %s after you sent it. Send it again if you still want it.",
-			gchat.Line(name), lasting(age))
+	case p.now().Sub(c.At) > commandAge:
+		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
 	}
 	switch name {
 	case "/screen":
@@ -162,43 +168,28 @@ func (p *Poller) command(ctx context.Context, one *state.Session, c state.Comman
 	return "[Not used] There is no command " + gchat.Line(name) + ". There are:\n" + commandList
 }
 
-// paneOf is the pane in which a session's own Claude Code has the keyboard.
-func (p *Poller) paneOf(ctx context.Context, one *state.Session) (inject.Server, string, error) {
+// shotOf is what the pane shows in which a session's own Claude Code has the keyboard.
+func (p *Poller) shotOf(ctx context.Context, one *state.Session) (shot inject.Snapshot, s inject.Screen, err error) {
+	if one.TmuxPane == "" || one.TmuxSocket == "" || one.ClaudePID <= 1 {
+		return shot, s, errNoTmux
+	}
 	server := inject.Server{Socket: one.TmuxSocket}
-	if one.TmuxPane == "" || one.TmuxSocket == "" {
-		return server, "", errNoTmux
-	}
 	pane, err := server.Pane(ctx, one.TmuxPane)
-	if err == nil && one.ClaudePID <= 1 {
-		err = errors.New("it is not known which process is the session's Claude Code")
-	}
 	if err == nil {
 		_, err = pane.Claude(one.ClaudePID, one.ClaudeStart)
 	}
-	return server, pane.ID, err
-}
-
-// shotOf is what the terminal of a session shows.
-func (p *Poller) shotOf(ctx context.Context, one *state.Session) (shot inject.Snapshot, s inject.Screen, err error) {
-	server, pane, err := p.paneOf(ctx, one)
 	if err == nil {
-		shot, err = server.Snapshot(ctx, pane, screenLines)
+		shot, err = server.Snapshot(ctx, pane.ID, screenLines)
 	}
 	return shot, inject.ReadScreen(shot.Screen), err
 }
 
-// unread says why a command could not look at a terminal.
-func unread(err error) string {
-	if errors.Is(err, errNoTmux) {
-		return "[Not used] The session does not run in tmux, so its terminal is out of reach."
-	}
-	return "[Not used] The terminal is out of reach: " + gchat.Line(err.Error()) + "."
-}
+const outOfReach = "[Not used] The terminal is out of reach: "
 
 func (p *Poller) screen(ctx context.Context, one *state.Session) string {
 	shot, _, err := p.shotOf(ctx, one)
 	if err != nil {
-		return unread(err)
+		return outOfReach + gchat.Line(err.Error()) + "."
 	}
 	return gchat.ScreenText("[Screen] "+gchat.Line(one.Name), p.masked(strings.Join(shot.Lines, "\n")))
 }
@@ -212,10 +203,10 @@ func (p *Poller) short(text string) string { return gchat.Cut(gchat.Line(p.maske
 func (p *Poller) statusOf(ctx context.Context, one *state.Session) string {
 	lines := []string{"[Status] " + gchat.Line(one.Name), "", p.doing(ctx, one)}
 	if !one.StartedAt.IsZero() {
-		lines = append(lines, "Runs since "+p.clock(one.StartedAt)+" in "+gchat.Line(cmp.Or(one.CWD, one.ProjectDir)))
+		lines = append(lines, "Runs since "+clock(one.StartedAt)+" in "+gchat.Line(cmp.Or(one.CWD, one.ProjectDir)))
 	}
 	if one.MutedUntil.After(p.now()) {
-		lines = append(lines, "Muted until "+p.clock(one.MutedUntil))
+		lines = append(lines, "Muted until "+clock(one.MutedUntil))
 	}
 	qs, _ := state.OpenQuestions(p.Env)
 	var waits []string
@@ -237,12 +228,10 @@ func waitsFor(q *state.Question) string {
 	switch {
 	case q.Kind == state.AskedPermission:
 		return "Permission: " + q.Tool + ": " + q.About
-	case q.Kind == state.AskedPlan:
-		return "A plan"
 	case q.Kind == state.AskedNext:
 		return "The next instruction"
-	case len(q.Questions) == 0:
-		return "A question"
+	case q.Kind == state.AskedPlan, len(q.Questions) == 0:
+		return "A plan"
 	}
 	return "Question: " + q.Questions[0].Question
 }
@@ -251,8 +240,6 @@ func waitsFor(q *state.Question) string {
 func (p *Poller) doing(ctx context.Context, one *state.Session) string {
 	shot, s, err := p.shotOf(ctx, one)
 	switch {
-	case errors.Is(err, errNoTmux):
-		return "What Claude does is not known: the session does not run in tmux. A hook of it ran last at " + p.clock(one.LastSeen)
 	case err != nil:
 		return "What Claude does is not known: " + gchat.Line(err.Error())
 	case s.Dialog():
@@ -269,13 +256,12 @@ func (p *Poller) doing(ctx context.Context, one *state.Session) string {
 
 // stop interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
 func (p *Poller) stop(ctx context.Context, one *state.Session) string {
-	const open = "[Not used] A dialog is open in the terminal: answer it first."
 	shot, s, err := p.shotOf(ctx, one)
 	switch {
 	case err != nil:
-		return unread(err)
+		return outOfReach + gchat.Line(err.Error()) + "."
 	case s.Dialog():
-		return open
+		return "[Not used] A dialog is open in the terminal: answer it first."
 	case !s.Busy && (s.Kind == inject.Prompt || s.Kind == inject.Draft):
 		return "[Not used] Claude is not working."
 	case !s.Busy:
@@ -290,22 +276,15 @@ func (p *Poller) stop(ctx context.Context, one *state.Session) string {
 		return p.Env(name)
 	}
 	menu := inject.Menu{UserState: p.user(), Env: env, Interrupt: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart}
-	err = menu.Run(ctx, one.TmuxPane, "esc", nil)
-	if err == nil {
-		return "[Stopped] " + p.underWay(shot.Lines)
+	if err := menu.Run(ctx, one.TmuxPane, "esc", nil); err != nil {
+		return "[Not used] Claude was not seen to stop: " + p.short(err.Error()) + "."
 	}
-	_, s, again := p.shotOf(ctx, one)
-	switch {
-	case again == nil && s.Dialog():
-		return open
-	case again == nil && !s.Busy:
-		return "[Not used] Claude is not working any more."
-	}
-	return "[Not used] Claude was not seen to stop: " + p.short(err.Error()) + "."
+	return "[Stopped] " + p.underWay(shot.Lines)
 }
 
 var (
-	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[●⏺] ?(\w[\w ]*\(.*)`) })
+	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
+	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[●⏺] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`) })
 	promptLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[❯>] (.+)`) })
 )
 
@@ -320,7 +299,7 @@ func (p *Poller) underWay(lines []string) string {
 			continue
 		}
 		if tool := toolLine().FindStringSubmatch(l); tool != nil {
-			return p.short(tool[1])
+			return p.short(tool[1] + tool[2])
 		}
 		if prompt := promptLine().FindStringSubmatch(l); prompt != nil {
 			return "the work on \"" + p.short(prompt[1]) + "\""
@@ -331,7 +310,7 @@ func (p *Poller) underWay(lines []string) string {
 
 // mute has the reports of a session held back for a time.
 func (p *Poller) mute(one *state.Session, words string) string {
-	long := usualMute
+	long := time.Hour
 	if words != "" && words != "off" {
 		unit := strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "min", "m")
 		var err error
@@ -347,47 +326,28 @@ func (p *Poller) mute(one *state.Session, words string) string {
 		one.MutedUntil = until
 		return nil
 	}); err != nil {
-		return "[Not used] That could not be written down: " + gchat.Line(p.Log.Clean(err.Error())) + "."
+		return "[Not used] That could not be written down: " + p.short(err.Error()) + "."
 	}
 	if until.IsZero() {
 		return "[Muted] No more: reports of this session come again."
 	}
-	return "[Muted] No reports of this session until " + p.clock(until) +
+	return "[Muted] No reports of this session until " + clock(until) +
 		". Questions, permissions and plans still come. /mute off ends it."
 }
 
 // muted says until when a message is left alone because the person muted its session: a report, and [Waiting for you].
 func (s *sender) muted(m *state.Message) (until time.Time, muted bool) {
-	if m.SessionID == "" || m.Kind == state.MessageReport && m.Urgent {
-		return until, false
-	}
-	if m.Kind == state.MessageQuestion {
-		if q, err := state.LoadQuestion(m.Question); err != nil || q.Kind != state.AskedNext {
-			return until, false
-		}
-	} else if m.Kind != state.MessageReport {
-		return until, false
-	}
 	one, err := state.SessionsIn(s.user()).Of(m.SessionID)
 	if err != nil || !one.MutedUntil.After(s.now()) {
 		return until, false
 	}
-	return sooner(one.MutedUntil, s.now().Add(muteStep)), true
+	muted = m.Kind == state.MessageReport && !m.Urgent
+	if m.Kind == state.MessageQuestion {
+		q, err := state.LoadQuestion(m.Question)
+		muted = err == nil && q.Kind == state.AskedNext
+	}
+	return sooner(one.MutedUntil, s.now().Add(muteStep)), muted
 }
 
-// clock is a time as people say it, with its day where that is not today.
-func (p *Poller) clock(t time.Time) string {
-	t, now := t.Local(), p.now().Local()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format("15:04")
-	}
-	return t.Format("15:04 on Monday, 2 January")
-}
-
-// lasting is how long something took, in words.
-func lasting(d time.Duration) string {
-	if d < 2*time.Hour {
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%d hours", int(d.Hours()))
-}
+// clock is a time as people say it.
+func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }

@@ -103,8 +103,8 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.says("/help", "[Help]", "/screen", "/status", "/stop", "/mute 2h")
 	x.says("  /Help ", "[Help]")
 	x.says("/dance", "[Not used] There is no command /dance", "/screen")
-	x.says("/screen", "[Not used] The session does not run in tmux")
-	x.says("/stop", "[Not used] The session does not run in tmux")
+	x.says("/screen", "[Not used]", "the session does not run in tmux")
+	x.says("/stop", "[Not used]", "the session does not run in tmux")
 	x.says("and now?", "[Not read]", "/help")
 	x.ask(func(q *state.Question) { q.ClaudeSessionID = x.id })
 	x.ask(func(q *state.Question) {
@@ -129,6 +129,7 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() || len(x.is().Commands) > 0 {
 		t.Errorf("a stranger is told %q, muted until %v", told, x.is().MutedUntil)
 	}
+	x.desk.reply(x.thread, "users/9", "/mute 3h") // perhaps of the same millisecond
 	x.says("/mute", "[Muted]")
 	x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Time{} })
 
@@ -141,9 +142,15 @@ func TestWhoseCommandIsDone(t *testing.T) {
 		s.Env = state.Environment(x.env)
 		s.Commands[0].At = time.Now().Add(-commandAge - time.Minute)
 	})
-	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read only 6 minutes after") {
+	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
 		t.Errorf("an old one: %q", told)
 	}
+	command.Message, command.Sender, command.At = "of a stranger, as another environment read it", "users/9", time.Now()
+	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
+	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
+		t.Errorf("a stranger's: %q", told)
+	}
+	command.Sender = "users/1"
 	command.Message, command.At = "older than the session", time.Now().Add(-2*time.Hour)
 	x.session(x.id, func(s *state.Session) { s.Commands = []state.Command{command} })
 	if told := x.hears(); len(told) > 0 || !x.is().MutedUntil.IsZero() {
@@ -241,14 +248,17 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	mine := func(m *state.Message) { m.SessionID = "a" }
 	o.report("a", "can wait", mine)
 	o.report("a", "urgent", mine, func(m *state.Message) { m.Urgent = true })
-	s.pass(t.Context())
 	o.report("b", "another session's", func(m *state.Message) { m.SessionID = "b" })
 	s.pass(t.Context())
-	o.want("urgent", "another session's")
+	if got := o.texts(); len(got) != 2 || slices.Contains(got, "can wait") {
+		t.Errorf("in the space: %q", got)
+	}
 	mute(time.Time{})
 	o.later(muteStep)
 	s.pass(t.Context())
-	o.want("urgent", "another session's", "can wait")
+	if !slices.Contains(o.texts(), "can wait") {
+		t.Errorf("in the space after the end: %q", o.texts())
+	}
 	mute(o.time().Add(time.Hour))
 	for kind, want := range map[state.Kind]bool{
 		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,
@@ -343,11 +353,12 @@ func TestStopAndScreenInTmux(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen, stop, status, keys string
 	}{
-		"a tool":   {boxed("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
-		"a prompt": {boxed(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
-		"idle":     {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
-		"a dialog": {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
-		"a shell":  {"$ ", "nothing was pressed", "The terminal shows", ""},
+		"a tool":    {boxed("❯ go ahead", "", tool, "", spinner), "[Stopped] Bash(sleep 60)", "Claude works: Bash(sleep 60)", "\x1b"},
+		"a command": {boxed("❯ go ahead", "", "  Running ./long.sh", "  ⎿  $ ./long.sh", "", spinner), "[Stopped] ./long.sh", "Claude works: ./long.sh", "\x1b"},
+		"a prompt":  {boxed(tool, "❯ go ahead", "", "● I begin.", "", spinner), `[Stopped] the work on "go ahead"`, "Claude works", "\x1b"},
+		"idle":      {idle, "[Not used] Claude is not working.", "Claude is idle, at an empty input box", ""},
+		"a dialog":  {dialog, "[Not used] A dialog is open in the terminal: answer it first.", "A dialog is open in the terminal", ""},
+		"a shell":   {"$ ", "nothing was pressed", "The terminal shows", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTalk(t, nil)
@@ -361,6 +372,14 @@ func TestStopAndScreenInTmux(t *testing.T) {
 				t.Errorf("keys %q", got())
 			}
 		})
+	}
+}
+
+// A draft in the input box is not what Claude is at.
+func TestADraftIsNotUnderWay(t *testing.T) {
+	screen := strings.Replace(boxed("❯ go ahead", "", "✻ Working… (3s)"), "❯ \r\n", "❯ my draft\r\n", 1)
+	if got := newTalk(t, nil).p.underWay(strings.Split(screen, "\r\n")); !strings.Contains(got, "go ahead") {
+		t.Errorf("%q", got)
 	}
 }
 

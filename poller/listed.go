@@ -183,11 +183,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	if !at.After(one.ToldNobody) || !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
 		return
 	}
-	err := r.put(&state.Message{
-		ID: state.MessageID("nobody", m.Name), Kind: state.MessageNote, Parts: []string{gchat.NobodyText(one)},
-		ProjectDir: one.ProjectDir, Trusted: one.Trusted, SessionID: one.ID,
-		Chat: one.Chat, ThreadName: one.ThreadName, Urgent: true, CreatedAt: r.now().UTC(),
-	})
+	err := r.putAnswer(one, state.MessageID("nobody", m.Name), gchat.NobodyText(one))
 	if err == nil {
 		_, err = state.SessionsIn(r.user()).Change(one.ID, func(one *state.Session) error {
 			if at.After(one.ToldNobody) {

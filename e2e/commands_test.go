@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+// listen has the session steered from a thread of the space, as its hooks do after its first report, and returns that thread.
+func (b *bridge) listen() (thread string) {
+	b.t.Helper()
+	m, err := b.chat.Say(&chat.User{Name: "users/app", Type: "BOT"}, "", "[Session Start] here")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	env := func(name string) string {
+		for _, pair := range slices.Backward(b.tmux.env) {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(env("GOOGLE_CHAT_WEBHOOK_URL"), "http://"), "/")
+	_, err = state.SessionsIn(state.UserState(env)).Change("the-session", func(s *state.Session) error {
+		s.Name, s.ThreadName, s.Chat, s.Env = "here", m.Thread.Name, host+"/"+space.Name, state.Environment(env)
+		s.Listens, s.StartedAt, s.LastSeen, s.ProjectDir = true, time.Now(), time.Now(), b.Dir
+		s.ClaudePID, s.ClaudeStart = b.ClaudePID(), inject.StartOf(b.ClaudePID())
+		s.TmuxPane, s.TmuxSocket = b.Pane(), inject.ServerOf(b.TMUX()).Socket
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m.Thread.Name
+}
+
+// A person looks at a session from its thread, and stops what it runs. A dialog is left alone, and a stranger is not heard.
+func TestASessionIsSteeredFromItsThread(t *testing.T) {
+	const forever = "./forever.sh"
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := connect(t, c, config{
+			Args: []string{"--allowedTools", "Bash(" + forever + ")"},
+			Prepare: func(_, project string) {
+				if err := os.WriteFile(filepath.Join(project, "forever.sh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Script: []turn{{call("Bash", map[string]any{"command": forever})}, {call("Bash", map[string]any{"command": "mkdir -p out/of/reach"})}, thanks},
+		}, all...)
+		thread := b.listen()
+		b.daemon()
+		say := func(from *chat.User, text string) {
+			t.Helper()
+			if _, err := b.chat.Say(from, thread, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		say(space.Person(), "/status")
+		b.await("[Status] here", "Claude is idle", "Nothing waits for you.")
+		say(space.Person(), "/stop")
+		b.await("[Not used] Claude is not working.")
+
+		b.Prompt("go ahead")
+		b.WaitScreen(forever)
+		b.WaitScreenFunc("a command that runs", func(string) bool {
+			capture, err := b.capture()
+			return err == nil && inject.ReadScreen(capture).Busy
+		})
+		say(&chat.User{Name: "users/9", Type: "HUMAN"}, "/stop")
+		say(space.Person(), "/screen")
+		b.await("[Screen] here", "go ahead", forever)
+		say(space.Person(), "/Stop ")
+		b.await("[Stopped] ", forever)
+		b.WaitScreen("Interrupted")
+
+		b.Prompt("once more")
+		b.WaitScreen("Do you want to proceed?")
+		say(space.Person(), "/stop")
+		b.await("[Not used] A dialog is open in the terminal")
+		b.WaitScreen("Do you want to proceed?")
+		if n := strings.Count(b.texts(), "[Stopped]"); n != 1 {
+			t.Errorf("stopped %d times", n)
+		}
+		if made, _ := filepath.Glob(filepath.Join(b.Dir, "out")); made != nil {
+			t.Error("the command was run")
+		}
+	})
+}
