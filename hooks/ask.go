@@ -145,7 +145,9 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh b
 	if mode == state.Deny {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question { return cmp.Or(ofCall(have, e), one) })
+	q, err = h.record(h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
+		return cmp.Or(ofCall(have, e), one)
+	})
 	return q, q == one, err
 }
 

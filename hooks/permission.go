@@ -245,8 +245,8 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	})
 }
 
-// next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this hook
-// waits for it, and wakes the session with it.
+// next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
+// hook waits for it, and wakes the session with it.
 func (h *Hook) next(ctx context.Context, e *Event) error {
 	h.closeNext(e)
 	q, err := h.askNext(e)
@@ -310,6 +310,6 @@ func (h *Hook) waitNext(ctx context.Context, q *state.Question) {
 	}
 	words, _ := q.Decision()
 	h.audit(q, words)
-	h.wakeWith([]string{replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " +
-		words})
+	h.wakeWith([]string{replyPrefix +
+		"The user replied to your last message from Google Chat, and this is the next instruction: " + words})
 }

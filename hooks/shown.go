@@ -17,8 +17,8 @@ import (
 // mostShown bounds what is kept of a command, a diff or a plan, in bytes.
 const mostShown = 200 << 10
 
-// permissionShown is what a person has to see before they allow a call: about says what it is for in one line, shown is the command,
-// the diff, or the input. Nothing in it is invisible, and secrets are masked.
+// permissionShown is what a person has to see before they allow a call: about says what it is for in one line, shown is the
+// command, the diff, or the input. Nothing in it is invisible, and secrets are masked.
 func permissionShown(tool string, input json.RawMessage, cwd string) (about, shown string) {
 	var in struct {
 		Command     Words `json:"command"`
@@ -144,7 +144,8 @@ func seen(s string) string {
 	var b strings.Builder
 	last := rune(0)
 	for _, c := range s {
-		joins := (c == '\u200d' || c == '\ufe0f' || c == '\u200c') && last > '\u00ff' && unicode.In(last, unicode.L, unicode.M, unicode.So)
+		joiner := c == '\u200d' || c == '\ufe0f' || c == '\u200c'
+		joins := joiner && last > '\u00ff' && unicode.In(last, unicode.L, unicode.M, unicode.So)
 		last = c
 		switch {
 		case c == '\n' || c == '\t' || c == ' ' || joins: // of emoji and of scripts

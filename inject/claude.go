@@ -73,8 +73,8 @@ func Claude(env state.Getenv) (pid int, start string) {
 	return pid, start
 }
 
-// Waits says whether a session's Claude Code waits for a permission, by its own file of sessions, which lies beside the transcripts
-// (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell.
+// Waits says whether a session's Claude Code waits for a permission, by its own file of sessions, which lies beside the
+// transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell.
 func Waits(transcript string, pid int) (waits, known bool) {
 	folder := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
 	b, err := state.ReadPlain(filepath.Join(folder, strconv.Itoa(pid)+".json"), 1<<20)

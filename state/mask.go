@@ -10,15 +10,18 @@ import (
 const masked = "•••"
 
 // secretNames are the ends of names that secrets are given under, in a shell, in JSON, in YAML and as options.
-const secretNames = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|apikey|access[_-]?key|private[_-]?key|account[_-]?key|` +
-	`shared[_-]?access[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|secret[_-]?key(?:[_-]?base)?|secret[_-]?access[_-]?key|` +
+const secretNames = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|apikey|access[_-]?key|private[_-]?key|` +
+	`account[_-]?key|shared[_-]?access[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|` +
+	`secret[_-]?key(?:[_-]?base)?|secret[_-]?access[_-]?key|` +
 	`client[_-]?secret|refresh[_-]?token|session[_-]?key|credentials?|_auth|_authtoken)`
 
 // maskShapes are secrets as they look, each with its first group kept. They are tried in order.
 var maskShapes = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for _, shape := range []string{
 		// blocks of keys: what a key is written in, line breaks also as \n, and no blanks in a line, so that no command is hidden
-		`(-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----)(?:[\r\n]|\\n|\\r|[A-Za-z0-9+/=]{2,}|(?:Proc-Type|DEK-Info|Version|Comment): \S+)+(?:-----END [A-Z0-9 ]*-----)?`,
+		`(-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----)` +
+			`(?:[\r\n]|\\n|\\r|[A-Za-z0-9+/=]{40,}|(?:Proc-Type|DEK-Info|Version|Comment): \S+)+` +
+			`(?:[A-Za-z0-9+/=]*(?:[\r\n]|\\n|\\r)*-----END [A-Z0-9 ]*-----)?`,
 		// what begins as the keys of a maker do
 		`()\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b`,
 		`()\bgh[pousr]_[A-Za-z0-9]{20,}`, `()\bgithub_pat_\w{20,}`, `()\bgl(?:pat|ptt|dt|rt|cbt|oas)-[\w-]{16,}`,
@@ -43,7 +46,8 @@ var maskShapes = sync.OnceValue(func() (all []*regexp.Regexp) {
 		`(\bsshpass\s+-p\s*)[^\s"'$]+`,
 		`((?i:\bmachine)\s+\S+\s+(?i:login)\s+\S+\s+(?i:password)\s+)\S+`,
 		`((?i)--?[a-z-]*` + secretNames + `(?:[ =]))(?:"[^"$][^"]*"|'[^']+'|[^\s"'$=-][^\s"']*)`,
-		`((?i)(?:\b|_)(?:\w*[_.-])?` + secretNames + `["']?\s*(?:=|:=|:|=>)\s*)(?:"[^"$][^"]*"|'[^'$][^']*'|[^\s"'$,;&|(){}<>][^\s"',;&|(){}]{3,})`,
+		`((?i)(?:\b|_)(?:\w*[_.-])?` + secretNames + `["']?\s*(?:=|:=|:|=>)\s*)` +
+			`(?:"[^"$][^"]*"|'[^'$][^']*'|[^\s"'$,;&|(){}<>][^\s"',;&|(){}]{3,})`,
 	} {
 		all = append(all, regexp.MustCompile(shape))
 	}
@@ -87,10 +91,11 @@ func quoteOf(value string) string {
 
 // harmless says that what stands in a secret's place is none: a variable, a placeholder, a truth value, or masked already.
 func harmless(value string) bool {
-	bare := strings.Trim(value, `"'`)
+	bare := strings.Trim(value, "\"' \r\n")
 	switch strings.ToLower(bare) {
 	case "", "true", "false", "null", "none", "nil", "string", "undefined":
 		return true
 	}
-	return strings.HasPrefix(bare, "$") || strings.HasPrefix(bare, "<") || strings.HasPrefix(bare, "{{") || strings.Contains(bare, masked)
+	placeholder := strings.HasPrefix(bare, "$") || strings.HasPrefix(bare, "<") || strings.HasPrefix(bare, "{{")
+	return placeholder || strings.Contains(bare, masked)
 }

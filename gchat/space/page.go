@@ -35,7 +35,8 @@ func (s *Space) pageRoutes() http.Handler {
 		index(w, r)
 	})
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml"}
-	for _, name := range strings.Fields("style.css icon.svg page.js threads.js question.js decision.js reply.js card.js markup.js") {
+	const names = "style.css icon.svg page.js threads.js question.js decision.js reply.js card.js markup.js"
+	for _, name := range strings.Fields(names) {
 		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
