@@ -284,7 +284,7 @@ func (p *Poller) stop(ctx context.Context, one *state.Session) string {
 
 var (
 	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
-	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[●⏺] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`) })
+	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`) })
 	promptLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[❯>] (.+)`) })
 )
 

@@ -1,0 +1,163 @@
+package hooks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// wants is a PermissionRequest for a shell command.
+func wants(w *world, session, command string) []byte {
+	var e map[string]any
+	if err := json.Unmarshal(event(w, "PermissionRequest", session), &e); err != nil {
+		w.Fatal(err)
+	}
+	e["tool_name"], e["tool_input"] = "Bash", map[string]any{"command": command, "description": "Run it"}
+	b, _ := json.Marshal(e)
+	return b
+}
+
+// batch is the PostToolBatch that has the result of a shell command.
+func batch(w *world, session, command, response string) []byte {
+	var e map[string]any
+	if err := json.Unmarshal(event(w, "PostToolBatch", session), &e); err != nil {
+		w.Fatal(err)
+	}
+	e["tool_calls"] = []map[string]any{{"tool_name": "Bash", "tool_use_id": "x", "tool_response": response,
+		"tool_input": map[string]any{"command": command, "description": "Run it"}}}
+	b, _ := json.Marshal(e)
+	return b
+}
+
+// decided is what a hook printed for a permission.
+func decided(out string) (behavior, message string) {
+	var d struct {
+		Out struct {
+			Decision struct{ Behavior, Message string }
+		} `json:"hookSpecificOutput"`
+	}
+	_ = json.Unmarshal([]byte(out), &d)
+	return d.Out.Decision.Behavior, d.Out.Decision.Message
+}
+
+// Permissions of many sessions at once, while pollers die and Chat fails: each is decided as was replied in its own thread.
+//
+// GCHAT_LOAD=1 has ten sessions ask for six each, at 60 messages a minute.
+func TestPermissionsOfManySessions(t *testing.T) {
+	t.Parallel()
+	sessions, each, pace := 3, 2, "60000"
+	if os.Getenv("GCHAT_LOAD") != "" {
+		sessions, each, pace = 10, 6, "60"
+	}
+	x := &trouble{world: newWorld(t), waiting: map[int]*process{}, stop: make(chan struct{})}
+	x.env["GCHAT_WRITES_PER_MINUTE"] = pace
+	x.trace.set(x.stumble)
+	var beside, asking sync.WaitGroup
+	beside.Go(x.killer) // of pollers alone
+	beside.Go(func() {
+		replied := map[string]bool{}
+		for {
+			select {
+			case <-x.stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			for _, m := range x.messages("[Permission]") {
+				if replied[m.Name] {
+					continue
+				}
+				replied[m.Name] = true
+				command := strings.Split(m.Text, "\n```\n")[1]
+				x.say(ann, m.Thread.Name, map[bool]string{true: "yes", false: "no, not " + command}[choice(command) == 0])
+			}
+		}
+	})
+	for s := range sessions {
+		asking.Go(func() {
+			w := x.with("CLAUDE_SESSION_ID", fmt.Sprintf("session-%d", s))
+			for n := range each {
+				command := fmt.Sprintf("make target-%d-%d", s, n)
+				p := w.start(forward, wants(w, fmt.Sprintf("s-%d", s), command))
+				select {
+				case <-p.done:
+				case <-time.After(300 * time.Second):
+					x.Errorf("%s: its hook does not end", command)
+					return
+				}
+				behavior, message := decided(p.out.String())
+				if want := choice(command) == 0; want != (behavior == "allow") || !want && message != "not "+command {
+					x.Errorf("%s: %s %q", command, behavior, message)
+				}
+				w.run(answered, batch(w, fmt.Sprintf("s-%d", s), command, message))
+			}
+		})
+	}
+	began := time.Now()
+	asking.Wait()
+	took := time.Since(began)
+	close(x.stop)
+	beside.Wait()
+	x.trace.set(nil)
+	x.until("all notes", func() bool {
+		x.run(answered, event(x, "Stop", "another"))
+		return len(x.messages("[Answered]")) == sessions*each
+	})
+	var at []time.Time
+	for _, m := range x.messages("[") {
+		posted, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
+		at = append(at, posted)
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	most := 0
+	for i, from := range at {
+		n := 0
+		for _, t := range at[i:] {
+			if t.Sub(from) < time.Minute {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	t.Logf("%d decided in %s, %d pollers killed or stopped, %d requests failed, at most %d messages in a minute",
+		sessions*each, took.Round(time.Second), x.kills.Load(), x.faults.Load(), most)
+	if n := len(x.messages("[Permission]")); n != sessions*each {
+		t.Errorf("asked %d times", n)
+	}
+	if pace == "60" && most > 60+13 {
+		t.Errorf("%d messages within a minute", most)
+	}
+}
+
+// What a project's files say approves nothing, and neither does what Claude itself could write.
+func TestAProjectApprovesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start(forward, wants(w, "s-1", "rm -rf /"))
+	w.until("the permission", func() bool { return len(w.messages("[Permission]")) == 1 })
+	qs, _ := state.OpenQuestions(w.getenv)
+	if len(qs) != 1 || qs[0].Kind != state.AskedPermission || strings.HasPrefix(qs[0].Path, w.env["CLAUDE_PROJECT_DIR"]) {
+		t.Fatalf("%d records, %+v", len(qs), qs)
+	}
+	queue := filepath.Join(w.projectState(), "user-input-queue")
+	if err := os.MkdirAll(queue, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"s-1", qs[0].SessionID, qs[0].SessionName} {
+		if err := os.WriteFile(filepath.Join(queue, name+".txt"), []byte("yes"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.say(ann, w.messages("[Permission]")[0].Thread.Name, "no, never")
+	<-p.done
+	if behavior, message := decided(p.out.String()); behavior != "deny" || message != "never" {
+		t.Errorf("%s %q", behavior, message)
+	}
+}
