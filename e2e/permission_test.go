@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -187,4 +188,81 @@ func (b *bridge) writePlan(text string) {
 		}
 	}
 	b.t.Fatal("the transcript names no plan file")
+}
+
+// Whatever of ours dies or hangs, the dialog in the terminal answers.
+func TestThePermissionDialogNeedsNothingOfOurs(t *testing.T) {
+	for name, trouble := range map[string]func(b *bridge){
+		"Chat hangs": func(b *bridge) { b.gate.shut() },
+		"the hook is killed": func(b *bridge) {
+			b.await("[Permission]")
+			b.killed("hook gchat-ask-user-forward")
+		},
+		"the poller is killed": func(b *bridge) {
+			b.await("[Permission]")
+			b.killed("poller --detached")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, c claude) {
+				b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
+				if name == "Chat hangs" {
+					trouble(b)
+				}
+				b.Prompt("go ahead")
+				b.WaitScreen("Do you want to proceed?")
+				if name != "Chat hangs" {
+					trouble(b)
+				}
+				b.Choose("❯ 1. Yes", "1")
+				b.WaitScreen("Thanks, understood.")
+				if _, err := os.Stat(filepath.Join(b.Dir, "out")); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// killed ends the session's processes that were started so.
+func (b *bridge) killed(args string) {
+	b.t.Helper()
+	n := 0
+	for _, p := range marked(sessionVar + "=" + b.mark) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if strings.Contains(strings.ReplaceAll(string(line), "\x00", " "), args) && p.Signal(syscall.SIGKILL) == nil {
+			n++
+		}
+		p.Close()
+	}
+	if n == 0 {
+		b.t.Errorf("no process %q", args)
+	}
+}
+
+// never_remote is the person's: what it names is shown, and only the terminal allows it.
+func TestNeverRemote(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{{bash("cd . && mkdir out")}, thanks}, Prepare: func(home, project string) {
+			for path, text := range map[string]string{
+				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"never_remote": ["Bash(mkdir*)"]}`,
+				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"never_remote": [], "approvers": ["users/9"]}`,
+			} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}})
+		b.Prompt("go ahead")
+		q := b.await("[Permission]", "Only the terminal can allow this.")
+		for _, reply := range []string{"yes", "always", "1"} {
+			b.reply(q, reply)
+		}
+		b.await("[Not used] Only the terminal can allow this")
+		b.reply(q, "no, not now")
+		b.told(1, "not now")
+		if _, err := os.Stat(filepath.Join(b.Dir, "out")); err == nil {
+			t.Error("it was allowed")
+		}
+	})
 }
