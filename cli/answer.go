@@ -62,7 +62,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	if pid, _ := inject.Claude(a.env); q.Kind != state.AskedQuestion && pid != 0 {
+	if pid, _ := inject.Claude(func(string) string { return "" }); q.Kind != state.AskedQuestion && pid != 0 {
 		return failed(errors.New("Claude Code does not answer this itself"), "run it in a terminal of your own", exitNotUsed)
 	}
 	reply := state.Reply{

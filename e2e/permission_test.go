@@ -171,6 +171,29 @@ func (b *bridge) awaitOther(than *chat.Message, beginning string) *chat.Message 
 	return nil
 }
 
+// "yes, auto" approves the plan, and edits need no permission from then on.
+func TestAPlanIsApprovedWithItsEdits(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
+			{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanks,
+		}}
+		cfg.Prepare = func(_, project string) {
+			cfg.Script[1] = turn{call("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
+		}
+		b := approve(t, c, cfg)
+		b.Prompt("go ahead")
+		b.reply(b.await("[Plan] Session:"), "Yes, auto")
+		b.WaitScreen("Thanks, understood.")
+		if _, err := os.Stat(filepath.Join(b.Dir, "a.txt")); err != nil {
+			t.Error(err)
+		}
+		b.await("[Answered]", "Edits need no permission from now on.")
+		if n := b.count("[Permission]"); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
 // writePlan writes the plan into the file that the session keeps it in, as the model does (2.1.329).
 func (b *bridge) writePlan(text string) {
 	b.t.Helper()

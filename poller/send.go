@@ -26,6 +26,8 @@ const (
 	authPause = time.Minute
 	// mostBackoff bounds the pause after failures in a row.
 	mostBackoff = 5 * time.Minute
+	// urgentBackoff bounds it for a question that alone does not get through.
+	urgentBackoff = 30 * time.Second
 	// diskPause is when to come again after something could not be written down.
 	diskPause = 2 * time.Second
 	// linger is how long a send that was begun may go on when the poller is told to end: mostly the answer is a moment away.

@@ -33,7 +33,11 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		return s.setAside(m, why+"; "+hint)
 	case gchat.Answered(cause) && !gchat.TooMany(cause), errors.Is(cause, errUnseen): // it stumbled over this one alone
 		log.Msg("message may not have arrived; it is tried again")
-		until := now.Add(max(gchat.RetryAfter(cause), backoff(pause, m.Tries+1)))
+		wait := backoff(pause, m.Tries+1)
+		if m.Urgent { // a person is waited for
+			wait = min(wait, urgentBackoff)
+		}
+		until := now.Add(max(gchat.RetryAfter(cause), wait))
 		return s.failed(m, why, untried, step{until: until})
 	}
 	// Too many, or out of reach: for all messages, since a hanging Chat would take ten seconds for each.
