@@ -211,8 +211,8 @@ func (p *Poller) statusOf(ctx context.Context, one *state.Session) string {
 	qs, _ := state.OpenQuestions(p.Env)
 	var waits []string
 	for _, q := range slices.Backward(qs) { // the oldest first
-		if q.ClaudeSession() == one.ID && q.Status == state.Pending && q.Mode != state.Thread {
-			waits = append(waits, "• "+p.short(waitsFor(q)))
+		if q.ClaudeSession() == one.ID && q.Status == state.Pending && len(q.Questions) > 0 {
+			waits = append(waits, "• "+p.short(q.Questions[0].Question))
 		}
 	}
 	if len(waits) == 0 {
@@ -221,19 +221,6 @@ func (p *Poller) statusOf(ctx context.Context, one *state.Session) string {
 		lines = append(lines, "Waits for you:")
 	}
 	return gchat.Cut(strings.Join(append(lines, waits...), "\n"), gchat.MaxText)
-}
-
-// waitsFor says what a person is asked.
-func waitsFor(q *state.Question) string {
-	switch {
-	case q.Kind == state.AskedPermission:
-		return "Permission: " + q.Tool + ": " + q.About
-	case q.Kind == state.AskedNext:
-		return "The next instruction"
-	case q.Kind == state.AskedPlan, len(q.Questions) == 0:
-		return "A plan"
-	}
-	return "Question: " + q.Questions[0].Question
 }
 
 // doing says what Claude does.
@@ -269,17 +256,21 @@ func (p *Poller) stop(ctx context.Context, one *state.Session) string {
 	case p.DryRun:
 		return "[Not used] The poller runs with --dry-run: nothing was pressed."
 	}
+	if err := p.menu(one).Run(ctx, one.TmuxPane, "esc", nil); err != nil {
+		return "[Not used] Claude was not seen to stop: " + p.short(err.Error()) + "."
+	}
+	return "[Stopped] " + p.underWay(shot.Lines)
+}
+
+// menu drives a session's own pane: it types where a text belongs, and interrupts Claude.
+func (p *Poller) menu(one *state.Session) inject.Menu {
 	env := func(name string) string {
 		if name == "TMUX" {
 			return one.TmuxSocket
 		}
 		return p.Env(name)
 	}
-	menu := inject.Menu{UserState: p.user(), Env: env, Interrupt: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart}
-	if err := menu.Run(ctx, one.TmuxPane, "esc", nil); err != nil {
-		return "[Not used] Claude was not seen to stop: " + p.short(err.Error()) + "."
-	}
-	return "[Stopped] " + p.underWay(shot.Lines)
+	return inject.Menu{UserState: p.user(), Env: env, Interrupt: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart}
 }
 
 var (

