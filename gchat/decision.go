@@ -11,12 +11,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// What a reply is told that decides nothing.
-const (
-	noPermission = "Please reply yes or no"
-	noPlan       = `Please reply yes, or "no, …" with what to change`
-)
-
 // decisionWords are what people write for each decision. Anything else is asked back: a guess would let Claude act.
 var decisionWords = map[string][]string{
 	"yes":    {"y", "yes", "allow", "1"},
@@ -164,8 +158,7 @@ func nextTexts(q *state.Question) []string {
 
 // moreTexts are all that a permission is asked for, in as many messages as it takes.
 func moreTexts(q *state.Question) []string {
-	text := q.Shown
-	return split("[More] "+whatFor(q), "\n", block(text), MaxText)
+	return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
 }
 
 // decidedText says what was decided, of which permission or plan, and where.
@@ -216,17 +209,14 @@ func briefly(q *state.Question) string {
 }
 
 // noDecisionText asks a reply back that decides nothing.
-func noDecisionText(q *state.Question, r *state.Reply) string {
-	always := q.AlwaysAllows != "" && !q.TerminalOnly
+func noDecisionText(q *state.Question) string {
 	switch {
 	case q.Kind == state.AskedPlan:
-		return "[Not used] " + noPlan + "."
+		return "[Not used] Please reply yes, or \"no, …\" with what to change."
 	case q.TerminalOnly:
 		return "[Not used] Only the terminal can allow this (never_remote). Reply no to deny it."
-	case r != nil && normal(strings.TrimRight(CleanReply(r.Text), " .!")) == normal("always") && !always:
-		return "[Not used] There is no \"always\" for this: reply yes or no."
-	case always:
-		return "[Not used] " + noPermission + ", or always. A reason goes behind the no: \"no, use git mv\"."
+	case q.AlwaysAllows != "":
+		return "[Not used] Please reply yes or no, or always. A reason goes behind the no: \"no, use git mv\"."
 	}
-	return "[Not used] " + noPermission + ". A reason goes behind the no: \"no, use git mv\"."
+	return "[Not used] Please reply yes or no; there is no \"always\" for this. A reason goes behind the no: \"no, use git mv\"."
 }

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	"gchat-hooks/state"
 )
 
@@ -29,10 +31,6 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 		New         Words `json:"new_string"`
 		URL         Words `json:"url"`
 		Content     Words `json:"content"`
-		Edits       []struct {
-			Old Words `json:"old_string"`
-			New Words `json:"new_string"`
-		} `json:"edits"`
 	}
 	_ = json.Unmarshal(input, &in)
 	switch {
@@ -40,11 +38,6 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 		about, shown = string(in.Description), string(in.Command)
 	case tool == "Edit":
 		about, shown = near(string(in.File), cwd), diffOf(string(in.Old), string(in.New))
-	case tool == "MultiEdit":
-		about = near(string(in.File), cwd)
-		for _, e := range in.Edits {
-			shown += diffOf(string(e.Old), string(e.New)) + "\n"
-		}
 	case tool == "Write":
 		was, err := state.ReadPlain(string(in.File), 1<<20)
 		if err != nil || !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
@@ -52,11 +45,11 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 		}
 		about, shown = near(string(in.File), cwd), diffOf(string(was), string(in.Content))
 	case tool == "NotebookEdit":
-		about, shown = near(string(in.Notebook), cwd), membersOf(input)
+		about, shown = near(string(in.Notebook), cwd), indented(input)
 	case tool == "WebFetch":
-		about, shown = string(in.URL), membersOf(input)
+		about, shown = string(in.URL), indented(input)
 	default:
-		shown = membersOf(input)
+		shown = indented(input)
 	}
 	return oneLine(visible(about)), visible(strings.TrimRight(shown, "\n"))
 }
@@ -72,55 +65,25 @@ func near(path, cwd string) string {
 	return path
 }
 
-// diffContext is how many equal lines are shown around a change.
-const diffContext = 2
-
 // diffOf shows what becomes of a text: "-" and "+" begin the lines that go and come, a blank those around them.
 func diffOf(was, is string) string {
-	split := func(s string) []string {
-		if s == "" {
-			return nil
-		}
-		return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
-	}
-	a, b := split(was), split(is)
-	same := 0
-	for same < min(len(a), len(b)) && a[same] == b[same] {
-		same++
-	}
-	end := 0
-	for end < min(len(a), len(b))-same && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	var lines []string
-	put := func(sign string, of []string) {
-		for _, l := range of {
-			lines = append(lines, sign+l)
+	lines := strings.Split(string(diff.Diff("", []byte(was), "", []byte(is))), "\n")
+	lines = lines[min(len(lines), 4):] // the names, and where the first change is
+	for i, l := range lines {
+		if strings.HasPrefix(l, "@@ ") {
+			lines[i] = "⋯"
 		}
 	}
-	put(" ", a[max(0, same-diffContext):same])
-	put("-", a[same:len(a)-end])
-	put("+", b[same:len(b)-end])
-	put(" ", a[len(a)-end:][:min(end, diffContext)])
-	return strings.Join(lines, "\n")
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\\ No newline at end of file", "")
 }
 
-// membersOf shows a tool's input, a line for each member, in its order.
-func membersOf(input json.RawMessage) string {
-	d := json.NewDecoder(bytes.NewReader(input))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+// indented is a tool's input, a line for each member.
+func indented(input json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, input, "", "  ") != nil {
 		return string(input)
 	}
-	var lines []string
-	for d.More() {
-		name, err := d.Token()
-		var value Words
-		if err != nil || d.Decode(&value) != nil {
-			return string(input)
-		}
-		lines = append(lines, fmt.Sprintf("%v: %s", name, strings.ReplaceAll(string(value), "\n", "\n  ")))
-	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // shorter keeps the beginning and the end of what is too long.

@@ -22,13 +22,12 @@ func TestPermissionShown(t *testing.T) {
 		input              map[string]any
 	}{
 		"a command":      {"Bash", "Clean up", "rm -rf build", map[string]any{"command": "rm -rf build", "description": "Clean up"}},
-		"an edit":        {"Edit", "a.txt", " a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
-		"several edits":  {"MultiEdit", "a.txt", "-a\n+b\n-c\n+d", map[string]any{"file_path": file, "edits": []map[string]string{{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}}}},
+		"an edit":        {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
 		"a file anew":    {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
 		"a new file":     {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
 		"elsewhere":      {"Write", "/etc/x", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
-		"an address":     {"WebFetch", "https://x/", "prompt: read it\nurl: https://x/", map[string]any{"url": "https://x/", "prompt": "read it"}},
-		"another tool":   {"mcp__db__drop", "", "table: a\n  force: true", map[string]any{"table": "a\nforce: true"}},
+		"an address":     {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
+		"another tool":   {"mcp__db__drop", "", "{\n  \"table\": \"a\\nforce: true\"\n}", map[string]any{"table": "a\nforce: true"}},
 		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
 		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
 		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},

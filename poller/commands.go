@@ -328,16 +328,14 @@ func (p *Poller) mute(one *state.Session, words string) string {
 
 // muted says until when a message is left alone because the person muted its session: a report, and [Waiting for you].
 func (s *sender) muted(m *state.Message) (until time.Time, muted bool) {
+	if m.SessionID == "" || m.Urgent || m.Kind == state.MessageNote {
+		return until, false
+	}
 	one, err := state.SessionsIn(s.user()).Of(m.SessionID)
 	if err != nil || !one.MutedUntil.After(s.now()) {
 		return until, false
 	}
-	muted = m.Kind == state.MessageReport && !m.Urgent
-	if m.Kind == state.MessageQuestion {
-		q, err := state.LoadQuestion(m.Question)
-		muted = err == nil && q.Kind == state.AskedNext
-	}
-	return sooner(one.MutedUntil, s.now().Add(muteStep)), muted
+	return sooner(one.MutedUntil, s.now().Add(muteStep)), true
 }
 
 // clock is a time as people say it.

@@ -263,8 +263,13 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 	for kind, want := range map[state.Kind]bool{
 		state.AskedQuestion: false, state.AskedPermission: false, state.AskedPlan: false, state.AskedNext: true,
 	} {
-		q := o.question(func(q *state.Question) { q.Kind = kind })
-		if _, muted := s.muted(&state.Message{Kind: state.MessageQuestion, Question: q.Path, SessionID: "a", Urgent: true}); muted != want {
+		q := o.question(func(q *state.Question) { q.Kind, q.QuestionID = kind, "id-"+string(kind) })
+		m, err := s.box.ByKey(questionKey(q))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SessionID = "a"
+		if _, muted := s.muted(m); muted != want {
 			t.Errorf("%s is muted: %t", kind, muted)
 		}
 	}

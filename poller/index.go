@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,11 +33,12 @@ type served struct {
 	retake   time.Time       // the lock is not taken before
 	pause    time.Duration   // until then, longer with each try that failed
 
-	settled bool         // the question is over, and nothing is left to be done about it
-	put     bool         // its message was put into the outbox
-	dialog  bool         // its dialog was seen to wait in the terminal
-	keyed   atomic.Int32 // whether its person types in its pane: see graceLeft
-	typing  atomic.Bool  // a goroutine types its answer
+	settled bool        // the question is over, and nothing is left to be done about it
+	put     bool        // its message was put into the outbox
+	dialog  bool        // its dialog was seen to wait in the terminal
+	looked  sync.Once   // for its person's keys
+	sits    atomic.Bool // its person types in its pane, as far as is known: see graceLeft
+	typing  atomic.Bool // a goroutine types its answer
 	try     try
 }
 

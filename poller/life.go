@@ -227,37 +227,26 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	return time.Time{}
 }
 
-// What is known of the keys in a pane, in served.keyed.
-const (
-	keysUnknown int32 = iota
-	keysAsked
-	keysNone
-	keysLately
-)
-
 // lately is how old the last key in a pane is at most while its person is taken to sit there.
 const lately = 2 * time.Minute
 
-// graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no thread.
-// Zero is for now. tmux is asked beside the loop.
+// graceLeft is when a permission or a plan is due whose person types in its pane: what they answer there meanwhile needs no
+// thread. Zero is for now. tmux is asked beside the loop.
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
 	due = q.AskedAt.Add(q.Grace)
 	if q.Grace <= 0 || s.TmuxPane == "" || !p.now().Before(due) || due.Sub(p.now()) > q.Grace {
 		return time.Time{}
 	}
-	if s.keyed.CompareAndSwap(keysUnknown, keysAsked) {
-		pane := inject.Pane{ID: s.TmuxPane, Session: q.TmuxSession}
+	s.looked.Do(func() {
+		s.sits.Store(true)
 		server, asked := inject.Server{Socket: s.TmuxSocket}, q.AskedAt
 		p.beside("last key", func() {
-			found := keysNone
-			if typed, err := server.LastTyped(ctx, pane); err == nil && asked.Sub(typed) < lately {
-				found = keysLately
-			}
-			s.keyed.Store(found)
+			typed, err := server.LastTyped(ctx, inject.Pane{ID: s.TmuxPane})
+			s.sits.Store(err == nil && asked.Sub(typed) < lately)
 		})
-	}
-	if s.keyed.Load() == keysNone {
+	})
+	if !s.sits.Load() {
 		return time.Time{}
 	}
 	return due

@@ -27,6 +27,7 @@ func questionKey(q *state.Question) string {
 func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 	m := p.aboutQuestion(q, o)
 	m.ID, m.Key, m.Kind = state.MessageID("question", q.QuestionID), questionKey(q), state.MessageQuestion
+	m.Urgent = q.Kind != state.AskedNext
 	if m.Key != "question-"+q.QuestionID {
 		m.TriedAt = m.CreatedAt
 	}
