@@ -203,19 +203,6 @@ func (a answer) text(words []string) (string, error) {
 	return text, nil
 }
 
-// decisions are the replies that decide a permission or a plan.
-func decisions(q *state.Question) string {
-	switch {
-	case q.Kind == state.AskedPlan:
-		return `yes; "yes, auto"; no, WHAT TO CHANGE`
-	case q.TerminalOnly:
-		return "no, REASON (only the terminal can allow this)"
-	case q.AlwaysAllows != "":
-		return "yes; no, REASON; always (" + state.OneLine(q.AlwaysAllows) + ")"
-	}
-	return "yes; no, REASON"
-}
-
 // list shows what can be answered, with the options that a number means.
 func (a answer) list() error {
 	qs := a.open()
@@ -236,7 +223,7 @@ func (a answer) list() error {
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
 			if q.Kind.Decides() {
-				fmt.Fprintf(a.out, "    %s\n", decisions(q))
+				fmt.Fprintf(a.out, "    %s\n", gchat.HowToDecide(q))
 				continue
 			}
 			for n, o := range prompt.Options {

@@ -281,7 +281,7 @@ func TestNeverRemote(t *testing.T) {
 		for _, reply := range []string{"yes", "always", "1"} {
 			b.reply(q, reply)
 		}
-		b.await("[Not used] Only the terminal can allow this")
+		b.await("[Not used]", "Only the terminal can allow this")
 		b.reply(q, "no, not now")
 		b.told(1, "not now")
 		if _, err := os.Stat(filepath.Join(b.Dir, "out")); err == nil {

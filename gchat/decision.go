@@ -113,16 +113,23 @@ func permissionText(q *state.Question) string {
 		fmt.Fprintf(&b, "(%d more lines: reply \"more\")\n", hidden)
 	}
 	b.WriteString("\n")
-	switch always := field(q.AlwaysAllows); {
-	case q.TerminalOnly:
-		b.WriteString("Only the terminal can allow this. Reply no to deny it, with a reason if you like.\n")
-	case always != "":
+	if always := field(q.AlwaysAllows); always != "" && !q.TerminalOnly {
 		fmt.Fprintf(&b, "\"always\" allows: %s\n", closed(always))
-		b.WriteString("Reply yes or no (with a reason if you like: \"no, use git mv\"), or always.\n")
-	default:
-		b.WriteString("Reply yes or no (with a reason if you like: \"no, use git mv\").\n")
 	}
-	return b.String() + "Thread key: " + Line(q.ThreadKey)
+	return b.String() + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
+}
+
+// HowToDecide says what to reply to a permission or a plan.
+func HowToDecide(q *state.Question) string {
+	switch {
+	case q.Kind == state.AskedPlan:
+		return `Reply yes, "yes, auto" (edits need no permission then), or "no, …" with what to change.`
+	case q.TerminalOnly:
+		return "Only the terminal can allow this. Reply no to deny it, with a reason if you like."
+	case q.AlwaysAllows != "":
+		return `Reply yes or no (with a reason if you like: "no, use git mv"), or always.`
+	}
+	return `Reply yes or no (with a reason if you like: "no, use git mv").`
 }
 
 // whatFor says what a permission is for: the tool, and what Claude says about it.
@@ -136,8 +143,7 @@ func whatFor(q *state.Question) string {
 
 // planTexts are the messages that show a plan, with how to reply at the end of the last.
 func planTexts(q *state.Question) []string {
-	how := "\n\nReply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: " +
-		Line(q.ThreadKey)
+	how := "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
 	text := settle(markdown(visible(q.Shown)))
 	if text == "" {
 		text = "(The plan's text was not found: it stands in the terminal.)"
@@ -206,17 +212,4 @@ func briefly(q *state.Question) string {
 		what += ": " + clause(head(about, 200))
 	}
 	return what
-}
-
-// noDecisionText asks a reply back that decides nothing.
-func noDecisionText(q *state.Question) string {
-	switch {
-	case q.Kind == state.AskedPlan:
-		return "[Not used] Please reply yes, or \"no, …\" with what to change."
-	case q.TerminalOnly:
-		return "[Not used] Only the terminal can allow this (never_remote). Reply no to deny it."
-	case q.AlwaysAllows != "":
-		return "[Not used] Please reply yes or no, or always. A reason goes behind the no: \"no, use git mv\"."
-	}
-	return "[Not used] Please reply yes or no; there is no \"always\" for this. A reason goes behind the no: \"no, use git mv\"."
 }

@@ -27,7 +27,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteClosed:
 		return closingText(q)
 	case state.NoteNoDecision:
-		return noDecisionText(q)
+		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case state.NoteNoPrompt:
 		return "[Not used] " + owed.Seen
 	case state.NoteReminder:

@@ -134,14 +134,7 @@ func decision(e *Event, q *state.Question) map[string]any {
 
 // audit writes a decision down before Claude is told of it.
 func (h *Hook) audit(q *state.Question, told string) {
-	line := state.AuditLine{
-		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool,
-		Shown: cmp.Or(q.Shown, q.About), By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
-	}
-	if q.Response != nil {
-		line.Replied = *q.Response
-	}
-	if err := state.Audit(h.Env, line); err != nil {
+	if err := state.Audit(h.Env, q.Decided(told)); err != nil {
 		h.log.Error().Err(err).Msg("decision not in the audit log")
 	}
 }

@@ -58,7 +58,9 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		}
 		return
 	}
-	p.auditNext(q, words)
+	if q.Typing == nil { // the first try
+		p.audit(q.Decided(words))
+	}
 	args := []string{words}
 	if action == "submit" {
 		args = nil
@@ -92,17 +94,6 @@ func (p *Poller) readyFor(ctx context.Context, session, words string) (one *stat
 		return one, "submit", ""
 	}
 	return one, "", "the terminal shows " + screen.String()
-}
-
-// auditNext writes an instruction down before it is typed for the first time.
-func (p *Poller) auditNext(q *state.Question, words string) {
-	if q.Typing != nil {
-		return
-	}
-	p.audit(state.AuditLine{
-		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Shown: q.Shown,
-		By: q.AnsweredBy, ByName: q.AnsweredByName, Replied: words, Told: words,
-	})
 }
 
 // audit adds a line to the log of decisions.

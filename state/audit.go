@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,6 +23,18 @@ type AuditLine struct {
 	ByName  string    `json:"by_name,omitempty"`
 	Replied string    `json:"replied"`
 	Told    string    `json:"told"`
+}
+
+// Decided is the line of what a person decided about a question, and what Claude is told.
+func (q *Question) Decided(told string) AuditLine {
+	l := AuditLine{
+		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool, Shown: cmp.Or(q.Shown, q.About),
+		By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
+	}
+	if q.Response != nil {
+		l.Replied = *q.Response
+	}
+	return l
 }
 
 // mostShown bounds what a line of the audit log repeats, in bytes.

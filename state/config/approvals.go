@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -74,69 +74,31 @@ func readNever(file map[string]json.RawMessage) (patterns []string, err error) {
 	if !ok || string(raw) == "null" {
 		return nil, nil
 	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}, nil
-	}
 	if err := json.Unmarshal(raw, &patterns); err != nil {
 		return nil, fmt.Errorf("never_remote: %w", err)
 	}
 	return append([]string{}, patterns...), nil
 }
 
-// longestCommand is the longest shell command that is compared with patterns, in bytes; a longer one counts as named.
-const longestCommand = 16 << 10
-
-// shellWord is where a word of a shell's command may begin, and with it another command.
-var shellWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[\\s;&|(){}`'\"$=]+") })
-
 // NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with what
 // it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern fits it
 // from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it.
 func (c *Config) NeverRemotely(tool, input string) bool {
-	parts := []string{input}
-	if tool == "Bash" && len(input) <= longestCommand {
+	texts, begin, end := []string{input}, "^", "$"
+	if tool == "Bash" {
 		input = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(input)), " ")
 		bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(input) // "git" p\ush is git push
-		for _, command := range []string{input, bare} {
-			for _, at := range append(shellWord().FindAllStringIndex(command, -1), []int{0, 0}) {
-				from := command[at[1]:]
-				end := strings.IndexAny(from+";", ";&|)`'\"")
-				parts = append(parts, from, strings.TrimSpace(from[:end]))
-			}
-		}
+		texts, begin, end = []string{input, bare}, "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
 	}
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
-		name, rest, called := strings.Cut(strings.TrimSpace(pattern), "(")
-		if !matches(name, tool) {
+		name, glob, called := strings.Cut(strings.TrimSpace(pattern), "(")
+		if fits, err := path.Match(name, tool); !fits && err == nil {
 			return false
 		}
-		glob, whole := strings.CutSuffix(rest, ")")
-		if !called || !whole || tool == "Bash" && len(input) > longestCommand { // in doubt it names more, not less
-			return true
-		}
-		return slices.ContainsFunc(parts, func(part string) bool { return matches(glob, part) })
+		glob, whole := strings.CutSuffix(glob, ")")
+		fits, err := regexp.Compile("(?s)" + begin + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + end)
+		return !called || !whole || err != nil || slices.ContainsFunc(texts, fits.MatchString) // in doubt it names more, not less
 	})
-}
-
-// matches says whether a text is as a pattern says, in which "*" stands for any characters, line breaks too.
-func matches(pattern, text string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == text
-	}
-	if !strings.HasPrefix(text, parts[0]) {
-		return false
-	}
-	text = text[len(parts[0]):]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(text, part)
-		if at < 0 {
-			return false
-		}
-		text = text[at+len(part):]
-	}
-	return strings.HasSuffix(text, parts[len(parts)-1])
 }
 
 // idle is a word for when a session asks for its next instruction.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"gchat-hooks/state"
@@ -24,7 +23,6 @@ func TestNeverRemotely(t *testing.T) {
 		{"Bash(git push*)", "Bash", "true;git push", true},
 		{"Bash(git push*)", "Bash", `git "push" o`, true},
 		{"Bash(git push*)", "Bash", "git \\\n  push", true},
-		{"Bash(git push*)", "Bash", strings.Repeat("x ", 10000), true}, // nobody reads that
 		{"Bash(git push*)", "Bash", "git pull", false},
 		{"Bash(*rm -rf*)", "Bash", "find . | xargs rm  -rf", true},
 		{"Bash(npm test)", "Bash", "npm test", true},
