@@ -122,7 +122,7 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 	case verdict == state.AskedBack && q.Kind.Decides():
 		return q, a.notUsed(q, state.NoteNoDecision, name)
 	case verdict == state.AskedBack && q.Kind == state.AskedNext:
-		return q, failed(errors.New("an instruction does not begin with !, / or #"), "", exitNotUsed)
+		return q, a.notUsed(q, state.NoteNoPrompt, name)
 	case verdict == state.AskedBack:
 		return q, a.notUsed(q, state.NoteNoOption, name)
 	case verdict == state.Ignored:

@@ -146,7 +146,7 @@ func (s *setup) cannot(what string, err error) error {
 
 // webhook finds out where questions go. A URL is written down only after a message went through.
 func (s *setup) webhook(ctx context.Context) error {
-	known, _ := s.configuredWebhook(ctx) // by the files alone, for there are no answers yet
+	known, _ := gchat.WebhookOf(ctx, s.config()) // by the files alone, for there are no answers yet
 	for _, variable := range []string{"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT"} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
@@ -186,19 +186,9 @@ func (s *setup) webhook(ctx context.Context) error {
 	}
 }
 
-// configuredWebhook is the webhook of the configuration, as the answers complete it.
-func (s *setup) configuredWebhook(ctx context.Context) (*gchat.Webhook, error) {
-	cfg := s.config()
-	raw, err := cfg.Webhook(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return gchat.ConfiguredWebhook(cfg, raw)
-}
-
 // tryWebhook posts through the webhook, unless it is the known one, and says where to.
 func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
-	hook, err := s.configuredWebhook(ctx)
+	hook, err := gchat.WebhookOf(ctx, s.config())
 	if err != nil {
 		return err
 	}
@@ -309,7 +299,7 @@ func (s *setup) reading(ctx context.Context) error {
 
 // read lists the space once.
 func (s *setup) read(ctx context.Context) error {
-	hook, err := s.configuredWebhook(ctx)
+	hook, err := gchat.WebhookOf(ctx, s.config())
 	if err != nil {
 		return err
 	}

@@ -227,10 +227,8 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 // chatOf is a space on the host that the project's webhook names.
 func (w wait) chatOf(ctx context.Context, project, space string) string {
 	host, cfg := "chat.googleapis.com", config.Load(w.env, project)
-	if url, err := cfg.Webhook(ctx); err == nil {
-		if hook, err := gchat.ConfiguredWebhook(cfg, url); err == nil {
-			host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
-		}
+	if hook, err := gchat.WebhookOf(ctx, cfg); err == nil {
+		host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
 	}
 	return host + "/" + space
 }

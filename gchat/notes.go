@@ -29,7 +29,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteNoDecision:
 		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case state.NoteNoPrompt:
-		return "[Not used] " + owed.Seen
+		return "[Not used] An instruction does not begin with !, / or #. Please send it again, in words."
 	case state.NoteReminder:
 		return remindText(q, owed.Seen)
 	case state.NoteSent:

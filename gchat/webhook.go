@@ -61,6 +61,15 @@ func ParseWebhook(raw, space string) (*Webhook, error) {
 // googleHost is where Google's webhooks are.
 const googleHost = "chat.googleapis.com"
 
+// WebhookOf is the webhook of a configuration; its command is run where it has one.
+func WebhookOf(ctx context.Context, cfg *config.Config) (*Webhook, error) {
+	raw, err := cfg.Webhook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ConfiguredWebhook(cfg, raw)
+}
+
 // ConfiguredWebhook is the webhook of a configuration whose URL, or command for it, gave raw. With an API endpoint in
 // place of Google's, a webhook of Google's is posted to there too.
 func ConfiguredWebhook(cfg *config.Config, raw string) (*Webhook, error) {

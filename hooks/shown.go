@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -33,23 +34,23 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 		Content     Words `json:"content"`
 	}
 	_ = json.Unmarshal(input, &in)
+	about = cmp.Or(string(in.Description), near(string(cmp.Or(in.File, in.Notebook)), cwd), string(in.URL))
 	switch {
 	case tool == "Bash" && in.Command != "":
-		about, shown = string(in.Description), string(in.Command)
+		shown = string(in.Command)
 	case tool == "Edit":
-		about, shown = near(string(in.File), cwd), diffOf(string(in.Old), string(in.New))
+		shown = diffOf(string(in.Old), string(in.New))
 	case tool == "Write":
 		was, err := state.ReadPlain(string(in.File), 1<<20)
 		if err != nil || !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
 			was = nil // all of it is shown as new
 		}
-		about, shown = near(string(in.File), cwd), diffOf(string(was), string(in.Content))
-	case tool == "NotebookEdit":
-		about, shown = near(string(in.Notebook), cwd), indented(input)
-	case tool == "WebFetch":
-		about, shown = string(in.URL), indented(input)
+		shown = diffOf(string(was), string(in.Content))
 	default:
-		shown = indented(input)
+		var members bytes.Buffer // a line for each
+		if shown = string(input); json.Indent(&members, input, "", "  ") == nil {
+			shown = members.String()
+		}
 	}
 	return oneLine(visible(about)), visible(strings.TrimRight(shown, "\n"))
 }
@@ -75,15 +76,6 @@ func diffOf(was, is string) string {
 		}
 	}
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\\ No newline at end of file", "")
-}
-
-// indented is a tool's input, a line for each member.
-func indented(input json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, input, "", "  ") != nil {
-		return string(input)
-	}
-	return b.String()
 }
 
 // shorter keeps the beginning and the end of what is too long.

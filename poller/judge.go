@@ -138,7 +138,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		}
 	}
 	switch {
-	case r.Sender != state.Local && q.Kind != state.AskedNext && older(r, q):
+	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return
 	case !mayAnswer(cfg, q, r):
@@ -170,7 +170,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		claim(q, r, text, nil, now)
 		return
 	case q.Kind == state.AskedNext:
-		takeNext(q, r, text, now)
+		takeNext(q, r, text, owe, now)
 		return
 	case q.Kind.Decides():
 		decide(q, r, text, owe, now)
@@ -206,28 +206,14 @@ func decide(q *state.Question, r *state.Reply, text string, owe func(about strin
 
 // takeNext takes a session's next instruction, as it was typed. What its prompt would take for something else than words is not
 // typed: "!" begins a shell's command, "/" one of Claude Code's own.
-func takeNext(q *state.Question, r *state.Reply, text string, now time.Time) {
+func takeNext(q *state.Question, r *state.Reply, text string, owe func(about string), now time.Time) {
 	text = strings.TrimSpace(text)
-	why := ""
-	switch {
-	case r.Sender != state.Local && older(r, q):
-		why = "That came before Claude had ended its turn. Please send it again."
-	case strings.HasPrefix(text, "!"), strings.HasPrefix(text, "/"), strings.HasPrefix(text, "#"):
-		why = "An instruction does not begin with " + text[:1] + ". Please send it again, in words."
-	}
-	if why == "" {
+	if !strings.ContainsAny(text[:1], "!/#") {
 		claim(q, r, text, map[int]state.Answer{0: {Text: text}}, now)
 		return
 	}
 	r.Verdict = state.AskedBack
-	if !fromShell(r) {
-		q.Owes = append(q.Owes, state.Owed{About: state.NoteNoPrompt, Reply: r.MessageName, Seen: why})
-	}
-}
-
-// older says whether a reply is older than the message that it would answer.
-func older(r *state.Reply, q *state.Question) bool {
-	return q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack))
+	owe(state.NoteNoPrompt)
 }
 
 // judged says whether a reply of that sender, "" for any, had that verdict.
