@@ -119,12 +119,8 @@ func (a answer) judged(ctx context.Context, path, name string) (*state.Question,
 		return q, nil
 	case verdict == state.Kept:
 		return q, a.notUsed(q, state.NoteKept, "")
-	case verdict == state.AskedBack && q.Kind.Decides():
-		return q, a.notUsed(q, state.NoteNoDecision, name)
-	case verdict == state.AskedBack && q.Kind == state.AskedNext:
-		return q, a.notUsed(q, state.NoteNoPrompt, name)
 	case verdict == state.AskedBack:
-		return q, a.notUsed(q, state.NoteNoOption, name)
+		return q, a.notUsed(q, state.NoteUnclear, name)
 	case verdict == state.Ignored:
 		return q, a.notUsed(q, state.NoteNoText, "")
 	case verdict == state.Late || q.Closed():

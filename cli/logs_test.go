@@ -46,7 +46,7 @@ func TestLogsFollow(t *testing.T) {
 	out, in := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- logs{env: env, out: in, lines: 1, follow: true}.run(ctx) }()
+	go func() { ended <- logs{env: env, path: path, out: in, lines: 1, follow: true}.run(ctx) }()
 	printed := bufio.NewReader(out)
 	expect := func(want string) {
 		t.Helper()

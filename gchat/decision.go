@@ -13,11 +13,12 @@ import (
 
 // decisionWords are what people write for each decision. Anything else is asked back: a guess would let Claude act.
 var decisionWords = map[string][]string{
-	"yes":    {"y", "yes", "allow", "1"},
-	"no":     {"n", "no", "deny"},
-	"always": {"always"},
-	"auto":   {"yes, auto", "yes auto"},
-	"more":   {"more"},
+	state.LabelAllow:       {"y", "yes", "allow", "1"},
+	state.LabelAlways:      {"always"},
+	state.LabelDeny:        {"n", "no", "deny"},
+	state.LabelApprove:     {"y", "yes", "allow", "1"},
+	state.LabelApproveAuto: {"yes, auto", "yes auto"},
+	state.LabelSendBack:    {"n", "no", "deny"},
 }
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
@@ -31,31 +32,36 @@ var (
 )
 
 // ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
-// where that is offered; for a plan also "yes, auto". The answer is empty for other words, and more says that the person wants to
-// see what is hidden.
-func ParseDecision(text string, q *state.Question) (a state.Answer, more bool) {
+// where that is offered; for a plan also "yes, auto". A session that waits takes all words as they are, but nothing that its prompt
+// takes for something else: "!" begins a shell's command, "/" one of Claude Code's own. About is the note for other words.
+func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(CleanReply(text))
-	bare, said := normal(strings.TrimRight(text, ".!")), ""
-	for word, forms := range decisionWords {
-		if slices.ContainsFunc(forms, func(form string) bool { return normal(form) == bare }) {
-			said = word
+	if q.Kind == state.AskedNext {
+		if text == "" || strings.ContainsAny(text[:1], "!/#") {
+			return a, state.NoteUnclear
+		}
+		return state.Answer{Text: text}, ""
+	}
+	bare := normal(strings.TrimRight(text, ".!"))
+	reason := refusal().FindStringSubmatch(text)
+	for _, prompt := range q.Questions {
+		for _, o := range prompt.Options {
+			refuses := o.Label == state.LabelDeny || o.Label == state.LabelSendBack
+			switch {
+			case slices.ContainsFunc(decisionWords[o.Label], func(words string) bool { return normal(words) == bare }):
+				return state.Answer{Labels: []string{o.Label}}, ""
+			case refuses && reason != nil && !noRefusal().MatchString(text):
+				a = state.Answer{Labels: []string{o.Label}, Notes: reason[1]}
+			}
 		}
 	}
-	labels := map[string]string{"yes": state.LabelAllow, "no": state.LabelDeny, "always": state.LabelAlways}
-	if q.Kind == state.AskedPlan {
-		labels = map[string]string{"yes": state.LabelApprove, "no": state.LabelSendBack, "auto": state.LabelApproveAuto}
+	switch {
+	case !a.Empty():
+		return a, ""
+	case bare == normal("more"):
+		return a, state.NoteMore
 	}
-	if reason := refusal().FindStringSubmatch(text); said == "" && reason != nil && !noRefusal().MatchString(text) {
-		said, a.Notes = "no", reason[1]
-	}
-	offered := slices.ContainsFunc(q.Questions, func(p state.Prompt) bool {
-		return slices.ContainsFunc(p.Options, func(o state.Option) bool { return o.Label == labels[said] })
-	})
-	if !offered {
-		return state.Answer{}, said == "more"
-	}
-	a.Labels = []string{labels[said]}
-	return a, false
+	return a, state.NoteUnclear
 }
 
 // What is shown of a permission at once: a command's end is always among it.
@@ -160,11 +166,6 @@ func nextTexts(q *state.Question) []string {
 	parts := split(header, "\n\n", settle(markdown(visible(q.Shown))), MaxText-len(how))
 	parts[len(parts)-1] += how
 	return parts
-}
-
-// moreTexts are all that a permission is asked for, in as many messages as it takes.
-func moreTexts(q *state.Question) []string {
-	return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
 }
 
 // decidedText says what was decided, of which permission or plan, and where.

@@ -46,9 +46,13 @@ func TestParseDecision(t *testing.T) {
 		{plan, "no, leave 2 out", state.LabelSendBack, "leave 2 out"}, {plan, "no", state.LabelSendBack, ""},
 		{plan, "always", "", ""}, {plan, "leave 2 out", "", ""},
 	} {
-		a, more := ParseDecision(test.reply, test.q)
-		if got := strings.Join(a.Labels, ","); got != test.want || a.Notes != test.why || more != (test.reply == "more") {
-			t.Errorf("%s %q: %q, %q, %v", test.q.Kind, test.reply, got, a.Notes, more)
+		back := map[bool]string{true: state.NoteUnclear}[test.want == ""]
+		if test.reply == "more" {
+			back = state.NoteMore
+		}
+		a, about := ParseDecision(test.reply, test.q)
+		if got := strings.Join(a.Labels, ","); got != test.want || a.Notes != test.why || about != back {
+			t.Errorf("%s %q: %q, %q, %q", test.q.Kind, test.reply, got, a.Notes, about)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // NoteTexts are the messages that a note becomes; see NoteText.
 func NoteTexts(q *state.Question, owed state.Owed) []string {
 	if owed.About == state.NoteMore {
-		return moreTexts(q)
+		return split("[More] "+whatFor(q), "\n", block(q.Shown), MaxText)
 	}
 	if text := NoteText(q, owed); text != "" {
 		return []string{text}
@@ -26,10 +26,6 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	switch owed.About {
 	case state.NoteClosed:
 		return closingText(q)
-	case state.NoteNoDecision:
-		return "[Not used] That decides nothing. " + HowToDecide(q)
-	case state.NoteNoPrompt:
-		return "[Not used] An instruction does not begin with !, / or #. Please send it again, in words."
 	case state.NoteReminder:
 		return remindText(q, owed.Seen)
 	case state.NoteSent:
@@ -41,8 +37,8 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		return refusedText(r, owed.Seen)
 	case state.NoteLate:
 		return lateText(q)
-	case state.NoteNoOption:
-		return noOptionText(q, r)
+	case state.NoteUnclear:
+		return unclearText(q, r)
 	case state.NoteKept:
 		return keptText(q, r)
 	case state.NoteLater:
@@ -264,8 +260,14 @@ func lateText(q *state.Question) string {
 	return "[Not used] This question is over. " + closedWhy(q)
 }
 
-// noOptionText answers a reply whose number no option has.
-func noOptionText(q *state.Question, r *state.Reply) string {
+// unclearText answers a reply that is no answer: for a question that is a number that no option has.
+func unclearText(q *state.Question, r *state.Reply) string {
+	switch {
+	case q.Kind.Decides():
+		return "[Not used] That decides nothing. " + HowToDecide(q)
+	case q.Kind == state.AskedNext:
+		return "[Not used] An instruction does not begin with !, / or #. Please send it again, in words."
+	}
 	var none *NoOption
 	if r != nil {
 		_, _, none = ParseReply(CleanReply(r.Text), q.Questions, q.Partial)

@@ -5,9 +5,8 @@ import "strings"
 // ScreenText shows what a terminal shows in a code block below a neutral header: the last lines that fit one message. Nothing in
 // it ends the block or mentions anybody.
 func ScreenText(header, screen string) string {
-	text := strings.Trim(strings.ReplaceAll(visible(screen), fence, "'''"), "\n")
-	room := MaxText - len(header) - len("\n"+fence+"\n\n"+fence)
-	text = shut(text)
+	text := shut(strings.Trim(visible(screen), "\n"))
+	room := MaxText - len(header) - len("\n"+block(""))
 	for len(text) > room {
 		_, rest, more := strings.Cut(text, "\n")
 		if !more {
@@ -19,5 +18,5 @@ func ScreenText(header, screen string) string {
 	if strings.TrimSpace(text) == "" {
 		return header + "\nThe terminal is empty."
 	}
-	return header + "\n" + fence + "\n" + text + "\n" + fence
+	return header + "\n" + block(text)
 }

@@ -198,8 +198,10 @@ func LastWords(path string) (string, error) {
 
 // add takes a further line along. Each line of a message has some of its blocks, and results can stand between them.
 func (t *tally) add(line []byte) {
-	if !bytes.Contains(line, []byte(`"assistant"`)) && !mayPrompt(line) { // most bytes need no parser
-		t.saidLast = t.saidLast && !bytes.Contains(line, []byte(`"tool_result"`))
+	result := bytes.Contains(line, []byte(`"tool_result"`))
+	prompt := bytes.Contains(line, []byte(`"user"`)) && !result
+	if !prompt && !bytes.Contains(line, []byte(`"assistant"`)) { // most bytes need no parser
+		t.saidLast = t.saidLast && !result
 		return
 	}
 	e, blocks, ok := readEntry(line)
@@ -234,11 +236,6 @@ func (t *tally) add(line []byte) {
 		t.message, t.said = e.Message.ID, ""
 	}
 	t.said = strings.Join(append(nonEmpty(t.said), texts...), "\n")
-}
-
-// mayPrompt says whether a line may be a prompt, before it is parsed.
-func mayPrompt(line []byte) bool {
-	return bytes.Contains(line, []byte(`"user"`)) && !bytes.Contains(line, []byte(`"tool_result"`))
 }
 
 // promptOf is what the person typed; ok is false for a line that is no prompt, or one that Claude Code makes up.

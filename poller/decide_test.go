@@ -23,12 +23,12 @@ func TestWhoDecides(t *testing.T) {
 		"who may only answer":         {[]state.Reply{{Sender: "users/2", Text: "yes"}}, "", state.NoteRefused, gchat.NotApprover},
 		"a stranger":                  {[]state.Reply{{Sender: "users/3", Text: "yes"}}, "", state.NoteRefused, ""},
 		"older than it":               {[]state.Reply{{Sender: "users/1", Text: "yes", CreateTime: asked.Add(-5 * time.Second)}}, "", "", ""},
-		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteNoDecision, ""},
-		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteNoDecision, ""},
+		"unclear, twice":              {[]state.Reply{{Sender: "users/1", Text: "ok"}, {Sender: "users/1", Text: "ok"}}, "", state.NoteUnclear, ""},
+		"unclear, then clear":         {[]state.Reply{{Sender: "users/1", Text: "hm"}, {Sender: "users/1", Text: "no"}}, state.LabelDeny, state.NoteUnclear, ""},
 		"said twice":                  {[]state.Reply{{Sender: "users/1", Text: "no"}, {Sender: "users/1", Text: "yes"}}, state.LabelDeny, state.NoteLate, ""},
-		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteNoDecision, ""},
+		"always, not offered":         {[]state.Reply{{Sender: "users/1", Text: "always"}}, "", state.NoteUnclear, ""},
 		"more":                        {[]state.Reply{{Sender: "users/1", Text: "more"}}, "", state.NoteMore, ""},
-		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteNoDecision, ""},
+		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteUnclear, ""},
 	} {
 		q := &state.Question{
 			Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,

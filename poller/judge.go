@@ -169,51 +169,27 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case q.Mode == state.Thread:
 		claim(q, r, text, nil, now)
 		return
-	case q.Kind == state.AskedNext:
-		takeNext(q, r, text, owe, now)
-		return
-	case q.Kind.Decides():
-		decide(q, r, text, owe, now)
+	case q.Kind != state.AskedQuestion:
+		a, about := gchat.ParseDecision(text, q)
+		if about == "" {
+			claim(q, r, text, map[int]state.Answer{0: a}, now)
+			return
+		}
+		r.Verdict = state.AskedBack // each time: nothing is guessed
+		owe(about)
 		return
 	}
 	answers, missing, none := gchat.ParseReply(text, q.Questions, q.Partial)
 	switch {
 	case none != nil && !judged(q, state.AskedBack, ""): // the second such number is taken as the person's own words
 		r.Verdict = state.AskedBack
-		owe(state.NoteNoOption)
+		owe(state.NoteUnclear)
 	case len(missing) > 0:
 		r.Verdict, q.Partial = state.Kept, answers
 		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
 	default:
 		claim(q, r, text, answers, now)
 	}
-}
-
-// decide takes a reply to a permission or a plan. What decides nothing is asked back each time: nothing is guessed.
-func decide(q *state.Question, r *state.Reply, text string, owe func(about string), now time.Time) {
-	a, more := gchat.ParseDecision(text, q)
-	if a.Empty() {
-		r.Verdict = state.AskedBack
-		about := state.NoteNoDecision
-		if more {
-			about = state.NoteMore
-		}
-		owe(about)
-		return
-	}
-	claim(q, r, text, map[int]state.Answer{0: a}, now)
-}
-
-// takeNext takes a session's next instruction, as it was typed. What its prompt would take for something else than words is not
-// typed: "!" begins a shell's command, "/" one of Claude Code's own.
-func takeNext(q *state.Question, r *state.Reply, text string, owe func(about string), now time.Time) {
-	text = strings.TrimSpace(text)
-	if !strings.ContainsAny(text[:1], "!/#") {
-		claim(q, r, text, map[int]state.Answer{0: {Text: text}}, now)
-		return
-	}
-	r.Verdict = state.AskedBack
-	owe(state.NoteNoPrompt)
 }
 
 // judged says whether a reply of that sender, "" for any, had that verdict.

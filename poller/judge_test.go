@@ -78,7 +78,7 @@ func TestJudgeOnce(t *testing.T) {
 			t.Errorf("%s %v by %s", after.Status, after.Answers, after.AnsweredMessage)
 		}
 		owed := []state.Owed{
-			{About: state.NoteRefused, Reply: "m2"}, {About: state.NoteNoText, Reply: "m3"}, {About: state.NoteNoOption, Reply: "m3b"},
+			{About: state.NoteRefused, Reply: "m2"}, {About: state.NoteNoText, Reply: "m3"}, {About: state.NoteUnclear, Reply: "m3b"},
 			{About: state.NoteLate, Reply: "m5"}, {About: state.NoteLater, Reply: "m4"},
 		}
 		if !slices.Equal(after.Owes, owed) {

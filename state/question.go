@@ -165,21 +165,19 @@ type Owed struct {
 
 // What notes are about.
 const (
-	NoteClosed     = "closed"      // how it ended
-	NoteSent       = "sent"        // the answer was handed to Claude Code, which did not confirm it for ten seconds
-	NoteRefused    = "refused"     // the sender may not answer
-	NoteLate       = "late"        // the question was answered or closed already
-	NoteNoOption   = "no option"   // a number that no option has
-	NoteKept       = "kept"        // an answer to some of several questions
-	NoteLater      = "later"       // Claude reads the reply with its next step, or when its session is resumed
-	NoteNoText     = "no text"     // an attachment is no answer
-	NoteUnwaited   = "unwaited"    // only the terminal can answer
-	NoteUnread     = "unread"      // the space cannot be read
-	NoteNotTyped   = "not typed"   // the answer was not typed to its end (inject)
-	NoteMore       = "more"        // all that a permission is asked for
-	NoteNoDecision = "no decision" // the reply decides nothing
-	NoteNoPrompt   = "no prompt"   // the reply cannot be the next instruction
-	NoteReminder   = "reminder"    // it is still open
+	NoteClosed   = "closed"    // how it ended
+	NoteSent     = "sent"      // the answer was handed to Claude Code, which did not confirm it for ten seconds
+	NoteRefused  = "refused"   // the sender may not answer
+	NoteLate     = "late"      // the question was answered or closed already
+	NoteUnclear  = "no option" // the reply is no answer: a number that no option has, say
+	NoteKept     = "kept"      // an answer to some of several questions
+	NoteLater    = "later"     // Claude reads the reply with its next step, or when its session is resumed
+	NoteNoText   = "no text"   // an attachment is no answer
+	NoteUnwaited = "unwaited"  // only the terminal can answer
+	NoteUnread   = "unread"    // the space cannot be read
+	NoteNotTyped = "not typed" // the answer was not typed to its end (inject)
+	NoteMore     = "more"      // all that a permission is asked for
+	NoteReminder = "reminder"  // it is still open
 )
 
 // Question is something that a person was asked, and its whole life, as it stands in its file. The first block is the format

@@ -52,17 +52,12 @@ const (
 	mostChars   = 900_000 // keeps a message below the 4 MiB that openclaw reads
 )
 
-// registryPath is $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own configuration.
-func registryPath(env state.Getenv) string {
-	return cmp.Or(env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(env), "recovery-registry.json"))
-}
-
-// registry reads the registry, once.
+// registry reads $GCHAT_WAKE_REGISTRY, else recovery-registry.json beside our own configuration, once.
 func (f *fire) registry() (*registry, error) {
 	if f.reg != nil {
 		return f.reg, nil
 	}
-	path := registryPath(f.Env)
+	path := cmp.Or(f.Env("GCHAT_WAKE_REGISTRY"), filepath.Join(state.ConfigDir(f.Env), "recovery-registry.json"))
 	b, err := state.ReadLinked(path, maxRegistry)
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)

@@ -124,7 +124,7 @@ func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.E
 // tell puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
 func (f *fire) tell(ctx context.Context) error {
 	c, m, err := f.prepare(ctx)
-	outcome := "queued"
+	outcome := "queued" // or unchanged, decided, undecided, failed
 	switch {
 	case err != nil:
 		outcome = "failed"
@@ -138,7 +138,9 @@ func (f *fire) tell(ctx context.Context) error {
 	case m != nil:
 		f.StartPoller()
 	}
-	f.logFire(outcome, c.source)
+	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
+		Str("state", f.state).Str("pressure", f.pressure).Str("content_source", c.source).Str("outcome", outcome).
+		Dur("duration_ms", time.Since(f.began)).Msg("supervised session")
 	return err
 }
 
@@ -176,11 +178,4 @@ func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err er
 		err = nil
 	}
 	return c, m, err
-}
-
-// logFire says in the log what became of an event. The outcome is queued, unchanged, decided, undecided or failed.
-func (f *fire) logFire(outcome, source string) {
-	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
-		Str("state", f.state).Str("pressure", f.pressure).Str("content_source", source).Str("outcome", outcome).
-		Dur("duration_ms", time.Since(f.began)).Msg("supervised session")
 }
