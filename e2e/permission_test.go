@@ -289,3 +289,29 @@ func TestNeverRemote(t *testing.T) {
 		}
 	})
 }
+
+// What a person at the terminal answers at once never reaches Chat; a question, which has no grace, comes meanwhile.
+func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir out")}, {ask(deploy)}, thanks}})
+		desk := b.sitDown(t)
+		desk("send-keys", "go ahead")
+		b.WaitScreen("go ahead")
+		desk("send-keys", "Enter")
+		b.WaitScreen("Do you want to proceed?")
+		log := filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log")
+		b.WaitScreenFunc("the permission is written down", func(string) bool {
+			raw, _ := os.ReadFile(log)
+			return strings.Contains(string(raw), "Permission") || b.waits("Bash: make a folder")
+		})
+		desk("send-keys", "1")
+		b.await("[Question]")
+		b.Choose("❯ 1.", "1")
+		b.WaitScreen("Thanks, understood.")
+		for _, m := range b.chat.Messages() {
+			if strings.Contains(m.Text, "mkdir out") {
+				t.Errorf("the space has %q", m.Text)
+			}
+		}
+	})
+}

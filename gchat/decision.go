@@ -32,8 +32,8 @@ var (
 )
 
 // ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
-// where that is offered; for a plan also "yes, auto". A session that waits takes all words as they are, but nothing that its prompt
-// takes for something else: "!" begins a shell's command, "/" one of Claude Code's own. About is the note for other words.
+// where that is offered; for a plan also "yes, auto". A session that waits takes all words as they are, but nothing that its
+// prompt takes for something else: "!" begins a shell's command, "/" one of Claude Code's own. About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(CleanReply(text))
 	if q.Kind == state.AskedNext {

@@ -121,7 +121,7 @@ func seen(s string) string {
 }
 
 // alwaysAllows says in words what Claude Code would allow from now on; "" where that is nothing, or of a kind that this version
-// does not know: nobody may agree to what they cannot read.
+// does not know: a person cannot agree to what they cannot read.
 func alwaysAllows(suggestions json.RawMessage) string {
 	var all []struct {
 		Type        string   `json:"type"`

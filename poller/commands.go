@@ -127,7 +127,9 @@ func (p *Poller) obeyFor(ctx context.Context, id string) {
 		text := p.command(bound, one, c)
 		cancel()
 		if strings.HasPrefix(text, "[Stopped]") {
-			p.audit(state.AuditLine{Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text})
+			p.audit(state.AuditLine{
+				Session: one.Name, Project: one.ProjectDir, Kind: "command", By: c.Sender, Replied: c.Text, Told: text,
+			})
 		}
 		p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
 		if err := p.putAnswer(one, state.MessageID("command", c.Message), text); err != nil {

@@ -107,8 +107,8 @@ const (
 	TerminalOnly = "terminal" // only the terminal can answer
 )
 
-// OpenQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would still take a
-// reply. What cannot be read is returned in bad, and stays where it is.
+// OpenQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would
+// still take a reply. What cannot be read is returned in bad, and stays where it is.
 func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []error) {
 	open = []OpenQuestion{}
 	qs, bad := state.OpenQuestions(env)
@@ -119,7 +119,8 @@ func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []
 		o := OpenQuestion{
 			QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
 			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
-			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions), Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
+			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions),
+			Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
 			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
 			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: WaiterOf(env, q),
 		}

@@ -16,8 +16,8 @@ const (
 	mostPastes = 3
 )
 
-// typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the session
-// proves that it arrived and closes the question; where neither comes, it is typed again.
+// typeNext types a session's next instruction at its empty prompt, and submits it. The next UserPromptSubmit or Stop of the
+// session proves that it arrived and closes the question; where neither comes, it is typed again.
 func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	s.try.next = p.now().Add(retryPause)
 	words, _ := q.Decision()

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,21 +57,16 @@ func Audit(env Getenv, line AuditLine) error {
 			*text = strings.ToValidUTF8((*text)[:mostShown], "") + "…"
 		}
 	}
-	b, err := json.Marshal(line)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
 	path := AuditPath(env)
-	if err := MakeDir(filepath.Dir(path)); err != nil {
+	b, err := json.Marshal(line)
+	if err = errors.Join(err, MakeDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) // no pipe holds it up
+	const add = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // no pipe holds it up
+	f, err := os.OpenFile(path, add, 0o600)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	defer f.Close()
-	if _, err := f.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	return nil
+	_, err = f.Write(append(b, '\n'))
+	return errors.Join(err, f.Close())
 }

@@ -204,8 +204,8 @@ type Question struct {
 	Mode            Mode              `json:"mode"`
 	Kind            Kind              `json:"kind,omitempty"`
 	Tool            string            `json:"tool_name,omitempty"`     // that Claude asks a permission for
-	About           string            `json:"about,omitempty"`         // what a permission is for, in one line: a description, a file
-	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, Claude's last words; secrets masked
+	About           string            `json:"about,omitempty"`         // what a permission is for, in one line
+	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
 	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
 	TerminalOnly    bool              `json:"terminal_only,omitempty"` // never_remote names it: no reply allows it
 	Grace           time.Duration     `json:"grace,omitempty"`         // it is not due before, while its person types in its pane

@@ -107,8 +107,8 @@ func inherit(f *os.File, path string) (*Lock, error) {
 }
 
 // Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of
-// ours but the lock. The caller has it no more, also when that fails. The process that it starts only starts the poller, and ends:
-// on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
+// ours but the lock. The caller has it no more, also when that fails. The process that it starts only starts the poller, and
+// ends: on Esc Claude Code ends a waiting hook with all its children (2.1.197, 2.1.329).
 func (l *Lock) Pass(self string) error { return l.start(self, "--orphan") }
 
 // PassOn starts the detached poller, for a process that Pass started.

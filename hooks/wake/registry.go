@@ -148,12 +148,6 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 	return best, best.enabled
 }
 
-// anyDecides says whether the registry has an agent whose decision is waited for.
-func (f *fire) anyDecides() bool {
-	reg, err := f.registry()
-	return err == nil && slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
-}
-
 // with is s with what an object of settings says. It ignores a value that a setting does not take, and names the problem.
 func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
 	in, ok := members(raw)

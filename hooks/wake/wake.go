@@ -53,8 +53,10 @@ func Hook(h *hooks.Hook) bool {
 		f := &fire{Hook: h, trigger: t, began: time.Now()}
 		h.Own = t.event // settings name the hook for one event only
 		h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error { return f.run(ctx, e) }
-		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool {
-			return t.event == "Stop" && e.HookEventName == "Stop" && f.anyDecides()
+		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool { // for an agent's decision
+			reg, err := f.registry()
+			return t.event == "Stop" && e.HookEventName == "Stop" && err == nil &&
+				slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
 		}
 	}
 	return ok

@@ -60,7 +60,8 @@ func (c *Config) takeApprovals(get func(string) string, layers []layer, unread b
 	for _, s := range list(get("GCHAT_REMIND")) {
 		after, err := ParseInterval(s)
 		if err != nil || after < time.Minute || len(c.Remind) >= mostReminds {
-			c.Problems = append(c.Problems, fmt.Errorf("remind: %q: it takes up to %d durations of a minute or more", s, mostReminds))
+			err = fmt.Errorf("remind: %q: it takes up to %d durations of a minute or more", s, mostReminds)
+			c.Problems = append(c.Problems, err)
 			continue
 		}
 		c.Remind = append(c.Remind, after)
@@ -80,9 +81,9 @@ func readNever(file map[string]json.RawMessage) (patterns []string, err error) {
 	return append([]string{}, patterns...), nil
 }
 
-// NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with what
-// it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern fits it
-// from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it.
+// NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with
+// what it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern
+// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it.
 func (c *Config) NeverRemotely(tool, input string) bool {
 	texts, begin, end := []string{input}, "^", "$"
 	if tool == "Bash" {
