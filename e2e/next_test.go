@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,69 @@ func TestTwoSessionsAreDecidedCrosswise(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Plans, edits and what is always allowed, of two sessions at once: each reply reaches its own.
+func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}
+		write := func(project, name string) turn {
+			return turn{call("Write", map[string]string{"file_path": filepath.Join(project, name), "content": "x\n"})}
+		}
+		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, {}, {}, thanks}}
+		first.Prepare = func(_, dir string) { first.Script[2], first.Script[3] = write(dir, "a.txt"), write(dir, "b.txt") }
+		second := config{Hooks: approving(t), Args: first.Args, Script: []turn{plan, {}, {}, {say("Bye.")}}}
+		second.Prepare = func(_, dir string) { second.Script[1], second.Script[2] = write(dir, "a.txt"), write(dir, "b.txt") }
+		one := approve(t, c, first)
+		two := one.beside(second)
+		one.Prompt("go ahead")
+		two.Prompt("go ahead")
+
+		ones, twos := one.nth(1, "[Plan]"), two.nth(1, "[Plan]")
+		one.reply(twos, "yes")
+		one.reply(ones, "no, shorter")
+		ones, twos = one.nth(2, "[Plan]"), two.nth(1, "[Permission]", "Write: a.txt")
+		one.reply(twos, "no, elsewhere")
+		one.reply(ones, "yes")
+		ones, twos = one.nth(1, "[Permission]", "Write: a.txt"), two.nth(2, "[Permission]", "Write: b.txt")
+		one.reply(ones, "always")
+		one.reply(twos, "yes")
+
+		one.told(1, "shorter")
+		two.told(2, "elsewhere")
+		one.WaitScreen("Thanks, understood.")
+		two.WaitScreen("Bye.")
+		for s, want := range map[*bridge]string{one: "a.txt b.txt", two: "b.txt"} {
+			files, _ := filepath.Glob(filepath.Join(s.Dir, "*.txt"))
+			for i := range files {
+				files[i] = filepath.Base(files[i])
+			}
+			if got := strings.Join(files, " "); got != want {
+				t.Errorf("%s has %s, want %s", s.Dir, got, want)
+			}
+		}
+		if n := one.count("[Permission]"); n != 3 {
+			t.Errorf("asked %d times, want 3", n)
+		}
+	})
+}
+
+// nth waits for this session's nth message that begins so and has these parts.
+func (b *bridge) nth(n int, beginning string, parts ...string) (m *chat.Message) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		left := n
+		for _, m := range b.chat.Messages() {
+			if !strings.HasPrefix(m.Text, beginning) || !strings.Contains(m.Text, b.Dir+"\n") {
+				continue
+			}
+			if left--; left == 0 && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(m.Text, part) }) {
+				return m
+			}
+		}
+	}
+	b.t.Fatalf("no message %s %q", beginning, parts)
+	return nil
 }
 
 // awaitBoth waits for two messages that begin so, in two threads.
