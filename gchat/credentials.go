@@ -75,6 +75,34 @@ func findCredentials(path string) (*auth.Credentials, error) {
 	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
 }
 
+// findAppCredentials reads the key of the app's service account, or the file that gcloud writes for impersonating it; "" finds the
+// application default.
+func findAppCredentials(path, scope string) (*auth.Credentials, error) {
+	as := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{scope}}
+	if path == "" {
+		return credentials.DetectDefault(as)
+	}
+	if path == config.NoCredentials {
+		return nil, errors.New(path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Type credentials.CredType `json:"type"`
+		URL  string               `json:"service_account_impersonation_url"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return nil, fmt.Errorf("credentials file: %w", err)
+	}
+	google := strings.HasPrefix(file.URL, "https://iamcredentials.googleapis.com/")
+	if file.Type != credentials.ServiceAccount && !(file.Type == credentials.ImpersonatedServiceAccount && google) {
+		return nil, fmt.Errorf("credentials file: type %q is neither service_account nor impersonated_service_account", file.Type)
+	}
+	return credentials.NewCredentialsFromJSON(file.Type, b, as)
+}
+
 // ReadRefusal is what a token endpoint says when it knows the credentials and does not take them, or not any more, in at
 // most 300 bytes; the rest of an answer may hold what a log should not.
 func ReadRefusal(body []byte) string {

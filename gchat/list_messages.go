@@ -114,7 +114,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		}
 		got, err := call.Context(ctx).Do()
 		if err != nil {
-			return false, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
+			return false, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
 			r.ahead, r.told = time.Until(now), true
@@ -139,7 +139,7 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	defer cancel()
 	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
 	if err != nil {
-		return Message{}, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
+		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
 	}
 	return fromChat(m), nil
 }
@@ -162,8 +162,8 @@ func fromChat(m *chat.Message) Message {
 	return out
 }
 
-// failed turns the client library's errors into ours.
-func (r *Reader) failed(err error) error {
+// apiError turns the client library's errors into ours.
+func apiError(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
 	switch {
@@ -200,7 +200,7 @@ func (r *Reader) Me(ctx context.Context) (Person, error) {
 		Fields("results/message/sender"). // not what was said
 		Context(ctx).Do()
 	if err != nil {
-		return Person{}, fmt.Errorf("ask who logged in: %w", r.failed(err))
+		return Person{}, fmt.Errorf("ask who logged in: %w", apiError(err))
 	}
 	var me Person
 	for _, res := range got.Results {

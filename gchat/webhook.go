@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+
 	"gchat-hooks/state/config"
 )
 
@@ -110,6 +112,9 @@ type Post struct {
 	ThreadName string // reply in this thread, or
 	ThreadKey  string // in the thread of this key, which it begins if need be; both "" begin a thread of their own
 	MessageID  string // client-…: Chat keeps one message of an id
+
+	Card   *chat.CardWithId // of an app: Text then stands where no card can be shown
+	Viewer string           // users/ID: of an app, only that person sees it; "" for all
 }
 
 // Body is the JSON that is posted.

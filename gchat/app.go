@@ -1,0 +1,231 @@
+package gchat
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/auth/httptransport"
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/option"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/state/config"
+)
+
+const (
+	// pullTimeout bounds one pull: Google holds an empty one open for about 90 seconds.
+	pullTimeout = 2 * time.Minute
+	// mostPulled is how many events one pull takes.
+	mostPulled = 100
+)
+
+// ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.
+var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
+
+// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
+type App struct {
+	Space        string // spaces/S
+	Subscription string // projects/P/subscriptions/S
+
+	chat   *chat.Service
+	events *pubsub.Service
+	base   *url.URL // of the Chat API; nil: Google's
+}
+
+// NewApp prepares the app of a configuration that names a subscription. Errors are ErrNoSpace, ErrEndpoint and ErrCredentials.
+func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
+	if cfg.SpaceID == "" {
+		return nil, ErrNoSpace
+	}
+	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
+	var err error
+	if a.base, err = ParseEndpoint(cfg.APIEndpoint); err != nil {
+		return nil, err
+	}
+	service, err := appOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope)
+	if err == nil {
+		a.chat, err = chat.NewService(ctx, service...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	service, err = appOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope)
+	if err == nil {
+		a.events, err = pubsub.NewService(ctx, service...)
+	}
+	return a, err
+}
+
+// appOptions lead to an API with the app's own credentials, and to a base URL on this machine without any.
+func appOptions(endpoint, file, scope string) ([]option.ClientOption, error) {
+	base, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	opts := []option.ClientOption{option.WithTelemetryDisabled()}
+	if base != nil {
+		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
+	}
+	client := &http.Client{Transport: limitBodies{}}
+	if base == nil || base.Scheme == "https" {
+		creds, err := findAppCredentials(file, scope)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		}
+		client, err = httptransport.NewClient(&httptransport.Options{
+			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		}
+	}
+	// A redirect would take the access token along.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return append(opts, option.WithHTTPClient(client)), nil
+}
+
+// Chat tells where it posts, host/spaces/S.
+func (a *App) Chat() string {
+	if a.base != nil {
+		return a.base.Host + "/" + a.Space
+	}
+	return googleHost + "/" + a.Space
+}
+
+// ID tells one app from another.
+func (a *App) ID() string { return a.Subscription }
+
+// Post creates a message. Errors are those of Webhook.Post.
+func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
+	m := &chat.Message{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	if p.Card != nil {
+		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
+	}
+	if p.Viewer != "" {
+		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}
+	}
+	call := a.chat.Spaces.Messages.Create(a.Space, m)
+	if p.ThreadName != "" || p.ThreadKey != "" {
+		m.Thread = &chat.Thread{Name: p.ThreadName}
+		if p.ThreadName == "" {
+			m.Thread.ThreadKey = p.ThreadKey
+		}
+		call.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+	}
+	if p.MessageID != "" {
+		call.MessageId(p.MessageID).RequestId(p.MessageID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	got, err := call.Context(ctx).Do()
+	if err != nil {
+		return Posted{}, fmt.Errorf("post message: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	if !isName(got.Name, "messages") || !strings.HasPrefix(got.Name, a.Space+"/") {
+		return Posted{}, ErrNonsense
+	}
+	posted := Posted{Name: got.Name}
+	if got.Thread != nil && IsThreadName(got.Thread.Name) {
+		posted.ThreadName = got.Thread.Name
+	}
+	posted.ServerTime, _ = time.Parse(time.RFC3339Nano, got.CreateTime)
+	return posted, nil
+}
+
+// Patch has a message of the app's show another card, with its fallback text.
+func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	m := &chat.Message{FallbackText: text, CardsV2: []*chat.CardWithId{card}}
+	if _, err := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("fallbackText,cardsV2").Context(ctx).Do(); err != nil {
+		return fmt.Errorf("change message: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return nil
+}
+
+// ByClientID gets the message that was posted with that MessageID.
+func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
+	return a.Message(ctx, a.Space+"/messages/"+id)
+}
+
+// Message gets a message that the app may see.
+func (a *App) Message(ctx context.Context, name string) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	if err != nil {
+		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return fromChat(m), nil
+}
+
+// Direct says whether the app's space is a direct message with one person: there an app hears all that is said.
+func (a *App) Direct(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	s, err := a.chat.Spaces.Get(a.Space).Context(ctx).Do()
+	if err != nil {
+		return false, fmt.Errorf("look at the space: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return isDirect(s), nil
+}
+
+func isDirect(s *chat.Space) bool {
+	return s != nil && (s.SingleUserBotDm || s.SpaceType == "DIRECT_MESSAGE" || s.Type == "DM")
+}
+
+// Pulled is an event that the subscription gave; it comes again until it is acknowledged.
+type Pulled struct {
+	AckID string
+	ID    string    // Pub/Sub's: the same with each delivery
+	At    time.Time // when it was published
+	Event *Event    // nil for one that is of no use
+	Err   error     // why it is of no use
+}
+
+// Pull takes events from the subscription. Where there are none it may wait for a minute or two.
+func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	got, err := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled}).Context(ctx).Do()
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, nil // it waited in vain
+		}
+		return nil, fmt.Errorf("pull events: %w", apiError(err))
+	}
+	for _, m := range got.ReceivedMessages {
+		if m == nil || m.Message == nil {
+			continue
+		}
+		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
+		p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
+		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
+		if p.Err = err; err == nil {
+			p.Event, p.Err = ReadEvent(data)
+		}
+		events = append(events, p)
+	}
+	return events, nil
+}
+
+// Ack tells the subscription that these events need not come again.
+func (a *App) Ack(ctx context.Context, ackIDs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	ack := &pubsub.AcknowledgeRequest{AckIds: ackIDs}
+	if _, err := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, ack).Context(ctx).Do(); err != nil {
+		return fmt.Errorf("acknowledge events: %w", apiError(err))
+	}
+	return nil
+}
+
+// ErrAddOn says that an event has the form of an add-on's, which gets no taps over Pub/Sub.
+var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
+	"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save")

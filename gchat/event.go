@@ -1,0 +1,88 @@
+package gchat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// Event is something that a person did where the app hears it.
+type Event struct {
+	Type    string // MESSAGE, CARD_CLICKED, ADDED_TO_SPACE, REMOVED_FROM_SPACE …
+	At      time.Time
+	Space   string // spaces/S
+	Direct  bool   // it is a direct message with the app
+	By      Person
+	Human   bool    // a person did it, and no other app
+	Message Message // that was written, or whose card was tapped
+	Tap     *Tap    // of CARD_CLICKED
+}
+
+// Tap is what a card tells of a tap on it. All of it is what the sender's program sent: it says what was tapped, and not who may.
+type Tap struct {
+	Question string              // what the card carries for its question: see state.Question's card id
+	Choice   string              // which button it was
+	Inputs   map[string][]string // what its fields and boxes held, by name
+}
+
+// The names of what a card's buttons carry.
+const (
+	TapFunction = "gchat-hooks"
+	tapQuestion = "question"
+	tapChoice   = "choice"
+)
+
+// ReadEvent reads an interaction event as a classic Chat app gets it.
+func ReadEvent(data []byte) (*Event, error) {
+	var in chat.DeprecatedEvent
+	var other struct {
+		AddOn json.RawMessage `json:"commonEventObject"`
+	}
+	if err := errors.Join(json.Unmarshal(data, &in), json.Unmarshal(data, &other)); err != nil {
+		return nil, fmt.Errorf("event: %w", err)
+	}
+	if other.AddOn != nil {
+		return nil, ErrAddOn
+	}
+	e := &Event{Type: in.Type, Direct: isDirect(in.Space)}
+	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
+	if in.Space != nil {
+		e.Space = in.Space.Name
+	}
+	if u := in.User; u != nil {
+		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT"
+	}
+	if in.Message != nil {
+		e.Message = fromChat(in.Message)
+	}
+	if e.Message.ThreadName == "" && in.Thread != nil {
+		e.Message.ThreadName = in.Thread.Name
+	}
+	if e.Type != "CARD_CLICKED" {
+		return e, nil
+	}
+	e.Tap = &Tap{Inputs: map[string][]string{}}
+	carried := map[string]string{}
+	if in.Common != nil {
+		for name, value := range in.Common.Parameters {
+			carried[name] = value
+		}
+		for name, input := range in.Common.FormInputs {
+			if input.StringInputs != nil {
+				e.Tap.Inputs[name] = input.StringInputs.Value
+			}
+		}
+	}
+	if in.Action != nil {
+		for _, p := range in.Action.Parameters {
+			if p != nil {
+				carried[p.Key] = p.Value
+			}
+		}
+	}
+	e.Tap.Question, e.Tap.Choice = carried[tapQuestion], carried[tapChoice]
+	return e, nil
+}
