@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/auth/httptransport"
@@ -33,6 +34,7 @@ type App struct {
 	Space        string // spaces/S
 	Subscription string // projects/P/subscriptions/S
 
+	direct atomic.Pointer[bool] // see Direct
 	chat   *chat.Service
 	events *pubsub.Service
 	base   *url.URL // of the Chat API; nil: Google's
@@ -165,15 +167,21 @@ func (a *App) Message(ctx context.Context, name string) (Message, error) {
 	return fromChat(m), nil
 }
 
-// Direct says whether the app's space is a direct message with one person: there an app hears all that is said.
+// Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked
+// once.
 func (a *App) Direct(ctx context.Context) (bool, error) {
+	if known := a.direct.Load(); known != nil {
+		return *known, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	s, err := a.chat.Spaces.Get(a.Space).Context(ctx).Do()
 	if err != nil {
 		return false, fmt.Errorf("look at the space: %w", embedded(apiError(err), a.base, a.Space))
 	}
-	return isDirect(s), nil
+	is := isDirect(s)
+	a.direct.Store(&is)
+	return is, nil
 }
 
 func isDirect(s *chat.Space) bool {

@@ -40,6 +40,7 @@ type Message struct {
 	Text        string // without mentions of apps
 	CreateTime  time.Time
 	Deleted     bool
+	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
 // Reader lists the messages of spaces through the Chat API.
@@ -51,7 +52,12 @@ type Reader struct {
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
-func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
+func (r *Reader) Ahead() (d time.Duration, ok bool) {
+	if r == nil {
+		return 0, false
+	}
+	return r.ahead, r.told
+}
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
@@ -154,6 +160,9 @@ func fromChat(m *chat.Message) Message {
 		if strings.HasPrefix(m.Sender.Name, "users/") { // another name could be one that we keep for ourselves
 			out.Sender = m.Sender.Name
 		}
+	}
+	if m.QuotedMessageMetadata != nil {
+		out.Quotes = m.QuotedMessageMetadata.Name
 	}
 	if m.ArgumentText != "" {
 		out.Text = m.ArgumentText

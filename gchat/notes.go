@@ -263,6 +263,8 @@ func lateText(q *state.Question) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	switch {
+	case r != nil && r.Choice != "":
+		return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
 	case q.Kind.Decides():
 		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case q.Kind == state.AskedNext:
@@ -292,7 +294,7 @@ func unclearText(q *state.Question, r *state.Reply) string {
 // keptText says which of several questions still want an answer; "" when none does any more.
 func keptText(q *state.Question, r *state.Reply) string {
 	var missing []string
-	for _, i := range unanswered(q.Questions, q.Partial) {
+	for _, i := range Unanswered(q.Questions, q.Partial) {
 		missing = append(missing, fmt.Sprintf("Q%d", i+1))
 	}
 	if len(missing) == 0 || q.Status != state.Pending {

@@ -3,6 +3,7 @@ package state
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,6 +44,11 @@ type Message struct {
 	Wake       *Wake       `json:"wake,omitempty"`
 	Parts      []string    `json:"parts,omitempty"` // its texts as they are sent, one message each: set before the first try
 	PartsSent  int         `json:"parts_sent,omitempty"`
+
+	Card   json.RawMessage `json:"card,omitempty"`   // of a Chat app, with the last part: a card, whose fallback text that part is
+	Patch  string          `json:"patch,omitempty"`  // the message that the card, in place of its own, is put into
+	Viewer string          `json:"viewer,omitempty"` // users/ID: only that person is to see it, where Chat can do that
+
 	Urgent     bool        `json:"urgent,omitempty"` // not held back in the quiet hours
 	Digest     bool        `json:"digest,omitempty"` // goes with all others that were held back until then
 	With       []string    `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)

@@ -167,7 +167,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-var subscriptionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^projects/[^/\s]+/subscriptions/[^/\s]+$`) })
+var subscriptionForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
+})
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
@@ -208,6 +210,9 @@ func ParseInterval(s string) (time.Duration, error) {
 
 // ErrNoWebhook says that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
+
+// Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
+func (c *Config) Sends() bool { return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != "" }
 
 // Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) Webhook(ctx context.Context) (string, error) {
