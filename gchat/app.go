@@ -153,18 +153,24 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 
 // ByClientID gets the message that was posted with that MessageID.
 func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
-	return a.Message(ctx, a.Space+"/messages/"+id)
-}
-
-// Message gets a message that the app may see.
-func (a *App) Message(ctx context.Context, name string) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	m, err := a.chat.Spaces.Messages.Get(a.Space + "/messages/" + id).Context(ctx).Do()
 	if err != nil {
 		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
 	}
 	return fromChat(m), nil
+}
+
+// Shows says whether a message of the app's has a card with a button of that question now.
+func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	if err != nil {
+		return false, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return shows(m, question), nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

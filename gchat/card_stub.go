@@ -8,7 +8,9 @@ import (
 	"gchat-hooks/state"
 )
 
-func AppTexts(q *state.Question, id string) ([]string, *chat.CardWithId) { return QuestionTexts(q), nil }
+func AppTexts(q *state.Question, id string) ([]string, *chat.CardWithId) {
+	return QuestionTexts(q), nil
+}
 func ClosedCard(q *state.Question, now time.Time) (string, *chat.CardWithId) {
 	return NoteText(q, state.Owed{About: state.NoteClosed}), nil
 }

@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Tap struct {
 	Question string              // what the card carries for its question: see state.Question's card id
 	Choice   string              // which button it was
 	Inputs   map[string][]string // what its fields and boxes held, by name
+	Stands   bool                // the card still had that button when Chat told of the tap, as far as that is known
 }
 
 // The names of what a card's buttons carry.
@@ -84,5 +86,18 @@ func ReadEvent(data []byte) (*Event, error) {
 		}
 	}
 	e.Tap.Question, e.Tap.Choice = carried[tapQuestion], carried[tapChoice]
+	e.Tap.Stands = in.Message == nil || len(in.Message.CardsV2) == 0 || shows(in.Message, e.Tap.Question)
 	return e, nil
 }
+
+// shows says whether a message's cards have a button of that question.
+func shows(m *chat.Message, question string) bool {
+	b, err := json.Marshal(m.CardsV2)
+	return err != nil || bytes.Contains(b, []byte(question))
+}
+
+// What people are told in a note.
+const (
+	OldCardText = "[Not used] This card is over, or no machine that runs knows it."
+	UnboundText = "[Not used] Nothing here waits for that. To answer, tap a button, or reply to the message itself."
+)

@@ -140,9 +140,9 @@ func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	return c
 }
 
-// interval is the time from one round to the next.
-func (p *Poller) interval() time.Duration {
-	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
+// own is the configuration that this process itself goes by.
+func (p *Poller) own() *config.Config {
+	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")
 }
 
 // configured is an error where no project has anything for a daemon to do: a person has to configure something.

@@ -49,14 +49,14 @@ type Message struct {
 	Patch  string          `json:"patch,omitempty"`  // the message that the card, in place of its own, is put into
 	Viewer string          `json:"viewer,omitempty"` // users/ID: only that person is to see it, where Chat can do that
 
-	Urgent     bool        `json:"urgent,omitempty"` // not held back in the quiet hours
-	Digest     bool        `json:"digest,omitempty"` // goes with all others that were held back until then
-	With       []string    `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)
-	CreatedAt  time.Time   `json:"created_at"`
-	NotBefore  time.Time   `json:"not_before,omitzero"`
-	Tries      int         `json:"tries,omitempty"`   // that failed
-	TriedAt    time.Time   `json:"tried_at,omitzero"` // of the first try that may have arrived; zero for none
-	LastError  string      `json:"last_error,omitempty"`
+	Urgent    bool      `json:"urgent,omitempty"` // not held back in the quiet hours
+	Digest    bool      `json:"digest,omitempty"` // goes with all others that were held back until then
+	With      []string  `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)
+	CreatedAt time.Time `json:"created_at"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Tries     int       `json:"tries,omitempty"`   // that failed
+	TriedAt   time.Time `json:"tried_at,omitzero"` // of the first try that may have arrived; zero for none
+	LastError string    `json:"last_error,omitempty"`
 
 	SentAt   time.Time `json:"sent_at,omitzero"`    // its receipt: it was delivered
 	Name     string    `json:"name,omitempty"`      // spaces/S/messages/M, where Chat said it

@@ -212,7 +212,9 @@ func ParseInterval(s string) (time.Duration, error) {
 var ErrNoWebhook = errors.New("no webhook URL is configured")
 
 // Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
-func (c *Config) Sends() bool { return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != "" }
+func (c *Config) Sends() bool {
+	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
+}
 
 // Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) Webhook(ctx context.Context) (string, error) {
