@@ -263,7 +263,7 @@ func lateText(q *state.Question) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	switch {
-	case r != nil && r.Choice != "":
+	case r != nil && r.Choice == choiceSend:
 		return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
 	case q.Kind.Decides():
 		return "[Not used] That decides nothing. " + HowToDecide(q)

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -145,6 +146,17 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 			cards[state.CardID(p.Env, s.q.QuestionID)] = s
 		}
 	}
+	for i := range heard {
+		if e := heard[i].Event; e != nil && e.At.IsZero() {
+			e.At = cmp.Or(heard[i].At, p.now())
+		}
+	}
+	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { // of what came together, what was done first counts first
+		if a.Event == nil || b.Event == nil {
+			return 0
+		}
+		return a.Event.At.Compare(b.Event.At)
+	})
 	var done []string
 	for _, one := range heard {
 		used := true
@@ -168,12 +180,6 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	if e == nil {
 		p.logOnce(one.Err, "event not understood")
 		return true
-	}
-	if e.At.IsZero() {
-		e.At = one.At
-	}
-	if e.At.IsZero() {
-		e.At = p.now()
 	}
 	if !e.Human || !strings.HasPrefix(e.By.Name, "users/") {
 		return true

@@ -677,6 +677,10 @@ func TestWaitingProcessWakes(t *testing.T) {
 const childDir = "GCHAT_TEST_SENDER"
 
 func TestMain(m *testing.M) {
+	if os.Getenv("GCHAT_TEST_POLLER") != "" { // see TestEventsOutliveKilledPollers
+		fmt.Println(Run(context.Background(), Options{Env: os.Getenv, Log: state.NewLog(os.Getenv, "poller"), Daemon: true}))
+		os.Exit(1)
+	}
 	dir := os.Getenv(childDir)
 	if dir == "" {
 		os.Exit(m.Run())
