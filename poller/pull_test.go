@@ -63,6 +63,11 @@ func TestWhoseTapCounts(t *testing.T) {
 		q.Kind, q.Tool = state.AskedPermission, "Bash"
 		q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 	})
+	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
 	other, _ := d.tapped(nil)
 	d.run(Options{Daemon: true})
 	m := g.awaitPost("[Permission]")
