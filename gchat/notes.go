@@ -126,7 +126,7 @@ func remindText(q *state.Question, after string) string {
 
 // closing is a note with all questions, each with what tell says of it, and with an end.
 func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
-	return fit("", func(d *draft) {
+	return fit(MaxText, "", func(d *draft) {
 		d.add(prefix, d.line(q.SessionName), "\n")
 		for i, p := range q.Questions {
 			if d.full() {
