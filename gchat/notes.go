@@ -47,6 +47,9 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		}
 		return "[Kept] Claude reads your reply with its next step."
 	case state.NoteNoText:
+		if r != nil && r.Choice != "" {
+			return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
+		}
 		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
 	case state.NoteUnwaited:
 		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
@@ -263,8 +266,6 @@ func lateText(q *state.Question) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	switch {
-	case r != nil && r.Choice == choiceSend:
-		return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
 	case q.Kind.Decides():
 		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case q.Kind == state.AskedNext:

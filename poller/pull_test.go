@@ -120,6 +120,37 @@ func TestWordsInADirectMessage(t *testing.T) {
 	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
 }
 
+// In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
+func TestWordsInASpace(t *testing.T) {
+	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
+		t.Run(name, func(t *testing.T) {
+			d, g := newAppDesk(t)
+			g.kind, g.locked = "SPACE", locked
+			q, card := d.tapped(nil)
+			d.run(Options{Daemon: true})
+			m := g.awaitPost("Which?")
+			said := g.said(m.Thread.Name, "2", "")
+			g.mu.Lock()
+			g.spoken = append(g.spoken, said)
+			g.mu.Unlock()
+			if locked {
+				for end := time.Now().Add(20 * time.Second); g.lists.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				}
+				g.tap("users/1", m, card, "2", nil)
+			}
+			d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+			if n := g.lists.Load(); n == 0 || locked && n > 1 {
+				t.Errorf("listed %d times", n)
+			}
+			for _, m := range g.posts {
+				if strings.HasPrefix(m.Text, "[Not read]") {
+					t.Errorf("told %q", m.Text)
+				}
+			}
+		})
+	}
+}
+
 // A tap comes while no poller runs, and acknowledgements are lost: it is used once.
 func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	d, g := newAppDesk(t)
