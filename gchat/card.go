@@ -24,11 +24,11 @@ const (
 	mostWidgets = 100
 	// mostCard is for a question's card as JSON, in bytes. The rest of MaxText is for its text.
 	mostCard = 20000
-	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card: a
-	// card has no bold and no lists.
-	shortWords = 4000
+	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card, where
+	// it has bold words and code blocks.
+	shortWords = 1500
 	// shortestField is how far a question's texts are shortened, and then its labels, in bytes.
-	shortestField = 64
+	shortestField = 32
 )
 
 // AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
@@ -51,7 +51,7 @@ func QuestionCard(q *state.Question, id string) *chat.CardWithId {
 
 // questionCard shortens what is asked before it shortens a label. A question that is too large for that is answered in words.
 func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
-	words, labels := MaxText, MaxText
+	words, labels := mostCard, mostCard
 	for labels > shortestField && len(q.Questions) > 0 {
 		d := &cardDraft{id: id, words: draft{field: words}, labels: draft{field: labels}}
 		d.question(q)
@@ -90,7 +90,7 @@ func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 // longCard asks about a plan, or for the next instruction.
 func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
 	header, text, how := longPieces(q)
-	for short := len(text) <= shortWords; ; short = false {
+	for short := len(text) <= shortWords && !strings.Contains(text, fence); ; short = false {
 		shown := text
 		if !short {
 			texts = split(header, "\n\n", text, MaxText)
@@ -196,7 +196,11 @@ func (d *cardDraft) question(q *state.Question) {
 		} else {
 			d.optionButtons(p)
 		}
-		d.field(i, "In your own words, or a remark on your choice")
+		own := "In your own words"
+		if len(p.Options) > 0 {
+			own += ", or a remark on your choice"
+		}
+		d.field(i, own)
 	}
 	if several {
 		d.section("")
@@ -209,10 +213,9 @@ func (d *cardDraft) question(q *state.Question) {
 
 // optionButtons are a button for each option, with its description below.
 func (d *cardDraft) optionButtons(p state.Prompt) {
-	c := newChoices(p)
 	for i, o := range p.Options {
-		if c.has(i + 1) {
-			d.buttons(d.button(d.labels.line(o.Label), number1(i)))
+		if label := d.labels.line(o.Label); label != "" {
+			d.buttons(d.button(label, number1(i)))
 			d.paragraph(d.words.line(o.Description))
 		}
 	}
@@ -224,16 +227,15 @@ func (d *cardDraft) selection(prompt int, p state.Prompt) {
 	if p.MultiSelect {
 		input.Type, input.Label = "CHECK_BOX", "Choose one or more"
 	}
-	c := newChoices(p)
 	for i, o := range p.Options {
-		if !c.has(i + 1) {
+		label, about := d.labels.line(o.Label), d.words.line(o.Description)
+		if label == "" {
 			continue
 		}
-		item := &chat.GoogleAppsCardV1SelectionItem{Text: d.labels.line(o.Label), Value: number1(i)}
-		if about := d.words.line(o.Description); about != "" {
-			item.Text += " — " + about
+		if about != "" {
+			label += " — " + about
 		}
-		input.Items = append(input.Items, item)
+		input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: label, Value: number1(i)})
 	}
 	if len(input.Items) > 0 {
 		d.add(&widget{SelectionInput: input})
