@@ -27,7 +27,8 @@ func (p Program) answerCommand() *cli.Command {
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
 		UsageText:       "gchat-hooks answer ID TEXT...\ngchat-hooks answer ID -         reads the text from standard input",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
-			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
+			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\",\n" +
+			"for a permission or a plan yes, no, \"no, use git mv\", always.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			return answer{p, os.Getenv}.run(c.Context, c.Args().Slice())

@@ -27,7 +27,7 @@ func (p Program) installCommand() *cli.Command {
 		Usage: "write the hooks into Claude Code's settings",
 		Description: "Questions:    gchat-hooks install\n" +
 			"And reports:  gchat-hooks install --preset report   (removes hooks that this preset does not have)\n" +
-			"Permissions, plans and the next instruction as well:  gchat-hooks install --preset approve",
+			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve",
 		Flags: append(scopeFlags(),
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
 			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the same as the preset send, report or system3"},
@@ -159,7 +159,7 @@ func (i install) version(ctx context.Context) (v settings.Version, err error) {
 			return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
 		}
 	} else if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
-		fmt.Fprintf(i.out, "no claude says its version: the hooks are those of %s, which newer ones take\n", settings.Oldest)
+		fmt.Fprintf(i.out, "claude is not found: the hooks are those of %s, which newer ones take (--claude-version names yours)\n", settings.Oldest)
 	}
 	if err := v.Supported(); err != nil {
 		return v, failed(err, "nothing was written", exitFailed)

@@ -49,7 +49,7 @@ func (p Program) setupCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for that reply"},
 			&cli.BoolFlag{Name: "no-hooks", Usage: "do not register the hooks, because the plugin does"},
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME` of the hooks to register: see gchat-hooks install --help"},
-			&cli.BoolFlag{Name: "approve", Usage: "also permissions, plans and the next instruction from Chat (asked)"},
+			&cli.BoolFlag{Name: "approve", Usage: "also the preset approve: permissions, plans and the next instruction (asked)"},
 			&cli.BoolFlag{Name: "service", Usage: "have the system keep the daemon, and with --space the space, running (asked)"},
 		},
 		Action: func(c *cli.Context) error {

@@ -134,7 +134,7 @@ func (b *bridge) killedOnce(n int, at step, keys func() []string) (died, looked 
 			if r.InjectionSucceeded != nil && !*r.InjectionSucceeded {
 				looked = true
 				b.await("[Look]", "not typed to its end")
-				b.Choose(round(n).Options[2].Label, "3") // the person does
+				b.Choose("3. "+round(n).Options[2].Label, "3") // the person does
 				break
 			}
 			if time.Now().After(deadline) {
