@@ -5,13 +5,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/auth/httptransport"
+	"cloud.google.com/go/auth"
 	"google.golang.org/api/chat/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
@@ -46,50 +45,24 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 		return nil, ErrNoSpace
 	}
 	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
+	as := func(scope string) func() (*auth.Credentials, error) {
+		return func() (*auth.Credentials, error) { return findAppCredentials(cfg.CredentialsFile, scope) }
+	}
 	var err error
-	if a.base, err = ParseEndpoint(cfg.APIEndpoint); err != nil {
+	var options []option.ClientOption
+	if options, a.base, err = serviceOptions(cfg.APIEndpoint, as(chat.ChatBotScope)); err != nil {
 		return nil, err
 	}
-	service, err := appOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope)
-	if err == nil {
-		a.chat, err = chat.NewService(ctx, service...)
+	if a.chat, err = chat.NewService(ctx, options...); err != nil {
+		return nil, fmt.Errorf("chat app: %w", err)
 	}
-	if err != nil {
+	if options, _, err = serviceOptions(cfg.PubSubEndpoint, as(pubsub.PubsubScope)); err != nil {
 		return nil, err
 	}
-	service, err = appOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope)
-	if err == nil {
-		a.events, err = pubsub.NewService(ctx, service...)
+	if a.events, err = pubsub.NewService(ctx, options...); err != nil {
+		return nil, fmt.Errorf("chat app: %w", err)
 	}
-	return a, err
-}
-
-// appOptions lead to an API with the app's own credentials, and to a base URL on this machine without any.
-func appOptions(endpoint, file, scope string) ([]option.ClientOption, error) {
-	base, err := ParseEndpoint(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	opts := []option.ClientOption{option.WithTelemetryDisabled()}
-	if base != nil {
-		opts = append(opts, option.WithEndpoint(strings.TrimSuffix(endpoint, "/")+"/"))
-	}
-	client := &http.Client{Transport: limitBodies{}}
-	if base == nil || base.Scheme == "https" {
-		creds, err := findAppCredentials(file, scope)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
-		}
-		client, err = httptransport.NewClient(&httptransport.Options{
-			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
-		}
-	}
-	// A redirect would take the access token along.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return append(opts, option.WithHTTPClient(client)), nil
+	return a, nil
 }
 
 // Chat tells where it posts, host/spaces/S.
@@ -207,7 +180,8 @@ type Pulled struct {
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
-	got, err := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled}).Context(ctx).Do()
+	request := &pubsub.PullRequest{MaxMessages: mostPulled}
+	got, err := a.events.Projects.Subscriptions.Pull(a.Subscription, request).Context(ctx).Do()
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, nil // it waited in vain

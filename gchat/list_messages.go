@@ -63,9 +63,22 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	base, err := ParseEndpoint(endpoint)
+	opts, base, err := serviceOptions(endpoint, func() (*auth.Credentials, error) { return findCredentials(credentialsFile) })
 	if err != nil {
 		return nil, err
+	}
+	svc, err := chat.NewService(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	return &Reader{svc: svc, base: base}, nil
+}
+
+// serviceOptions lead to one of Google's APIs with credentials, or to a base URL in its place: on this machine without any.
+func serviceOptions(endpoint string, find func() (*auth.Credentials, error)) ([]option.ClientOption, *url.URL, error) {
+	base, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return nil, nil, err
 	}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
 	if base != nil {
@@ -73,24 +86,19 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	}
 	client := &http.Client{Transport: limitBodies{}}
 	if base == nil || base.Scheme == "https" {
-		creds, err := findCredentials(credentialsFile)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		creds, err := find()
+		if err == nil {
+			client, err = httptransport.NewClient(&httptransport.Options{
+				Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
+			})
 		}
-		client, err = httptransport.NewClient(&httptransport.Options{
-			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
-		})
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+			return nil, nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
 	}
 	// A redirect would take the access token along.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	svc, err := chat.NewService(ctx, append(opts, option.WithHTTPClient(client))...)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return &Reader{svc: svc, base: base}, nil
+	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
 // ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
