@@ -159,7 +159,8 @@ func (i install) version(ctx context.Context) (v settings.Version, err error) {
 			return v, usage(fmt.Errorf("--claude-version takes one like 2.1.329, not %q", i.claude), "gchat-hooks install --help")
 		}
 	} else if v, err = settings.AskVersion(ctx, i.env, 20*time.Second); err != nil {
-		fmt.Fprintf(i.out, "claude is not found: the hooks are those of %s, which newer ones take (--claude-version names yours)\n", settings.Oldest)
+		const words = "claude is not found: the hooks are those of %s, which newer ones take (--claude-version names yours)\n"
+		fmt.Fprintf(i.out, words, settings.Oldest)
 	}
 	if err := v.Supported(); err != nil {
 		return v, failed(err, "nothing was written", exitFailed)
