@@ -75,8 +75,8 @@ func findCredentials(path string) (*auth.Credentials, error) {
 	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
 }
 
-// findAppCredentials reads the key of the app's service account, or the file that gcloud writes for impersonating it; "" finds the
-// application default.
+// findAppCredentials reads the key of the app's service account, or the file that gcloud writes for impersonating it; "" finds
+// the application default.
 func findAppCredentials(path, scope string) (*auth.Credentials, error) {
 	as := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{scope}}
 	if path == "" {

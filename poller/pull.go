@@ -83,7 +83,8 @@ func (p *Poller) hearOnce(ctx context.Context) {
 	p.ear.heard = nil
 }
 
-// leadEar has this process take the events of a subscription; false while another environment's poller does, for our records, too.
+// leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
+// too.
 func (p *Poller) leadEar(app *gchat.App) bool {
 	if p.ear.lock != nil {
 		return true
@@ -226,7 +227,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	return true
 }
 
-// answerStale tells a person that the card they tapped is over: that no record here knows it. Where the card still has that button,
+// answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
 // another machine's question may be on it, which gets time to use the tap.
 func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
 	e := one.Event
@@ -248,8 +249,8 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 // answerEvent tells a person, and only that person where Chat can do that, what became of what they did.
 func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
-		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(), Chat: app.Chat(),
-		ThreadName: one.Event.Message.ThreadName, Viewer: one.Event.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
+		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
+		Chat: app.Chat(), ThreadName: one.Event.Message.ThreadName, Viewer: one.Event.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
 	})
 	if err != nil {
 		p.logOnce(err, "note not put into the outbox")

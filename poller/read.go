@@ -178,7 +178,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	}
 	by := r.configuredBy(v)
 	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
-		r.logOnce(err, "the Chat app hears taps, and words that mention it or are written to it directly: the space is not listed")
+		r.logOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
 		r.api, r.pause, r.good = nil, deafPause, began
 		return nil
 	}

@@ -45,7 +45,7 @@ type Message struct {
 	Parts      []string    `json:"parts,omitempty"` // its texts as they are sent, one message each: set before the first try
 	PartsSent  int         `json:"parts_sent,omitempty"`
 
-	Card   json.RawMessage `json:"card,omitempty"`   // of a Chat app, with the last part: a card, whose fallback text that part is
+	Card   json.RawMessage `json:"card,omitempty"`   // of a Chat app: a card with the last part, its fallback text
 	Patch  string          `json:"patch,omitempty"`  // the message that the card, in place of its own, is put into
 	Viewer string          `json:"viewer,omitempty"` // users/ID: only that person is to see it, where Chat can do that
 

@@ -38,7 +38,7 @@ type Config struct {
 	AllowedUsers    []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode         state.Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string              // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
-	Subscription    string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: projects/P/subscriptions/S of a Chat app
+	Subscription    string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
 	PubSubEndpoint  string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL in place of Google's
 	PollInterval    time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
 	Rules           []Rule              // rules: how sessions are treated that they match
