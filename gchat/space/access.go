@@ -36,6 +36,7 @@ func (s *Space) Handler() http.Handler {
 				return
 			}
 			r = r.Clone(r.Context())
+			r = withAppToken(r)
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
 			granted = true
 		}

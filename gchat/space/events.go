@@ -1,0 +1,151 @@
+package space
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/pubsub/v1"
+)
+
+// Subscription is the name by which a Chat app pulls what people do here.
+const Subscription = "projects/local/subscriptions/local"
+
+const (
+	ackWithin = 10 * time.Second // then an event comes again
+	pullWait  = 20 * time.Second // how long a pull waits where there is none
+)
+
+// queued is an event of the subscription.
+type queued struct {
+	id    string
+	data  json.RawMessage
+	at    time.Time
+	ack   string    // of its last delivery
+	until time.Time // it is not delivered again before
+}
+
+// event is what a person did, as a classic Chat app is told. The caller holds the lock.
+func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.DeprecatedEvent {
+	if user == nil {
+		user = Person()
+	}
+	return &chat.DeprecatedEvent{
+		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: user, Space: s.resource(), Message: m, Thread: m.Thread,
+	}
+}
+
+// publish puts an event into the subscription. The caller holds the lock.
+func (s *Space) publish(e *chat.DeprecatedEvent) error {
+	if !s.hasApp {
+		return nil
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return s.add(&row{EventID: randomID(), Event: data, At: s.now().UTC()})
+}
+
+// tellApp publishes what a person wrote, where an app hears it: in a direct message all, in a space what mentions the app. The
+// caller holds the lock.
+func (s *Space) tellApp(m *chat.Message) error {
+	if said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks"); mentioned {
+		m = clone(m)
+		m.ArgumentText = said
+	} else if !s.direct {
+		return nil
+	}
+	return s.publish(s.event("MESSAGE", m.Sender, m))
+}
+
+// pubsubRoutes are projects.subscriptions.pull and acknowledge, for the space's own app.
+func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
+	if !fromApp(r) {
+		writeError(w, unauthenticated("Request is missing required authentication credential."))
+		return
+	}
+	name, call, _ := strings.Cut(r.PathValue("subscription"), ":")
+	var in struct {
+		MaxMessages int      `json:"maxMessages"`
+		AckIDs      []string `json:"ackIds"`
+	}
+	switch err := json.NewDecoder(r.Body).Decode(&in); {
+	case err != nil:
+		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+	case "projects/"+r.PathValue("project")+"/subscriptions/"+name != Subscription:
+		writeError(w, notFound("Resource not found (resource="+brief(name)+")."))
+	case call == "acknowledge":
+		if err := s.acknowledge(in.AckIDs); err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, struct{}{})
+	case call == "pull" && in.MaxMessages > 0:
+		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
+	default:
+		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
+	}
+}
+
+// pull waits until there is an event, and gives those that there are.
+func (s *Space) pull(r *http.Request, most int) *pubsub.PullResponse {
+	end := time.After(pullWait)
+	for {
+		s.mu.Lock()
+		s.hasApp = true
+		answer, changed, next := s.take(most), s.changed, ackWithin
+		for _, q := range s.queue {
+			next = min(next, q.until.Sub(s.now()))
+		}
+		s.mu.Unlock()
+		if len(answer.ReceivedMessages) > 0 {
+			return answer
+		}
+		select {
+		case <-changed:
+		case <-time.After(max(next, time.Millisecond)):
+		case <-end:
+			return answer
+		case <-r.Context().Done():
+			return answer
+		case <-s.done:
+			return answer
+		}
+	}
+}
+
+// take gives events out. The caller holds the lock.
+func (s *Space) take(most int) *pubsub.PullResponse {
+	answer, now := &pubsub.PullResponse{}, s.now()
+	for _, q := range s.queue {
+		if len(answer.ReceivedMessages) < most && !now.Before(q.until) {
+			q.ack, q.until = randomID(), now.Add(ackWithin)
+			answer.ReceivedMessages = append(answer.ReceivedMessages, &pubsub.ReceivedMessage{AckId: q.ack, Message: &pubsub.PubsubMessage{
+				Data: base64.StdEncoding.EncodeToString(q.data), MessageId: q.id, PublishTime: q.at.Format(time.RFC3339Nano),
+			}})
+		}
+	}
+	return answer
+}
+
+// acknowledge takes events out of the queue. One that was delivered again meanwhile stays.
+func (s *Space) acknowledge(acks []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var done []string
+	for _, ack := range acks {
+		for _, q := range s.queue {
+			if q.ack == ack {
+				done = append(done, q.id)
+			}
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return s.add(&row{Acked: done})
+}
