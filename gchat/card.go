@@ -19,13 +19,13 @@ type (
 )
 
 const (
-	// mostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A selection
-	// may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+	// mostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
+	// selection may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 	mostWidgets = 100
 	// mostCard is for a question's card as JSON, in bytes. The rest of MaxText is for its text.
 	mostCard = 20000
-	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card, where
-	// it has bold words and code blocks.
+	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card,
+	// where it has bold words and code blocks.
 	shortWords = 1500
 	// shortestField is how far a question's texts are shortened, and then its labels, in bytes.
 	shortestField = 32
@@ -161,7 +161,8 @@ func cardSize(card *chat.CardWithId) int {
 }
 
 var cardTitles = map[state.Kind]string{
-	state.AskedQuestion: "Question", state.AskedPermission: "Permission", state.AskedPlan: "Plan", state.AskedNext: "Waiting for you",
+	state.AskedQuestion: "Question", state.AskedPermission: "Permission", state.AskedPlan: "Plan",
+	state.AskedNext: "Waiting for you",
 }
 
 // card is the draft below a header, which says what it is, and whose.

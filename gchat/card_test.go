@@ -65,8 +65,8 @@ func tapOf(b *button) *Tap {
 
 func decides(kind state.Kind, labels ...string) *state.Question {
 	p := prompt(false, labels...)
-	return &state.Question{Kind: kind, SessionName: "shop", CWD: "/home/me/shop", ThreadKey: "k", Shown: "# Plan\n\n- a <b>\n- c & d",
-		Questions: []state.Prompt{p}}
+	return &state.Question{Kind: kind, SessionName: "shop", CWD: "/home/me/shop", ThreadKey: "k",
+		Shown: "# Plan\n\n- a <b>\n- c & d", Questions: []state.Prompt{p}}
 }
 
 // cardsOfEachKind are questions of every kind, by the name of the file that shows their card.
@@ -81,7 +81,8 @@ func cardsOfEachKind() map[string]*state.Question {
 	code.Shown = "Run\n```\nmake\n```"
 	longPlan.Shown = strings.Repeat("A long plan.\n", 3000)
 	return map[string]*state.Question{
-		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch), "hostile": asked(hostile),
+		"single": asked(strategy), "multi": asked(tools), "several": asked(strategy, tools), "free": asked(branch),
+		"hostile":    asked(hostile),
 		"permission": permission("Bash(rm *)"), "permission_long": long, "permission_terminal": terminal,
 		"plan": plan, "plan_long": longPlan, "plan_code": code, "next": decides(state.AskedNext, "Reply"),
 	}
@@ -180,13 +181,18 @@ func TestLabelsStayWhole(t *testing.T) {
 	}
 }
 
-// The end of a command is shown, however long its lines are.
+// The end of a command is shown, however long its lines are, and what else is said.
 func TestEndIsShown(t *testing.T) {
-	q := permission("")
-	q.Shown = strings.Repeat(strings.Repeat("&", 2000)+"\n", 100) + "rm -rf /"
+	long := strings.Repeat("&", 2000)
+	q := permission(long)
+	q.Tool, q.About, q.SessionName, q.CWD = long, long, long, long
+	q.Shown = strings.Repeat(long+"\n", 100) + "rm -rf /"
 	texts, card := AppTexts(q, cardID)
 	if !strings.Contains(drawn(card), "\nrm -rf /\n"+fence) || !strings.Contains(texts[0], "\nrm -rf /\n"+fence) {
 		t.Error(drawn(card))
+	}
+	if size := len(texts[0]) + cardSize(card); size > MaxText {
+		t.Errorf("%d bytes", size)
 	}
 }
 
@@ -228,10 +234,12 @@ func TestClosedCard(t *testing.T) {
 		change func(q *state.Question)
 		want   string
 	}{
-		{"answered", q("", "A", "B"), func(q *state.Question) { q.Status, q.Answers, q.AnsweredByName = state.Resolved, one, "Ann <b>" },
-			"# Question (answered) | shop · /home/me/shop\nHTML: Question: Which?<br>Selected: B<br><br>Ann ‹b&gt;, 2026-11-23 14:32"},
-		{"not confirmed", q("", "A", "B"), func(q *state.Question) { q.Status, q.Answers, q.AnsweredByName = state.Answered, one, "Ann" },
-			"Selected: B<br><br>Ann, 2026-11-23 14:32"},
+		{"answered", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName = state.Resolved, one, "Ann <b>"
+		}, "# Question (answered) | shop · /home/me/shop\nHTML: Question: Which?<br>Selected: B<br><br>Ann ‹b&gt;, 2026-11-23 14:32"},
+		{"not confirmed", q("", "A", "B"), func(q *state.Question) {
+			q.Status, q.Answers, q.AnsweredByName = state.Answered, one, "Ann"
+		}, "Selected: B<br><br>Ann, 2026-11-23 14:32"},
 		{"in the terminal", q("", "A", "B"), func(q *state.Question) {
 			q.Status, q.Answers, q.AnsweredByName, q.ResolvedBy, q.AnsweredMessage = state.Resolved, one, "Ann", "terminal", "m"
 		}, "Answered in the terminal; the reply in this thread did not count.<br><br>2026-11-23 14:32"},
@@ -241,20 +249,24 @@ func TestClosedCard(t *testing.T) {
 		{"dismissed, an hour ago", q("", "A", "B"), func(q *state.Question) {
 			q.Status, q.ResolvedBy, q.ResolvedAt = state.Cancelled, "signal", &earlier
 		}, "(cancelled) | shop · /home/me/shop\nHTML: Question: Which?<br><br>Dismissed in the terminal.<br><br>2026-11-23 13:32"},
-		{"expired", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Expired, "age" }, "24 hours have passed."},
+		{"expired", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Expired, "age" },
+			"24 hours have passed."},
 		{"timed out", q("", "A", "B"), func(q *state.Question) { q.Status, q.ResolvedBy = state.TimedOut, "timeout" },
 			"# Question (timeout) | shop · /home/me/shop\nHTML: Question: Which?<br><br>Nobody replied in time."},
 		{"denied", q(state.AskedPermission, state.LabelDeny), func(q *state.Question) {
-			q.Status, q.Answers, q.Notes = state.Answered, map[string]string{"Which?": state.LabelDeny}, map[string]string{"Which?": "use mv"}
+			q.Status, q.Answers = state.Answered, map[string]string{"Which?": state.LabelDeny}
+			q.Notes = map[string]string{"Which?": "use mv"}
 			q.Tool, q.Shown, q.AnsweredByName = "Bash", "rm -rf build && cat <in", "Ann"
-		}, "# Permission (answered) | shop · /home/me/shop\nHTML: Denied: Bash: rm -rf build &amp;&amp; cat ‹in<br>Reason: use mv<br><br>Ann, "},
+		}, "# Permission (answered) | shop · /home/me/shop\n" +
+			"HTML: Denied: Bash: rm -rf build &amp;&amp; cat ‹in<br>Reason: use mv<br><br>Ann, "},
 		{"approved", q(state.AskedPlan, state.LabelApprove), func(q *state.Question) {
 			q.Status, q.Answers = state.Resolved, map[string]string{"Which?": state.LabelApprove}
 		}, "# Plan (answered) | shop · /home/me/shop\nHTML: Approved the plan.<br>"},
 		{"next", q(state.AskedNext, "Reply"), func(q *state.Question) {
 			q.Status, q.Answers, q.ToldSent = state.Resolved, map[string]string{"Which?": "Run\nthe tests"}, true
 		}, "# Waiting for you (sent) | shop · /home/me/shop\nHTML: Sent to Claude.<br>Run<br>\u00a0 the tests<br>"},
-		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.Instead }, "It goes on in the terminal."},
+		{"instead", q("", "A"), func(q *state.Question) { q.Status, q.ResolvedBy = state.Cancelled, state.Instead },
+			"It goes on in the terminal."},
 	} {
 		c.change(c.q)
 		text, card := ClosedCard(c.q, now)
@@ -301,7 +313,8 @@ func FuzzCardText(f *testing.F) {
 func FuzzQuestionCard(f *testing.F) {
 	f.Add("See <https://evil.example|docs> and <users/all> <b>now</b>\n```\n[x](https://evil.example)")
 	f.Fuzz(func(t *testing.T, foreign string) {
-		q := asked(state.Prompt{Header: foreign, Question: foreign, Options: []state.Option{{Label: foreign, Description: foreign}}})
+		options := []state.Option{{Label: foreign, Description: foreign}}
+		q := asked(state.Prompt{Header: foreign, Question: foreign, Options: options})
 		p := permission(foreign)
 		p.Tool, p.About, p.Shown, p.SessionName = foreign, foreign, foreign, foreign
 		for _, q := range []*state.Question{q, p} {

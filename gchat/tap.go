@@ -37,8 +37,8 @@ func offers(q *state.Question, label string) bool {
 func number1(index int) string { return strconv.Itoa(index + 1) }
 
 // ReadTap says what a tap answers, by index into the question's prompts, without what was answered before; and text, how a person
-// types the same. Where it answers nothing, about is the note for that. A tap is not to be trusted: labels come from the record, and
-// a number that no option has is refused.
+// types the same. Where it answers nothing, about is the note for that. A tap is not to be trusted: labels come from the record,
+// and a number that no option has is refused.
 func ReadTap(q *state.Question, t *Tap) (answers map[int]state.Answer, text, about string) {
 	switch {
 	case q.Kind == state.AskedNext && t.Choice == choiceSend:
@@ -118,8 +118,8 @@ func asItStands(words string, p state.Prompt) bool {
 	return none == nil && len(read[0].Labels) == 0 && read[0].Text == words
 }
 
-// tapped reads the values of a prompt's boxes, and the words beside them: a remark where an option is chosen. Ok is false where no
-// option has a number, or too many are chosen.
+// tapped reads the values of a prompt's boxes, and the words beside them: a remark where an option is chosen. Ok is false where
+// no option has a number, or too many are chosen.
 func (c *choices) tapped(values []string, words string) (a state.Answer, typed string, ok bool) {
 	var numbers []int
 	for _, value := range values {

@@ -30,14 +30,16 @@ func TestCardsAreAsGoogleTakesThem(t *testing.T) {
 		"several": {Questions: []state.Prompt{one, several}}, "none": {},
 		"permission": {Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("ls\n", 99), AlwaysAllows: "ls",
 			Questions: labels(state.LabelAllow, state.LabelDeny, state.LabelAlways)},
-		"plan": {Kind: state.AskedPlan, Shown: "# Plan", Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
+		"plan": {Kind: state.AskedPlan, Shown: "# Plan",
+			Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
 		"next": {Kind: state.AskedNext, Shown: "Done.", Questions: labels("Reply")},
 	} {
 		texts, card := gchat.AppTexts(q, id)
 		q.Status = state.Resolved
 		text, closed := gchat.ClosedCard(q, time.Now())
 		for _, m := range []*chat.Message{
-			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{card}}, {FallbackText: text, CardsV2: []*chat.CardWithId{closed}},
+			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{card}},
+			{FallbackText: text, CardsV2: []*chat.CardWithId{closed}},
 		} {
 			body, err := json.Marshal(m)
 			if err != nil {
