@@ -1,6 +1,7 @@
 package space
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -41,6 +42,7 @@ func (s *Space) pageRoutes() http.Handler {
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(s.postFromPage))
+	mux.HandleFunc("POST /page/taps", s.needsCookie(s.tapFromPage))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("There is nothing at this address."))
 	})
@@ -63,27 +65,52 @@ func servePageFile(name, kind string) http.HandlerFunc {
 
 var clientIDForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
 
-// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
+// readFromPage reads what a person did on the page. A cross-origin page cannot send it: a browser asks before it sends JSON
 // elsewhere, and says where the request came from.
-func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
+func readFromPage(w http.ResponseWriter, r *http.Request, in any) bool {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		writeError(w, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
 			Message: "The content type must be application/json."})
-		return
+		return false
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		writeError(w, denied("Only the space's own page may post here."))
+		return false
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+		return false
+	}
+	return true
+}
+
+// tapFromPage takes a tap on a card's button.
+func (s *Space) tapFromPage(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Message string              `json:"message"`
+		Choice  string              `json:"choice"`
+		Inputs  map[string][]string `json:"inputs"`
+	}
+	if !readFromPage(w, r, &in) {
 		return
 	}
+	if err := s.Tap(nil, in.Message, in.Choice, in.Inputs); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, struct{}{})
+}
+
+// postFromPage takes what a person typed or tapped.
+func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Thread   string `json:"thread"`
 		Text     string `json:"text"`
 		ClientID string `json:"clientId"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+	if !readFromPage(w, r, &in) {
 		return
 	}
 	if !clientIDForm().MatchString(in.ClientID) {
@@ -107,11 +134,17 @@ type pageMessage struct {
 	Text     string `json:"text"`
 	Time     string `json:"time"`
 	ClientID string `json:"clientId,omitempty"`
+	Card     bool   `json:"card,omitempty"`    // it has buttons, which are tapped
+	Patched  bool   `json:"patched,omitempty"` // the message as it is from now on
+	Private  bool   `json:"private,omitempty"` // only its reader sees it
 }
 
 func forPage(r *row) pageMessage {
 	m := r.Message
-	p := pageMessage{Name: m.Name, Thread: m.Thread.Name, Text: m.Text, Time: m.CreateTime}
+	p := pageMessage{
+		Name: m.Name, Thread: m.Thread.Name, Text: cmp.Or(m.Text, m.FallbackText), Time: m.CreateTime,
+		Card: len(m.CardsV2) > 0, Patched: r.Patch, Private: m.PrivateMessageViewer != nil,
+	}
 	if m.Sender != nil {
 		p.Human = m.Sender.Type == "HUMAN"
 		if p.Sender = m.Sender.DisplayName; p.Sender == "" {
@@ -160,9 +193,11 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for ready := false; stream.err == nil; {
 		for len(rows) > 0 && stream.err == nil {
 			n := min(len(rows), eventBatch)
-			batch := make([]pageMessage, n)
-			for i, r := range rows[:n] {
-				batch[i] = forPage(r)
+			batch := []pageMessage{}
+			for _, r := range rows[:n] {
+				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
+					batch = append(batch, forPage(r))
+				}
 			}
 			rows, sent = rows[n:], sent+n
 			stream.send("messages", stream.epoch+"-"+strconv.Itoa(sent), batch)
