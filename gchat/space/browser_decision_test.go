@@ -9,6 +9,9 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
 )
 
 const (
@@ -22,7 +25,7 @@ const (
 	askOnce = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nWebFetch: https://example.com/a\n\n" +
 		"Reply yes or no (with a reason if you like: \"no, use git mv\").\nThread key: permission-3"
 	askTerminal = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nBash: Publish\n```\ngit push --force\n```\n\n" +
-		"Only the terminal can allow this. Reply no to deny it.\nThread key: permission-4"
+		"Only the terminal can allow this. Reply no to deny it, with a reason if you like.\nThread key: permission-4"
 	askPlan = "[Plan] Session: web-shop\nFolder: /home/ann/web-shop\n\n*Totals*\n\n• Sum the prices in `cart/total.go`\n• Round once, at the end\n" +
 		"• Test with *three* currencies\n\nNo change to the database.\n\n" +
 		"Reply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: plan-1"
@@ -171,6 +174,17 @@ func TestHostileDecisions(t *testing.T) {
 	openThread(t, ctx, thread)
 	until(t, ctx, `document.querySelectorAll('.mine').length === 2 && document.querySelectorAll('.decision').length === 1 && document.querySelector('#thread-state').dataset.state === 'replied'`)
 
+	// The page knows the messages that are sent, in all their forms.
+	texts := []string{askBash, askEdit, askOnce, askTerminal, askPlan, askNext}
+	for _, q := range []state.Question{
+		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push"}, {Kind: state.AskedPlan, Shown: "# Plan"},
+		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push", AlwaysAllows: "git in this session"},
+		{Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("git push\n", 50), TerminalOnly: true},
+		{Kind: state.AskedNext, Shown: "Shall I?"},
+	} {
+		q.SessionName, q.CWD, q.ThreadKey = "shop", "/home/ann/shop", "ask-user-1"
+		texts = append(texts, gchat.QuestionTexts(&q)...)
+	}
 	broken, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async (texts) => {
 		const { parseDecision } = await import('/page/decision.js');
 		for (const text of texts) {
@@ -181,7 +195,7 @@ func TestHostileDecisions(t *testing.T) {
 			}
 		}
 		return '';
-	})(%s)`, jsonText([]string{askBash, askEdit, askOnce, askTerminal, askPlan, askNext})), chromedp.EvalAwaitPromise))
+	})(%s)`, jsonText(texts)), chromedp.EvalAwaitPromise))
 	if err != nil || broken != "" {
 		t.Errorf("not parsed: %s (%v)", broken, err)
 	}
