@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+)
+
+// app starts a session that asks with cards, in a direct message with its Chat app.
+func app(t *testing.T, c claude, cfg config) *bridge {
+	t.Helper()
+	cfg.App = true
+	return approve(t, c, cfg)
+}
+
+// tap taps a button of a message's card as it stands there.
+func (b *bridge) tap(m *chat.Message, choice string, inputs map[string][]string) {
+	b.t.Helper()
+	if err := b.chat.Tap(nil, m.Name, choice, inputs); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// over waits until the card of a message says so, without a button.
+func (b *bridge) over(m *chat.Message, parts ...string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		for _, is := range b.chat.Messages() {
+			if is.Name != m.Name || len(is.CardsV2) == 0 || !holdsAll(is.FallbackText, parts) {
+				continue
+			}
+			if raw, _ := is.CardsV2[0].Card.MarshalJSON(); !strings.Contains(string(raw), "onClick") {
+				return
+			}
+		}
+	}
+	b.t.Fatalf("the card never says %q", parts)
+}
+
+func TestTappedAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks   []question
+		choice string
+		inputs map[string][]string
+		told   []string
+	}{
+		"single choice": {[]question{deploy}, "2", nil, []string{`"="Rolling deployment"`}},
+		"several":       {[]question{features}, "send", map[string][]string{"q1": {"1", "3"}}, []string{`"="Auth, Search"`}},
+		"two questions": {[]question{database, features}, "send", map[string][]string{"q1": {"2"}, "q2": {"3"}},
+			[]string{`"Which DB?"="SQLite"`, `"="Search"`}},
+		"own words": {[]question{deploy}, "send", map[string][]string{"w1": {"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"}},
+			[]string{"neither: use \"$HOME\" & wait\nQ2: 1 然后 ✅"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClaude(t, both, func(t *testing.T, cl claude) {
+				b := app(t, cl, config{Script: []turn{{ask(c.asks...)}, thanks}})
+				b.Prompt("go ahead")
+				q := b.await("[AskUserQuestion]", c.asks[0].Question)
+				b.tap(q, c.choice, c.inputs)
+				b.told(1, c.told...)
+				b.over(q, "[Answered]", "You,")
+				b.WaitScreen("Thanks, understood.")
+			})
+		})
+	}
+}
+
+// A permission is allowed, one denied with a reason, one allowed for always; then comes the next instruction.
+func TestTappedDecisions(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := app(t, c, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, asksBack, thanks}})
+		b.Prompt("go ahead")
+		for _, step := range []struct{ shown, choice, why, says string }{
+			{"mkdir one", "allow", "", "Allowed: Bash: mkdir one"}, {"mkdir two", "deny", "use git mv", "Reason: use git mv"},
+			{"mkdir three", "always", "", "Always allowed from now on:"},
+		} {
+			q := b.await("[Permission]", step.shown)
+			b.tap(q, step.choice, map[string][]string{"w1": {step.why}})
+			b.over(q, step.says)
+		}
+		b.told(2, "use git mv")
+		q := b.await("[Waiting for you]", "Shall I commit?")
+		b.tap(q, "send", map[string][]string{"w1": {"yes, and push it"}})
+		b.API.WaitText(t, "yes, and push it")
+		b.WaitScreen("Thanks, understood.")
+		b.over(q, "[Sent]")
+		for name, want := range map[string]bool{"one": true, "two": false, "three": true, "four": true} {
+			if _, err := os.Stat(filepath.Join(b.Dir, name)); (err == nil) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestATappedPlan(t *testing.T) {
+	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Plan] Session:")
+		b.tap(q, "back", map[string][]string{"w1": {"leave it out"}})
+		b.told(1, "leave it out")
+		b.over(q, "Sent the plan back.", "leave it out")
+		b.tap(b.await("[Plan] Session:"), "approve", nil)
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+// The terminal, a second person and an old card: the first answer counts, and each of the others is told.
+func TestTapsThatComeTooLate(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := app(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.Human + ",users/2"}, Script: []turn{{ask(deploy)}, {ask(database)}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		old := q.CardsV2[0].Card.Sections
+		b.Choose(firstOption, "2")
+		b.over(q, "Answered in the terminal.")
+		b.told(1, "Rolling deployment")
+		if err := b.chat.TapAs(nil, q.Name, actionOf(old, "3"), nil); err != nil {
+			t.Fatal(err)
+		}
+		b.await("[Not used]", "already answered")
+
+		q = b.await("[AskUserQuestion]", database.Question)
+		action := actionOf(q.CardsV2[0].Card.Sections, "1")
+		other := actionOf(q.CardsV2[0].Card.Sections, "2")
+		second := &chat.User{Name: "users/2", Type: "HUMAN", DisplayName: "Ben"}
+		if err := b.chat.TapAs(second, q.Name, action, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.chat.TapAs(nil, q.Name, other, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.told(2, "Postgres")
+		b.over(q, "Postgres", "Ben,")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+// actionOf is what the button of a card does that carries the choice.
+func actionOf(sections []*chat.GoogleAppsCardV1Section, choice string) *chat.GoogleAppsCardV1Action {
+	for _, s := range sections {
+		for _, w := range s.Widgets {
+			if w.ButtonList == nil {
+				continue
+			}
+			for _, button := range w.ButtonList.Buttons {
+				for _, p := range button.OnClick.Action.Parameters {
+					if p.Key == "choice" && p.Value == choice {
+						return button.OnClick.Action
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A tap while no poller runs is used when one is back, which the waiting hook starts.
+func TestATapWithoutAPoller(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]")
+		b.killed("poller --detached")
+		b.tap(q, "3", nil)
+		b.told(1, "Canary")
+		b.over(q, "Canary")
+	})
+}
+
+// A card whose machine is gone: another one, which has its subscription, tells who tapped it.
+func TestACardOfAMachineThatIsGone(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[AskUserQuestion]", deploy.Question)
+		action := actionOf(q.CardsV2[0].Card.Sections, "2")
+		action.Parameters[0].Value = strings.Repeat("0", 32)
+		if err := b.chat.TapAs(nil, q.Name, action, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.await("[Not used]", "This card is over")
+		b.tap(q, "2", nil)
+		b.told(1, "Rolling deployment")
+	})
+}
+
+// In a real browser: an option, boxes, a reason, an approval, all tapped; and the cards have no buttons afterwards.
+func TestTapsInABrowser(t *testing.T) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := app(t, c, config{Script: []turn{{ask(deploy)}, {ask(features)}, {bash("mkdir one")}, {bash("mkdir two")}, thanks}})
+		tap := phoneBrowser(t)
+		tap(chromedp.Navigate(b.page))
+		b.Prompt("go ahead")
+		open := func() {
+			tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+		}
+		back := func(n int, parts ...string) {
+			b.told(n, parts...)
+			tap(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
+			tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+			tap(chromedp.Navigate(b.page))
+		}
+		open()
+		tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
+		back(1, "Canary")
+		open()
+		tap(chromedp.Click(chromedp.CSS(`[data-option="1"]`), chromedp.NodeVisible))
+		tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
+		tap(chromedp.Click(chromedp.CSS(`[data-send-choices]`), chromedp.NodeVisible))
+		back(2, "Auth, Search")
+		open()
+		tap(chromedp.Click(chromedp.CSS(`[data-decide="yes"]`), chromedp.NodeVisible))
+		back(3)
+		open()
+		tap(chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "use git mv"))
+		tap(chromedp.Click(chromedp.CSS(`[data-decide="no"]`), chromedp.NodeVisible))
+		back(4, "use git mv")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
