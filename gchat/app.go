@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
 
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -217,3 +219,57 @@ func (a *App) Ack(ctx context.Context, ackIDs []string) error {
 // ErrAddOn says that an event has the form of an add-on's, which gets no taps over Pub/Sub.
 var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
 	"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save")
+
+// MayPull says whether the app's credentials may take events from its subscription; none is taken.
+func (a *App) MayPull(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	const consume = "pubsub.subscriptions.consume"
+	ask := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
+	got, err := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, ask).Context(ctx).Do()
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at the subscription: %w", apiError(err))
+	case !slices.Contains(got.Permissions, consume):
+		return ErrNotSubscriber
+	}
+	return nil
+}
+
+// ErrNotSubscriber says that the app's credentials may not take events from its subscription.
+var ErrNotSubscriber = errors.New("the service account may not pull from the subscription")
+
+// Spaces are the spaces that the app was added to, direct messages first.
+func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	err = a.chat.Spaces.List().PageSize(100).Context(ctx).Pages(ctx, func(page *chat.ListSpacesResponse) error {
+		for _, s := range page.Spaces {
+			if isDirect(s) {
+				spaces = append([]*chat.Space{s}, spaces...)
+			} else {
+				spaces = append(spaces, s)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
+	}
+	return spaces, nil
+}
+
+// TestCard is a card whose one button shows that taps arrive.
+func TestCard(id string) *chat.CardWithId {
+	d := &cardDraft{id: id}
+	d.paragraph("gchat-hooks can write here. Tap the button, and it knows that your taps arrive.")
+	d.buttons(d.button("Tap this", choiceSend))
+	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
+}
+
+// TestedCard is what becomes of TestCard.
+func TestedCard(words string) *chat.CardWithId {
+	d := &cardDraft{}
+	d.paragraph(words)
+	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
+}

@@ -23,6 +23,9 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
 	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(s.getSpace))
+	mux.HandleFunc("GET /v1/spaces", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}})
+	})
 	mux.HandleFunc("POST /v1/projects/{project}/subscriptions/{subscription}", s.callSubscription)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("Method not found."))

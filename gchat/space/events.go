@@ -62,28 +62,29 @@ func (s *Space) tellApp(m *chat.Message) error {
 	return s.publish(s.event("MESSAGE", m.Sender, m))
 }
 
-// pubsubRoutes are projects.subscriptions.pull and acknowledge, for the space's own app.
+// callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
 func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
 	if !fromApp(r) {
 		writeError(w, unauthenticated("Request is missing required authentication credential."))
 		return
 	}
-	name, call, _ := strings.Cut(r.PathValue("subscription"), ":")
+	_, call, _ := strings.Cut(r.PathValue("subscription"), ":") // one queue, whatever it is called
 	var in struct {
 		MaxMessages int      `json:"maxMessages"`
+		Permissions []string `json:"permissions"`
 		AckIDs      []string `json:"ackIds"`
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
 	case err != nil:
 		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
-	case "projects/"+r.PathValue("project")+"/subscriptions/"+name != Subscription:
-		writeError(w, notFound("Resource not found (resource="+brief(name)+")."))
 	case call == "acknowledge":
 		if err := s.acknowledge(in.AckIDs); err != nil {
 			writeError(w, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, struct{}{})
+	case call == "testIamPermissions":
+		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
 	case call == "pull" && in.MaxMessages > 0:
 		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
 	default:
