@@ -164,13 +164,14 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 // testCard posts a card, and waits until its button is tapped. Who tapped it is told, and may answer where the person here says so.
 func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
-	posted, err := app.Post(ctx, gchat.Post{Text: "[Setup] Tap this.", Card: gchat.TestCard(id)})
+	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
+	posted, err := app.Post(ctx, gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, id)})
 	if err != nil {
 		return failed(errors.New(s.words(err)), appHint(err), exitFailed)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
-		_ = app.Patch(context.WithoutCancel(ctx), posted.Name, "[Setup] "+words, gchat.TestedCard(words))
+		_ = app.Patch(context.WithoutCancel(ctx), posted.Name, "[Setup] "+words, gchat.NoticeCard(words, ""))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
 	defer cancel()

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -119,23 +121,22 @@ func TestTapsThatComeTooLate(t *testing.T) {
 		b := app(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.Human + ",users/2"}, Script: []turn{{ask(deploy)}, {ask(database)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", deploy.Question)
-		old := q.CardsV2[0].Card.Sections
+		old := carried(q)
 		b.Choose(firstOption, "2")
 		b.over(q, "Answered in the terminal.")
 		b.told(1, "Rolling deployment")
-		if err := b.chat.TapAs(nil, q.Name, actionOf(old, "3"), nil); err != nil {
+		if err := b.chat.TapOld(nil, q.Name, old, "3", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.await("[Not used]", "already answered")
 
 		q = b.await("[AskUserQuestion]", database.Question)
-		action := actionOf(q.CardsV2[0].Card.Sections, "1")
-		other := actionOf(q.CardsV2[0].Card.Sections, "2")
+		old = carried(q)
 		second := &chat.User{Name: "users/2", Type: "HUMAN", DisplayName: "Ben"}
-		if err := b.chat.TapAs(second, q.Name, action, nil); err != nil {
+		if err := b.chat.TapOld(second, q.Name, old, "1", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.chat.TapAs(nil, q.Name, other, nil); err != nil {
+		if err := b.chat.TapOld(nil, q.Name, old, "2", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.told(2, "Postgres")
@@ -144,23 +145,10 @@ func TestTapsThatComeTooLate(t *testing.T) {
 	})
 }
 
-// actionOf is what the button of a card does that carries the choice.
-func actionOf(sections []*chat.GoogleAppsCardV1Section, choice string) *chat.GoogleAppsCardV1Action {
-	for _, s := range sections {
-		for _, w := range s.Widgets {
-			if w.ButtonList == nil {
-				continue
-			}
-			for _, button := range w.ButtonList.Buttons {
-				for _, p := range button.OnClick.Action.Parameters {
-					if p.Key == "choice" && p.Value == choice {
-						return button.OnClick.Action
-					}
-				}
-			}
-		}
-	}
-	return nil
+// carried is what the buttons of a message's card carry for its question.
+func carried(m *chat.Message) string {
+	raw, _ := json.Marshal(m.CardsV2)
+	return regexp.MustCompile(`"key":"question","value":"([^"]*)"`).FindStringSubmatch(string(raw))[1]
 }
 
 // A tap while no poller runs is used when one is back, which the waiting hook starts.
@@ -182,9 +170,7 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", deploy.Question)
-		action := actionOf(q.CardsV2[0].Card.Sections, "2")
-		action.Parameters[0].Value = strings.Repeat("0", 32)
-		if err := b.chat.TapAs(nil, q.Name, action, nil); err != nil {
+		if err := b.chat.TapOld(nil, q.Name, strings.Repeat("0", 32), "2", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.await("[Not used]", "This card is over")

@@ -48,7 +48,7 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	}
 	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
 	as := func(scope string) func() (*auth.Credentials, error) {
-		return func() (*auth.Credentials, error) { return findAppCredentials(cfg.CredentialsFile, scope) }
+		return func() (*auth.Credentials, error) { return findCredentials(cfg.CredentialsFile, scope, "") }
 	}
 	var err error
 	var options []option.ClientOption
@@ -128,24 +128,27 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 
 // ByClientID gets the message that was posted with that MessageID.
 func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	m, err := a.chat.Spaces.Messages.Get(a.Space + "/messages/" + id).Context(ctx).Do()
+	m, err := a.get(ctx, a.Space+"/messages/"+id)
 	if err != nil {
-		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+		return Message{}, err
 	}
 	return fromChat(m), nil
 }
 
-// Shows says whether a message of the app's has a card with a button of that question now.
-func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+func (a *App) get(ctx context.Context, name string) (*chat.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
 	if err != nil {
-		return false, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+		return nil, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
 	}
-	return shows(m, question), nil
+	return m, nil
+}
+
+// Shows says whether a message of the app's has a card with a button of that question now.
+func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+	m, err := a.get(ctx, name)
+	return err == nil && shows(m, question), err
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked
@@ -259,17 +262,11 @@ func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
 	return spaces, nil
 }
 
-// TestCard is a card whose one button shows that taps arrive.
-func TestCard(id string) *chat.CardWithId {
+// NoticeCard is a card of our own words, with a button where it has an id.
+func NoticeCard(words, id string) *chat.CardWithId {
 	d := &cardDraft{id: id}
-	d.paragraph("gchat-hooks can write here. Tap the button, and it knows that your taps arrive.")
-	d.buttons(d.button("Tap this", choiceSend))
-	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
-}
-
-// TestedCard is what becomes of TestCard.
-func TestedCard(words string) *chat.CardWithId {
-	d := &cardDraft{}
-	d.paragraph(words)
+	if d.paragraph(words); id != "" {
+		d.buttons(d.button("Tap this", choiceSend))
+	}
 	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
 }

@@ -43,12 +43,6 @@ func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWith
 	return questionCard(q, id)
 }
 
-// QuestionCard is the card of AppTexts. Each button of it carries the id.
-func QuestionCard(q *state.Question, id string) *chat.CardWithId {
-	_, card := AppTexts(q, id)
-	return card
-}
-
 // questionCard shortens what is asked before it shortens a label. A question that is too large for that is answered in words.
 func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 	words, labels := mostCard, mostCard

@@ -88,6 +88,12 @@ func cardsOfEachKind() map[string]*state.Question {
 	}
 }
 
+// QuestionCard is the card of AppTexts.
+func QuestionCard(q *state.Question, id string) *chat.CardWithId {
+	_, card := AppTexts(q, id)
+	return card
+}
+
 func TestQuestionCard(t *testing.T) {
 	for name, q := range cardsOfEachKind() {
 		card := QuestionCard(q, cardID)

@@ -11,14 +11,18 @@ import (
 	"gchat-hooks/state"
 )
 
-// decisionWords are what people write for each decision. Anything else is asked back: a guess would let Claude act.
-var decisionWords = map[string][]string{
-	state.LabelAllow:       {"y", "yes", "allow", "1"},
-	state.LabelAlways:      {"always"},
-	state.LabelDeny:        {"n", "no", "deny"},
-	state.LabelApprove:     {"y", "yes", "allow", "1"},
-	state.LabelApproveAuto: {"yes, auto", "yes auto"},
-	state.LabelSendBack:    {"n", "no", "deny"},
+// decisions are what permissions and plans offer, what their buttons carry, and what people write for them. Anything else is asked
+// back: a guess would let Claude act.
+var decisions = []struct {
+	label, choice string
+	words         []string
+}{
+	{state.LabelAllow, "allow", []string{"yes", "y", "allow", "1"}},
+	{state.LabelDeny, "deny", []string{"no", "n", "deny"}},
+	{state.LabelAlways, "always", []string{"always"}},
+	{state.LabelApprove, "approve", []string{"yes", "y", "allow", "1"}},
+	{state.LabelApproveAuto, "auto", []string{"yes, auto", "yes auto"}},
+	{state.LabelSendBack, "back", []string{"no", "n", "deny"}},
 }
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
@@ -44,15 +48,14 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 	}
 	bare := normal(strings.TrimRight(text, ".!"))
 	reason := refusal().FindStringSubmatch(text)
-	for _, prompt := range q.Questions {
-		for _, o := range prompt.Options {
-			refuses := o.Label == state.LabelDeny || o.Label == state.LabelSendBack
-			switch {
-			case slices.ContainsFunc(decisionWords[o.Label], func(words string) bool { return normal(words) == bare }):
-				return state.Answer{Labels: []string{o.Label}}, ""
-			case refuses && reason != nil && !noRefusal().MatchString(text):
-				a = state.Answer{Labels: []string{o.Label}, Notes: reason[1]}
-			}
+	for _, one := range decisions {
+		refuses := one.label == state.LabelDeny || one.label == state.LabelSendBack
+		switch {
+		case !offers(q, one.label):
+		case slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }):
+			return state.Answer{Labels: []string{one.label}}, ""
+		case refuses && reason != nil && !noRefusal().MatchString(text):
+			a = state.Answer{Labels: []string{one.label}, Notes: reason[1]}
 		}
 	}
 	switch {

@@ -14,8 +14,6 @@ import (
 type Event struct {
 	Type    string // MESSAGE, CARD_CLICKED, ADDED_TO_SPACE, REMOVED_FROM_SPACE …
 	At      time.Time
-	Space   string // spaces/S
-	Direct  bool   // it is a direct message with the app
 	By      Person
 	Human   bool    // a person did it, and no other app
 	Message Message // that was written, or whose card was tapped
@@ -49,11 +47,8 @@ func ReadEvent(data []byte) (*Event, error) {
 	if other.AddOn != nil {
 		return nil, ErrAddOn
 	}
-	e := &Event{Type: in.Type, Direct: isDirect(in.Space)}
+	e := &Event{Type: in.Type}
 	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
-	if in.Space != nil {
-		e.Space = in.Space.Name
-	}
 	if u := in.User; u != nil {
 		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT"
 	}

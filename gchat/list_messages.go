@@ -63,7 +63,9 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) {
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	opts, base, err := serviceOptions(endpoint, func() (*auth.Credentials, error) { return findCredentials(credentialsFile) })
+	opts, base, err := serviceOptions(endpoint, func() (*auth.Credentials, error) {
+		return findCredentials(credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
+	})
 	if err != nil {
 		return nil, err
 	}

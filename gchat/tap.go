@@ -15,16 +15,6 @@ const (
 	choiceMore = "more" // all of a permission is to be shown
 )
 
-// decisions are the buttons of permissions and plans, and how a person types the same.
-var decisions = []struct{ label, choice, typed string }{
-	{state.LabelAllow, "allow", "yes"},
-	{state.LabelDeny, "deny", "no"},
-	{state.LabelAlways, "always", "always"},
-	{state.LabelApprove, "approve", "yes"},
-	{state.LabelApproveAuto, "auto", "yes, auto"},
-	{state.LabelSendBack, "back", "no"},
-}
-
 // offers says whether a tap may decide so. What only the terminal can allow, a tap can deny.
 func offers(q *state.Question, label string) bool {
 	if len(q.Questions) == 0 || q.TerminalOnly && label != state.LabelDeny {
@@ -71,7 +61,7 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 		if one.label == state.LabelDeny || one.label == state.LabelSendBack {
 			a.Notes = t.words(0)
 		}
-		text = one.typed
+		text = one.words[0]
 		if a.Notes != "" {
 			text += ", " + a.Notes
 		}
@@ -101,7 +91,7 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 			continue
 		case several:
 			said = fmt.Sprintf("Q%d: %s", i+1, said)
-		case len(a.Labels) == 0 && asItStands(a.Text, p):
+		case len(a.Labels) == 0:
 			said = a.Text
 		}
 		answers[i], typed = a, append(typed, said)
@@ -110,12 +100,6 @@ func (t *Tap) answers(q *state.Question) (answers map[int]state.Answer, text, ab
 		return nil, "", state.NoteNoText
 	}
 	return answers, head(strings.Join(typed, "\n"), MaxText), ""
-}
-
-// asItStands says that a reply of these words would be no more than these words.
-func asItStands(words string, p state.Prompt) bool {
-	read, _, none := ParseReply(words, []state.Prompt{p}, nil)
-	return none == nil && len(read[0].Labels) == 0 && read[0].Text == words
 }
 
 // tapped reads the values of a prompt's boxes, and the words beside them: a remark where an option is chosen. Ok is false where

@@ -39,8 +39,8 @@ func TestReadTap(t *testing.T) {
 		{"option", single, tap("2"), first(chose("B")), "2", ""},
 		{"option with a remark", single, tap("2", "w1= keep it \n"), first(noted("keep it", "B")), "2 - keep it", ""},
 		{"own words", single, tap("send", "w1=use C"), first(said("use C")), "use C", ""},
-		{"own words like an option", single, tap("send", "w1=2"), first(said("2")), "other: 2", ""},
-		{"own words like a label", single, tap("send", "w1=b"), first(said("b")), "other: b", ""},
+		{"own words like an option", single, tap("send", "w1=2"), first(said("2")), "2", ""},
+		{"own words like a label", single, tap("send", "w1=b"), first(said("b")), "b", ""},
 		{"nothing", single, tap("send"), nil, "", state.NoteNoText},
 		{"nothing to see", single, tap("send", "w1=\u200b \u202e"), nil, "", state.NoteNoText},
 		{"no such option", single, tap("9"), nil, "", state.NoteUnclear},
@@ -97,15 +97,14 @@ func TestReadTap(t *testing.T) {
 	}
 }
 
-// What the record shows of a tap reads as the same answer.
+// What the record shows of a tap reads as the same answer, but for own words alone, which stand as they are.
 func TestTapsAsTyped(t *testing.T) {
 	for _, c := range []struct {
 		q   *state.Question
 		tap *Tap
 	}{
 		{asked(prompt(false, "A", "B")), tap("1")}, {asked(prompt(false, "A", "B")), tap("1", "w1=but soon")},
-		{asked(prompt(false, "A", "B")), tap("send", "w1=2")}, {asked(prompt(false, "A", "B")), tap("send", "w1=Q1: 2")},
-		{asked(prompt(true, "A", "B")), tap("send", "q1=2", "q1=1", "w1=but soon")}, {asked(branch), tap("send", "w1=other: x")},
+		{asked(prompt(true, "A", "B")), tap("send", "q1=2", "q1=1", "w1=but soon")},
 		{asked(prompt(false, "A", "B"), prompt(true, "C", "D"), branch), tap("send", "q1=2", "q2=1", "q2=2", "w2=soon", "w3=2")},
 	} {
 		answers, text, about := ReadTap(c.q, c.tap)

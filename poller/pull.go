@@ -18,7 +18,7 @@ const (
 	pullsAtOnce = 2
 	// pullOnce is how long a single round waits for an event.
 	pullOnce = 2 * time.Second
-	// emptyPause is the least time between two pulls that end at once with nothing, soon after a question or a tap.
+	// emptyPause is the least time between two pulls that end with nothing.
 	emptyPause = 100 * time.Millisecond
 	// foreignAge is how long the tap on a card that no record here is of is left to the other machines of the app.
 	foreignAge = 20 * time.Second
@@ -32,8 +32,6 @@ type ear struct {
 	pulling int
 	again   time.Time // no pull before
 	failed  int       // pulls one after another
-	quick   bool      // a person is at it: soon after a question, a tap or a message
-	came    time.Time // the last of these
 	lock    *state.Lock
 }
 
@@ -50,10 +48,7 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	e := &p.ear
 	e.mu.Lock()
 	heard := e.heard
-	e.heard, e.quick = nil, p.now().Sub(e.came) < quickFor
-	for _, s := range p.index {
-		e.quick = e.quick || s.q != nil && p.now().Sub(s.q.AskedAt) < quickFor
-	}
+	e.heard = nil
 	for now := p.now(); e.pulling < pullsAtOnce; e.pulling++ {
 		if now.Before(e.again) {
 			next = e.again
@@ -124,14 +119,8 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 			p.Log.Info().Str("chat", app.Chat()).Msg(readAgain)
 		}
 		e.failed, e.again = 0, time.Time{}
-		switch {
-		case len(got) > 0:
-			e.came = p.now()
-		case p.now().Sub(began) > time.Second: // it waited at Google
-		case e.quick:
-			e.again = p.now().Add(emptyPause)
-		default:
-			e.again = p.now().Add(time.Second)
+		if len(got) == 0 {
+			e.again = began.Add(emptyPause) // Google waits, and what stands in for it may not
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("GET /v1/spaces/{space}/messages", s.apiMethod(s.listMessages))
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
-	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(s.getSpace))
+	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }))
 	mux.HandleFunc("GET /v1/spaces", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}})
 	})

@@ -1,11 +1,11 @@
 package space
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,10 +20,6 @@ type appToken struct{}
 
 func fromApp(r *http.Request) bool { return r.Context().Value(appToken{}) != nil }
 
-func withAppToken(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), appToken{}, true))
-}
-
 // resource is the space as the API describes it.
 func (s *Space) resource() *chat.Space {
 	if s.direct {
@@ -31,8 +27,6 @@ func (s *Space) resource() *chat.Space {
 	}
 	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
 }
-
-func (s *Space) getSpace(*http.Request) (any, error) { return s.resource(), nil }
 
 // createAsApp is spaces.messages.create of a Chat app: with cards, and an answer that tells all.
 func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
@@ -108,60 +102,54 @@ func checkContent(m *chat.Message) error {
 	return nil
 }
 
-// button is the action of the button of a message's cards that carries the choice; nil for none.
-func button(m *chat.Message, choice string) *chat.GoogleAppsCardV1Action {
-	for _, c := range m.CardsV2 {
-		for _, section := range c.Card.Sections {
-			for _, w := range section.Widgets {
-				if w.ButtonList == nil {
-					continue
-				}
-				for _, b := range w.ButtonList.Buttons {
-					for _, p := range b.OnClick.Action.Parameters {
-						if p.Key == "choice" && p.Value == choice {
-							return b.OnClick.Action
-						}
-					}
-				}
-			}
-		}
+// questionOf is what the buttons of a message's cards carry for their question; ok is false where none has the choice.
+func questionOf(m *chat.Message, choice string) (question string, ok bool) {
+	b, _ := json.Marshal(m.CardsV2)
+	carried := regexp.MustCompile(`"key":"question","value":"([^"]*)"\},\{"key":"choice","value":"` + regexp.QuoteMeta(choice) + `"`)
+	if found := carried.FindSubmatch(b); found != nil {
+		return string(found[1]), true
 	}
-	return nil
+	return "", false
 }
 
 // Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
 // person at the page.
 func (s *Space) Tap(user *chat.User, message, choice string, inputs map[string][]string) error {
-	s.mu.Lock()
-	found := s.byName[message]
-	s.mu.Unlock()
-	if found == nil {
-		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
+	m, err := s.messageOf(message)
+	if err != nil {
+		return err
 	}
-	action := button(found.Message, choice)
-	if action == nil {
+	question, ok := questionOf(m, choice)
+	if !ok {
 		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
 	}
-	return s.TapAs(user, message, action, inputs)
+	return s.TapOld(user, message, question, choice, inputs)
 }
 
-// TapAs taps a button as it stands on somewhat older a screen.
-func (s *Space) TapAs(user *chat.User, message string, action *chat.GoogleAppsCardV1Action, inputs map[string][]string) error {
+func (s *Space) messageOf(name string) (*chat.Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.byName[message]
-	if found == nil {
-		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
+	if found := s.byName[name]; found != nil {
+		return found.Message, nil
 	}
-	e := s.event("CARD_CLICKED", user, found.Message)
-	e.Action = &chat.FormAction{ActionMethodName: action.Function}
-	e.Common = &chat.CommonEventObject{
-		InvokedFunction: action.Function, Parameters: map[string]string{}, FormInputs: map[string]chat.Inputs{},
+	return nil, notFound("Message " + name + " not found")
+}
+
+// TapOld taps a button as it stood earlier, on a screen that is not of today.
+func (s *Space) TapOld(user *chat.User, message, question, choice string, inputs map[string][]string) error {
+	m, err := s.messageOf(message)
+	if err != nil {
+		return err
 	}
-	for _, p := range action.Parameters {
-		e.Action.Parameters = append(e.Action.Parameters, &chat.ActionParameter{Key: p.Key, Value: p.Value})
-		e.Common.Parameters[p.Key] = p.Value
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const function = "gchat-hooks"
+	e := s.event("CARD_CLICKED", user, m)
+	e.Action = &chat.FormAction{ActionMethodName: function, Parameters: []*chat.ActionParameter{
+		{Key: "question", Value: question}, {Key: "choice", Value: choice},
+	}}
+	e.Common = &chat.CommonEventObject{InvokedFunction: function, FormInputs: map[string]chat.Inputs{},
+		Parameters: map[string]string{"question": question, "choice": choice}}
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
