@@ -185,12 +185,12 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 		var by *gchat.Person
 		for _, one := range events {
 			acks = append(acks, one.AckID)
-			switch e := one.Event; {
-			case e == nil:
+			switch {
+			case one.Err != nil:
 				heard = one.Err
-			case e.Tap != nil && e.Tap.Question == id:
-				by = &e.By
-			case e.Tap == nil:
+			case one.Tap != nil && one.Tap.Question == id:
+				by = &one.By
+			case one.Tap == nil:
 				heard = errors.New("a message arrived, and no tap")
 			}
 		}

@@ -174,11 +174,10 @@ func isDirect(s *chat.Space) bool {
 
 // Pulled is an event that the subscription gave; it comes again until it is acknowledged.
 type Pulled struct {
+	Event
 	AckID string
-	ID    string    // Pub/Sub's: the same with each delivery
-	At    time.Time // when it was published
-	Event *Event    // nil for one that is of no use
-	Err   error     // why it is of no use
+	ID    string // Pub/Sub's: the same with each delivery
+	Err   error  // why it is of no use
 }
 
 // Pull takes events from the subscription. Where there are none it may wait for a minute or two.
@@ -198,10 +197,15 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 			continue
 		}
 		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
-		p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
 		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
 		if p.Err = err; err == nil {
 			p.Event, p.Err = ReadEvent(data)
+		}
+		if p.At.IsZero() {
+			p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
+		}
+		if p.At.IsZero() {
+			p.At = time.Now()
 		}
 		events = append(events, p)
 	}

@@ -36,18 +36,18 @@ const (
 )
 
 // ReadEvent reads an interaction event as a classic Chat app gets it.
-func ReadEvent(data []byte) (*Event, error) {
+func ReadEvent(data []byte) (e Event, err error) {
 	var in chat.DeprecatedEvent
 	var other struct {
 		AddOn json.RawMessage `json:"commonEventObject"`
 	}
 	if err := errors.Join(json.Unmarshal(data, &in), json.Unmarshal(data, &other)); err != nil {
-		return nil, fmt.Errorf("event: %w", err)
+		return e, fmt.Errorf("event: %w", err)
 	}
 	if other.AddOn != nil {
-		return nil, ErrAddOn
+		return e, ErrAddOn
 	}
-	e := &Event{Type: in.Type}
+	e.Type = in.Type
 	e.At, _ = time.Parse(time.RFC3339Nano, in.EventTime)
 	if u := in.User; u != nil {
 		e.By, e.Human = Person{Name: u.Name, Email: u.Email, DisplayName: u.DisplayName}, u.Type != "BOT"

@@ -341,7 +341,11 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx)
 	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
-	p.hearOnce(ctx)
+	soon, cancel := context.WithTimeout(ctx, pullOnce)
+	defer cancel()
+	p.hear(soon, p.own().Subscription)
+	p.working.Wait()
+	p.hear(soon, p.own().Subscription) // what was pulled
 	for chat, v := range p.read() {
 		if err := p.readerOf(chat).list(ctx, v); err != nil {
 			failed = err

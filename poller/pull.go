@@ -61,23 +61,6 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	return next
 }
 
-// hearOnce takes what is there, for a single round.
-func (p *Poller) hearOnce(ctx context.Context) {
-	if p.own().Subscription == "" {
-		return
-	}
-	way := p.gateway(ctx, p.user(), false)
-	if way.app == nil || !p.leadEar(way.app) {
-		return
-	}
-	soon, cancel := context.WithTimeout(ctx, pullOnce)
-	defer cancel()
-	p.ear.pulling++
-	p.pull(soon, way.app)
-	p.useEvents(ctx, way.app, p.ear.heard)
-	p.ear.heard = nil
-}
-
 // leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
 // too.
 func (p *Poller) leadEar(app *gchat.App) bool {
@@ -136,17 +119,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 			cards[state.CardID(p.Env, s.q.QuestionID)] = s
 		}
 	}
-	for i := range heard {
-		if e := heard[i].Event; e != nil && e.At.IsZero() {
-			e.At = cmp.Or(heard[i].At, p.now())
-		}
-	}
-	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { // of what came together, what was done first counts first
-		if a.Event == nil || b.Event == nil {
-			return 0
-		}
-		return a.Event.At.Compare(b.Event.At)
-	})
+	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { return a.At.Compare(b.At) }) // what was done first counts first
 	var done []string
 	for _, one := range heard {
 		used := true
@@ -166,22 +139,15 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
 func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served) (used bool) {
-	e := one.Event
-	if e == nil {
-		p.logOnce(one.Err, "event not understood")
-		return true
-	}
-	if !e.Human || !strings.HasPrefix(e.By.Name, "users/") {
-		return true
-	}
 	switch {
-	case e.Tap != nil:
-		s := cards[e.Tap.Question]
-		if s == nil || e.Tap.Question == "" {
-			return p.answerStale(ctx, app, one)
-		}
-		return p.writeTap(s, one)
-	case e.Type == "MESSAGE":
+	case one.Err != nil:
+		p.logOnce(one.Err, "event not understood")
+	case !one.Human || !strings.HasPrefix(one.By.Name, "users/"):
+	case one.Tap != nil && cards[one.Tap.Question] != nil:
+		return p.writeTap(cards[one.Tap.Question], one)
+	case one.Tap != nil:
+		return p.answerStale(ctx, app, one)
+	case one.Type == "MESSAGE":
 		return p.writeSaid(app, one)
 	}
 	return true
@@ -189,20 +155,15 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
-	e := one.Event
-	name := "tap/" + one.ID
-	changed := false
+	name, changed := "tap/"+one.ID, false
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		if changed = q.Reply(name) == nil && makeRoom(q); !changed {
 			return state.ErrUnchanged
 		}
-		_, said, _ := gchat.ReadTap(q, e.Tap)
-		if said == "" {
-			said = e.Tap.Choice
-		}
+		_, said, _ := gchat.ReadTap(q, one.Tap)
 		q.Replies = append(q.Replies, state.Reply{
-			MessageName: name, Sender: e.By.Name, SenderEmail: e.By.Email, DisplayName: e.By.DisplayName,
-			Text: gchat.Cut(said, gchat.MaxText), Choice: e.Tap.Choice, Inputs: e.Tap.Inputs, CreateTime: e.At,
+			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
+			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
 		})
 		return nil
 	})
@@ -219,18 +180,16 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 // answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
 // another machine's question may be on it, which gets time to use the tap.
 func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
-	e := one.Event
-	if e.Tap.Stands && p.now().Sub(e.At) < foreignAge {
+	if one.Tap.Stands && p.now().Sub(one.At) < foreignAge {
 		return false
 	}
-	if !Named(p.config(p.user(), false).AllowedUsers, e.By.Name, e.By.Email) {
+	if !Named(p.config(p.user(), false).AllowedUsers, one.By.Name, one.By.Email) {
 		return true
 	}
 	p.beside("old card", func() {
-		if stands, err := app.Shows(ctx, e.Message.Name, e.Tap.Question); e.Tap.Stands && err == nil && !stands {
-			return // it was used meanwhile
-		}
-		p.answerEvent(app, one, gchat.OldCardText)
+		if stands, err := app.Shows(ctx, one.Message.Name, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
+			p.answerEvent(app, one, gchat.OldCardText)
+		} // else it was used meanwhile
 	})
 	return true
 }
@@ -239,7 +198,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	err := p.put(&state.Message{
 		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
-		Chat: app.Chat(), ThreadName: one.Event.Message.ThreadName, Viewer: one.Event.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
+		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
 	})
 	if err != nil {
 		p.logOnce(err, "note not put into the outbox")
@@ -248,10 +207,9 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
 func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
-	e, m := one.Event, one.Event.Message
-	m.Human = true
-	if m.CreateTime.IsZero() {
-		m.CreateTime = e.At
+	m := one.Message
+	if m.Human = true; m.CreateTime.IsZero() {
+		m.CreateTime = one.At
 	}
 	v := p.views()[app.Chat()]
 	if v == nil {

@@ -160,7 +160,9 @@ func (r *rules) retireCode(unit string) string {
 	for line := range strings.Lines(unit) {
 		switch about := r.name.MatchString(line); {
 		case about && !r.statement.MatchString(line):
-			if r.invoked.MatchString(unit) && balanced(unit) {
+			count := func(s string) int { return strings.Count(unit, s) }
+			ends := count("(") == count(")") && count("{") == count("}") && count(`"""`)%2 == 0 // what it begins
+			if r.invoked.MatchString(unit) && ends {
 				return ""
 			}
 			return unit
@@ -169,12 +171,6 @@ func (r *rules) retireCode(unit string) string {
 		}
 	}
 	return left.String()
-}
-
-// balanced says whether a piece of code ends what it begins.
-func balanced(code string) bool {
-	count := func(s string) int { return strings.Count(code, s) }
-	return count("(") == count(")") && count("{") == count("}") && count(`"""`)%2 == 0
 }
 
 // replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
