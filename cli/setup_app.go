@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -18,35 +19,14 @@ import (
 )
 
 // appSteps is what a person does in Google Cloud before a Chat app can be tried; PROJECT stands for theirs.
-const appSteps = `
-Google Cloud, once (https://console.cloud.google.com, or in Cloud Shell):
-
-  gcloud config set project PROJECT
-  gcloud services enable chat.googleapis.com pubsub.googleapis.com
-  gcloud pubsub topics create gchat-hooks
-  gcloud pubsub subscriptions create gchat-hooks --topic gchat-hooks
-  gcloud pubsub topics add-iam-policy-binding gchat-hooks \
-      --member serviceAccount:chat-api-push@system.gserviceaccount.com --role roles/pubsub.publisher
-  gcloud iam service-accounts create gchat-hooks
-  gcloud pubsub subscriptions add-iam-policy-binding gchat-hooks \
-      --member serviceAccount:gchat-hooks@PROJECT.iam.gserviceaccount.com --role roles/pubsub.subscriber
-  gcloud iam service-accounts keys create KEY --iam-account gchat-hooks@PROJECT.iam.gserviceaccount.com
-
-Where keys are not allowed, impersonate the account instead:
-  gcloud auth application-default login --impersonate-service-account gchat-hooks@PROJECT.iam.gserviceaccount.com
-`
+//
+//go:embed setup_app_cloud.txt
+var appSteps string
 
 // appPage is what to type into the page that no program can fill in.
-const appPage = `
-The Chat app's page: https://console.cloud.google.com/apis/api/chat.googleapis.com/hangouts-chat?project=PROJECT
-
-  Build this Chat app as a Google Workspace add-on   clear it BEFORE the first save: it is for ever, and an add-on gets no taps
-  App name, avatar URL, description                  gchat-hooks, any picture's https address, Claude Code
-  Interactive features                               on; also "Join spaces and group conversations" if you want it in a space
-  Connection settings                                Cloud Pub/Sub, projects/PROJECT/topics/gchat-hooks
-  Visibility                                         your own address
-  App status                                         LIVE
-`
+//
+//go:embed setup_app_page.txt
+var appPage string
 
 // app walks a person to a Chat app whose taps arrive. Each step is tried with a call, again and again at a terminal.
 func (s *setup) app(ctx context.Context) error {
