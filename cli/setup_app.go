@@ -31,7 +31,8 @@ var appPage string
 // app walks a person to a Chat app whose taps arrive. Each step is tried with a call, again and again at a terminal.
 func (s *setup) app(ctx context.Context) error {
 	for _, variable := range []string{
-		"GOOGLE_CHAT_SPACE_ID", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GOOGLE_CHAT_CREDENTIALS_FILE",
+		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
+		"GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION",
 	} {
 		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
 	}
@@ -62,8 +63,8 @@ func (s *setup) app(ctx context.Context) error {
 			_, err := app.Spaces(ctx)
 			return err
 		}},
-		{"space", "the app is there", "\nIn Google Chat: New chat, the app's name, and write it a word. A direct message is the best place: " +
-			"it is private,\nand the app hears all you say. If Chat does not find the app, its Visibility does not name you.\n",
+		{"space", "the app is there", "\nIn Google Chat: New chat, the app's name, and write it a word. A direct message is private, and " +
+			"the app hears\nall you say there. If Chat does not find the app, its Visibility does not name you.\n",
 			func() error { return s.appSpace(ctx, app) }},
 	} {
 		for err := step.try(); err != nil; err = step.try() {
@@ -141,7 +142,8 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 	return nil
 }
 
-// testCard posts a card, and waits until its button is tapped. Who tapped it is told, and may answer where the person here says so.
+// testCard posts a card, and waits until its button is tapped. Who tapped it is told, and may answer where the person here says
+// so.
 func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
@@ -186,8 +188,9 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 		}
 	}
 	over("No tap arrived in time. Please run setup again.")
-	return failed(heard, "see that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is "+
-		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again", exitFailed)
+	const look = "see that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
+		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
+	return failed(heard, look, exitFailed)
 }
 
 // letAnswer offers to put on the list who tapped.

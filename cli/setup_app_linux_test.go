@@ -111,8 +111,8 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 		}
 	}
 	last := c.Messages()[len(c.Messages())-1]
-	if !strings.Contains(last.FallbackText, "Your taps arrive") {
-		t.Errorf("the card says %q", last.FallbackText)
+	if !strings.Contains(last.Text, "Your taps arrive") {
+		t.Errorf("the card says %q", last.Text)
 	}
 }
 

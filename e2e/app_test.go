@@ -35,10 +35,11 @@ func (b *bridge) over(m *chat.Message, parts ...string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
 		for _, is := range b.chat.Messages() {
-			if is.Name != m.Name || len(is.CardsV2) == 0 || !holdsAll(is.FallbackText, parts) {
+			if is.Name != m.Name || len(is.CardsV2) == 0 {
 				continue
 			}
-			if raw, _ := is.CardsV2[0].Card.MarshalJSON(); !strings.Contains(string(raw), "onClick") {
+			raw, _ := is.CardsV2[0].Card.MarshalJSON()
+			if holdsAll(is.Text+string(raw), parts) && !strings.Contains(string(raw), "onClick") {
 				return
 			}
 		}

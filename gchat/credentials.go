@@ -32,8 +32,8 @@ func TokenClient() *http.Client {
 	}
 }
 
-// findCredentials reads the file, or finds the application default: a service account's with the scope of an app, a person's login
-// with the scope of a user; "" where only an app's are of use, which may be those of an account that gcloud impersonates.
+// findCredentials reads the file, or finds the application default: a service account's with the scope of an app, a person's
+// login with the scope of a user; "" where only an app's are of use, which may be of an account that gcloud impersonates.
 // messages.list takes a user's token, or a service account's with the one-time approved app scope; chat.bot is not enough for it.
 func findCredentials(path, appScope, userScope string) (*auth.Credentials, error) {
 	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{appScope}}
@@ -63,9 +63,10 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 		return nil, fmt.Errorf("credentials file: %w", err)
 	}
 	google := strings.HasPrefix(file.As, "https://iamcredentials.googleapis.com/")
-	switch {
-	case file.Type == credentials.ServiceAccount, userScope == "" && google && file.Type == credentials.ImpersonatedServiceAccount:
-		return credentials.NewCredentialsFromJSON(file.Type, b, app) // others may name a file or a program, and a host for what it holds
+	impersonates := userScope == "" && google && file.Type == credentials.ImpersonatedServiceAccount
+	switch { // no other kind: one may name a file or a program, and a host that gets what it holds
+	case file.Type == credentials.ServiceAccount || impersonates:
+		return credentials.NewCredentialsFromJSON(file.Type, b, app)
 	case file.Type == credentials.AuthorizedUser && userScope != "":
 		// Google's library takes its own address whatever the file says; a login goes back to where it came from.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {

@@ -11,8 +11,8 @@ import (
 	"gchat-hooks/state"
 )
 
-// decisions are what permissions and plans offer, what their buttons carry, and what people write for them. Anything else is asked
-// back: a guess would let Claude act.
+// decisions are what permissions and plans offer, what their buttons carry, and what people write for them. Anything else is
+// asked back: a guess would let Claude act.
 var decisions = []struct {
 	label, choice string
 	words         []string
@@ -73,8 +73,8 @@ const (
 	shownLine             = 600    // bytes of a line, mostly
 )
 
-// excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are not
-// shown whole.
+// excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
+// not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
 	lines := strings.Split(text, "\n")
 	short := func(lines []string) (out []string) {

@@ -49,7 +49,7 @@ func (g *google) awaitPatch(name, words string) {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		m := g.message(name)
 		b, _ := m.MarshalJSON()
-		if strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.FallbackText, words) {
+		if strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words) {
 			return
 		}
 	}

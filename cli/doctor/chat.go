@@ -88,8 +88,8 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	}
 }
 
-// chatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is taken.
-// That taps arrive only a tap shows.
+// chatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is
+// taken. That taps arrive only a tap shows.
 func (e *exam) chatApp(ctx context.Context, r *result) {
 	const mend = "gchat-hooks setup --app goes through it step by step, and ends with a card to tap"
 	app, err := gchat.NewApp(ctx, e.cfg)

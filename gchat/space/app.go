@@ -72,8 +72,6 @@ func (s *Space) patchMessage(r *http.Request) (any, error) {
 		switch strings.TrimSpace(field) {
 		case "text":
 			m.Text, m.ArgumentText, m.FormattedText = in.Text, in.Text, in.Text
-		case "fallbackText", "fallback_text":
-			m.FallbackText = in.FallbackText
 		case "cardsV2", "cards_v2":
 			m.CardsV2 = in.CardsV2
 		default:
@@ -105,7 +103,8 @@ func checkContent(m *chat.Message) error {
 // questionOf is what the buttons of a message's cards carry for their question; ok is false where none has the choice.
 func questionOf(m *chat.Message, choice string) (question string, ok bool) {
 	b, _ := json.Marshal(m.CardsV2)
-	carried := regexp.MustCompile(`"key":"question","value":"([^"]*)"\},\{"key":"choice","value":"` + regexp.QuoteMeta(choice) + `"`)
+	quoted := regexp.QuoteMeta(choice)
+	carried := regexp.MustCompile(`"key":"question","value":"([^"]*)"\},\{"key":"choice","value":"` + quoted + `"`)
 	if found := carried.FindSubmatch(b); found != nil {
 		return string(found[1]), true
 	}

@@ -125,9 +125,9 @@ func (s *Space) take(most int) *pubsub.PullResponse {
 	for _, q := range s.queue {
 		if len(answer.ReceivedMessages) < most && !now.Before(q.until) {
 			q.ack, q.until = randomID(), now.Add(ackWithin)
-			answer.ReceivedMessages = append(answer.ReceivedMessages, &pubsub.ReceivedMessage{AckId: q.ack, Message: &pubsub.PubsubMessage{
-				Data: base64.StdEncoding.EncodeToString(q.data), MessageId: q.id, PublishTime: q.at.Format(time.RFC3339Nano),
-			}})
+			m := &pubsub.PubsubMessage{MessageId: q.id, PublishTime: q.at.Format(time.RFC3339Nano)}
+			m.Data = base64.StdEncoding.EncodeToString(q.data)
+			answer.ReceivedMessages = append(answer.ReceivedMessages, &pubsub.ReceivedMessage{AckId: q.ack, Message: m})
 		}
 	}
 	return answer
