@@ -223,8 +223,6 @@ func appHint(err error) string {
 		return "make the topic and the subscription; a key of another project cannot see it"
 	case strings.Contains(words, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
-	case strings.Contains(words, "several"):
-		return "GOOGLE_CHAT_SPACE_ID=spaces/... gchat-hooks setup --app"
 	case strings.Contains(words, "the app is "):
 		return "write the app a direct message, or add it to the space"
 	}

@@ -166,14 +166,6 @@ func longPieces(q *state.Question) (header, text, how string) {
 	return decisionHeader("Plan", q), text, "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
 }
 
-// longTexts are those messages, with how to reply at the end of the last.
-func longTexts(q *state.Question) []string {
-	header, text, how := longPieces(q)
-	parts := split(header, "\n\n", text, MaxText-len(how))
-	parts[len(parts)-1] += how
-	return parts
-}
-
 // decidedText says what was decided, of which permission or plan, and where.
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()

@@ -18,7 +18,10 @@ func QuestionTexts(q *state.Question) []string {
 	case state.AskedPermission:
 		return []string{permissionText(q, shownLine)}
 	case state.AskedPlan, state.AskedNext:
-		return longTexts(q)
+		header, text, how := longPieces(q)
+		parts := split(header, "\n\n", text, MaxText-len(how))
+		parts[len(parts)-1] += how
+		return parts
 	}
 	return []string{QuestionText(q)}
 }

@@ -129,7 +129,11 @@ func Run(ctx context.Context, o Options) error {
 			if err := state.WritePID(dir); err != nil {
 				return misconfigured(err)
 			}
-			defer state.RemovePID(dir)
+			defer func() {
+				if state.DaemonPID(dir) == os.Getpid() {
+					os.Remove(filepath.Join(dir, state.PIDFile))
+				}
+			}()
 		}
 	}
 	why := p.serve(ctx)

@@ -243,13 +243,6 @@ func WritePID(dir string) error {
 	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
 }
 
-// RemovePID removes the pid file that this process wrote.
-func RemovePID(dir string) {
-	if DaemonPID(dir) == os.Getpid() {
-		os.Remove(filepath.Join(dir, PIDFile))
-	}
-}
-
 // DaemonPID is what the pid file of a state folder says; 0 when there is none. After kill -9 it is out of date.
 func DaemonPID(dir string) int {
 	b, _ := ReadPlain(filepath.Join(dir, PIDFile), 1024)
