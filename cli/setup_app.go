@@ -28,6 +28,11 @@ var appSteps string
 //go:embed setup_app_page.txt
 var appPage string
 
+const appChat = `
+In Google Chat: New chat, the app's name, and write it a word. A direct message is private, and the app hears all you say
+there. If Chat does not find the app, its Visibility does not name you.
+`
+
 // app walks a person to a Chat app whose taps arrive. Each step is tried with a call, again and again at a terminal.
 func (s *setup) app(ctx context.Context) error {
 	for _, variable := range []string{
@@ -43,11 +48,7 @@ func (s *setup) app(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key := filepath.Join(state.ConfigDir(s.env), "app-key.json")
-	words := strings.NewReplacer("PROJECT", project, "KEY", key)
-	if _, err := os.Stat(key); err == nil && s.config().CredentialsFile == "" {
-		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = key
-	}
+	words := strings.NewReplacer("PROJECT", project, "KEY", s.appKey())
 	var app *gchat.App
 	for _, step := range []struct {
 		name, told, how string
@@ -63,9 +64,7 @@ func (s *setup) app(ctx context.Context) error {
 			_, err := app.Spaces(ctx)
 			return err
 		}},
-		{"space", "the app is there", "\nIn Google Chat: New chat, the app's name, and write it a word. A direct message is private, and " +
-			"the app hears\nall you say there. If Chat does not find the app, its Visibility does not name you.\n",
-			func() error { return s.appSpace(ctx, app) }},
+		{"space", "the app is there", appChat, func() error { return s.appSpace(ctx, app) }},
 	} {
 		for err := step.try(); err != nil; err = step.try() {
 			if !s.ask.terminal || ctx.Err() != nil {
@@ -105,8 +104,14 @@ func (s *setup) appProject(ctx context.Context) (string, error) {
 	return strings.Split(subscription, "/")[1], nil
 }
 
+// appKey is where the service account's key is looked for.
+func (s *setup) appKey() string { return filepath.Join(state.ConfigDir(s.env), "app-key.json") }
+
 // newApp is the app as far as it is configured by now.
 func (s *setup) newApp(ctx context.Context) (*gchat.App, error) {
+	if _, err := os.Stat(s.appKey()); err == nil && s.config().CredentialsFile == "" {
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKey()
+	}
 	cfg := s.config()
 	if cfg.SpaceID == "" {
 		cfg.SpaceID = "spaces/-" // until appSpace finds it

@@ -52,12 +52,7 @@ type Reader struct {
 }
 
 // Ahead is how far Chat's clock is ahead of ours, to about a second, as its last list told; ok says that it told.
-func (r *Reader) Ahead() (d time.Duration, ok bool) {
-	if r == nil {
-		return 0, false
-	}
-	return r.ahead, r.told
-}
+func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 
 // NewReader prepares reading. endpoint is the API's base URL, "" for Google's; plain http is allowed to this machine
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""

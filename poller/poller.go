@@ -350,7 +350,10 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.hear(soon, p.own().Subscription)
 	p.working.Wait()
 	p.hear(soon, p.own().Subscription) // what was pulled
-	for chat, v := range p.read() {
+	for chat, v := range p.views() {
+		if len(v.own) == 0 {
+			continue
+		}
 		if err := p.readerOf(chat).list(ctx, v); err != nil {
 			failed = err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -169,7 +170,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	})
 	if err != nil {
 		p.logOnce(err, "tap not written down")
-		return false
+		return errors.Is(err, fs.ErrNotExist) // its project was removed
 	}
 	if changed {
 		s.q, s.settled = q, false
@@ -208,7 +209,8 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
 func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 	m := one.Message
-	if m.Human = true; m.CreateTime.IsZero() {
+	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
+	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
 	v := p.views()[app.Chat()]
@@ -226,7 +228,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 	if !bound && Named(p.config(p.user(), false).AllowedUsers, m.Sender, m.SenderEmail) {
 		p.answerEvent(app, one, gchat.UnboundText)
 	}
-	r := &reader{Poller: p, chat: app.Chat(), spaces: state.SpacesIn(p.user()), mark: &state.Space{}}
+	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {

@@ -109,16 +109,10 @@ func (p *Poller) views() map[string]*view {
 	return views
 }
 
-// read are the views of the spaces that an open question of this environment is in, or the thread of a session that listens.
-func (p *Poller) read() map[string]*view {
-	views := p.views()
-	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
-	return views
-}
-
 // follow has every space listed once a cycle that has a view, and no other. It returns when to come again.
 func (p *Poller) follow(ctx context.Context) (next time.Time) {
-	views := p.read()
+	views := p.views()
+	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	p.closeReaders(views)
 	for chat, v := range views {
 		r := p.readerOf(chat)

@@ -105,10 +105,9 @@ func (e *exam) chatApp(ctx context.Context, r *result) {
 		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
 		r.fail("%v", err).Mend = mend
-	case direct:
-		r.ok("the Chat app writes to its direct message %s, and may pull", app.Space)
 	default:
-		r.ok("the Chat app writes to %s, and may pull", app.Space)
+		where := map[bool]string{true: "the direct message ", false: ""}[direct]
+		r.ok("the Chat app writes to %s%s, and may pull", where, app.Space)
 	}
 }
 
