@@ -54,6 +54,9 @@ func (s *Space) callMethod(call func(*http.Request) (any, error), r *http.Reques
 		if err := s.checkWebhook(query); err != nil {
 			return nil, err
 		}
+		if r.Method != http.MethodPost {
+			return nil, denied("A webhook cannot change messages.")
+		}
 	}
 	if alt := query.Get("alt"); alt != "" && alt != "json" {
 		return nil, invalid("Only alt=json is served here.")

@@ -34,6 +34,9 @@ func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
 	if d.requestID != "" {
 		d.requestID = "app:" + d.requestID
 	}
+	if d.threadKey != "" {
+		d.threadKey = "app:" + d.threadKey // by the same key a webhook has a thread of its own
+	}
 	if d.content.PrivateMessageViewer != nil && s.direct {
 		return nil, invalid("Private messages aren't supported in direct messages.")
 	}
@@ -114,34 +117,32 @@ func questionOf(m *chat.Message, choice string) (question string, ok bool) {
 // Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
 // person at the page.
 func (s *Space) Tap(user *chat.User, message, choice string, inputs map[string][]string) error {
-	m, err := s.messageOf(message)
-	if err != nil {
-		return err
-	}
-	question, ok := questionOf(m, choice)
-	if !ok {
-		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
-	}
-	return s.TapOld(user, message, question, choice, inputs)
-}
-
-func (s *Space) messageOf(name string) (*chat.Message, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if found := s.byName[name]; found != nil {
-		return found.Message, nil
-	}
-	return nil, notFound("Message " + name + " not found")
+	return s.tap(user, message, "", choice, inputs, "")
 }
 
 // TapOld taps a button as it stood earlier, on a screen that is not of today.
 func (s *Space) TapOld(user *chat.User, message, question, choice string, inputs map[string][]string) error {
-	m, err := s.messageOf(message)
-	if err != nil {
-		return err
-	}
+	return s.tap(user, message, question, choice, inputs, "")
+}
+
+// tap is TapOld, or without a question Tap. A request that was seen before does nothing.
+func (s *Space) tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if requestID != "" && s.byRequest[requestID] != nil {
+		return nil
+	}
+	found := s.byName[message]
+	if found == nil {
+		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
+	}
+	m, stands := found.Message, true
+	if question == "" {
+		question, stands = questionOf(m, choice)
+	}
+	if !stands {
+		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
+	}
 	const function = "gchat-hooks"
 	e := s.event("CARD_CLICKED", user, m)
 	e.Action = &chat.FormAction{ActionMethodName: function, Parameters: []*chat.ActionParameter{
@@ -152,5 +153,9 @@ func (s *Space) TapOld(user *chat.User, message, question, choice string, inputs
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
-	return s.publish(e)
+	r := &row{RequestID: requestID}
+	if err := s.carry(r, e); err != nil || r.Event == nil {
+		return err
+	}
+	return s.add(r)
 }

@@ -33,13 +33,15 @@ func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.Depre
 	if user == nil {
 		user = Person()
 	}
+	u := *user
+	u.Type = "HUMAN"
 	return &chat.DeprecatedEvent{
-		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: user, Space: s.resource(), Message: m, Thread: m.Thread,
+		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: &u, Space: s.resource(), Message: m, Thread: m.Thread,
 	}
 }
 
-// publish puts an event into the subscription. The caller holds the lock.
-func (s *Space) publish(e *chat.DeprecatedEvent) error {
+// carry has a row put an event into the subscription, where there is an app. The caller holds the lock.
+func (s *Space) carry(r *row, e *chat.DeprecatedEvent) error {
 	if !s.hasApp {
 		return nil
 	}
@@ -47,19 +49,22 @@ func (s *Space) publish(e *chat.DeprecatedEvent) error {
 	if err != nil {
 		return err
 	}
-	return s.add(&row{EventID: randomID(), Event: data, At: s.now().UTC()})
+	r.EventID, r.Event, r.At = randomID(), data, s.now().UTC()
+	return nil
 }
 
-// tellApp publishes what a person wrote, where an app hears it: in a direct message all, in a space what mentions the app. The
-// caller holds the lock.
-func (s *Space) tellApp(m *chat.Message) error {
-	if said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks"); mentioned {
+// tellApp has the row of what a person wrote carry its event, where an app hears it: in a direct message all, in a space what
+// mentions the app. Both are one write, so that neither is lost alone. The caller holds the lock.
+func (s *Space) tellApp(r *row) error {
+	m := r.Message
+	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
+	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
 		m = clone(m)
 		m.ArgumentText = said
 	} else if !s.direct {
 		return nil
 	}
-	return s.publish(s.event("MESSAGE", m.Sender, m))
+	return s.carry(r, s.event("MESSAGE", m.Sender, m))
 }
 
 // callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
@@ -86,10 +91,24 @@ func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
 	case call == "testIamPermissions":
 		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
 	case call == "pull" && in.MaxMessages > 0:
+		if err := s.rememberApp(); err != nil {
+			writeError(w, err)
+			return
+		}
 		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
 	default:
 		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
 	}
+}
+
+// rememberApp keeps that there is an app, also one that only pulls: what a person says while it is away waits for it.
+func (s *Space) rememberApp() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hasApp {
+		return nil
+	}
+	return s.add(&row{Pulled: true})
 }
 
 // pull waits until there is an event, and gives those that there are.
@@ -97,7 +116,6 @@ func (s *Space) pull(r *http.Request, most int) *pubsub.PullResponse {
 	end := time.After(pullWait)
 	for {
 		s.mu.Lock()
-		s.hasApp = true
 		answer, changed, next := s.take(most), s.changed, ackWithin
 		for _, q := range s.queue {
 			next = min(next, q.until.Sub(s.now()))

@@ -89,14 +89,19 @@ func readFromPage(w http.ResponseWriter, r *http.Request, in any) bool {
 // tapFromPage takes a tap on a card's button.
 func (s *Space) tapFromPage(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Message string              `json:"message"`
-		Choice  string              `json:"choice"`
-		Inputs  map[string][]string `json:"inputs"`
+		Message  string              `json:"message"`
+		Choice   string              `json:"choice"`
+		Inputs   map[string][]string `json:"inputs"`
+		ClientID string              `json:"clientId"`
 	}
 	if !readFromPage(w, r, &in) {
 		return
 	}
-	if err := s.Tap(nil, in.Message, in.Choice, in.Inputs); err != nil {
+	if !clientIDForm().MatchString(in.ClientID) {
+		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
+		return
+	}
+	if err := s.tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID); err != nil {
 		writeError(w, err)
 		return
 	}

@@ -20,15 +20,16 @@ const maxMessage = 32000
 
 // A row is a message as it is kept, with what a list never shows.
 type row struct {
-	Message   *chat.Message `json:"message"`
-	RequestID string        `json:"requestId,omitempty"` // "webhook:…" or "page:…": one per caller
+	Message   *chat.Message `json:"message,omitempty"`
+	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…", "page:…" or "tap:…": one per caller
 	ThreadKey string        `json:"threadKey,omitempty"`
 	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
 
 	EventID string          `json:"eventId,omitempty"` // for the space's Chat app
 	Event   json.RawMessage `json:"event,omitempty"`
 	At      time.Time       `json:"at,omitzero"`
-	Acked   []string        `json:"acked,omitempty"` // ids of events
+	Pulled  bool            `json:"pulled,omitempty"` // the app pulled for the first time
+	Acked   []string        `json:"acked,omitempty"`  // ids of events
 }
 
 // A draft is a message on its way in.
@@ -92,6 +93,11 @@ func (s *Space) post(d draft) (*row, error) {
 	if d.reply != "" {
 		r.ThreadKey = d.threadKey
 	}
+	if d.sender.Type == "HUMAN" {
+		if err := s.tellApp(r); err != nil {
+			return nil, err
+		}
+	}
 	return r, s.add(r)
 }
 
@@ -145,9 +151,17 @@ func (s *Space) tick() time.Time {
 // index makes a row that is on disk visible.
 func (s *Space) index(r *row) {
 	switch m := r.Message; {
+	case r.Pulled:
+		s.hasApp = true
+		return
 	case r.Event != nil:
 		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
-		return
+		if m == nil { // a tap
+			if r.RequestID != "" {
+				s.byRequest[r.RequestID] = r
+			}
+			return
+		}
 	case r.Acked != nil:
 		s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(r.Acked, q.id) })
 		return
@@ -196,12 +210,7 @@ func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*cha
 	if err != nil {
 		return nil, fmt.Errorf("say in space: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if from.Type == "HUMAN" {
-		err = s.tellApp(r.Message)
-	}
-	return clone(r.Message), err
+	return clone(r.Message), nil
 }
 
 // randomID has the length and look of the ids in Google's resource names.
@@ -242,6 +251,9 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	}
 	if len(content.CardsV2) > 0 {
 		return nil, invalid("Cards are not served here.")
+	}
+	if content.PrivateMessageViewer != nil {
+		return nil, invalid("A webhook cannot post private messages.")
 	}
 	if d.requestID != "" {
 		d.requestID = "webhook:" + d.requestID

@@ -2,7 +2,7 @@
 import { h, markup } from './markup.js';
 import { questionCard, decisionCard, labels } from './card.js';
 import { readReplies } from './reply.js';
-import { meaning as decisionMeaning } from './decision.js';
+import { meaning as decisionMeaning, readDecision } from './decision.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
@@ -217,7 +217,7 @@ function tapChosen(m, chosen) {
 function tapDecision(m, text) {
   const plan = m.decision.kind === 'plan';
   const choice = { yes: plan ? 'approve' : 'allow', 'yes, auto': 'auto', always: 'always', more: 'more' }[text];
-  const why = text.replace(/^no[,\s]*/i, '');
+  const why = readDecision(m.decision, text)?.reason ?? '';
   tap(m, choice ?? (plan ? 'back' : 'deny'), choice || !why ? {} : { w1: [why] });
 }
 
@@ -228,7 +228,7 @@ async function tap(m, choice, inputs = {}) {
     const answer = await fetch('/page/taps', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ message: m.name, choice, inputs }),
+      body: JSON.stringify({ message: m.name, choice, inputs, clientId: newID() }),
       signal: AbortSignal.timeout?.(10000),
     });
     if (!answer.ok) throw new Error(answer.statusText);
