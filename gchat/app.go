@@ -115,12 +115,12 @@ func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
 	return posted, nil
 }
 
-// Patch has a message of the app's show another card, below a line with the beginning of the same text: Google takes no other
+// Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
 // fallback text for a message that stands (spaces.messages.patch, updateMask).
 func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	m := &chat.Message{Text: Cut(Line(text), 300), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
 	if _, err := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("text,cardsV2").Context(ctx).Do(); err != nil {
 		return fmt.Errorf("change message: %w", embedded(apiError(err), a.base, a.Space))
 	}

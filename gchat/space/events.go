@@ -16,7 +16,7 @@ const Subscription = "projects/local/subscriptions/local"
 
 const (
 	ackWithin = 10 * time.Second // then an event comes again
-	pullWait  = 20 * time.Second // how long a pull waits where there is none
+	pullWait  = 15 * time.Second // how long a pull waits where there is none
 )
 
 // queued is an event of the subscription.

@@ -3,7 +3,8 @@ import { h, markup, inline } from './markup.js';
 import { composeReply } from './question.js';
 import { readDecision, meaning } from './decision.js';
 
-// questionCard returns {node, update, submit, ready}. reply(text, chosen) is called with what was chosen, a Set for each section. update({open, said, draft})
+// questionCard returns {node, update, submit, ready}. reply(text, chosen) is called with what was chosen, a Set for each section.
+// update({open, said, draft})
 // tells how the question stands: open for a tap or not, what was replied, and what the text in the reply box would choose, a
 // Set for each section.
 export function questionCard(question, reply) {
