@@ -66,7 +66,7 @@ func (c *appCloud) tapCard(t *testing.T, by *chat.User) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for _, m := range c.Messages() {
-			if len(m.CardsV2) > 0 && c.Tap(by, m.Name, "send", nil) == nil {
+			if len(m.CardsV2) > 0 && c.Tap(by, m.Name, "", "send", nil, "") == nil {
 				return
 			}
 		}

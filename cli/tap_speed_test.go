@@ -82,13 +82,13 @@ func BenchmarkTap(b *testing.B) {
 	for b.Loop() {
 		end, card := ask() // beside forty others
 		began := time.Now()
-		if err := sp.Tap(nil, card.Name, "2", nil); err != nil {
+		if err := sp.Tap(nil, card.Name, "", "2", nil, ""); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, (<-end).Sub(began))
 	}
 	for i, end := range ends {
-		_ = sp.Tap(nil, cards[i].Name, "1", nil)
+		_ = sp.Tap(nil, cards[i].Name, "", "1", nil, "")
 		<-end
 	}
 	slices.Sort(took)

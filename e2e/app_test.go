@@ -25,7 +25,7 @@ func app(t *testing.T, c claude, cfg config) *bridge {
 // tap taps a button of a message's card as it stands there.
 func (b *bridge) tap(m *chat.Message, choice string, inputs map[string][]string) {
 	b.t.Helper()
-	if err := b.chat.Tap(nil, m.Name, choice, inputs); err != nil {
+	if err := b.chat.Tap(nil, m.Name, "", choice, inputs, ""); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -126,7 +126,7 @@ func TestTapsThatComeTooLate(t *testing.T) {
 		b.Choose(firstOption, "2")
 		b.over(q, "Answered in the terminal.")
 		b.told(1, "Rolling deployment")
-		if err := b.chat.TapOld(nil, q.Name, old, "3", nil); err != nil {
+		if err := b.chat.Tap(nil, q.Name, old, "3", nil, ""); err != nil {
 			t.Fatal(err)
 		}
 		b.await("[Not used]", "already answered")
@@ -134,10 +134,10 @@ func TestTapsThatComeTooLate(t *testing.T) {
 		q = b.await("[AskUserQuestion]", database.Question)
 		old = carried(q)
 		second := &chat.User{Name: "users/2", Type: "HUMAN", DisplayName: "Ben"}
-		if err := b.chat.TapOld(second, q.Name, old, "1", nil); err != nil {
+		if err := b.chat.Tap(second, q.Name, old, "1", nil, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.chat.TapOld(nil, q.Name, old, "2", nil); err != nil {
+		if err := b.chat.Tap(nil, q.Name, old, "2", nil, ""); err != nil {
 			t.Fatal(err)
 		}
 		b.told(2, "Postgres")
@@ -171,7 +171,7 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", deploy.Question)
-		if err := b.chat.TapOld(nil, q.Name, strings.Repeat("0", 32), "2", nil); err != nil {
+		if err := b.chat.Tap(nil, q.Name, strings.Repeat("0", 32), "2", nil, ""); err != nil {
 			t.Fatal(err)
 		}
 		b.await("[Not used]", "This card is over")

@@ -11,9 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/auth"
 	"google.golang.org/api/chat/v1"
-	"google.golang.org/api/option"
 	"google.golang.org/api/pubsub/v1"
 
 	"gchat-hooks/state"
@@ -47,24 +45,17 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 		return nil, ErrNoSpace
 	}
 	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
-	as := func(scope string) func() (*auth.Credentials, error) {
-		return func() (*auth.Credentials, error) { return findCredentials(cfg.CredentialsFile, scope, "") }
+	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	if a.base = base; err == nil {
+		a.chat, err = chat.NewService(ctx, options...)
 	}
-	var err error
-	var options []option.ClientOption
-	if options, a.base, err = serviceOptions(cfg.APIEndpoint, as(chat.ChatBotScope)); err != nil {
-		return nil, err
+	if err == nil {
+		options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
 	}
-	if a.chat, err = chat.NewService(ctx, options...); err != nil {
-		return nil, fmt.Errorf("chat app: %w", err)
+	if err == nil {
+		a.events, err = pubsub.NewService(ctx, options...)
 	}
-	if options, _, err = serviceOptions(cfg.PubSubEndpoint, as(pubsub.PubsubScope)); err != nil {
-		return nil, err
-	}
-	if a.events, err = pubsub.NewService(ctx, options...); err != nil {
-		return nil, fmt.Errorf("chat app: %w", err)
-	}
-	return a, nil
+	return a, err
 }
 
 // Chat tells where it posts, host/spaces/S.
@@ -251,18 +242,16 @@ var ErrNotSubscriber = errors.New("the service account may not pull from the sub
 func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	err = a.chat.Spaces.List().PageSize(100).Context(ctx).Pages(ctx, func(page *chat.ListSpacesResponse) error {
-		for _, s := range page.Spaces {
-			if isDirect(s) {
-				spaces = append([]*chat.Space{s}, spaces...)
-			} else {
+	got, err := a.chat.Spaces.List().PageSize(1000).Context(ctx).Do()
+	if err != nil {
+		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
+	}
+	for _, direct := range []bool{true, false} {
+		for _, s := range got.Spaces {
+			if isDirect(s) == direct {
 				spaces = append(spaces, s)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
 	}
 	return spaces, nil
 }

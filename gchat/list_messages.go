@@ -58,9 +58,8 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	opts, base, err := serviceOptions(endpoint, func() (*auth.Credentials, error) {
-		return findCredentials(credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
-	})
+	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
+	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +70,9 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	return &Reader{svc: svc, base: base}, nil
 }
 
-// serviceOptions lead to one of Google's APIs with credentials, or to a base URL in its place: on this machine without any.
-func serviceOptions(endpoint string, find func() (*auth.Credentials, error)) ([]option.ClientOption, *url.URL, error) {
+// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
+// any. See findCredentials for the scopes.
+func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
 	base, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +83,7 @@ func serviceOptions(endpoint string, find func() (*auth.Credentials, error)) ([]
 	}
 	client := &http.Client{Transport: limitBodies{}}
 	if base == nil || base.Scheme == "https" {
-		creds, err := find()
+		creds, err := findCredentials(file, app, user)
 		if err == nil {
 			client, err = httptransport.NewClient(&httptransport.Options{
 				Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,

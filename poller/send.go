@@ -272,9 +272,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
-	linger, cancel := lingering(ctx)
+	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	r, err := t.deliver(linger, now)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
+	r, err := t.deliver(lingering, now)
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}
@@ -373,13 +374,6 @@ func (s *sender) written(err error) step {
 	}
 	s.Log.Error().Err(err).Msg("outbox not written; the message waits")
 	return step{until: s.now().Add(diskPause)}
-}
-
-// lingering is ctx with a little time to end what was begun.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	c, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
-	return c, func() { stop(); cancel() }
 }
 
 // pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one

@@ -115,18 +115,9 @@ func questionOf(m *chat.Message, choice string) (question string, ok bool) {
 }
 
 // Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
-// person at the page.
-func (s *Space) Tap(user *chat.User, message, choice string, inputs map[string][]string) error {
-	return s.tap(user, message, "", choice, inputs, "")
-}
-
-// TapOld taps a button as it stood earlier, on a screen that is not of today.
-func (s *Space) TapOld(user *chat.User, message, question, choice string, inputs map[string][]string) error {
-	return s.tap(user, message, question, choice, inputs, "")
-}
-
-// tap is TapOld, or without a question Tap. A request that was seen before does nothing.
-func (s *Space) tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
+// person at the page. The question is what the button carries; "" for a button that stands there now. A request that was seen
+// before does nothing; "" is none.
+func (s *Space) Tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if requestID != "" && s.byRequest[requestID] != nil {

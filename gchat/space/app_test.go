@@ -88,7 +88,7 @@ func TestThePageSendsTwice(t *testing.T) {
 	card := postCard(t, app)
 	for range 2 {
 		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`)
-		tapped := sendTo(t, "POST", srv.URL+"/page/taps", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`)
+		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`)
 		if said != 200 || tapped != 200 {
 			t.Errorf("answers %d and %d", said, tapped)
 		}
@@ -101,7 +101,7 @@ func TestTap(t *testing.T) {
 	s, _, app := openApp(t, Options{Direct: true})
 	name := postCard(t, app)
 	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
-	if err := s.Tap(ann, name, "2", map[string][]string{"w1": {"words"}}); err != nil {
+	if err := s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""); err != nil {
 		t.Fatal(err)
 	}
 	e := pullAll(t, app, 1)[0].Event
@@ -112,10 +112,10 @@ func TestTap(t *testing.T) {
 	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Tap(ann, name, "2", nil); err == nil {
+	if err := s.Tap(ann, name, "", "2", nil, ""); err == nil {
 		t.Error("a button that is gone was tapped")
 	}
-	if err := s.TapOld(ann, name, "x", "2", nil); err != nil {
+	if err := s.Tap(ann, name, "x", "2", nil, ""); err != nil {
 		t.Errorf("tap on an old screen: %v", err)
 	}
 }
@@ -160,17 +160,15 @@ func TestAWebhookIsNoApp(t *testing.T) {
 // A restart keeps the events that wait, what was acknowledged, changed messages, and that there is an app.
 func TestEventsOutliveARestart(t *testing.T) {
 	opts := Options{Data: t.TempDir(), Direct: true}
-	s, _, _ := openApp(t, opts)
-	if err := s.rememberApp(); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
 	s, _, app := openApp(t, opts)
+	postCard(t, app)
+	s.Close()
+	s, _, app = openApp(t, opts)
 	if _, err := s.Say(nil, "", "first"); err != nil {
 		t.Fatal(err)
 	}
 	name := postCard(t, app)
-	if err := s.Tap(nil, name, "1", nil); err != nil {
+	if err := s.Tap(nil, name, "", "1", nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	got := pullAll(t, app, 2)
@@ -185,7 +183,7 @@ func TestEventsOutliveARestart(t *testing.T) {
 	if again := pullAll(t, app, 1)[0]; again.ID != got[1].ID || again.Event.Tap.Choice != "1" {
 		t.Errorf("after the restart: %+v", again)
 	}
-	if m := s.Messages(); len(m) != 2 || m[1].Text != "over" || m[1].LastUpdateTime == "" {
+	if m := s.Messages(); len(m) != 3 || m[2].Text != "over" || m[2].LastUpdateTime == "" {
 		t.Errorf("after the restart: %+v", m)
 	}
 }
@@ -194,7 +192,7 @@ func TestEventsOutliveARestart(t *testing.T) {
 func TestRedelivery(t *testing.T) {
 	var late atomic.Int64
 	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
-	if err := s.Tap(nil, postCard(t, app), "1", nil); err != nil {
+	if err := s.Tap(nil, postCard(t, app), "", "1", nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	first := pullAll(t, app, 1)[0]

@@ -91,24 +91,10 @@ func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
 	case call == "testIamPermissions":
 		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
 	case call == "pull" && in.MaxMessages > 0:
-		if err := s.rememberApp(); err != nil {
-			writeError(w, err)
-			return
-		}
 		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
 	default:
 		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
 	}
-}
-
-// rememberApp keeps that there is an app, also one that only pulls: what a person says while it is away waits for it.
-func (s *Space) rememberApp() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hasApp {
-		return nil
-	}
-	return s.add(&row{Pulled: true})
 }
 
 // pull waits until there is an event, and gives those that there are.

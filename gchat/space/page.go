@@ -42,7 +42,6 @@ func (s *Space) pageRoutes() http.Handler {
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(s.postFromPage))
-	mux.HandleFunc("POST /page/taps", s.needsCookie(s.tapFromPage))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("There is nothing at this address."))
 	})
@@ -65,61 +64,42 @@ func servePageFile(name, kind string) http.HandlerFunc {
 
 var clientIDForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
 
-// readFromPage reads what a person did on the page. A cross-origin page cannot send it: a browser asks before it sends JSON
+// postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
 // elsewhere, and says where the request came from.
-func readFromPage(w http.ResponseWriter, r *http.Request, in any) bool {
+func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		writeError(w, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
 			Message: "The content type must be application/json."})
-		return false
+		return
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		writeError(w, denied("Only the space's own page may post here."))
-		return false
+		return
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(in); err != nil {
-		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
-		return false
-	}
-	return true
-}
-
-// tapFromPage takes a tap on a card's button.
-func (s *Space) tapFromPage(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Message  string              `json:"message"`
+		Thread   string              `json:"thread"`
+		Text     string              `json:"text"`
+		Message  string              `json:"message"` // whose card was tapped
 		Choice   string              `json:"choice"`
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
 	}
-	if !readFromPage(w, r, &in) {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
 		return
 	}
 	if !clientIDForm().MatchString(in.ClientID) {
 		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
 		return
 	}
-	if err := s.tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID); err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, struct{}{})
-}
-
-// postFromPage takes what a person typed or tapped.
-func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Thread   string `json:"thread"`
-		Text     string `json:"text"`
-		ClientID string `json:"clientId"`
-	}
-	if !readFromPage(w, r, &in) {
-		return
-	}
-	if !clientIDForm().MatchString(in.ClientID) {
-		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
+	if in.Message != "" {
+		if err := s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID); err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, struct{}{})
 		return
 	}
 	m, err := s.say(nil, in.Thread, in.Text, "page:"+in.ClientID)

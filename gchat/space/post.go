@@ -28,8 +28,7 @@ type row struct {
 	EventID string          `json:"eventId,omitempty"` // for the space's Chat app
 	Event   json.RawMessage `json:"event,omitempty"`
 	At      time.Time       `json:"at,omitzero"`
-	Pulled  bool            `json:"pulled,omitempty"` // the app pulled for the first time
-	Acked   []string        `json:"acked,omitempty"`  // ids of events
+	Acked   []string        `json:"acked,omitempty"` // ids of events
 }
 
 // A draft is a message on its way in.
@@ -151,9 +150,6 @@ func (s *Space) tick() time.Time {
 // index makes a row that is on disk visible.
 func (s *Space) index(r *row) {
 	switch m := r.Message; {
-	case r.Pulled:
-		s.hasApp = true
-		return
 	case r.Event != nil:
 		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
 		if m == nil { // a tap

@@ -73,7 +73,7 @@ type Space struct {
 	byRequest map[string]*row
 	byKey     map[string]string // thread key → thread name
 	threads   map[string]bool
-	hasApp    bool          // a Chat app wrote or pulled here
+	hasApp    bool          // a Chat app wrote here
 	queue     []*queued     // events that the app did not acknowledge, the oldest first
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }

@@ -225,7 +225,7 @@ async function tap(m, choice, inputs = {}) {
   if (choice !== 'more') m.tapped = counted;
   draw();
   try {
-    const answer = await fetch('/page/taps', {
+    const answer = await fetch('/page/messages', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ message: m.name, choice, inputs, clientId: newID() }),
