@@ -180,37 +180,120 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 	})
 }
 
-// In a real browser: an option, boxes, a reason, an approval, all tapped; and the cards have no buttons afterwards.
+// In a real browser, all is tapped, and the cards have no buttons afterwards.
 func TestTapsInABrowser(t *testing.T) {
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
-		b := app(t, c, config{Script: []turn{{ask(deploy)}, {ask(features)}, {bash("mkdir one")}, {bash("mkdir two")}, thanks}})
-		tap := phoneBrowser(t)
-		tap(chromedp.Navigate(b.page))
+		b := app(t, c, config{Script: []turn{
+			{ask(deploy)}, {ask(features)}, {ask(database, features)}, {ask(deploy)}, {bash("mkdir one")}, {bash("mkdir two")}, asksBack, thanks,
+		}})
+		p := b.browser()
 		b.Prompt("go ahead")
-		open := func() {
-			tap(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+		p.answer(`[data-option="3"]`)
+		p.over(1, "Canary")
+		p.answer(`[data-option="1"]`, `[data-option="3"]`, `[data-send-choices]`)
+		p.over(2, "Auth, Search")
+		p.answer(`[data-question="1"] [data-option="2"]`, `[data-question="2"] [data-option="1"]`, `[data-send-choices]`)
+		p.over(3, `"Which DB?"="SQLite"`, "Auth")
+		p.words("neither, wait")
+		p.answer(`#send`)
+		p.over(4, "neither, wait")
+		p.answer(`[data-decide="yes"]`)
+		p.over(5)
+		p.words("use git mv")
+		p.answer(`[data-decide="no"]`)
+		p.over(6, "use git mv")
+		p.words("yes, and push it")
+		p.answer(`#send`)
+		b.API.WaitText(t, "yes, and push it")
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+func TestAPlanIsTappedInABrowser(t *testing.T) {
+	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, thanks}})
+		p := b.browser()
+		b.Prompt("go ahead")
+		p.words("leave it out")
+		p.answer(`[data-decide="no"]`)
+		p.over(1, "leave it out")
+		p.answer(`[data-decide="yes"]`)
+		b.WaitScreen("Thanks, understood.")
+	})
+}
+
+// thumb is a person at the space's page on a phone.
+type thumb struct {
+	*bridge
+	do   func(...chromedp.Action[chromedp.Void])
+	open bool // a thread
+}
+
+func (b *bridge) browser() *thumb {
+	b.t.Helper()
+	p := &thumb{bridge: b, do: phoneBrowser(b.t)}
+	p.do(chromedp.Navigate(b.page))
+	return p
+}
+
+// enter goes to the thread that waits, unless one is open.
+func (p *thumb) enter() {
+	p.t.Helper()
+	if !p.open {
+		p.do(chromedp.Click(chromedp.CSS(`[data-thread][data-state="open"]`), chromedp.NodeVisible))
+	}
+	p.open = true
+}
+
+func (p *thumb) words(text string) {
+	p.t.Helper()
+	p.enter()
+	p.do(chromedp.SendKeys(chromedp.CSS(`[data-reply]`), text, chromedp.NodeVisible))
+}
+
+func (p *thumb) answer(buttons ...string) {
+	p.t.Helper()
+	p.enter()
+	for _, b := range buttons {
+		p.do(chromedp.Click(chromedp.CSS(b), chromedp.NodeVisible))
+	}
+}
+
+// over waits until Claude has the answer, and the card no button; then the list of threads is back.
+func (p *thumb) over(n int, told ...string) {
+	p.t.Helper()
+	p.told(n, told...)
+	p.do(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
+	p.do(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
+	p.do(chromedp.Navigate(p.page))
+	p.open = false
+}
+
+// A tap and a key in the terminal at the same moment: one of them counts, and the card says which.
+func TestATapAndAKeyAtOnce(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		const rounds = 5
+		var script []turn
+		for n := range rounds {
+			script = append(script, turn{ask(round(n))})
 		}
-		back := func(n int, parts ...string) {
-			b.told(n, parts...)
-			tap(chromedp.WaitNotPresent(chromedp.CSS(`[data-option], [data-decide]`)))
-			tap(chromedp.WaitVisible(chromedp.CSS(`#thread-state[data-state="answered"]`)))
-			tap(chromedp.Navigate(b.page))
+		b := app(t, c, config{Script: append(script, thanks)})
+		b.Prompt("go ahead")
+		for n := range rounds {
+			q := b.await("[AskUserQuestion]", round(n).Question)
+			b.WaitScreen(round(n).Question)
+			time.Sleep(300 * time.Millisecond) // a dialog refuses keys in its first moment
+			done := make(chan bool)
+			go func() { b.tap(q, "2", nil); close(done) }()
+			b.Keys("3")
+			<-done
+			says := "Canary"
+			if told := b.API.WaitToolResult(t, n+1).Text; strings.Contains(told, `"="Rolling"`) {
+				says = "Rolling"
+			}
+			b.over(q, says)
 		}
-		open()
-		tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
-		back(1, "Canary")
-		open()
-		tap(chromedp.Click(chromedp.CSS(`[data-option="1"]`), chromedp.NodeVisible))
-		tap(chromedp.Click(chromedp.CSS(`[data-option="3"]`), chromedp.NodeVisible))
-		tap(chromedp.Click(chromedp.CSS(`[data-send-choices]`), chromedp.NodeVisible))
-		back(2, "Auth, Search")
-		open()
-		tap(chromedp.Click(chromedp.CSS(`[data-decide="yes"]`), chromedp.NodeVisible))
-		back(3)
-		open()
-		tap(chromedp.SendKeys(chromedp.CSS(`[data-reply]`), "use git mv"))
-		tap(chromedp.Click(chromedp.CSS(`[data-decide="no"]`), chromedp.NodeVisible))
-		back(4, "use git mv")
 		b.WaitScreen("Thanks, understood.")
 	})
 }
