@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		return err
 	}
 	defer d.remove()
-	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space")}); err != nil {
+	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true}); err != nil {
 		return err
 	}
 	defer d.chat.Close()
@@ -111,8 +112,8 @@ func (d *demo) reply(ctx context.Context) {
 // message is the space's first message with that beginning, and its thread.
 func (d *demo) message(beginning string) (thread, text string) {
 	for _, m := range d.chat.Messages() {
-		if strings.HasPrefix(m.Text, beginning) {
-			return m.Thread.Name, m.Text
+		if text := cmp.Or(m.Text, m.FallbackText); strings.HasPrefix(text, beginning) {
+			return m.Thread.Name, text
 		}
 	}
 	return "", ""
@@ -121,7 +122,8 @@ func (d *demo) message(beginning string) (thread, text string) {
 // settings are the variables that point a hook to the demo's space, and its files to the demo's folder.
 func (d *demo) settings() []string {
 	return []string{
-		"GOOGLE_CHAT_WEBHOOK_URL=" + d.chat.WebhookURL(d.base), "GCHAT_API_ENDPOINT=" + d.chat.APIEndpoint(d.base),
+		"GOOGLE_CHAT_SPACE_ID=" + space.Name, "GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
+		"GCHAT_API_ENDPOINT=" + d.chat.APIEndpoint(d.base), "GCHAT_PUBSUB_ENDPOINT=" + d.chat.APIEndpoint(d.base),
 		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_STATE_DIR=" + filepath.Join(d.dir, "state"),
 		"XDG_STATE_HOME=" + filepath.Join(d.dir, "user"), "GCHAT_POLLER_INTERVAL=1", "GCHAT_ASK_MODE=native",
 	}

@@ -37,6 +37,7 @@ func (p Program) setupCommand() *cli.Command {
 			"What is configured already is not asked again. Without a terminal nothing is asked.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "webhook-url-file", Usage: "`FILE` with the webhook's URL, or - (or $GOOGLE_CHAT_WEBHOOK_URL)"},
+			&cli.BoolFlag{Name: "app", Usage: "a Chat app in place of the webhook: questions have buttons to tap"},
 			&cli.BoolFlag{Name: "space", Usage: "the embedded space in place of Google"},
 			&cli.BoolFlag{Name: "phone", Usage: "with --space: let a phone reach its page; prints a QR code of the link"},
 			spaceFlag(),
@@ -76,6 +77,9 @@ type setup struct {
 func (s *setup) run(ctx context.Context) error {
 	s.sendOnly = s.flags.Bool("send-only")
 	steps := []func(context.Context) error{s.webhook, s.reading, s.people, s.roundTrip, s.hooks, s.service, s.keepSpace}
+	if s.flags.Bool("app") {
+		steps = []func(context.Context) error{s.app, s.people, s.hooks, s.service}
+	}
 	for _, step := range steps {
 		err := step(ctx)
 		if ctx.Err() != nil {

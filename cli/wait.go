@@ -230,6 +230,9 @@ func (w wait) chatOf(ctx context.Context, project, space string) string {
 	if hook, err := gchat.WebhookOf(ctx, cfg); err == nil {
 		host = strings.TrimSuffix(hook.Chat(), "/"+hook.Space)
 	}
+	if base, _ := gchat.ParseEndpoint(cfg.APIEndpoint); cfg.Subscription != "" && base != nil {
+		host = base.Host
+	}
 	return host + "/" + space
 }
 

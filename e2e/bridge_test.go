@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +33,7 @@ type bridge struct {
 	chat *space.Space
 	gate *gate
 	env  []string // what leads to the space
+	page string   // its page's address
 }
 
 // all are the events that the README has a person register.
@@ -74,7 +77,7 @@ func built(t testing.TB) string {
 func bridged(t *testing.T, c claude, cfg config) *bridge {
 	t.Helper()
 	requireIsolation(t)
-	chat, err := space.Open(space.Options{})
+	chat, err := space.Open(space.Options{Direct: cfg.App})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,7 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, m := range chat.Messages() {
-				t.Logf("space: %s: %q", m.Sender.Name, m.Text)
+				t.Logf("space: %s: %q", m.Sender.Name, cmp.Or(m.Text, m.FallbackText))
 			}
 			if b.session != nil {
 				log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
@@ -97,7 +100,12 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 	})
 	b.env = []string{"GOOGLE_CHAT_WEBHOOK_URL=" + chat.WebhookURL(server.URL), "GCHAT_API_ENDPOINT=" + chat.APIEndpoint(server.URL),
 		"GCHAT_ALLOWED_USERS=" + space.Human, "GCHAT_POLLER_INTERVAL=0.2"}
-	cfg.Env = append(cfg.Env, b.env...)
+	if cfg.App {
+		b.env[0] = "GOOGLE_CHAT_SPACE_ID=" + space.Name
+		b.env = append(b.env, "GCHAT_PUBSUB_SUBSCRIPTION="+space.Subscription, "GCHAT_PUBSUB_ENDPOINT="+chat.APIEndpoint(server.URL))
+	}
+	b.page = chat.PageURL(server.URL)
+	cfg.Env = append(slices.Clone(b.env), cfg.Env...)
 	b.session = start(t, c, cfg)
 	return b
 }
@@ -106,7 +114,7 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 func (b *bridge) beside(cfg config) *bridge {
 	b.t.Helper()
 	cfg.Env = append(cfg.Env, b.env...)
-	return &bridge{session: start(b.t, b.Claude, cfg), chat: b.chat, gate: b.gate, env: b.env}
+	return &bridge{session: start(b.t, b.Claude, cfg), chat: b.chat, gate: b.gate, env: b.env, page: b.page}
 }
 
 // A gate holds back every post to Chat while it is shut: Chat hangs.
@@ -155,7 +163,7 @@ func (b *bridge) await(beginning string, parts ...string) *chat.Message {
 	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		for _, m := range b.chat.Messages() {
-			if strings.HasPrefix(m.Text, beginning) && holdsAll(m.Text, parts) {
+			if text := cmp.Or(m.Text, m.FallbackText); strings.HasPrefix(text, beginning) && holdsAll(text, parts) {
 				return m
 			}
 		}

@@ -41,6 +41,7 @@ type config struct {
 	Args    []string                   // for Claude Code, e.g. "--permission-mode", "auto"
 	Prepare func(home, project string) // called before the start, for files of the test's own
 	Folder  string                     // the project's name in HOME; "" for a folder beside HOME
+	App     bool                       // it asks with a Chat app's cards (bridged)
 }
 
 // A session is a real Claude Code in a pane of a tmux server of its own.

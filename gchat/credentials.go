@@ -14,7 +14,6 @@ import (
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
-	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -33,23 +32,27 @@ func TokenClient() *http.Client {
 	}
 }
 
-// findCredentials reads the file, or finds the application default. messages.list takes a user's token, or a service
-// account's with the one-time approved app scope; chat.bot is not enough for it.
-func findCredentials(path string) (*auth.Credentials, error) {
-	user := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{chat.ChatMessagesReadonlyScope}}
-	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{chat.ChatAppMessagesReadonlyScope}}
+// findCredentials reads the file, or finds the application default: a service account's with the scope of an app, a person's
+// login with the scope of a user; "" where only an app's are of use, which may be of an account that gcloud impersonates.
+// messages.list takes a user's token, or a service account's with the one-time approved app scope; chat.bot is not enough for it.
+func findCredentials(path, appScope, userScope string) (*auth.Credentials, error) {
+	app := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{appScope}}
+	user := &credentials.DetectOptions{Client: TokenClient(), Scopes: []string{userScope}}
 	var file struct {
 		Type     credentials.CredType `json:"type"`
 		TokenURI string               `json:"token_uri"`
+		As       string               `json:"service_account_impersonation_url"`
 	}
-	if path == "" {
+	switch {
+	case path == "" && userScope == "":
+		return credentials.DetectDefault(app)
+	case path == "":
 		creds, err := credentials.DetectDefault(user)
 		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil && file.Type == credentials.ServiceAccount {
 			return credentials.DetectDefault(app)
 		}
 		return creds, err
-	}
-	if path == config.NoCredentials {
+	case path == config.NoCredentials:
 		return nil, errors.New(path)
 	}
 	b, err := os.ReadFile(path)
@@ -59,10 +62,12 @@ func findCredentials(path string) (*auth.Credentials, error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, fmt.Errorf("credentials file: %w", err)
 	}
-	switch file.Type {
-	case credentials.ServiceAccount: // no other kind: one may name a file or a program, and a host that gets what it holds
+	google := strings.HasPrefix(file.As, "https://iamcredentials.googleapis.com/")
+	impersonates := userScope == "" && google && file.Type == credentials.ImpersonatedServiceAccount
+	switch { // no other kind: one may name a file or a program, and a host that gets what it holds
+	case file.Type == credentials.ServiceAccount || impersonates:
 		return credentials.NewCredentialsFromJSON(file.Type, b, app)
-	case credentials.AuthorizedUser:
+	case file.Type == credentials.AuthorizedUser && userScope != "":
 		// Google's library takes its own address whatever the file says; a login goes back to where it came from.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {
 			if err != nil || !AllowedBase(u) {
@@ -71,6 +76,8 @@ func findCredentials(path string) (*auth.Credentials, error) {
 			user.TokenURL = file.TokenURI
 		}
 		return credentials.NewCredentialsFromJSON(file.Type, b, user)
+	case userScope == "":
+		return nil, fmt.Errorf("credentials file: type %q is neither service_account nor impersonated_service_account", file.Type)
 	}
 	return nil, fmt.Errorf("credentials file: type %q is neither service_account nor authorized_user", file.Type)
 }

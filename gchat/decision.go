@@ -11,14 +11,18 @@ import (
 	"gchat-hooks/state"
 )
 
-// decisionWords are what people write for each decision. Anything else is asked back: a guess would let Claude act.
-var decisionWords = map[string][]string{
-	state.LabelAllow:       {"y", "yes", "allow", "1"},
-	state.LabelAlways:      {"always"},
-	state.LabelDeny:        {"n", "no", "deny"},
-	state.LabelApprove:     {"y", "yes", "allow", "1"},
-	state.LabelApproveAuto: {"yes, auto", "yes auto"},
-	state.LabelSendBack:    {"n", "no", "deny"},
+// decisions are what permissions and plans offer, what their buttons carry, and what people write for them. Anything else is
+// asked back: a guess would let Claude act.
+var decisions = []struct {
+	label, choice string
+	words         []string
+}{
+	{state.LabelAllow, "allow", []string{"yes", "y", "allow", "1"}},
+	{state.LabelDeny, "deny", []string{"no", "n", "deny"}},
+	{state.LabelAlways, "always", []string{"always"}},
+	{state.LabelApprove, "approve", []string{"yes", "y", "allow", "1"}},
+	{state.LabelApproveAuto, "auto", []string{"yes, auto", "yes auto"}},
+	{state.LabelSendBack, "back", []string{"no", "n", "deny"}},
 }
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
@@ -44,15 +48,14 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 	}
 	bare := normal(strings.TrimRight(text, ".!"))
 	reason := refusal().FindStringSubmatch(text)
-	for _, prompt := range q.Questions {
-		for _, o := range prompt.Options {
-			refuses := o.Label == state.LabelDeny || o.Label == state.LabelSendBack
-			switch {
-			case slices.ContainsFunc(decisionWords[o.Label], func(words string) bool { return normal(words) == bare }):
-				return state.Answer{Labels: []string{o.Label}}, ""
-			case refuses && reason != nil && !noRefusal().MatchString(text):
-				a = state.Answer{Labels: []string{o.Label}, Notes: reason[1]}
-			}
+	for _, one := range decisions {
+		refuses := one.label == state.LabelDeny || one.label == state.LabelSendBack
+		switch {
+		case !offers(q, one.label):
+		case slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }):
+			return state.Answer{Labels: []string{one.label}}, ""
+		case refuses && reason != nil && !noRefusal().MatchString(text):
+			a = state.Answer{Labels: []string{one.label}, Notes: reason[1]}
 		}
 	}
 	switch {
@@ -67,17 +70,18 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 // What is shown of a permission at once: a command's end is always among it.
 const (
 	shownFirst, shownLast = 20, 10 // lines
-	shownLine             = 600    // bytes of a line
+	shownLine             = 600    // bytes of a line, mostly
 )
 
-// excerpt is the beginning and the end of what a permission is asked for, and how many lines are not shown whole.
-func excerpt(text string) (shown string, hidden int) {
+// excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
+// not shown whole.
+func excerpt(text string, most int) (shown string, hidden int) {
 	lines := strings.Split(text, "\n")
 	short := func(lines []string) (out []string) {
 		for _, l := range lines {
-			if len(l) > shownLine {
-				tail := l[len(l)-shownLine/3:]
-				l = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(l, shownLine/3*2), len(l)-shownLine, strings.ToValidUTF8(tail, ""))
+			if len(l) > most {
+				tail := l[len(l)-most/3:]
+				l = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(l, most/3*2), len(l)-most, strings.ToValidUTF8(tail, ""))
 				hidden++
 			}
 			out = append(out, l)
@@ -107,11 +111,11 @@ func decisionHeader(kind string, q *state.Question) string {
 	return header
 }
 
-// permissionText is the message that asks for a permission.
-func permissionText(q *state.Question) string {
+// permissionText is the message that asks for a permission, with so many bytes of a line of what it is for.
+func permissionText(q *state.Question, line int) string {
 	var b strings.Builder
 	b.WriteString(decisionHeader("Permission", q) + "\n\n" + whatFor(q) + "\n")
-	shown, hidden := excerpt(q.Shown)
+	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
 		b.WriteString(block(shown) + "\n")
 	}
@@ -125,13 +129,16 @@ func permissionText(q *state.Question) string {
 	return b.String() + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
 }
 
+// terminalOnly says that no reply and no tap allows it.
+const terminalOnly = "Only the terminal can allow this."
+
 // HowToDecide says what to reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
 	switch {
 	case q.Kind == state.AskedPlan:
 		return `Reply yes, "yes, auto" (edits need no permission then), or "no, …" with what to change.`
 	case q.TerminalOnly:
-		return "Only the terminal can allow this. Reply no to deny it, with a reason if you like."
+		return terminalOnly + " Reply no to deny it, with a reason if you like."
 	case q.AlwaysAllows != "":
 		return `Reply yes or no (with a reason if you like: "no, use git mv"), or always.`
 	}
@@ -147,25 +154,16 @@ func whatFor(q *state.Question) string {
 	return disarm(what)
 }
 
-// planTexts are the messages that show a plan, with how to reply at the end of the last.
-func planTexts(q *state.Question) []string {
-	how := "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
-	text := settle(markdown(visible(q.Shown)))
+// longPieces are what the messages are made of that show a plan, or a session's last words.
+func longPieces(q *state.Question) (header, text, how string) {
+	text = settle(markdown(visible(q.Shown)))
+	if q.Kind == state.AskedNext {
+		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), text, "\n\nReply with the next instruction."
+	}
 	if text == "" {
 		text = "(The plan's text was not found: it stands in the terminal.)"
 	}
-	parts := split(decisionHeader("Plan", q), "\n\n", text, MaxText-len(how))
-	parts[len(parts)-1] += how
-	return parts
-}
-
-// nextTexts are the messages that show a session's last words in its thread.
-func nextTexts(q *state.Question) []string {
-	const how = "\n\nReply with the next instruction."
-	header := "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID))
-	parts := split(header, "\n\n", settle(markdown(visible(q.Shown))), MaxText-len(how))
-	parts[len(parts)-1] += how
-	return parts
+	return decisionHeader("Plan", q), text, "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
 }
 
 // decidedText says what was decided, of which permission or plan, and where.

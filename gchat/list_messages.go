@@ -40,6 +40,7 @@ type Message struct {
 	Text        string // without mentions of apps
 	CreateTime  time.Time
 	Deleted     bool
+	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
 // Reader lists the messages of spaces through the Chat API.
@@ -57,9 +58,24 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	base, err := ParseEndpoint(endpoint)
+	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
+	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
 	if err != nil {
 		return nil, err
+	}
+	svc, err := chat.NewService(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	return &Reader{svc: svc, base: base}, nil
+}
+
+// serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
+// any. See findCredentials for the scopes.
+func serviceOptions(endpoint, file, app, user string) ([]option.ClientOption, *url.URL, error) {
+	base, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return nil, nil, err
 	}
 	opts := []option.ClientOption{option.WithTelemetryDisabled()}
 	if base != nil {
@@ -67,24 +83,19 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	}
 	client := &http.Client{Transport: limitBodies{}}
 	if base == nil || base.Scheme == "https" {
-		creds, err := findCredentials(credentialsFile)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+		creds, err := findCredentials(file, app, user)
+		if err == nil {
+			client, err = httptransport.NewClient(&httptransport.Options{
+				Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
+			})
 		}
-		client, err = httptransport.NewClient(&httptransport.Options{
-			Credentials: creds, BaseRoundTripper: limitBodies{}, DisableTelemetry: true,
-		})
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
+			return nil, nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
 	}
 	// A redirect would take the access token along.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	svc, err := chat.NewService(ctx, append(opts, option.WithHTTPClient(client))...)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return &Reader{svc: svc, base: base}, nil
+	return append(opts, option.WithHTTPClient(client)), base, nil
 }
 
 // ParseEndpoint reads an API's base URL; nil for "", which is Google's. The error is ErrEndpoint where requests may not go there.
@@ -114,7 +125,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 		}
 		got, err := call.Context(ctx).Do()
 		if err != nil {
-			return false, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
+			return false, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
 		}
 		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
 			r.ahead, r.told = time.Until(now), true
@@ -139,7 +150,7 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	defer cancel()
 	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
 	if err != nil {
-		return Message{}, fmt.Errorf("read messages: %w", embedded(r.failed(err), r.base, space))
+		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
 	}
 	return fromChat(m), nil
 }
@@ -155,6 +166,9 @@ func fromChat(m *chat.Message) Message {
 			out.Sender = m.Sender.Name
 		}
 	}
+	if m.QuotedMessageMetadata != nil {
+		out.Quotes = m.QuotedMessageMetadata.Name
+	}
 	if m.ArgumentText != "" {
 		out.Text = m.ArgumentText
 	}
@@ -162,8 +176,8 @@ func fromChat(m *chat.Message) Message {
 	return out
 }
 
-// failed turns the client library's errors into ours.
-func (r *Reader) failed(err error) error {
+// apiError turns the client library's errors into ours.
+func apiError(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
 	switch {
@@ -200,7 +214,7 @@ func (r *Reader) Me(ctx context.Context) (Person, error) {
 		Fields("results/message/sender"). // not what was said
 		Context(ctx).Do()
 	if err != nil {
-		return Person{}, fmt.Errorf("ask who logged in: %w", r.failed(err))
+		return Person{}, fmt.Errorf("ask who logged in: %w", apiError(err))
 	}
 	var me Person
 	for _, res := range got.Results {

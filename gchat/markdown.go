@@ -207,8 +207,10 @@ type tableFinder struct{}
 func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) {
 	lines := p.Lines()
 	for i := 1; i < lines.Len(); i++ {
-		header, bars := lines.At(i-1), lines.At(i)
-		if !bytes.Contains(header.Value(reader.Source()), []byte("|")) || !isTableBars(string(bars.Value(reader.Source()))) {
+		header, below := lines.At(i-1), lines.At(i)
+		bars := string(below.Value(reader.Source()))
+		isBars := strings.Contains(bars, "|") && strings.Contains(bars, "-") && strings.Trim(bars, "-:| \t\n") == ""
+		if !bytes.Contains(header.Value(reader.Source()), []byte("|")) || !isBars {
 			continue
 		}
 		t := &table{}
@@ -224,11 +226,6 @@ func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Cont
 		lines.Set(i-2, last.TrimRightSpace(reader.Source()))
 		return
 	}
-}
-
-// isTableBars says whether a line is the one below a table's header.
-func isTableBars(l string) bool {
-	return strings.Contains(l, "|") && strings.Contains(l, "-") && strings.Trim(l, "-:| \t\n") == ""
 }
 
 // columns lines a table's cells up.

@@ -47,6 +47,9 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		}
 		return "[Kept] Claude reads your reply with its next step."
 	case state.NoteNoText:
+		if r != nil && r.Choice != "" {
+			return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
+		}
 		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
 	case state.NoteUnwaited:
 		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
@@ -126,7 +129,7 @@ func remindText(q *state.Question, after string) string {
 
 // closing is a note with all questions, each with what tell says of it, and with an end.
 func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
-	return fit("", func(d *draft) {
+	return fit(MaxText, "", func(d *draft) {
 		d.add(prefix, d.line(q.SessionName), "\n")
 		for i, p := range q.Questions {
 			if d.full() {
@@ -292,7 +295,7 @@ func unclearText(q *state.Question, r *state.Reply) string {
 // keptText says which of several questions still want an answer; "" when none does any more.
 func keptText(q *state.Question, r *state.Reply) string {
 	var missing []string
-	for _, i := range unanswered(q.Questions, q.Partial) {
+	for _, i := range Unanswered(q.Questions, q.Partial) {
 		missing = append(missing, fmt.Sprintf("Q%d", i+1))
 	}
 	if len(missing) == 0 || q.Status != state.Pending {

@@ -16,11 +16,12 @@ const MaxText = 32000
 func QuestionTexts(q *state.Question) []string {
 	switch q.Kind {
 	case state.AskedPermission:
-		return []string{permissionText(q)}
-	case state.AskedPlan:
-		return planTexts(q)
-	case state.AskedNext:
-		return nextTexts(q)
+		return []string{permissionText(q, shownLine)}
+	case state.AskedPlan, state.AskedNext:
+		header, text, how := longPieces(q)
+		parts := split(header, "\n\n", text, MaxText-len(how))
+		parts[len(parts)-1] += how
+		return parts
 	}
 	return []string{QuestionText(q)}
 }
@@ -29,9 +30,11 @@ func QuestionTexts(q *state.Question) []string {
 // that, its options and how to reply. It is the same for the same question, whenever it is asked for. Claude's words are
 // neutralised, as are the model's, and shortened where the message would be longer than MaxText; how to reply and the
 // thread key always stand at its end.
-func QuestionText(q *state.Question) string {
+func QuestionText(q *state.Question) string { return questionText(q, MaxText) }
+
+func questionText(q *state.Question, limit int) string {
 	last := howToReply(q.Questions) + "\n" + strings.TrimSpace("Thread key: "+Line(head(q.ThreadKey, 256)))
-	return fit(last, func(d *draft) {
+	return fit(limit, last, func(d *draft) {
 		d.add("[AskUserQuestion] Session: ", d.line(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)), "\n")
 		one := len(q.Questions) == 1
 		for i, p := range q.Questions {
@@ -48,16 +51,20 @@ func QuestionText(q *state.Question) string {
 			if !one && p.MultiSelect {
 				options = "Options (choose one or more):"
 			}
-			text := p.Question
-			if i < len(q.Wording) && !blank(q.Wording[i]) {
-				text = q.Wording[i]
-			}
 			d.add("\n")
-			d.lines(head, d.block(text))
+			d.lines(head, d.block(worded(q, i)))
 			d.options(options, p.Options)
 		}
 		d.add("\n")
 	})
+}
+
+// worded is the text of a prompt, in a model's words where it was worded.
+func worded(q *state.Question, prompt int) string {
+	if prompt < len(q.Wording) && !blank(q.Wording[prompt]) {
+		return q.Wording[prompt]
+	}
+	return q.Questions[prompt].Question
 }
 
 // mostExplained is for how many questions the message says how to reply. Claude asks four at most.
@@ -91,20 +98,23 @@ type draft struct {
 	cut   bool // something is longer
 }
 
-// fit writes the message with ever shorter fields until Chat takes it with what stands last.
-func fit(last string, write func(*draft)) string {
+// tooLong says that something is cut.
+const tooLong = "(Shortened: the whole question is too long for one message.)"
+
+// fit writes the message with ever shorter fields until it is within the limit with what stands last.
+func fit(limit int, last string, write func(*draft)) string {
 	const shortest = 16
 	for field := MaxText; ; field /= 2 {
 		d := &draft{field: field}
 		write(d)
 		if d.cut && last != "" {
-			d.add("(Shortened: the whole question is too long for one message.)\n")
+			d.add(tooLong, "\n")
 		}
 		switch {
-		case d.Len()+len(last) <= MaxText:
+		case d.Len()+len(last) <= limit:
 			return strings.TrimRight(d.String()+last, "\n")
 		case field <= shortest: // it has hundreds of fields
-			return inert(Cut(d.String(), MaxText-len(last)-len("\n‹"))) + "\n" + last
+			return inert(Cut(d.String(), limit-len(last)-len("\n‹"))) + "\n" + last
 		}
 	}
 }

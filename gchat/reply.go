@@ -39,7 +39,7 @@ func ParseReply(
 	if answers == nil {
 		answers = map[int]state.Answer{}
 	}
-	r := &reply{text: strings.TrimSpace(CleanReply(text)), open: unanswered(questions, partial)}
+	r := &reply{text: strings.TrimSpace(CleanReply(text)), open: Unanswered(questions, partial)}
 	if blank(r.text) {
 		return answers, r.open, nil
 	}
@@ -57,10 +57,11 @@ func ParseReply(
 			none = &NoOption{part.question, *number}
 		}
 	}
-	return answers, unanswered(questions, answers), none
+	return answers, Unanswered(questions, answers), none
 }
 
-func unanswered(questions []state.Prompt, answers map[int]state.Answer) (missing []int) {
+// Unanswered are the questions without an answer, by index.
+func Unanswered(questions []state.Prompt, answers map[int]state.Answer) (missing []int) {
 	for i := range questions {
 		if answers[i].Empty() {
 			missing = append(missing, i)
@@ -398,7 +399,7 @@ func plainDigits(s string) string {
 // custom_text or multi_question; "" when nothing is answered.
 func ResponseType(questions []state.Prompt, answers map[int]state.Answer) string {
 	switch {
-	case len(unanswered(questions, answers)) == len(questions):
+	case len(Unanswered(questions, answers)) == len(questions):
 		return ""
 	case len(questions) > 1:
 		return "multi_question"

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+
 	"gchat-hooks/state/config"
 )
 
@@ -106,10 +108,12 @@ func (w *Webhook) LocalEndpoint() string {
 
 // Post is a message to be created.
 type Post struct {
-	Text       string // Chat's own markup, at most MaxText bytes
-	ThreadName string // reply in this thread, or
-	ThreadKey  string // in the thread of this key, which it begins if need be; both "" begin a thread of their own
-	MessageID  string // client-…: Chat keeps one message of an id
+	Text       string           // Chat's own markup, at most MaxText bytes
+	ThreadName string           // reply in this thread, or
+	ThreadKey  string           // in the thread of this key, which it begins if need be; both "" begin a thread of their own
+	MessageID  string           // client-…: Chat keeps one message of an id
+	Card       *chat.CardWithId // of an app: Text then stands where no card can be shown
+	Viewer     string           // users/ID: of an app, only that person sees it; "" for all
 }
 
 // Body is the JSON that is posted.

@@ -102,7 +102,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		return nil
 	}
 	h.logProblems(cfg)
-	if !hasSpace(cfg) {
+	if !cfg.Sends() {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }
@@ -114,9 +114,6 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, config.ReportOn)
 }
-
-// hasSpace says whether there is a space to report to.
-func hasSpace(cfg *config.Config) bool { return cfg.WebhookURL != "" || cfg.WebhookCommand != "" }
 
 // put puts a report of this event's session into the outbox; see state.PutReport.
 func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise config.ReportRule) error {

@@ -38,7 +38,7 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 		return nil
 	}
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	if !hasSpace(cfg) {
+	if !cfg.Sends() {
 		return nil
 	}
 	if e.HookEventName == "SessionEnd" {

@@ -275,8 +275,9 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived: %w", cause, err))
 	}
 	nothing := a.filled == 0 // of ours was on a page
+	asked := slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
 	switch {
-	case a.dialogOpen():
+	case a.screen.Kind == Review, asked: // a page of the dialog; a review page may be another dialog's
 		a.clearField(ctx)
 		a.page = a.open(0)
 		nothing = nothing && a.untouched(a.screen) == ""
@@ -301,12 +302,6 @@ func (a *answering) calm(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// dialogOpen says whether a page of the dialog is on the screen. A review page may be another dialog's.
-func (a *answering) dialogOpen() bool {
-	return a.screen.Kind == Review ||
-		slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
 }
 
 // clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.

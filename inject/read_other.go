@@ -162,7 +162,14 @@ var (
 // readPermission reads another dialog that wants a choice: numbered rows under a question that is known.
 func readPermission(lines []line) (Screen, bool) {
 	first, last, mark := cursorBlock(lines)
-	if mark < 0 || !permissionFoot(lines[last:]) {
+	if mark < 0 {
+		return Screen{}, false
+	}
+	// What is below the rows is Claude Code's: indented, unlike the lines of a shell.
+	skip := func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) }
+	foot := slices.DeleteFunc(slices.Clone(lines[last:]), skip)
+	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
+	if len(foot) > 0 && (slices.ContainsFunc(foot, foreign) || !permissionHint().MatchString(joined(foot))) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[first:last], mark, false)
@@ -174,13 +181,6 @@ func readPermission(lines []line) (Screen, bool) {
 		s.Rows = append(s.Rows, r.row(OptionRow, false))
 	}
 	return s, s.cursors() == 1
-}
-
-// permissionFoot says whether the lines below the rows are Claude Code's: indented, unlike those of a shell.
-func permissionFoot(lines []line) bool {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.blank() || hiddenAbove().MatchString(l.text) })
-	foreign := func(l line) bool { return l.indent() == 0 || shellPrompt().MatchString(l.text) }
-	return len(lines) == 0 || !slices.ContainsFunc(lines, foreign) && permissionHint().MatchString(joined(lines))
 }
 
 // cursorBlock finds the last row with the cursor and the rows around it, up to a blank line or what is drawn over one.

@@ -169,27 +169,40 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case q.Mode == state.Thread:
 		claim(q, r, text, nil, now)
 		return
-	case q.Kind != state.AskedQuestion:
-		a, about := gchat.ParseDecision(text, q)
-		if about == "" {
-			claim(q, r, text, map[int]state.Answer{0: a}, now)
-			return
-		}
-		r.Verdict = state.AskedBack // each time: nothing is guessed
-		owe(about)
-		return
 	}
-	answers, missing, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	answers, about := meaning(q, r, text)
 	switch {
-	case none != nil && !judged(q, state.AskedBack, ""): // the second such number is taken as the person's own words
+	case about != "":
 		r.Verdict = state.AskedBack
-		owe(state.NoteUnclear)
-	case len(missing) > 0:
+		owe(about)
+	case len(gchat.Unanswered(q.Questions, answers)) > 0:
 		r.Verdict, q.Partial = state.Kept, answers
 		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
 	default:
 		claim(q, r, text, answers, now)
 	}
+}
+
+// meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
+func meaning(q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
+	if r.Choice != "" {
+		answers, _, about = gchat.ReadTap(q, &gchat.Tap{Choice: r.Choice, Inputs: r.Inputs})
+		for i, a := range q.Partial {
+			if answers[i].Empty() && about == "" {
+				answers[i] = a
+			}
+		}
+		return answers, about
+	}
+	if q.Kind != state.AskedQuestion { // what is unclear is asked back each time: nothing is guessed
+		a, about := gchat.ParseDecision(text, q)
+		return map[int]state.Answer{0: a}, about
+	}
+	answers, _, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	if none != nil && !judged(q, state.AskedBack, "") { // the second such number is taken as the person's own words
+		return nil, state.NoteUnclear
+	}
+	return answers, ""
 }
 
 // judged says whether a reply of that sender, "" for any, had that verdict.

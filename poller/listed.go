@@ -24,9 +24,16 @@ type pass struct {
 // readOn lists the space once, the oldest message first, gives each person's message to the record whose thread it is in, and
 // then notes how far it came: the next list goes on there, also after one that broke off.
 func (r *reader) readOn(ctx context.Context, v *view) (err error) {
+	by := r.configuredBy(v)
+	way := r.gateway(ctx, by.projectDir, by.trusted)
+	if way.app != nil {
+		direct, err := way.app.Direct(ctx)
+		if direct || gchat.Overloaded(err) {
+			return err // all that is said there is heard
+		}
+	}
 	if r.api == nil {
-		by := r.configuredBy(v)
-		if r.api, err = r.gateway(ctx, by.projectDir, by.trusted).newReader(ctx); err != nil {
+		if r.api, err = way.newReader(ctx); err != nil {
 			return err
 		}
 	}

@@ -80,9 +80,10 @@ type Poller struct {
 	summed   sync.Map                  // ids of the sessions whose summary is being worded
 	obeying  sync.Map                  // ids of the sessions whose commands are being done
 	readers  map[string]*reader        // by chat
-	watch    *fsnotify.Watcher         // nil where there is none to be had
-	touched  map[string]bool           // files that changed since the last step, and their folders; nil: any may have
-	changed  chan struct{}             // a goroutine of ours has something for the loop
+	ear      ear
+	watch    *fsnotify.Watcher // nil where there is none to be had
+	touched  map[string]bool   // files that changed since the last step, and their folders; nil: any may have
+	changed  chan struct{}     // a goroutine of ours has something for the loop
 	working  sync.WaitGroup
 
 	asking  atomic.Bool // tmux is being asked for its panes
@@ -128,7 +129,11 @@ func Run(ctx context.Context, o Options) error {
 			if err := state.WritePID(dir); err != nil {
 				return misconfigured(err)
 			}
-			defer state.RemovePID(dir)
+			defer func() {
+				if state.DaemonPID(dir) == os.Getpid() {
+					os.Remove(filepath.Join(dir, state.PIDFile))
+				}
+			}()
 		}
 	}
 	why := p.serve(ctx)
@@ -259,6 +264,8 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		for _, r := range p.readers {
 			r.unlock()
 		}
+		p.ear.lock.Unlock()
+		p.ear.lock = nil
 		for _, s := range p.index {
 			s.unlock()
 		}
@@ -279,11 +286,13 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		os.Exit(1)
 	})
 	defer bound.Stop()
-	interval := p.interval()
-	next, busy = p.now().Add(interval), true // after a panic
+	cfg := p.own()
+	next, busy = p.now().Add(cfg.PollInterval), true // after a panic
 	p.safely("step", func() {
 		p.scan()
-		next, busy = p.attendAll(ctx, interval)
+		heard := p.hear(ctx, cfg.Subscription)
+		next, busy = p.attendAll(ctx, cfg.PollInterval)
+		next = sooner(next, heard)
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
@@ -336,7 +345,15 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx)
 	p.sender.pass(ctx)
 	p.round(ctx) // with the threads that the questions have now
+	soon, cancel := context.WithTimeout(ctx, pullOnce)
+	defer cancel()
+	p.hear(soon, p.own().Subscription)
+	p.working.Wait()
+	p.hear(soon, p.own().Subscription) // what was pulled
 	for chat, v := range p.views() {
+		if len(v.own) == 0 {
+			continue
+		}
 		if err := p.readerOf(chat).list(ctx, v); err != nil {
 			failed = err
 		}
@@ -360,7 +377,7 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
-	p.attendAll(ctx, p.interval())
+	p.attendAll(ctx, p.own().PollInterval)
 }
 
 // atWork says, without sending or reading anything, whether there is something for a poller to do.

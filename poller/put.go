@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -61,8 +62,8 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 		}
 		return m.SetAside != "", nil
 	}
-	texts := gchat.NoteTexts(q, owed)
-	if len(texts) == 0 {
+	texts, over := gchat.NoteTexts(q, owed), owed.About == state.NoteClosed && q.Card != ""
+	if len(texts) == 0 && !over {
 		return true, nil
 	}
 	about := owed.About
@@ -72,6 +73,13 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 	m := p.aboutQuestion(q, o)
 	m.ID = state.MessageID("note", q.QuestionID, about, owed.Reply, owed.Seen)
 	m.Kind, m.Note, m.Parts = state.MessageNote, &owed, texts
+	if over {
+		text, card := gchat.ClosedCard(q, p.now())
+		m.Patch, m.Parts = q.Card, []string{text}
+		m.Card, _ = json.Marshal(card)
+	} else if r := q.Reply(owed.Reply); r != nil && r.Choice != "" {
+		m.Viewer = r.Sender // a tap is no one else's business
+	}
 	m.Urgent = q.Kind == state.AskedQuestion || owed.About != state.NoteClosed // the next permission goes first
 	err = p.put(m)
 	return err == nil, err
@@ -160,7 +168,11 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.err == nil {
 		q = s.reword(ctx, way.cfg, q)
 	}
-	m.Parts = gchat.QuestionTexts(q)
+	if m.Parts = gchat.QuestionTexts(q); way.app != nil {
+		texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
+		m.Parts = texts
+		m.Card, _ = json.Marshal(card)
+	}
 	return m, step{}
 }
 

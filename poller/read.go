@@ -26,6 +26,8 @@ const (
 	firstBackup  = 30 * time.Second
 	refusedPause = time.Minute
 	authTries    = 5 // then degraded, and said so
+	// deafPause is how long a space is not listed that only its Chat app may hear.
+	deafPause = 10 * time.Minute
 )
 
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
@@ -75,8 +77,7 @@ func (p *Poller) reads(s *served) bool {
 	return q.Late(p.now()) && (p.Daemon || state.HasWaiter(p.Env, s.Path))
 }
 
-// views are what there is to be known of each space that an open question of this environment is in, or the thread of a session
-// that listens.
+// views are what there is to be known of each space that a record is in, or the thread of a session that listens.
 func (p *Poller) views() map[string]*view {
 	views := map[string]*view{}
 	viewOf := func(chat string) *view {
@@ -105,13 +106,13 @@ func (p *Poller) views() map[string]*view {
 			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
 		}
 	}
-	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	return views
 }
 
 // follow has every space listed once a cycle that has a view, and no other. It returns when to come again.
 func (p *Poller) follow(ctx context.Context) (next time.Time) {
 	views := p.views()
+	maps.DeleteFunc(views, func(_ string, v *view) bool { return len(v.own) == 0 })
 	p.closeReaders(views)
 	for chat, v := range views {
 		r := p.readerOf(chat)
@@ -168,6 +169,12 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	err := r.readOn(ctx, v)
 	if ctx.Err() != nil {
 		return err
+	}
+	by := r.configuredBy(v)
+	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
+		r.logOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
+		r.api, r.pause, r.good = nil, deafPause, began
+		return nil
 	}
 	if r.pause = r.trouble.after(err); err == nil {
 		r.good = began

@@ -411,7 +411,7 @@ func TestAKilledWaitTakesNoReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.p.scan()
-	x.p.attendAll(t.Context(), x.p.interval()) // between two rounds
+	x.p.attendAll(t.Context(), x.p.own().PollInterval) // between two rounds
 	x.p.round(t.Context())
 	if is := d.load(one); is.Status != state.Cancelled || is.Reply(m.Name) == nil {
 		t.Fatalf("the killed one is %s, with %+v", is.Status, is.Replies)

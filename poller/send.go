@@ -236,7 +236,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 			out = end
 		case way.err != nil:
 			out = s.paused(m, way, way.err, true)
-		case m.Chat == "" || m.Chat == way.hook.Chat():
+		case m.Chat == "" || m.Chat == way.out.Chat():
 			out = s.send(ctx, worded, chat{way}, way)
 		}
 	})
@@ -263,7 +263,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 		if now.Final() {
 			return state.ErrUnchanged
 		}
-		now.ID, now.Parts, now.With, now.ThreadKey = m.ID, m.Parts, m.With, m.ThreadKey
+		now.ID, now.Parts, now.Card, now.With, now.ThreadKey = m.ID, m.Parts, m.Card, m.With, m.ThreadKey
 		if first {
 			now.TriedAt = s.now().UTC()
 		}
@@ -272,9 +272,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
-	linger, cancel := lingering(ctx)
+	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	r, err := t.deliver(linger, now)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
+	r, err := t.deliver(lingering, now)
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}
@@ -340,7 +341,10 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
-			q.Chat, q.Space = way.hook.Chat(), way.hook.Space
+			q.Chat, q.Space = way.out.Chat(), way.space()
+			if way.app != nil && len(m.Card) > 0 {
+				q.Card = r.Name
+			}
 			if !r.At.IsZero() && q.PostedAt == nil {
 				at := r.At.UTC()
 				q.PostedAt = &at
@@ -353,10 +357,10 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 	}
 	if err == nil && m.ThreadKey == "session-"+m.SessionID && r.ThreadName != "" {
 		_, err = state.SessionsIn(s.user()).Change(m.SessionID, func(one *state.Session) error {
-			if one.ThreadName == r.ThreadName && one.Chat == way.hook.Chat() {
+			if one.ThreadName == r.ThreadName && one.Chat == way.out.Chat() {
 				return state.ErrUnchanged
 			}
-			one.ThreadName, one.Chat = r.ThreadName, way.hook.Chat()
+			one.ThreadName, one.Chat = r.ThreadName, way.out.Chat()
 			return nil
 		})
 	}
@@ -372,17 +376,10 @@ func (s *sender) written(err error) step {
 	return step{until: s.now().Add(diskPause)}
 }
 
-// lingering is ctx with a little time to end what was begun.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	c, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
-	return c, func() { stop(); cancel() }
-}
-
 // pace takes one write from what the space allows, or says when there is one. Through a webhook that a person has to mend one
 // message goes a minute.
 func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
-	now, id := s.now(), way.hook.ID()
+	now, id := s.now(), way.out.ID()
 	most := burst
 	if m.Urgent {
 		most = urgentBurst
@@ -410,8 +407,8 @@ func (s *sender) pace(m *state.Message, way *gateway) (until time.Time) {
 
 // worked ends what failures of a space began, and reports whether there were any.
 func (s *sender) worked(way *gateway) bool {
-	id := way.hook.ID()
-	space := s.spaces.Of(way.hook.Chat())
+	id := way.out.ID()
+	space := s.spaces.Of(way.out.Chat())
 	_, paused := space.Paused[id]
 	if space.Failures == 0 && space.NotBefore.IsZero() && !paused {
 		return false
@@ -420,14 +417,14 @@ func (s *sender) worked(way *gateway) bool {
 		space.Failures, space.NotBefore, space.Why = 0, time.Time{}, ""
 		delete(space.Paused, id)
 	})
-	s.Log.Info().Str("chat", way.hook.Chat()).Msg(sentAgain)
+	s.Log.Info().Str("chat", way.out.Chat()).Msg(sentAgain)
 	return true
 }
 
 // changeSpace writes down what is known of a gateway's space. A change that the disk does not take is lost: a pace that is not
 // kept is better than silence.
 func (s *sender) changeSpace(way *gateway, change func(*state.Space)) {
-	if _, err := s.spaces.Change(way.hook.Chat(), change); err != nil {
+	if _, err := s.spaces.Change(way.out.Chat(), change); err != nil {
 		s.Log.Warn().Err(err).Msg("not written what is known of the space")
 	}
 }

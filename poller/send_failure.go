@@ -21,7 +21,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 	pause := time.Minute / time.Duration(way.cfg.WritesPerMinute)
 	untried := first && (!gchat.MayHaveArrived(cause) || gchat.TooMany(cause))
 	log := s.Log.Error().Str("error", why).Str("hint", hint).Str("until", sentAgain)
-	log = log.Str("chat", way.hook.Chat()).Int("tries", m.Tries+1)
+	log = log.Str("chat", way.out.Chat()).Int("tries", m.Tries+1)
 	switch {
 	case gchat.AuthFailure(cause):
 		log.Msg("the webhook does not work; one message a minute tries it")
@@ -66,10 +66,10 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 	tell := m.LastError != why
 	now := s.now().UTC()
 	until := now.Add(authPause)
-	if way.hook != nil {
+	if way.out != nil {
 		s.ways.renew() // a secret may be changed meanwhile
 		s.changeSpace(way, func(space *state.Space) {
-			pause, known := space.Paused[way.hook.ID()]
+			pause, known := space.Paused[way.out.ID()]
 			if !known {
 				pause.Since = now
 			}
@@ -78,7 +78,7 @@ func (s *sender) paused(m *state.Message, way *gateway, cause error, first bool)
 			if space.Paused == nil {
 				space.Paused = map[string]state.Pause{}
 			}
-			space.Paused[way.hook.ID()] = pause
+			space.Paused[way.out.ID()] = pause
 		})
 	}
 	if tell {

@@ -256,7 +256,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 			if text := state.SessionsIn(o.user()).TakeNotices("a"); text != "" {
 				t.Errorf("told again: %q", text)
 			}
-			space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).hook.Chat())
+			space := state.SpacesIn(o.user()).Of(s.gateway(t.Context(), "", false).out.Chat())
 			if space.Failures > 0 || len(space.Paused) > 0 {
 				t.Errorf("the space is still in trouble: %+v", space)
 			}
@@ -411,7 +411,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			if _, err := sender.box.Change(m, func(m *state.Message) error { m.NotBefore = o.time().UTC(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			hook := sender.gateway(t.Context(), m.ProjectDir, m.Trusted).hook
+			hook := sender.gateway(t.Context(), m.ProjectDir, m.Trusted).out
 			if _, err := sender.spaces.Change(hook.Chat(), func(s *state.Space) { s.NotBefore, s.Paused = time.Time{}, nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -677,6 +677,10 @@ func TestWaitingProcessWakes(t *testing.T) {
 const childDir = "GCHAT_TEST_SENDER"
 
 func TestMain(m *testing.M) {
+	if os.Getenv("GCHAT_TEST_POLLER") != "" { // see TestEventsOutliveKilledPollers
+		fmt.Println(Run(context.Background(), Options{Env: os.Getenv, Log: state.NewLog(os.Getenv, "poller"), Daemon: true}))
+		os.Exit(1)
+	}
 	dir := os.Getenv(childDir)
 	if dir == "" {
 		os.Exit(m.Run())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -35,11 +36,19 @@ type receipt struct {
 	Answer           string    // of an agent
 }
 
-// gateway is how a project's messages go: its configuration, and the webhook that this leads to.
+// outlet is what writes into a space: a webhook, or a Chat app.
+type outlet interface {
+	Post(context.Context, gchat.Post) (gchat.Posted, error)
+	Chat() string // host/spaces/S
+	ID() string   // tells one from another
+}
+
+// gateway is how a project's messages go: its configuration, and the webhook or the Chat app that this leads to.
 type gateway struct {
 	cfg   *config.Config
-	hook  *gchat.Webhook // nil when err says why
-	err   error          // config.ErrNoWebhook, gchat.ErrNotWebhook, or of the command that prints the webhook
+	out   outlet     // nil when err says why
+	app   *gchat.App // out, where it is one
+	err   error      // config.ErrNoWebhook, gchat.ErrNotWebhook, of the app, or of the command that prints the webhook
 	at    time.Time
 	reads bool // its space can be read, as far as that is known without asking
 }
@@ -51,14 +60,15 @@ const freshFor = time.Second
 type gateways struct {
 	mu      sync.Mutex
 	ways    map[string]*gateway
-	printed map[string]string // webhook_url_command → what it printed: a password manager is not asked every second
+	apps    map[string]*gchat.App // each has its tokens
+	printed map[string]string     // webhook_url_command → what it printed: a password manager is not asked every second
 }
 
 // renew has every gateway begun anew, also what commands print: a secret may have been changed.
 func (g *gateways) renew() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ways, g.printed = map[string]*gateway{}, map[string]string{}
+	g.ways, g.apps, g.printed = map[string]*gateway{}, map[string]*gchat.App{}, map[string]string{}
 }
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
@@ -71,22 +81,56 @@ func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *
 		return way
 	}
 	way := &gateway{cfg: p.config(projectDir, trusted)}
-	command := way.cfg.WebhookCommand
-	if command != "" {
-		way.cfg.WebhookURL = g.printed[command]
+	if way.cfg.Subscription != "" {
+		way.err = g.useApp(ctx, way)
+	} else {
+		way.err = p.useWebhook(ctx, way)
 	}
-	var raw string
-	if raw, way.err = way.cfg.Webhook(ctx); way.err == nil {
-		g.printed[command] = raw
-		p.Log.Hide(raw)
-		way.hook, way.err = gchat.ConfiguredWebhook(way.cfg, raw)
-	}
-	way.reads = way.endpoint() != "" || p.hasCredentials(way.cfg)
+	way.reads = way.app != nil || way.endpoint() != "" || p.hasCredentials(way.cfg)
 	way.at = p.now()
 	if ctx.Err() == nil { // a command that we cut says nothing
 		g.ways[key] = way
 	}
 	return way
+}
+
+func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
+	command := way.cfg.WebhookCommand
+	if command != "" {
+		way.cfg.WebhookURL = p.ways.printed[command]
+	}
+	raw, err := way.cfg.Webhook(ctx)
+	if err != nil {
+		return err
+	}
+	p.ways.printed[command] = raw
+	p.Log.Hide(raw)
+	hook, err := gchat.ConfiguredWebhook(way.cfg, raw)
+	if err == nil {
+		way.out = hook
+	}
+	return err
+}
+
+// useApp has a project's messages go through the Chat app, which is kept with its tokens.
+func (g *gateways) useApp(ctx context.Context, way *gateway) (err error) {
+	c := way.cfg
+	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
+	if way.app = g.apps[key]; way.app == nil {
+		if way.app, err = gchat.NewApp(ctx, c); err != nil {
+			way.app = nil
+			return err
+		}
+		g.apps[key] = way.app
+	}
+	way.out = way.app
+	return nil
+}
+
+// space is where a gateway leads to, spaces/S.
+func (w *gateway) space() string {
+	_, space, _ := strings.Cut(w.out.Chat(), "/")
+	return space
 }
 
 // config reads a project's configuration afresh: a person who was refused may just have set the allowlist.
@@ -96,9 +140,9 @@ func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	return c
 }
 
-// interval is the time from one round to the next.
-func (p *Poller) interval() time.Duration {
-	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "").PollInterval
+// own is the configuration that this process itself goes by.
+func (p *Poller) own() *config.Config {
+	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")
 }
 
 // configured is an error where no project has anything for a daemon to do: a person has to configure something.
@@ -114,7 +158,7 @@ func (p *Poller) configured() error {
 	why := errors.New("no webhook and no space are configured")
 	for _, dir := range dirs {
 		cfg := p.config(dir, true)
-		if cfg.WebhookURL != "" || cfg.WebhookCommand != "" || cfg.SpaceID != "" {
+		if cfg.Sends() || cfg.SpaceID != "" {
 			return nil // credentials alone say nowhere to read
 		}
 		if len(cfg.Problems) > 0 {
@@ -127,10 +171,10 @@ func (p *Poller) configured() error {
 
 // endpoint is where a project's messages are read: as configured, else beside a webhook on this machine, else at Google ("").
 func (w *gateway) endpoint() string {
-	if w.cfg.APIEndpoint != "" || w.hook == nil {
-		return w.cfg.APIEndpoint
+	if hook, ok := w.out.(*gchat.Webhook); ok && w.cfg.APIEndpoint == "" {
+		return hook.LocalEndpoint()
 	}
-	return w.hook.LocalEndpoint()
+	return w.cfg.APIEndpoint
 }
 
 // newReader reads where a gateway leads to, with its credentials as they are now.
@@ -146,10 +190,12 @@ func (p *Poller) unreplyable(way *gateway) error {
 		return errors.New("no reply could be used: nobody is on allowed_users")
 	case way.err != nil:
 		return way.err
+	case way.app != nil:
+		return nil
 	case !way.reads:
 		return errors.New("no reply could be used: there are no credentials to read with")
 	}
-	if t := state.SpacesIn(p.user()).Of(way.hook.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
+	if t := state.SpacesIn(p.user()).Of(way.out.Chat()).Trouble; t != nil && (t.Refused || t.Degraded) {
 		return fmt.Errorf("no reply could be used: %s", t.Why)
 	}
 	return nil
@@ -170,9 +216,21 @@ type chat struct{ way *gateway }
 
 // deliver posts the part of a message that goes next.
 func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
-	posted, err := c.way.hook.Post(ctx, gchat.Post{
-		Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m),
-	})
+	p := gchat.Post{Text: m.Parts[m.PartsSent], ThreadName: m.ThreadName, ThreadKey: m.ThreadKey, MessageID: partID(m)}
+	if app := c.way.app; app != nil {
+		if m.PartsSent+1 == len(m.Parts) && len(m.Card) > 0 {
+			if err := json.Unmarshal(m.Card, &p.Card); err != nil {
+				return receipt{}, err
+			}
+		}
+		if m.Patch != "" {
+			return receipt{Name: m.Patch}, app.Patch(ctx, m.Patch, p.Text, p.Card)
+		}
+		if direct, err := app.Direct(ctx); err == nil && !direct {
+			p.Viewer = m.Viewer
+		}
+	}
+	posted, err := c.way.out.Post(ctx, p)
 	if gchat.AlreadyExists(err) {
 		r, err := c.find(ctx, m)
 		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
@@ -183,14 +241,18 @@ func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 // find looks whether that part is in its space, where messages can be read. Chat keeps one message for an id; that this holds
 // for webhooks was not measured, so the space is asked before a second try, and asked again where that fails for a moment.
 func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
-	if !c.way.reads {
+	if !c.way.reads || m.Patch != "" { // twice the same card is one
 		return nil, nil
 	}
-	reader, err := c.way.newReader(ctx)
-	if err != nil {
+	var got gchat.Message
+	var err error
+	if c.way.app != nil {
+		got, err = c.way.app.ByClientID(ctx, partID(m))
+	} else if reader, rerr := c.way.newReader(ctx); rerr != nil {
 		return nil, nil
+	} else {
+		got, err = reader.ByClientID(ctx, c.way.space(), partID(m))
 	}
-	got, err := reader.ByClientID(ctx, c.way.hook.Space, partID(m))
 	switch {
 	case err == nil:
 		return &receipt{Name: got.Name, ThreadName: got.ThreadName, At: got.CreateTime}, nil

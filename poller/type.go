@@ -182,9 +182,9 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 func (p *Poller) chatFor(ctx context.Context, s *served, thread string) (chat, space string) {
 	way := p.gateway(ctx, cmp.Or(s.q.ProjectDir, p.projectOf(stateDirOf(s.q))), s.Trusted)
 	switch {
-	case way.hook != nil:
-		chat, space = way.hook.Chat(), way.hook.Space
-	case way.cfg.WebhookURL == "" && way.cfg.WebhookCommand == "" && way.cfg.SpaceID != "":
+	case way.out != nil:
+		chat, space = way.out.Chat(), way.space()
+	case !way.cfg.Sends() && way.cfg.SpaceID != "":
 		host := "chat.googleapis.com"
 		if u, err := url.Parse(way.cfg.APIEndpoint); err == nil {
 			host = cmp.Or(u.Host, host)

@@ -101,8 +101,9 @@ func (f Folder[T]) Load(name string) (*T, error) {
 		any(rec).(recorded).record().Path = path
 		return rec, nil
 	}
+	end := json.NewDecoder(bytes.NewReader(b)).Decode(new(json.RawMessage))
 	switch {
-	case time.Since(written).Abs() < beingWritten && unfinished(b):
+	case time.Since(written).Abs() < beingWritten && (errors.Is(end, io.EOF) || errors.Is(end, io.ErrUnexpectedEOF)):
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), ErrBeingWritten)
 	case f.LeaveAlone:
 		return nil, &Corrupt{Path: path, Err: err}
@@ -258,13 +259,6 @@ func (c *Cache[T]) Tidy() {
 	for _, one := range c.read {
 		one.used = false
 	}
-}
-
-// unfinished says whether these bytes are the beginning of a JSON object.
-func unfinished(b []byte) bool {
-	var v json.RawMessage
-	err := json.NewDecoder(bytes.NewReader(b)).Decode(&v)
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // decode reads a record's bytes.

@@ -3,6 +3,7 @@ package state
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,30 +28,33 @@ const (
 // against a second delivery.
 type Message struct {
 	Record
-	ID         string      `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
-	Key        string      `json:"key"`        // what is put again under the same key is the same message
-	Kind       MessageKind `json:"kind"`
-	Env        string      `json:"env,omitempty"` // see Environment; "" is any
-	ProjectDir string      `json:"project_dir"`   // whose configuration it is sent with
-	Trusted    bool        `json:"trusted,omitempty"`
-	SessionID  string      `json:"session_id,omitempty"` // Claude Code's; who is told when it is set aside
-	Chat       string      `json:"chat,omitempty"`       // host/spaces/S, the only place it may go to; "" is as configured
-	ThreadName string      `json:"thread_name,omitempty"`
-	ThreadKey  string      `json:"thread_key,omitempty"`
-	Question   string      `json:"question,omitempty"` // path of the question that it is about
-	Note       *Owed       `json:"note,omitempty"`
-	Report     *Report     `json:"report,omitempty"`
-	Wake       *Wake       `json:"wake,omitempty"`
-	Parts      []string    `json:"parts,omitempty"` // its texts as they are sent, one message each: set before the first try
-	PartsSent  int         `json:"parts_sent,omitempty"`
-	Urgent     bool        `json:"urgent,omitempty"` // not held back in the quiet hours
-	Digest     bool        `json:"digest,omitempty"` // goes with all others that were held back until then
-	With       []string    `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)
-	CreatedAt  time.Time   `json:"created_at"`
-	NotBefore  time.Time   `json:"not_before,omitzero"`
-	Tries      int         `json:"tries,omitempty"`   // that failed
-	TriedAt    time.Time   `json:"tried_at,omitzero"` // of the first try that may have arrived; zero for none
-	LastError  string      `json:"last_error,omitempty"`
+	ID         string          `json:"message_id"` // client-…: the same on every try, so that Chat keeps one
+	Key        string          `json:"key"`        // what is put again under the same key is the same message
+	Kind       MessageKind     `json:"kind"`
+	Env        string          `json:"env,omitempty"` // see Environment; "" is any
+	ProjectDir string          `json:"project_dir"`   // whose configuration it is sent with
+	Trusted    bool            `json:"trusted,omitempty"`
+	SessionID  string          `json:"session_id,omitempty"` // Claude Code's; who is told when it is set aside
+	Chat       string          `json:"chat,omitempty"`       // host/spaces/S, the only place it may go to; "" is as configured
+	ThreadName string          `json:"thread_name,omitempty"`
+	ThreadKey  string          `json:"thread_key,omitempty"`
+	Question   string          `json:"question,omitempty"` // path of the question that it is about
+	Note       *Owed           `json:"note,omitempty"`
+	Report     *Report         `json:"report,omitempty"`
+	Wake       *Wake           `json:"wake,omitempty"`
+	Parts      []string        `json:"parts,omitempty"` // its texts as they are sent, one message each: set before the first try
+	PartsSent  int             `json:"parts_sent,omitempty"`
+	Card       json.RawMessage `json:"card,omitempty"`   // of a Chat app: a card with the last part, its fallback text
+	Patch      string          `json:"patch,omitempty"`  // the message that the card, in place of its own, is put into
+	Viewer     string          `json:"viewer,omitempty"` // users/ID: only that person is to see it, where Chat can do that
+	Urgent     bool            `json:"urgent,omitempty"` // not held back in the quiet hours
+	Digest     bool            `json:"digest,omitempty"` // goes with all others that were held back until then
+	With       []string        `json:"with,omitempty"`   // names of the messages whose texts are in Parts, too (digest)
+	CreatedAt  time.Time       `json:"created_at"`
+	NotBefore  time.Time       `json:"not_before,omitzero"`
+	Tries      int             `json:"tries,omitempty"`   // that failed
+	TriedAt    time.Time       `json:"tried_at,omitzero"` // of the first try that may have arrived; zero for none
+	LastError  string          `json:"last_error,omitempty"`
 
 	SentAt   time.Time `json:"sent_at,omitzero"`    // its receipt: it was delivered
 	Name     string    `json:"name,omitempty"`      // spaces/S/messages/M, where Chat said it

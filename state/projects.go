@@ -84,15 +84,6 @@ const (
 	ignoreAll = "*\n"
 )
 
-// keepOutOfGit gives a project's state folder a .gitignore of its own: questions and answers do not belong into a commit.
-// One that stands there stays as it is. Where it cannot be written, neither can the question, which says so.
-func keepOutOfGit(projectState string) {
-	path := filepath.Join(projectState, gitignore)
-	if _, err := os.Lstat(path); Missing(err) {
-		_ = createFile(path, []byte(ignoreAll), true)
-	}
-}
-
 // namesIn are a folder's entries; none where there is no such folder.
 func namesIn(dir string) (names []string) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || noLink(dir) != nil {

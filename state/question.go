@@ -135,13 +135,15 @@ const Local = "local"
 
 // Reply is a message of a person in the question's thread. MessageName is its Chat resource name and is used once.
 type Reply struct {
-	MessageName string    `json:"message_name"`
-	Sender      string    `json:"sender"` // users/ID
-	SenderEmail string    `json:"sender_email,omitempty"`
-	DisplayName string    `json:"display_name,omitempty"`
-	Text        string    `json:"text"`
-	CreateTime  time.Time `json:"create_time"` // the server's clock
-	Verdict     Verdict   `json:"verdict,omitempty"`
+	MessageName string              `json:"message_name"`
+	Sender      string              `json:"sender"` // users/ID
+	SenderEmail string              `json:"sender_email,omitempty"`
+	DisplayName string              `json:"display_name,omitempty"`
+	Text        string              `json:"text"`
+	CreateTime  time.Time           `json:"create_time"` // the server's clock
+	Verdict     Verdict             `json:"verdict,omitempty"`
+	Choice      string              `json:"choice,omitempty"` // of a tap: which button it was
+	Inputs      map[string][]string `json:"inputs,omitempty"` // of a tap: what the card's fields held
 }
 
 // Typing is the poller's account of the keys that it sent for a question. It is written before each key.
@@ -224,6 +226,7 @@ type Question struct {
 	TmuxSocket      string            `json:"tmux_socket,omitempty"`  // of the server that the pane is on
 	TmuxMissed      int               `json:"tmux_missed,omitempty"`  // cycles running that the poller did not find it (inject)
 	Chat            string            `json:"chat,omitempty"`         // host/spaces/S: where it is
+	Card            string            `json:"card,omitempty"`         // spaces/S/messages/M: the message that has its buttons
 	Space           string            `json:"space,omitempty"`        // spaces/S
 	PostedAt        *time.Time        `json:"posted_at,omitempty"`    // the server's clock
 	PostError       string            `json:"post_error,omitempty"`   // why it is not in the space yet, without secrets

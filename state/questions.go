@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +46,11 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	if err := MakeDir(s.Dir); err != nil {
 		return nil, err
 	}
-	keepOutOfGit(filepath.Dir(s.Dir))
+	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
+	ignore := filepath.Join(filepath.Dir(s.Dir), gitignore)
+	if _, err := os.Lstat(ignore); Missing(err) {
+		_ = createFile(ignore, []byte(ignoreAll), true)
+	}
 	l, err := lockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err

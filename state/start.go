@@ -1,6 +1,7 @@
 package state
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,7 +22,8 @@ import (
 // environment are the variables that decide where, as whom and for whom messages go and replies are read.
 var environment = []string{
 	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
-	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_SUBSCRIPTION", "GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
+	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT",
+	"GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
 	"GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -54,6 +56,13 @@ func salt(env Getenv) []byte {
 		fresh, _ = ReadPlain(path, 64)
 	}
 	return fresh
+}
+
+// CardID is what the buttons of a question's card carry in place of its id: no other program can guess it.
+func CardID(env Getenv, questionID string) string {
+	h := hmac.New(sha256.New, salt(env))
+	h.Write([]byte("card " + questionID))
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // ForProject is the environment in which a project's record was written, as far as its configuration goes: a project's files
@@ -232,13 +241,6 @@ func WritePID(dir string) error {
 		return err
 	}
 	return WriteFile(filepath.Join(dir, PIDFile), []byte(strconv.Itoa(os.Getpid())+"\n"))
-}
-
-// RemovePID removes the pid file that this process wrote.
-func RemovePID(dir string) {
-	if DaemonPID(dir) == os.Getpid() {
-		os.Remove(filepath.Join(dir, PIDFile))
-	}
 }
 
 // DaemonPID is what the pid file of a state folder says; 0 when there is none. After kill -9 it is out of date.

@@ -9,6 +9,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/poller"
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -33,6 +34,10 @@ func (e *exam) listDay(ctx context.Context) (l listed) {
 }
 
 func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
+	if e.cfg.Subscription != "" {
+		err := errors.New("with a Chat app there is a card to tap in place of the round trip")
+		return nil, &state.UserError{Err: err, Hint: "gchat-hooks setup --app", Code: 1}
+	}
 	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
@@ -51,6 +56,10 @@ func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader
 // chatPost looks whether there is a place for questions to go to, whether Chat lets the webhook in, and whether its clock is
 // ours.
 func (e *exam) chatPost(ctx context.Context, r *result) {
+	if e.cfg.Subscription != "" {
+		e.chatApp(ctx, r)
+		return
+	}
 	hook, err := e.webhook()
 	ahead := time.Duration(0)
 	if err == nil {
@@ -79,8 +88,35 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 	}
 }
 
+// chatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is
+// taken. That taps arrive only a tap shows.
+func (e *exam) chatApp(ctx context.Context, r *result) {
+	const mend = "gchat-hooks setup --app goes through it step by step, and ends with a card to tap"
+	app, err := gchat.NewApp(ctx, e.cfg)
+	if err == nil {
+		err = app.MayPull(ctx)
+	}
+	direct := false
+	if err == nil {
+		direct, err = app.Direct(ctx)
+	}
+	switch {
+	case gchat.Overloaded(err):
+		r.warn("%v", err).Mend = Hint(err)
+	case err != nil:
+		r.fail("%v", err).Mend = mend
+	default:
+		where := map[bool]string{true: "the direct message ", false: ""}[direct]
+		r.ok("the Chat app writes to %s%s, and may pull", where, app.Space)
+	}
+}
+
 // chatRead lists as the poller does: that needs credentials, their scope, and membership of the space.
 func (e *exam) chatRead(_ context.Context, r *result) {
+	if e.cfg.Subscription != "" {
+		r.skip("taps, and what is said to the Chat app, come by its subscription")
+		return
+	}
 	if _, err := e.webhook(); err != nil {
 		r.skip("without a webhook there is no space to read")
 		return

@@ -27,14 +27,14 @@ var harnessFiles = map[string]string{
 	".claude/skills/s3-heartbeat/notes/readme.md": "nothing\n",
 }
 
-const styleBefore = "# System 3\n\nSpawn three persistent agents:\n\n" +
+var styleBefore = "# System 3\n\nSpawn three persistent agents:\n\n" +
 	"### 1. Spawn s3-communicator (GChat relay)\n\n```python\n# Spawn the relay\nTask(name=\"s3-communicator\", prompt=\"s3-heartbeat tells you\")\n```\n\n" +
 	"### 2. Spawn s3-heartbeat\n\n```python\nTask(name=\"s3-heartbeat\", prompt=\"\"\"Scan.\n" +
 	"    SendMessage(type=\"message\", recipient=\"s3-communicator\", content=\"HEARTBEAT: {n} items\")\n\"\"\")\n```\n\n" +
 	"| # | Agent | Role |\n|---|---|---|\n| 1 | `s3-communicator` | relay |\n| 2 | s3-heartbeat | scans |\n\n" +
 	"```python\nSendMessage(\n    type=\"message\",\n    recipient=\"s3-communicator\",\n    content=\"TASK_COMPLETION: It's \"\n            \"done\",\n    summary=\"x\",\n)\n```\n"
 
-const styleAfter = "# System 3\n\nSpawn two persistent agents:\n\n" +
+var styleAfter = "# System 3\n\nSpawn two persistent agents:\n\n" +
 	"### 2. Spawn s3-heartbeat\n\n```python\nTask(name=\"s3-heartbeat\", prompt=\"\"\"Scan.\n" +
 	"    Bash(\"gchat-send --type plain 'HEARTBEAT: {n} items'\")\n\"\"\")\n```\n\n" +
 	"| # | Agent | Role |\n|---|---|---|\n| 2 | s3-heartbeat | scans |\n\n" +

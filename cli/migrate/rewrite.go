@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	_ "embed"
 	"path"
 	"regexp"
 	"strings"
@@ -160,7 +161,9 @@ func (r *rules) retireCode(unit string) string {
 	for line := range strings.Lines(unit) {
 		switch about := r.name.MatchString(line); {
 		case about && !r.statement.MatchString(line):
-			if r.invoked.MatchString(unit) && balanced(unit) {
+			count := func(s string) int { return strings.Count(unit, s) }
+			ends := count("(") == count(")") && count("{") == count("}") && count(`"""`)%2 == 0 // what it begins
+			if r.invoked.MatchString(unit) && ends {
 				return ""
 			}
 			return unit
@@ -169,12 +172,6 @@ func (r *rules) retireCode(unit string) string {
 		}
 	}
 	return left.String()
-}
-
-// balanced says whether a piece of code ends what it begins.
-func balanced(code string) bool {
-	count := func(s string) int { return strings.Count(code, s) }
-	return count("(") == count(")") && count("{") == count("}") && count(`"""`)%2 == 0
 }
 
 // replaceCalls turns messages to the relay into calls of gchat-send, where it is sure of the message and of its place.
@@ -223,40 +220,11 @@ func (r *rules) sendCall(call string) string {
 }
 
 // checkerText is put beside the stop gate's checker that looks for the relay. A person has to let the gate call it.
-const checkerText = `"""What a stop gate asks once gchat-hooks reaches Google Chat, in place of: is s3-communicator there?"""
-
-import glob
-import os
-import time
-
-PERSISTENT_AGENTS = ("s3-heartbeat", "s3-validator", "s3-communicator")
-
-
-def any_persistent_agent(names):
-    """Any of them keeps the session's team alive. names are those of the team's members."""
-    return any(agent in names for agent in PERSISTENT_AGENTS)
-
-
-def asked_in_google_chat(max_age_minutes=30):
-    """A denied question counts as presented to the user: gchat-hooks has left, or touched, its marker lately."""
-    project = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
-    state = os.environ.get("GCHAT_STATE_DIR") or os.path.join(project, ".claude", "state")
-    markers = glob.glob(os.path.join(glob.escape(state), "gchat-forwarded-ask", "*.json"))
-    return any(time.time() - os.path.getmtime(m) < max_age_minutes * 60 for m in markers)
-`
+//
+//go:embed checker.py
+var checkerText string
 
 // styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.
-const styleText = `## Google Chat
-
-To tell the user something, run gchat-send with Bash: gchat-send --type plain 'TEXT'. No agent relays messages; spawn none for it.
-
-## When AskUserQuestion is denied
-
-A hook may put the question into Google Chat and deny the call ("Question forwarded to Google Chat (thread: …)").
-
-1. Do not ask again and do not spawn an agent to poll. Go on with work that needs no answer; when there is none, end the turn.
-2. The hook gchat-ask-user-rewake wakes this session with "GCHAT_RESPONSE: …". Take it as the user's own answer.
-3. "GCHAT_TIMEOUT: …" says that no reply came in time, and which option the policy chose, if any. Say what you assumed.
-4. Where neither came within the time that the denial names, run the gchat-wait command that it gives in the background.
-5. Any other denial comes from a person or a rule, and means what it says.
-`
+//
+//go:embed style.md
+var styleText string

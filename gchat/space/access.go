@@ -1,6 +1,7 @@
 package space
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,6 +37,7 @@ func (s *Space) Handler() http.Handler {
 				return
 			}
 			r = r.Clone(r.Context())
+			r = r.WithContext(context.WithValue(r.Context(), appToken{}, true))
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
 			granted = true
 		}

@@ -21,6 +21,12 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("POST /v1/spaces/{space}/messages", s.apiMethod(s.createMessage))
 	mux.Handle("GET /v1/spaces/{space}/messages", s.apiMethod(s.listMessages))
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
+	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
+	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }))
+	mux.HandleFunc("GET /v1/spaces", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}})
+	})
+	mux.HandleFunc("POST /v1/projects/{project}/subscriptions/{subscription}", s.callSubscription)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("Method not found."))
 	})
@@ -44,9 +50,12 @@ func (s *Space) callMethod(call func(*http.Request) (any, error), r *http.Reques
 	if err != nil {
 		return nil, invalid("Invalid query string.")
 	}
-	if r.Method == http.MethodPost { // the one method that a webhook calls
+	if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
 		if err := s.checkWebhook(query); err != nil {
 			return nil, err
+		}
+		if r.Method != http.MethodPost {
+			return nil, denied("A webhook cannot change messages.")
 		}
 	}
 	if alt := query.Get("alt"); alt != "" && alt != "json" {
@@ -114,9 +123,8 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 	}
 
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	rows := s.rows
-	s.mu.Unlock()
-
 	from := 0 // rows already given, counted in the order asked for
 	if descending {
 		from = -len(rows) // rows that came in while paging must not shift the pages
@@ -135,14 +143,14 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 		if at < 0 || at >= len(rows) {
 			return answer, nil
 		}
-		if !f.matches(rows[at].Message) {
+		if rows[at].Patch || !f.matches(rows[at].Message) {
 			continue
 		}
 		if len(answer.Messages) == size {
 			answer.NextPageToken = strconv.Itoa(i)
 			return answer, nil
 		}
-		answer.Messages = append(answer.Messages, rows[at].Message)
+		answer.Messages = append(answer.Messages, s.byName[rows[at].Message.Name].Message)
 	}
 }
 

@@ -25,9 +25,12 @@ var update = flag.Bool("update", false, "write discovery.json anew from the chat
 
 // served are the methods this package answers.
 var served = []string{
+	"chat.spaces.get",
+	"chat.spaces.list",
 	"chat.spaces.messages.create",
 	"chat.spaces.messages.get",
 	"chat.spaces.messages.list",
+	"chat.spaces.messages.patch",
 }
 
 // TestDiscovery holds the embedded extract to the document that the chat/v1

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -76,9 +77,12 @@ func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in struct {
-		Thread   string `json:"thread"`
-		Text     string `json:"text"`
-		ClientID string `json:"clientId"`
+		Thread   string              `json:"thread"`
+		Text     string              `json:"text"`
+		Message  string              `json:"message"` // whose card was tapped
+		Choice   string              `json:"choice"`
+		Inputs   map[string][]string `json:"inputs"`
+		ClientID string              `json:"clientId"`
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -88,6 +92,14 @@ func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 	}
 	if !clientIDForm().MatchString(in.ClientID) {
 		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
+		return
+	}
+	if in.Message != "" {
+		if err := s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID); err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, struct{}{})
 		return
 	}
 	m, err := s.say(nil, in.Thread, in.Text, "page:"+in.ClientID)
@@ -107,11 +119,17 @@ type pageMessage struct {
 	Text     string `json:"text"`
 	Time     string `json:"time"`
 	ClientID string `json:"clientId,omitempty"`
+	Card     bool   `json:"card,omitempty"`    // it has buttons, which are tapped
+	Patched  bool   `json:"patched,omitempty"` // the message as it is from now on
+	Private  bool   `json:"private,omitempty"` // only its reader sees it
 }
 
 func forPage(r *row) pageMessage {
 	m := r.Message
-	p := pageMessage{Name: m.Name, Thread: m.Thread.Name, Text: m.Text, Time: m.CreateTime}
+	p := pageMessage{
+		Name: m.Name, Thread: m.Thread.Name, Text: cmp.Or(m.Text, m.FallbackText), Time: m.CreateTime,
+		Card: len(m.CardsV2) > 0, Patched: r.Patch, Private: m.PrivateMessageViewer != nil,
+	}
 	if m.Sender != nil {
 		p.Human = m.Sender.Type == "HUMAN"
 		if p.Sender = m.Sender.DisplayName; p.Sender == "" {
@@ -160,9 +178,11 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for ready := false; stream.err == nil; {
 		for len(rows) > 0 && stream.err == nil {
 			n := min(len(rows), eventBatch)
-			batch := make([]pageMessage, n)
-			for i, r := range rows[:n] {
-				batch[i] = forPage(r)
+			batch := []pageMessage{}
+			for _, r := range rows[:n] {
+				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
+					batch = append(batch, forPage(r))
+				}
 			}
 			rows, sent = rows[n:], sent+n
 			stream.send("messages", stream.epoch+"-"+strconv.Itoa(sent), batch)

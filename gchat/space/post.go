@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,9 +20,15 @@ const maxMessage = 32000
 
 // A row is a message as it is kept, with what a list never shows.
 type row struct {
-	Message   *chat.Message `json:"message"`
-	RequestID string        `json:"requestId,omitempty"` // "webhook:…" or "page:…": one per caller
+	Message   *chat.Message `json:"message,omitempty"`
+	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…", "page:…" or "tap:…": one per caller
 	ThreadKey string        `json:"threadKey,omitempty"`
+	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
+
+	EventID string          `json:"eventId,omitempty"` // for the space's Chat app
+	Event   json.RawMessage `json:"event,omitempty"`
+	At      time.Time       `json:"at,omitzero"`
+	Acked   []string        `json:"acked,omitempty"` // ids of events
 }
 
 // A draft is a message on its way in.
@@ -48,18 +55,12 @@ var (
 // post puts a message into the space. It is on disk when post returns. A request
 // id that was seen before gives the message it made then.
 func (s *Space) post(d draft) (*row, error) {
-	if strings.TrimSpace(d.content.Text) == "" {
-		return nil, invalid("Message cannot be empty.")
-	}
-	if len(d.content.Text) > maxMessage {
-		return nil, invalid("Message content is too long")
+	if err := checkContent(d.content); err != nil {
+		return nil, err
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
 	if r := s.byRequest[d.requestID]; r != nil && d.requestID != "" {
 		return r, nil
 	}
@@ -91,15 +92,28 @@ func (s *Space) post(d draft) (*row, error) {
 	if d.reply != "" {
 		r.ThreadKey = d.threadKey
 	}
+	if d.sender.Type == "HUMAN" {
+		if err := s.tellApp(r); err != nil {
+			return nil, err
+		}
+	}
+	return r, s.add(r)
+}
+
+// add keeps a row, and makes it visible. The caller holds the lock.
+func (s *Space) add(r *row) error {
+	if s.closed {
+		return ErrClosed
+	}
 	if s.store != nil {
 		if err := s.store.append(r); err != nil {
-			return nil, fmt.Errorf("keep message: %w", err)
+			return fmt.Errorf("keep message: %w", err)
 		}
 	}
 	s.index(r)
 	close(s.changed)
 	s.changed = make(chan struct{})
-	return r, nil
+	return nil
 }
 
 // threadFor is the thread a draft belongs to, "" for a new one. Without a reply
@@ -135,6 +149,21 @@ func (s *Space) tick() time.Time {
 
 // index makes a row that is on disk visible.
 func (s *Space) index(r *row) {
+	switch m := r.Message; {
+	case r.Event != nil:
+		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
+		if m == nil { // a tap
+			if r.RequestID != "" {
+				s.byRequest[r.RequestID] = r
+			}
+			return
+		}
+	case r.Acked != nil:
+		s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(r.Acked, q.id) })
+		return
+	case m.Sender != nil && m.Sender.Name == App:
+		s.hasApp = true
+	}
 	m := r.Message
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
@@ -209,11 +238,21 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	if d.threadKey == "" {
 		d.threadKey = query.Get("threadKey") // deprecated, and still in use
 	}
-	if id := query.Get("requestId"); id != "" {
-		d.requestID = "webhook:" + id
-	}
+	d.requestID = query.Get("requestId")
 	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
+	}
+	if !query.Has("key") {
+		return s.createAsApp(r, d)
+	}
+	if len(content.CardsV2) > 0 {
+		return nil, invalid("Cards are not served here.")
+	}
+	if content.PrivateMessageViewer != nil {
+		return nil, invalid("A webhook cannot post private messages.")
+	}
+	if d.requestID != "" {
+		d.requestID = "webhook:" + d.requestID
 	}
 	posted, err := s.post(d)
 	if err != nil {
@@ -249,11 +288,10 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
 	}
-	if len(m.CardsV2) > 0 || len(m.Cards) > 0 {
-		return nil, chat.Thread{}, invalid("Cards are not served here.")
-	}
 	if m.Thread == nil { // null
 		m.Thread = &chat.Thread{}
 	}
-	return &chat.Message{Text: m.Text}, *m.Thread, nil
+	return &chat.Message{
+		Text: m.Text, FallbackText: m.FallbackText, CardsV2: m.CardsV2, PrivateMessageViewer: m.PrivateMessageViewer,
+	}, *m.Thread, nil
 }

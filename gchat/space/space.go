@@ -49,6 +49,8 @@ type Options struct {
 	// Token is accepted in the path of the API with Phone and without, so that one configuration serves both; "" makes one, which
 	// is kept in Data. Letters, digits, and . _ ~ - only, since it is part of an address.
 	Token string
+	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
+	Direct bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -56,6 +58,7 @@ type Options struct {
 // A Space holds the messages and serves them. Its methods may be called from several goroutines.
 type Space struct {
 	phone   bool
+	direct  bool
 	token   string
 	now     func() time.Time
 	secrets secrets
@@ -64,13 +67,15 @@ type Space struct {
 	mu        sync.Mutex
 	store     *store // nil: in memory
 	closed    bool
-	rows      []*row // in order of createTime; never changed once they are in
+	rows      []*row // messages and changes of them, in their order; never changed once they are in
 	last      time.Time
 	byName    map[string]*row // also by client-assigned id
 	byRequest map[string]*row
 	byKey     map[string]string // thread key → thread name
 	threads   map[string]bool
-	changed   chan struct{} // closed, and replaced, with every new message
+	hasApp    bool          // a Chat app wrote here
+	queue     []*queued     // events that the app did not acknowledge, the oldest first
+	changed   chan struct{} // closed, and replaced, with every new message and event
 }
 
 // secrets are what a webhook URL carries. They outlive the process, since the URL is written into configuration files.
@@ -89,6 +94,7 @@ func Open(opts Options) (*Space, error) {
 	}
 	s := &Space{
 		phone:     opts.Phone,
+		direct:    opts.Direct,
 		token:     opts.Token,
 		now:       opts.Now,
 		done:      make(chan struct{}),
@@ -160,11 +166,12 @@ func (s *Space) APIEndpoint(base string) string {
 // Messages is a copy of all messages, in order.
 func (s *Space) Messages() []*chat.Message {
 	s.mu.Lock()
-	rows := s.rows
-	s.mu.Unlock()
-	out := make([]*chat.Message, len(rows))
-	for i, r := range rows {
-		out[i] = clone(r.Message)
+	defer s.mu.Unlock()
+	var out []*chat.Message
+	for _, r := range s.rows {
+		if !r.Patch {
+			out = append(out, clone(s.byName[r.Message.Name].Message))
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ package service
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"html"
@@ -296,24 +297,8 @@ func (l launchd) contents(env []string) string {
 	return fmt.Sprintf(plist, l.label(), words, vars.String(), home, log)
 }
 
-const plist = `<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<!-- written by gchat-hooks, which keeps a changed one as .bak -->
-<plist version="1.0">
-<dict>
-	<key>Label</key> <string>%s</string>
-	<key>ProgramArguments</key> <array> %s</array>
-	<key>EnvironmentVariables</key> <dict>
-%s	</dict>
-	<key>RunAtLoad</key> <true/>
-	<key>KeepAlive</key> <dict> <key>Crashed</key> <true/> <key>SuccessfulExit</key> <false/> </dict>
-	<key>ThrottleInterval</key> <integer>20</integer>
-	<key>ExitTimeOut</key> <integer>90</integer>
-	<key>WorkingDirectory</key> <string>%s</string>
-	<key>StandardErrorPath</key> <string>%s</string>
-</dict>
-</plist>
-`
+//go:embed launchd.plist
+var plist string
 
 // pid reads the line of the service itself, which is indented by one tab; deeper ones are of its sockets and the like.
 func (l launchd) pid(ctx context.Context) (pid int, err error) {
@@ -386,26 +371,8 @@ func (s systemd) contents(env []string) string {
 	return fmt.Sprintf(unit, s.command(), strings.Join(words, " "), vars.String())
 }
 
-const unit = `# Written by gchat-hooks, which keeps a changed one as .bak.
-[Unit]
-Description=Google Chat replies for Claude Code (%s)
-StartLimitIntervalSec=600
-StartLimitBurst=10
-
-[Service]
-Type=exec
-ExecStart=%s
-%sWorkingDirectory=~
-Restart=on-failure
-RestartSec=20
-KillMode=mixed
-TimeoutStopSec=90
-NoNewPrivileges=yes
-UMask=0077
-
-[Install]
-WantedBy=default.target
-`
+//go:embed systemd.service
+var unit string
 
 // unitWord quotes one word of a unit file. Specifiers are expanded in quotes, too; $ is nothing special in a program's path
 // and in Environment=.

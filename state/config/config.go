@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ type Config struct {
 	AllowedUsers    []string            // GCHAT_ALLOWED_USERS, allowed_users: users/ID or e-mail; and who logged in to read
 	AskMode         state.Mode          // GCHAT_ASK_MODE, ask_mode
 	APIEndpoint     string              // GCHAT_API_ENDPOINT, api_endpoint: base URL in place of Google's
+	Subscription    string              // GCHAT_PUBSUB_SUBSCRIPTION, pubsub_subscription: of a Chat app
+	PubSubEndpoint  string              // GCHAT_PUBSUB_ENDPOINT, pubsub_endpoint: base URL in place of Google's
 	PollInterval    time.Duration       // GCHAT_POLLER_INTERVAL, poll_interval: seconds, or "10s"
 	Rules           []Rule              // rules: how sessions are treated that they match
 	TimeoutPolicy   state.TimeoutPolicy // GCHAT_TIMEOUT_POLICY, timeout_policy: of a question in deny mode
@@ -131,7 +134,12 @@ func Load(env state.Getenv, projectDir string) *Config {
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
 		c.SpaceID = "spaces/" + c.SpaceID
 	}
-	c.APIEndpoint = get("GCHAT_API_ENDPOINT")
+	c.APIEndpoint, c.PubSubEndpoint = get("GCHAT_API_ENDPOINT"), get("GCHAT_PUBSUB_ENDPOINT")
+	if s := get("GCHAT_PUBSUB_SUBSCRIPTION"); subscriptionForm().MatchString(s) {
+		c.Subscription = s
+	} else if s != "" {
+		c.Problems = append(c.Problems, fmt.Errorf("pubsub_subscription is %q: it takes projects/P/subscriptions/S", s))
+	}
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	c.takeCredentials(env, projectDir, layers)
@@ -158,6 +166,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c.takeReports(layers)
 	return c
 }
+
+var subscriptionForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
+})
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
@@ -198,6 +210,11 @@ func ParseInterval(s string) (time.Duration, error) {
 
 // ErrNoWebhook says that no place of the configuration names a webhook.
 var ErrNoWebhook = errors.New("no webhook URL is configured")
+
+// Sends says whether there is a way to send: a webhook, a command for it, or a Chat app.
+func (c *Config) Sends() bool {
+	return c.WebhookURL != "" || c.WebhookCommand != "" || c.Subscription != ""
+}
 
 // Webhook is the webhook URL, from the configuration or from the command that prints it (10 s at most).
 func (c *Config) Webhook(ctx context.Context) (string, error) {

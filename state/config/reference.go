@@ -24,6 +24,8 @@ var settings = []Setting{
 	{Member: "credentials_file", Variable: "GOOGLE_CHAT_CREDENTIALS_FILE"},
 	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true},
 	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true},
+	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true},
+	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true},
 	{Member: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE"},
 
 	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE"},

@@ -35,7 +35,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	if rule == ReportOff {
 		return Outcome{Off: true}, nil
 	}
-	if cfg.WebhookURL == "" && cfg.WebhookCommand == "" {
+	if !cfg.Sends() {
 		return Outcome{}, errors.Join(append([]error{ErrNoWebhook}, cfg.Problems...)...)
 	}
 	if m.CreatedAt.IsZero() {

@@ -3,7 +3,8 @@ import { h, markup, inline } from './markup.js';
 import { composeReply } from './question.js';
 import { readDecision, meaning } from './decision.js';
 
-// questionCard returns {node, update, submit, ready}. reply(text) is called with what was chosen. update({open, said, draft})
+// questionCard returns {node, update, submit, ready}. reply(text, chosen) is called with what was chosen, a Set for each section.
+// update({open, said, draft})
 // tells how the question stands: open for a tap or not, what was replied, and what the text in the reply box would choose, a
 // Set for each section.
 export function questionCard(question, reply) {
@@ -74,7 +75,7 @@ export function questionCard(question, reply) {
 
   function submit() {
     const text = open && composeReply(question, chosen());
-    if (text) reply(text);
+    if (text) reply(text, chosen());
   }
 
   function update(now) {

@@ -2,7 +2,7 @@
 import { h, markup } from './markup.js';
 import { questionCard, decisionCard, labels } from './card.js';
 import { readReplies } from './reply.js';
-import { meaning as decisionMeaning } from './decision.js';
+import { meaning as decisionMeaning, readDecision } from './decision.js';
 import { readMessage, stateOf, describe, closing, replies, unread, askAt, moreCame, startOf } from './threads.js';
 
 const $ = (id) => document.getElementById(id);
@@ -21,6 +21,11 @@ function takeMessage(m) {
   readMessage(m);
   m.count = ++counted;
   const at = t.messages.findIndex((old) => keyOf(old) === keyOf(m));
+  if (at >= 0 && m.patched) { // the same message, with other words
+    t.messages[at] = m;
+    drawn.delete(keyOf(m));
+    return;
+  }
   if (at >= 0) t.messages.splice(at, 1);
   const waiting = t.messages.findIndex((old) => old.pending);
   t.messages.splice(waiting < 0 ? t.messages.length : waiting, 0, m);
@@ -126,7 +131,7 @@ function drawThread() {
 function drawMessage(t, m) {
   const time = h('time', {});
   if (m.question) {
-    const card = questionCard(m.question, (text) => post(t.name, text));
+    const card = questionCard(m.question, (text, chosen) => (m.card ? tapChosen(m, chosen) : post(t.name, text)));
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, card, update: (now, i) => {
       stamp(node, time, now);
@@ -138,7 +143,8 @@ function drawMessage(t, m) {
   if (m.decision) {
     const card = decisionCard(m.decision, (text, tookWords) => {
       if (tookWords) clearReply();
-      post(t.name, text);
+      if (m.card) tapDecision(m, text);
+      else post(t.name, text);
     });
     const node = h('article', { class: 'message card' }, h('header', {}, time), card.node);
     return { node, update: (now, i) => {
@@ -151,7 +157,8 @@ function drawMessage(t, m) {
   const meaning = h('p', { class: 'meaning' });
   const status = h('footer', {}, time);
   const node = h('article', { class: 'message ' + (m.human ? 'mine' : end ? 'end' : 'theirs'), 'data-state': end || false },
-    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender, m.session && m.body ? ` · ${m.session}` : null),
+    m.human ? null : h('header', {}, m.tag ? h('b', {}, m.tag) : m.sender, m.session && m.body ? ` · ${m.session}` : null,
+      m.private ? ' · only you see this' : null),
     h('div', { class: 'bubble' }, ...markup(m.body || m.session || m.text), meaning),
     status);
   return { node, update: (now, i) => {
@@ -194,6 +201,41 @@ function ago(iso) {
   if (s < 3600) return `${Math.floor(s / 60)} min`;
   if (s < 86400) return `${Math.floor(s / 3600)} h`;
   return new Date(iso).toLocaleDateString([], { month: 'short', day: 'numeric' });
+}
+
+// ---- tapping: what a card's buttons carry, beside the numbers of options
+
+function tapChosen(m, chosen) {
+  const { sections } = m.question;
+  if (sections.length === 1 && !sections[0].multi) {
+    tap(m, String([...chosen[0]][0]));
+    return;
+  }
+  tap(m, 'send', Object.fromEntries(chosen.map((set, i) => [`q${i + 1}`, [...set].map(String)])));
+}
+
+function tapDecision(m, text) {
+  const plan = m.decision.kind === 'plan';
+  const choice = { yes: plan ? 'approve' : 'allow', 'yes, auto': 'auto', always: 'always', more: 'more' }[text];
+  const why = readDecision(m.decision, text)?.reason ?? '';
+  tap(m, choice ?? (plan ? 'back' : 'deny'), choice || !why ? {} : { w1: [why] });
+}
+
+async function tap(m, choice, inputs = {}) {
+  if (choice !== 'more') m.tapped = counted;
+  draw();
+  try {
+    const answer = await fetch('/page/messages', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ message: m.name, choice, inputs, clientId: newID() }),
+      signal: AbortSignal.timeout?.(10000),
+    });
+    if (!answer.ok) throw new Error(answer.statusText);
+  } catch {
+    delete m.tapped; // it can be tapped again
+    draw();
+  }
 }
 
 // ---- replying

@@ -59,6 +59,8 @@ export function closing(m) {
 // said anything yet), "late", "answered", "cancelled", "timeout", or "" for what waits for no person.
 export function stateOf(all, t, at) {
   const m = t.messages[at];
+  if (m.patched) return closing(m) ?? '';
+  if (m.tapped && !t.messages.slice(at + 1).some((one) => reopens.has(one.tag) && one.count > m.tapped)) return 'replied';
   if (m.decision) return decisionState(m.decision, t.messages.slice(at + 1));
   if (!m.question && !waits.has(m.tag)) return '';
   const later = t.messages.slice(at + 1);

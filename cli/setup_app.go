@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// appSteps is what a person does in Google Cloud before a Chat app can be tried; PROJECT stands for theirs.
+//
+//go:embed setup_app_cloud.txt
+var appSteps string
+
+// appPage is what to type into the page that no program can fill in.
+//
+//go:embed setup_app_page.txt
+var appPage string
+
+const appChat = `
+In Google Chat: New chat, the app's name, and write it a word. A direct message is private, and the app hears all you say
+there. If Chat does not find the app, its Visibility does not name you.
+`
+
+// app walks a person to a Chat app whose taps arrive. Each step is tried with a call, again and again at a terminal.
+func (s *setup) app(ctx context.Context) error {
+	for _, variable := range []string{
+		"GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE",
+		"GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION",
+	} {
+		s.answers[variable] = strings.TrimSpace(os.Getenv(variable))
+	}
+	if file := s.flags.String("credentials-file"); file != "" {
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"], _ = filepath.Abs(file)
+	}
+	project, err := s.appProject(ctx)
+	if err != nil {
+		return err
+	}
+	words := strings.NewReplacer("PROJECT", project, "KEY", s.appKey())
+	var app *gchat.App
+	for _, step := range []struct {
+		name, told, how string
+		try             func() error
+	}{
+		{"events", "the subscription can be read", words.Replace(appSteps), func() (err error) {
+			if app, err = s.newApp(ctx); err == nil {
+				err = app.MayPull(ctx)
+			}
+			return err
+		}},
+		{"app", "Google Chat knows the app", words.Replace(appPage), func() error {
+			_, err := app.Spaces(ctx)
+			return err
+		}},
+		{"space", "the app is there", appChat, func() error { return s.appSpace(ctx, app) }},
+	} {
+		for err := step.try(); err != nil; err = step.try() {
+			if !s.ask.terminal || ctx.Err() != nil {
+				return failed(errors.New(step.name+": "+s.words(err)), appHint(err), exitFailed)
+			}
+			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n", step.how, s.words(err), appHint(err))
+			if _, err := s.ask.line(ctx, "Press Enter when that is done:"); err != nil {
+				return err
+			}
+		}
+		s.done(step.name, "%s", step.told)
+	}
+	if app, err = s.newApp(ctx); err != nil {
+		return err
+	}
+	if err := s.testCard(ctx, app); err != nil {
+		return err
+	}
+	return s.keep()
+}
+
+// appProject is the Cloud project, which the subscription names.
+func (s *setup) appProject(ctx context.Context) (string, error) {
+	subscription := s.config().Subscription
+	if subscription == "" {
+		if !s.ask.terminal {
+			return "", usage(errors.New("no subscription is named"),
+				"GCHAT_PUBSUB_SUBSCRIPTION=projects/PROJECT/subscriptions/gchat-hooks gchat-hooks setup --app")
+		}
+		said, err := s.ask.line(ctx, "The Cloud project's id (make one at https://console.cloud.google.com/projectcreate):")
+		if err != nil {
+			return "", err
+		}
+		subscription = "projects/" + said + "/subscriptions/gchat-hooks"
+		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = subscription
+	}
+	return strings.Split(subscription, "/")[1], nil
+}
+
+// appKey is where the service account's key is looked for.
+func (s *setup) appKey() string { return filepath.Join(state.ConfigDir(s.env), "app-key.json") }
+
+// newApp is the app as far as it is configured by now.
+func (s *setup) newApp(ctx context.Context) (*gchat.App, error) {
+	if _, err := os.Stat(s.appKey()); err == nil && s.config().CredentialsFile == "" {
+		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKey()
+	}
+	cfg := s.config()
+	if cfg.SpaceID == "" {
+		cfg.SpaceID = "spaces/-" // until appSpace finds it
+	}
+	if len(cfg.Problems) > 0 {
+		return nil, cfg.Problems[0]
+	}
+	return gchat.NewApp(ctx, cfg)
+}
+
+// appSpace settles where the app writes: the configured space, else the one direct message, else the one space that it is in.
+func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
+	spaces, err := app.Spaces(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, one := range spaces {
+		names = append(names, one.Name)
+	}
+	configured := s.config().SpaceID
+	switch {
+	case configured != "" && !slices.Contains(names, configured):
+		return fmt.Errorf("the app is not in %s", configured)
+	case configured != "":
+		return nil
+	case len(names) == 0:
+		return errors.New("the app is in no space, and in no direct message")
+	case len(names) > 1 && (spaces[0].SpaceType != "DIRECT_MESSAGE" || spaces[1].SpaceType == "DIRECT_MESSAGE"):
+		return fmt.Errorf("the app is in several: GOOGLE_CHAT_SPACE_ID has to name one of %s", strings.Join(names, ", "))
+	}
+	s.answers["GOOGLE_CHAT_SPACE_ID"] = names[0]
+	return nil
+}
+
+// testCard posts a card, and waits until its button is tapped. Who tapped it is told, and may answer where the person here says
+// so.
+func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
+	id := strings.ReplaceAll(uuid.NewString(), "-", "")
+	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
+	posted, err := app.Post(ctx, gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, id)})
+	if err != nil {
+		return failed(errors.New(s.words(err)), appHint(err), exitFailed)
+	}
+	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
+	over := func(words string) {
+		_ = app.Patch(context.WithoutCancel(ctx), posted.Name, "[Setup] "+words, gchat.NoticeCard(words, ""))
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.flags.Duration("wait"))
+	defer cancel()
+	heard := errors.New("no tap arrived")
+	for ctx.Err() == nil {
+		events, err := app.Pull(ctx)
+		if err != nil && ctx.Err() == nil {
+			return failed(errors.New(s.words(err)), appHint(err), exitFailed)
+		}
+		var acks []string
+		var by *gchat.Person
+		for _, one := range events {
+			acks = append(acks, one.AckID)
+			switch {
+			case one.Err != nil:
+				heard = one.Err
+			case one.Tap != nil && one.Tap.Question == id:
+				by = &one.By
+			case one.Tap == nil:
+				heard = errors.New("a message arrived, and no tap")
+			}
+		}
+		if len(acks) > 0 {
+			_ = app.Ack(ctx, acks)
+		}
+		if by != nil {
+			over("Your taps arrive. This card has done its work.")
+			return s.letAnswer(ctx, *by)
+		}
+		if len(events) == 0 {
+			time.Sleep(100 * time.Millisecond) // what stands in for Google may not wait
+		}
+	}
+	over("No tap arrived in time. Please run setup again.")
+	const look = "see that the topic's publisher is chat-api-push@system.gserviceaccount.com, that the app's connection is " +
+		"Cloud Pub/Sub with that topic, and that it is no Workspace add-on; then run gchat-hooks setup --app again"
+	return failed(heard, look, exitFailed)
+}
+
+// letAnswer offers to put on the list who tapped.
+func (s *setup) letAnswer(ctx context.Context, by gchat.Person) error {
+	s.done("tap", "%s (%s) tapped", gchat.Line(by.DisplayName), gchat.Line(by.Name))
+	may := s.config().AllowedUsers
+	if slices.Contains(may, by.Name) || !config.IsPerson(by.Name) && by.Name != "users/local-human" || !s.ask.terminal {
+		return nil
+	}
+	yes, err := s.ask.yes(ctx, "Is that you, and may this person answer for you?", true)
+	if err == nil && yes {
+		err = config.SetMember(state.ConfigFile(s.env), "allowed_users", append(may, by.Name))
+	}
+	return err
+}
+
+// appHint is what to do where a step of the app's fails.
+func appHint(err error) string {
+	words := err.Error()
+	switch {
+	case errors.Is(err, gchat.ErrCredentials):
+		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
+	case errors.Is(err, gchat.ErrNotSubscriber):
+		return "grant roles/pubsub.subscriber on the subscription to the service account"
+	case strings.Contains(words, "Chat app not found"):
+		return "fill in the app's page, and save it"
+	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
+		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
+	case strings.Contains(words, "look at the subscription") && strings.Contains(words, "404"):
+		return "make the topic and the subscription; a key of another project cannot see it"
+	case strings.Contains(words, "look at the subscription"):
+		return "see that the service account is of that project, and that the Pub/Sub API is on"
+	case strings.Contains(words, "the app is "):
+		return "write the app a direct message, or add it to the space"
+	}
+	return gchat.Hint(err)
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat/space"
+)
+
+// appCloud is Google as an app's setup meets it: each trap answers requests to a path with an error, until it is mended.
+type appCloud struct {
+	*space.Space
+	url string
+
+	mu    sync.Mutex
+	traps map[string]string // path's end → status and error's message
+}
+
+func newAppCloud(t *testing.T) *appCloud {
+	sp, err := space.Open(space.Options{Direct: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &appCloud{Space: sp, traps: map[string]string{}}
+	inner := sp.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for end, says := range c.traps {
+			if strings.HasSuffix(r.URL.Path, end) {
+				w.WriteHeader(map[string]int{"404": 404, "403": 403, "200": 200}[says[:3]])
+				if says[:3] == "200" {
+					w.Write([]byte(says[4:]))
+					return
+				}
+				w.Write([]byte(`{"error":{"code":` + says[:3] + `,"message":"` + says[4:] + `"}}`))
+				return
+			}
+		}
+		c.mu.Unlock()
+		inner.ServeHTTP(w, r)
+		c.mu.Lock()
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); sp.Close() })
+	c.url = sp.APIEndpoint(server.URL)
+	return c
+}
+
+func (c *appCloud) trap(end, says string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.traps, end); says != "" {
+		c.traps[end] = says
+	}
+}
+
+// tapCard taps the card that setup posted.
+func (c *appCloud) tapCard(t *testing.T, by *chat.User) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for _, m := range c.Messages() {
+			if len(m.CardsV2) > 0 && c.Tap(by, m.Name, "", "send", nil, "") == nil {
+				return
+			}
+		}
+	}
+	t.Fatal("there is no card to tap")
+}
+
+// A person is led past every trap, and ends with a tap.
+func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
+	s, c := newSettler(t), newAppCloud(t)
+	c.trap(":testIamPermissions", "404 Resource not found (resource=gchat-hooks).")
+	x := inTerminal(t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url},
+		s.program, "setup", "--app", "--no-hooks")
+	x.answer("The Cloud project's id", "local")
+	x.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
+	x.expect(`make the topic and the subscription`)
+	c.trap(":testIamPermissions", "200 {}")
+	x.answer("Press Enter", "")
+	x.expect(`grant roles/pubsub.subscriber on the subscription`)
+	c.trap(":testIamPermissions", "")
+	c.trap("/v1/spaces", "404 Google Chat app not found. To create a Chat app, you must turn on the Chat API and configure the app")
+	x.answer("Press Enter", "")
+	x.expect(`clear it BEFORE the first save`)
+	x.expect(`fill in the app's page, and save it`)
+	c.trap("/v1/spaces", "200 {}")
+	x.answer("Press Enter", "")
+	x.expect(`write the app a direct message`)
+	c.trap("/v1/spaces", "")
+	x.answer("Press Enter", "")
+	x.expect(`Please tap its button`)
+	c.tapCard(t, &chat.User{Name: "users/111", Type: "HUMAN", DisplayName: "Ann"})
+	x.expect(`Ann \(users/111\) tapped`)
+	x.answer("Is that you", "y")
+	x.answer("Keep the daemon running", "n")
+	if code := x.ends(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, x.screen())
+	}
+	config := s.config()
+	for _, want := range []string{`"projects/local/subscriptions/gchat-hooks"`, `"spaces/local"`, `"users/111"`} {
+		if !strings.Contains(config, want) {
+			t.Errorf("the configuration has no %s:\n%s", want, config)
+		}
+	}
+	last := c.Messages()[len(c.Messages())-1]
+	if !strings.Contains(last.Text, "Your taps arrive") {
+		t.Errorf("the card says %q", last.Text)
+	}
+}
+
+// In a script all is given; a stranger's tap puts no one on the list, and a tap that never comes is an error that says where to look.
+func TestSetupOfAnAppInAScript(t *testing.T) {
+	s, c := newSettler(t), newAppCloud(t)
+	run := func(args ...string) (code int, said string) {
+		cmd := exec.Command(s.program, append([]string{"setup", "--app", "--no-hooks"}, args...)...)
+		cmd.Env = []string{
+			"HOME=" + s.home, "PATH=/usr/bin:/bin", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url,
+			"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
+		}
+		out, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if code, said := run("--wait", "300ms"); code == 0 || !strings.Contains(said, "chat-api-push@system.gserviceaccount.com") {
+		t.Errorf("%d: %s", code, said)
+	}
+	tapped := make(chan bool)
+	go func() {
+		c.tapCard(t, &chat.User{Name: "users/666", Type: "HUMAN", DisplayName: "Mallory"})
+		close(tapped)
+	}()
+	code, said := run("--allow", "users/111")
+	<-tapped
+	if config := s.config(); code != 0 || strings.Contains(config, "666") || !strings.Contains(config, "users/111") {
+		t.Errorf("%d: %s\n%s", code, said, config)
+	}
+}

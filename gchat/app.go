@@ -1,0 +1,266 @@
+package gchat
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/pubsub/v1"
+
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+const (
+	// pullTimeout bounds one pull: Google holds an empty one open for about 90 seconds.
+	pullTimeout = 2 * time.Minute
+	// mostPulled is how many events one pull takes.
+	mostPulled = 100
+)
+
+// ErrNoSpace says that a Chat app is configured, and not the space, or the direct message with it, that it writes to.
+var ErrNoSpace = errors.New("a Chat app needs a space: space_id")
+
+// App is a Chat app: it writes to one space as itself, and hears what people tap and say there from a Pub/Sub subscription.
+type App struct {
+	Space        string // spaces/S
+	Subscription string // projects/P/subscriptions/S
+
+	direct atomic.Pointer[bool] // see Direct
+	chat   *chat.Service
+	events *pubsub.Service
+	base   *url.URL // of the Chat API; nil: Google's
+}
+
+// NewApp prepares the app of a configuration that names a subscription. Errors are ErrNoSpace, ErrEndpoint and ErrCredentials.
+func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
+	if cfg.SpaceID == "" {
+		return nil, ErrNoSpace
+	}
+	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
+	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	if a.base = base; err == nil {
+		a.chat, err = chat.NewService(ctx, options...)
+	}
+	if err == nil {
+		options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
+	}
+	if err == nil {
+		a.events, err = pubsub.NewService(ctx, options...)
+	}
+	return a, err
+}
+
+// Chat tells where it posts, host/spaces/S.
+func (a *App) Chat() string {
+	if a.base != nil {
+		return a.base.Host + "/" + a.Space
+	}
+	return googleHost + "/" + a.Space
+}
+
+// ID tells one app from another.
+func (a *App) ID() string { return a.Subscription }
+
+// Post creates a message. Errors are those of Webhook.Post.
+func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
+	m := &chat.Message{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	if p.Card != nil {
+		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
+	}
+	if p.Viewer != "" {
+		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}
+	}
+	call := a.chat.Spaces.Messages.Create(a.Space, m)
+	if p.ThreadName != "" || p.ThreadKey != "" {
+		m.Thread = &chat.Thread{Name: p.ThreadName}
+		if p.ThreadName == "" {
+			m.Thread.ThreadKey = p.ThreadKey
+		}
+		call.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+	}
+	if p.MessageID != "" {
+		call.MessageId(p.MessageID).RequestId(p.MessageID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	got, err := call.Context(ctx).Do()
+	if err != nil {
+		return Posted{}, fmt.Errorf("post message: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	if !isName(got.Name, "messages") || !strings.HasPrefix(got.Name, a.Space+"/") {
+		return Posted{}, ErrNonsense
+	}
+	posted := Posted{Name: got.Name}
+	if got.Thread != nil && IsThreadName(got.Thread.Name) {
+		posted.ThreadName = got.Thread.Name
+	}
+	posted.ServerTime, _ = time.Parse(time.RFC3339Nano, got.CreateTime)
+	return posted, nil
+}
+
+// Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
+// fallback text for a message that stands (spaces.messages.patch, updateMask).
+func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	if _, err := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("text,cardsV2").Context(ctx).Do(); err != nil {
+		return fmt.Errorf("change message: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return nil
+}
+
+// ByClientID gets the message that was posted with that MessageID.
+func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
+	m, err := a.get(ctx, a.Space+"/messages/"+id)
+	if err != nil {
+		return Message{}, err
+	}
+	return fromChat(m), nil
+}
+
+func (a *App) get(ctx context.Context, name string) (*chat.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return m, nil
+}
+
+// Shows says whether a message of the app's has a card with a button of that question now.
+func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
+	m, err := a.get(ctx, name)
+	return err == nil && shows(m, question), err
+}
+
+// Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked
+// once.
+func (a *App) Direct(ctx context.Context) (bool, error) {
+	if known := a.direct.Load(); known != nil {
+		return *known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	s, err := a.chat.Spaces.Get(a.Space).Context(ctx).Do()
+	if err != nil {
+		return false, fmt.Errorf("look at the space: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	is := isDirect(s)
+	a.direct.Store(&is)
+	return is, nil
+}
+
+func isDirect(s *chat.Space) bool {
+	return s != nil && (s.SingleUserBotDm || s.SpaceType == "DIRECT_MESSAGE" || s.Type == "DM")
+}
+
+// Pulled is an event that the subscription gave; it comes again until it is acknowledged.
+type Pulled struct {
+	Event
+	AckID string
+	ID    string // Pub/Sub's: the same with each delivery
+	Err   error  // why it is of no use
+}
+
+// Pull takes events from the subscription. Where there are none it may wait for a minute or two.
+func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	request := &pubsub.PullRequest{MaxMessages: mostPulled}
+	got, err := a.events.Projects.Subscriptions.Pull(a.Subscription, request).Context(ctx).Do()
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, nil // it waited in vain
+		}
+		return nil, fmt.Errorf("pull events: %w", apiError(err))
+	}
+	for _, m := range got.ReceivedMessages {
+		if m == nil || m.Message == nil {
+			continue
+		}
+		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
+		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
+		if p.Err = err; err == nil {
+			p.Event, p.Err = ReadEvent(data)
+		}
+		if p.At.IsZero() {
+			p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
+		}
+		if p.At.IsZero() {
+			p.At = time.Now()
+		}
+		events = append(events, p)
+	}
+	return events, nil
+}
+
+// Ack tells the subscription that these events need not come again.
+func (a *App) Ack(ctx context.Context, ackIDs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	ack := &pubsub.AcknowledgeRequest{AckIds: ackIDs}
+	if _, err := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, ack).Context(ctx).Do(); err != nil {
+		return fmt.Errorf("acknowledge events: %w", apiError(err))
+	}
+	return nil
+}
+
+// ErrAddOn says that an event has the form of an add-on's, which gets no taps over Pub/Sub.
+var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets no taps over Pub/Sub: make another one in a " +
+	"new Cloud project, and clear \"Build this Chat app as a Google Workspace add-on\" before the first save")
+
+// MayPull says whether the app's credentials may take events from its subscription; none is taken.
+func (a *App) MayPull(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	const consume = "pubsub.subscriptions.consume"
+	ask := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
+	got, err := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, ask).Context(ctx).Do()
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at the subscription: %w", apiError(err))
+	case !slices.Contains(got.Permissions, consume):
+		return ErrNotSubscriber
+	}
+	return nil
+}
+
+// ErrNotSubscriber says that the app's credentials may not take events from its subscription.
+var ErrNotSubscriber = errors.New("the service account may not pull from the subscription")
+
+// Spaces are the spaces that the app was added to, direct messages first.
+func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	got, err := a.chat.Spaces.List().PageSize(1000).Context(ctx).Do()
+	if err != nil {
+		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
+	}
+	for _, direct := range []bool{true, false} {
+		for _, s := range got.Spaces {
+			if isDirect(s) == direct {
+				spaces = append(spaces, s)
+			}
+		}
+	}
+	return spaces, nil
+}
+
+// NoticeCard is a card of our own words, with a button where it has an id.
+func NoticeCard(words, id string) *chat.CardWithId {
+	d := &cardDraft{id: id}
+	if d.paragraph(words); id != "" {
+		d.buttons(d.button("Tap this", choiceSend))
+	}
+	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
+}

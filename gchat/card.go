@@ -1,0 +1,313 @@
+package gchat
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/state"
+)
+
+type (
+	section = chat.GoogleAppsCardV1Section
+	widget  = chat.GoogleAppsCardV1Widget
+	button  = chat.GoogleAppsCardV1Button
+)
+
+const (
+	// mostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
+	// selection may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
+	mostWidgets = 100
+	// mostCard is for a question's card as JSON, in bytes. The rest of MaxText is for its text.
+	mostCard = 20000
+	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card,
+	// where it has bold words and code blocks.
+	shortWords = 1500
+	// shortestField is how far a question's texts are shortened, and then its labels, in bytes.
+	shortestField = 32
+)
+
+// AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
+// card is shown. Both together are no longer than MaxText.
+func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
+	switch q.Kind {
+	case state.AskedPermission:
+		return permissionCard(q, id)
+	case state.AskedPlan, state.AskedNext:
+		return longCard(q, id)
+	}
+	return questionCard(q, id)
+}
+
+// questionCard shortens what is asked before it shortens a label. A question that is too large for that is answered in words.
+func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
+	words, labels := mostCard, mostCard
+	for labels > shortestField && len(q.Questions) > 0 {
+		d := &cardDraft{id: id, words: draft{field: words}, labels: draft{field: labels}}
+		d.question(q)
+		if d.widgets > mostWidgets {
+			break
+		}
+		card := d.card(q, "")
+		if size := cardSize(card); size <= mostCard {
+			return []string{questionText(q, MaxText-size)}, card
+		}
+		if words > shortestField {
+			words /= 2
+		} else {
+			labels /= 2
+		}
+	}
+	const how = "This question has too much in it for buttons. It stands above: please reply in words."
+	d := &cardDraft{}
+	d.paragraph(how)
+	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
+}
+
+// permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
+func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
+	const shortestLine = 16
+	for line := shownLine; ; line /= 2 {
+		d := &cardDraft{id: id, words: draft{field: 4 * line}}
+		d.permission(q, line)
+		card, text := d.card(q, ""), permissionText(q, line)
+		if cardSize(card)+len(text) <= MaxText || line <= shortestLine {
+			return []string{text}, card
+		}
+	}
+}
+
+// longCard asks about a plan, or for the next instruction.
+func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
+	header, text, how := longPieces(q)
+	for short := len(text) <= shortWords && !strings.Contains(text, fence); ; short = false {
+		shown := text
+		if !short {
+			texts = split(header, "\n\n", text, MaxText)
+			shown = "(The whole text stands above.)"
+		}
+		d := &cardDraft{id: id}
+		d.paragraph(shown)
+		if q.Kind == state.AskedNext {
+			d.field(0, "The next instruction")
+			d.buttons(d.button("Send", choiceSend))
+		} else {
+			d.field(0, "What to change, if you send it back")
+			d.buttons(d.decisions(q)...)
+		}
+		card, last := d.card(q, ""), strings.TrimSpace(header+"\n\n"+shown)+how
+		if !short || cardSize(card)+len(last) <= MaxText {
+			return append(texts, last), card
+		}
+	}
+}
+
+// ClosedCard shows how a question ended, without a button, and the text that stands for it. They say what its closing note says,
+// who answered, and when. An answer counts as the end although Claude Code has not confirmed it yet.
+func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardWithId) {
+	over := *q
+	over.ToldSent = false
+	if over.Status == state.Answered {
+		over.Status = state.Resolved
+	}
+	text = closingText(&over)
+	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
+	if text == "" {
+		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."
+	} else if words, _ := q.Decision(); answered && q.Kind == state.AskedNext && words != "" {
+		text += "\n" + Block(head(words, shortWords))
+	}
+	if q.ResolvedAt != nil {
+		now = q.ResolvedAt.In(now.Location())
+	}
+	when := "\n\n" + now.Format("2006-01-02 15:04")
+	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.Local {
+		when = "\n\n" + by + ", " + strings.TrimSpace(when)
+	}
+	for most := MaxText / 2; ; most /= 2 {
+		short := Cut(text, most) + when
+		how, what, _ := strings.Cut(strings.TrimPrefix(short, "["), "] ")
+		d := &cardDraft{}
+		d.paragraph(strings.TrimSpace(strings.TrimPrefix(what, Line(q.SessionName)+"\n")))
+		card := d.card(q, " ("+strings.ToLower(how)+")")
+		if cardSize(card)+len(short) <= MaxText {
+			return short, card
+		}
+	}
+}
+
+// cardDraft is a card being written.
+type cardDraft struct {
+	id       string // that its buttons carry
+	words    draft  // shortens what is asked
+	labels   draft  // shortens the options' labels
+	sections []*section
+	widgets  int
+}
+
+func cardSize(card *chat.CardWithId) int {
+	b, _ := json.Marshal(card) // a card always encodes
+	return len(b)
+}
+
+var cardTitles = map[state.Kind]string{
+	state.AskedQuestion: "Question", state.AskedPermission: "Permission", state.AskedPlan: "Plan",
+	state.AskedNext: "Waiting for you",
+}
+
+// card is the draft below a header, which says what it is, and whose.
+func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
+	header := &chat.GoogleAppsCardV1CardHeader{Title: cardTitles[q.Kind] + how, Subtitle: sessionOf(q)}
+	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
+		header.Subtitle += " · " + Line(head(dir, 200))
+	}
+	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
+}
+
+func sessionOf(q *state.Question) string {
+	return Line(head(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), 200))
+}
+
+// question writes the prompts of a question. It stops where they have more widgets than a card.
+func (d *cardDraft) question(q *state.Question) {
+	several := len(q.Questions) > 1
+	for i, p := range q.Questions {
+		if d.widgets+2*len(p.Options) > mostWidgets {
+			d.widgets = mostWidgets + 1
+			return
+		}
+		header := d.words.line(p.Header)
+		if several {
+			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
+		}
+		d.section(header)
+		d.paragraph(d.words.block(worded(q, i)))
+		if several || p.MultiSelect {
+			d.selection(i, p)
+		} else {
+			d.optionButtons(p)
+		}
+		own := "In your own words"
+		if len(p.Options) > 0 {
+			own += ", or a remark on your choice"
+		}
+		d.field(i, own)
+	}
+	if several {
+		d.section("")
+	}
+	if d.words.cut || d.labels.cut {
+		d.paragraph(tooLong)
+	}
+	d.buttons(d.button("Send", choiceSend))
+}
+
+// optionButtons are a button for each option, with its description below.
+func (d *cardDraft) optionButtons(p state.Prompt) {
+	for i, o := range p.Options {
+		if label := d.labels.line(o.Label); label != "" {
+			d.buttons(d.button(label, number1(i)))
+			d.paragraph(d.words.line(o.Description))
+		}
+	}
+}
+
+// selection are the options of a prompt of several, or where several may be chosen.
+func (d *cardDraft) selection(prompt int, p state.Prompt) {
+	input := &chat.GoogleAppsCardV1SelectionInput{Name: "q" + number1(prompt), Type: "RADIO_BUTTON", Label: "Choose one"}
+	if p.MultiSelect {
+		input.Type, input.Label = "CHECK_BOX", "Choose one or more"
+	}
+	for i, o := range p.Options {
+		label, about := d.labels.line(o.Label), d.words.line(o.Description)
+		if label == "" {
+			continue
+		}
+		if about != "" {
+			label += " — " + about
+		}
+		input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: label, Value: number1(i)})
+	}
+	if len(input.Items) > 0 {
+		d.add(&widget{SelectionInput: input})
+	}
+}
+
+// permission writes what Claude wants to do, and the decisions about it.
+func (d *cardDraft) permission(q *state.Question, line int) {
+	d.paragraph(d.words.line(whatFor(q)))
+	shown, hidden := excerpt(q.Shown, line)
+	if shown != "" {
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: block(shown), TextSyntax: "MARKDOWN"}})
+	}
+	buttons := d.decisions(q)
+	if hidden > 0 {
+		d.paragraph(fmt.Sprintf("(%d more lines)", hidden))
+		buttons = append(buttons, d.button("Show all", choiceMore))
+	}
+	if q.TerminalOnly {
+		d.paragraph(terminalOnly)
+	} else if q.AlwaysAllows != "" {
+		d.paragraph(`"` + state.LabelAlways + `" allows: ` + d.words.line(field(q.AlwaysAllows)))
+	}
+	d.field(0, "A reason, if you deny it")
+	d.buttons(buttons...)
+}
+
+// decisions are a button for each decision that the question offers.
+func (d *cardDraft) decisions(q *state.Question) (buttons []*button) {
+	for _, one := range decisions {
+		if offers(q, one.label) {
+			buttons = append(buttons, d.button(one.label, one.choice))
+		}
+	}
+	return buttons
+}
+
+func (d *cardDraft) section(header string) {
+	d.sections = append(d.sections, &section{Header: cardText(header)})
+}
+
+func (d *cardDraft) add(w *widget) {
+	if len(d.sections) == 0 {
+		d.section("")
+	}
+	last := d.sections[len(d.sections)-1]
+	last.Widgets = append(last.Widgets, w)
+	d.widgets++
+}
+
+// paragraph is neutral text.
+func (d *cardDraft) paragraph(text string) {
+	if text != "" {
+		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: cardText(text), TextSyntax: "HTML"}})
+	}
+}
+
+// field takes a person's own words for a prompt.
+func (d *cardDraft) field(prompt int, label string) {
+	d.add(&widget{TextInput: &chat.GoogleAppsCardV1TextInput{Name: "w" + number1(prompt), Label: label, Type: "MULTIPLE_LINE"}})
+}
+
+func (d *cardDraft) buttons(buttons ...*button) {
+	if len(buttons) > 0 {
+		d.add(&widget{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: buttons}})
+	}
+}
+
+func (d *cardDraft) button(text, choice string) *button {
+	return &button{Text: text, OnClick: &chat.GoogleAppsCardV1OnClick{Action: &chat.GoogleAppsCardV1Action{
+		Function:   TapFunction,
+		Parameters: []*chat.GoogleAppsCardV1ActionParameter{{Key: tapQuestion, Value: d.id}, {Key: tapChoice, Value: choice}},
+	}}}
+}
+
+// A card's text is a subset of HTML. The spaces at the start of a line would be lost in it.
+var cardEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "<br>", "  ", "\u00a0 ")
+
+// cardText shows neutral text in a card as it is.
+func cardText(s string) string { return cardEscapes.Replace(s) }

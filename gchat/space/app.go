@@ -1,0 +1,152 @@
+package space
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+)
+
+// App is the sender of what a Chat app writes here.
+const App = "users/local-app"
+
+// appToken marks a request whose path has the space's token: it may act as the space's Chat app.
+type appToken struct{}
+
+func fromApp(r *http.Request) bool { return r.Context().Value(appToken{}) != nil }
+
+// resource is the space as the API describes it.
+func (s *Space) resource() *chat.Space {
+	if s.direct {
+		return &chat.Space{Name: Name, Type: "DM", SpaceType: "DIRECT_MESSAGE", SingleUserBotDm: true}
+	}
+	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
+}
+
+// createAsApp is spaces.messages.create of a Chat app: with cards, and an answer that tells all.
+func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
+	d.sender = &chat.User{Name: App, Type: "BOT", DisplayName: "gchat-hooks"}
+	if d.requestID != "" {
+		d.requestID = "app:" + d.requestID
+	}
+	if d.threadKey != "" {
+		d.threadKey = "app:" + d.threadKey // by the same key a webhook has a thread of its own
+	}
+	if d.content.PrivateMessageViewer != nil && s.direct {
+		return nil, invalid("Private messages aren't supported in direct messages.")
+	}
+	posted, err := s.post(d)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasApp = true
+	return posted.Message, nil
+}
+
+// patchMessage is spaces.messages.patch: an app changes a message of its own.
+func (s *Space) patchMessage(r *http.Request) (any, error) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	in := new(chat.Message)
+	if err := json.Unmarshal(b, in); err != nil {
+		return nil, invalid("Invalid JSON payload received. " + err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := Name + "/messages/" + r.PathValue("message")
+	was := s.byName[name]
+	switch {
+	case was == nil:
+		return nil, notFound("Message " + name + " not found")
+	case was.Message.Sender.Name != App:
+		return nil, denied("The app did not create this message.")
+	}
+	m := clone(was.Message)
+	for _, field := range strings.Split(r.URL.Query().Get("updateMask"), ",") {
+		switch strings.TrimSpace(field) {
+		case "text":
+			m.Text, m.ArgumentText, m.FormattedText = in.Text, in.Text, in.Text
+		case "cardsV2", "cards_v2":
+			m.CardsV2 = in.CardsV2
+		default:
+			return nil, invalid("Invalid update mask: " + brief(field))
+		}
+	}
+	if err := checkContent(m); err != nil {
+		return nil, err
+	}
+	m.LastUpdateTime = s.now().UTC().Format(time.RFC3339Nano)
+	if err := s.add(&row{Message: m, Patch: true}); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// checkContent refuses what Google refuses of a message's content.
+func checkContent(m *chat.Message) error {
+	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
+		return invalid("Message cannot be empty.")
+	}
+	b, err := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
+	if size := len(b); err != nil || len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+size > maxMessage {
+		return invalid("Message content is too long")
+	}
+	return nil
+}
+
+// questionOf is what the buttons of a message's cards carry for their question; ok is false where none has the choice.
+func questionOf(m *chat.Message, choice string) (question string, ok bool) {
+	b, _ := json.Marshal(m.CardsV2)
+	quoted := regexp.QuoteMeta(choice)
+	carried := regexp.MustCompile(`"key":"question","value":"([^"]*)"\},\{"key":"choice","value":"` + quoted + `"`)
+	if found := carried.FindSubmatch(b); found != nil {
+		return string(found[1]), true
+	}
+	return "", false
+}
+
+// Tap taps the button of a message's card that carries the choice, with what the card's boxes and fields hold. A nil user is the
+// person at the page. The question is what the button carries; "" for a button that stands there now. A request that was seen
+// before does nothing; "" is none.
+func (s *Space) Tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if requestID != "" && s.byRequest[requestID] != nil {
+		return nil
+	}
+	found := s.byName[message]
+	if found == nil {
+		return fmt.Errorf("tap: %w", notFound("Message "+message+" not found"))
+	}
+	m, stands := found.Message, true
+	if question == "" {
+		question, stands = questionOf(m, choice)
+	}
+	if !stands {
+		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
+	}
+	const function = "gchat-hooks"
+	e := s.event("CARD_CLICKED", user, m)
+	e.Action = &chat.FormAction{ActionMethodName: function, Parameters: []*chat.ActionParameter{
+		{Key: "question", Value: question}, {Key: "choice", Value: choice},
+	}}
+	e.Common = &chat.CommonEventObject{InvokedFunction: function, FormInputs: map[string]chat.Inputs{},
+		Parameters: map[string]string{"question": question, "choice": choice}}
+	for name, values := range inputs {
+		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
+	}
+	r := &row{RequestID: requestID}
+	if err := s.carry(r, e); err != nil || r.Event == nil {
+		return err
+	}
+	return s.add(r)
+}

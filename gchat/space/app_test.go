@@ -1,0 +1,218 @@
+package space
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state/config"
+)
+
+// openApp is a space, its server, and an app that speaks with it.
+func openApp(t *testing.T, opts Options) (*Space, *httptest.Server, *gchat.App) {
+	t.Helper()
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(s.Handler())
+	t.Cleanup(func() { s.Close(); srv.Close() })
+	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
+		APIEndpoint: s.APIEndpoint(srv.URL), PubSubEndpoint: s.APIEndpoint(srv.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, srv, app
+}
+
+// buttonsCard is a card with these buttons.
+func buttonsCard(b ...*chat.GoogleAppsCardV1Button) *chat.CardWithId {
+	return &chat.CardWithId{CardId: "c", Card: &chat.GoogleAppsCardV1Card{Sections: []*chat.GoogleAppsCardV1Section{{
+		Widgets: []*chat.GoogleAppsCardV1Widget{{ButtonList: &chat.GoogleAppsCardV1ButtonList{Buttons: b}}},
+	}}}}
+}
+
+func tapButton(choice string) *chat.GoogleAppsCardV1Button {
+	carried := []*chat.GoogleAppsCardV1ActionParameter{{Key: "question", Value: "x"}, {Key: "choice", Value: choice}}
+	return &chat.GoogleAppsCardV1Button{Text: choice, OnClick: &chat.GoogleAppsCardV1OnClick{
+		Action: &chat.GoogleAppsCardV1Action{Function: gchat.TapFunction, Parameters: carried},
+	}}
+}
+
+// postCard has the app post a card with the buttons "1" and "2" and a link, and gives the message's name.
+func postCard(t *testing.T, app *gchat.App) string {
+	t.Helper()
+	link := &chat.GoogleAppsCardV1Button{Text: "Docs", OnClick: &chat.GoogleAppsCardV1OnClick{
+		OpenLink: &chat.GoogleAppsCardV1OpenLink{Url: "https://example.com"},
+	}}
+	p, err := app.Post(t.Context(), gchat.Post{Text: "Which?", Card: buttonsCard(link, tapButton("1"), tapButton("2"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Name
+}
+
+func pullAll(t *testing.T, app *gchat.App, want int) []gchat.Pulled {
+	t.Helper()
+	got, err := app.Pull(t.Context())
+	if err != nil || len(got) != want {
+		t.Fatalf("pulled %d events, want %d (%v)", len(got), want, err)
+	}
+	return got
+}
+
+func sendTo(t *testing.T, method, url, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// What a browser sends twice happens once.
+func TestThePageSendsTwice(t *testing.T) {
+	_, srv, app := openApp(t, Options{Direct: true})
+	card := postCard(t, app)
+	for range 2 {
+		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`)
+		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`)
+		if said != 200 || tapped != 200 {
+			t.Errorf("answers %d and %d", said, tapped)
+		}
+	}
+	pullAll(t, app, 2)
+}
+
+// A tap tells who tapped what; a button that the card has no more cannot be tapped.
+func TestTap(t *testing.T) {
+	s, _, app := openApp(t, Options{Direct: true})
+	name := postCard(t, app)
+	ann := &chat.User{Name: "users/1", Email: "ann@example.com"}
+	if err := s.Tap(ann, name, "", "2", map[string][]string{"w1": {"words"}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	e := pullAll(t, app, 1)[0].Event
+	tap := e.Tap
+	if !e.Human || e.By.Email != ann.Email || tap.Question != "x" || tap.Choice != "2" || tap.Inputs["w1"][0] != "words" {
+		t.Errorf("event %+v, tap %+v", e, tap)
+	}
+	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Tap(ann, name, "", "2", nil, ""); err == nil {
+		t.Error("a button that is gone was tapped")
+	}
+	if err := s.Tap(ann, name, "x", "2", nil, ""); err != nil {
+		t.Errorf("tap on an old screen: %v", err)
+	}
+}
+
+// In a space the app hears what begins with its name, and no other word that begins so.
+func TestMention(t *testing.T) {
+	s, _, app := openApp(t, Options{})
+	postCard(t, app)
+	for _, text := range []string{"hello", "@gchat-hooksters hello", "@gchat-hooks yes"} {
+		if _, err := s.Say(nil, "", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := pullAll(t, app, 1)[0].Event; e.Message.Text != " yes" {
+		t.Errorf("heard %q", e.Message.Text)
+	}
+}
+
+// The holder of a webhook's URL is not the app.
+func TestAWebhookIsNoApp(t *testing.T) {
+	s, srv, app := openApp(t, Options{})
+	name := postCard(t, app)
+	hook, err := gchat.ParseWebhook(s.WebhookURL(srv.URL), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := hook.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
+	b, errB := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
+	c, errC := app.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k"})
+	if a.ThreadName == b.ThreadName || b.ThreadName != c.ThreadName || errA != nil || errB != nil || errC != nil {
+		t.Errorf("threads %s %s %s (%v %v %v)", a.ThreadName, b.ThreadName, c.ThreadName, errA, errB, errC)
+	}
+	if code := sendTo(t, "POST", s.WebhookURL(srv.URL), `{"text":"x","privateMessageViewer":{"name":"users/1"}}`); code != 400 {
+		t.Errorf("a webhook's private message: %d", code)
+	}
+	patch := strings.Replace(s.WebhookURL(srv.URL), Name+"/messages", name, 1) + "&updateMask=text"
+	if code := sendTo(t, "PATCH", patch, `{"text":"changed"}`); code != 403 {
+		t.Errorf("a webhook's patch: %d", code)
+	}
+}
+
+// A restart keeps the events that wait, what was acknowledged, changed messages, and that there is an app.
+func TestEventsOutliveARestart(t *testing.T) {
+	opts := Options{Data: t.TempDir(), Direct: true}
+	s, _, app := openApp(t, opts)
+	postCard(t, app)
+	s.Close()
+	s, _, app = openApp(t, opts)
+	if _, err := s.Say(nil, "", "first"); err != nil {
+		t.Fatal(err)
+	}
+	name := postCard(t, app)
+	if err := s.Tap(nil, name, "", "1", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	got := pullAll(t, app, 2)
+	if err := app.Ack(t.Context(), []string{got[0].AckID}); err != nil {
+		t.Fatal(err)
+	}
+	if err := app.Patch(t.Context(), name, "over", buttonsCard()); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s, _, app = openApp(t, opts)
+	if again := pullAll(t, app, 1)[0]; again.ID != got[1].ID || again.Event.Tap.Choice != "1" {
+		t.Errorf("after the restart: %+v", again)
+	}
+	if m := s.Messages(); len(m) != 3 || m[2].Text != "over" || m[2].LastUpdateTime == "" {
+		t.Errorf("after the restart: %+v", m)
+	}
+}
+
+// An event that is not acknowledged in time comes again, and then only its new ack id counts.
+func TestRedelivery(t *testing.T) {
+	var late atomic.Int64
+	s, _, app := openApp(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
+	if err := s.Tap(nil, postCard(t, app), "", "1", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	first := pullAll(t, app, 1)[0]
+	for i, ack := range []bool{false, true} {
+		late.Add(int64(ackWithin + time.Second))
+		again := pullAll(t, app, 1)[0]
+		if again.ID != first.ID || again.AckID == first.AckID {
+			t.Fatalf("delivery %d: %+v after %+v", i+2, again, first)
+		}
+		id := first.AckID
+		if ack {
+			id = again.AckID
+		}
+		if err := app.Ack(t.Context(), []string{id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) != 0 {
+		t.Errorf("%d events are left", len(s.queue))
+	}
+}

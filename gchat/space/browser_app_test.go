@@ -1,0 +1,81 @@
+package space
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// On the page a card is tapped, a denial takes its reason along, and the changed message has no buttons.
+func TestTapsFromThePage(t *testing.T) {
+	ctx := browser(t)
+	s, srv, app := openApp(t, Options{Direct: true})
+	do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)))
+	options := func(labels ...string) []state.Prompt {
+		p := state.Prompt{Header: "DB", Question: "Which?"}
+		for _, l := range labels {
+			p.Options = append(p.Options, state.Option{Label: l})
+		}
+		return []state.Prompt{p}
+	}
+	permission := state.Question{Kind: state.AskedPermission, Tool: "Bash", Shown: "mv a b",
+		Questions: options(state.LabelAllow, state.LabelDeny)}
+	several := state.Question{Questions: options("A", "B", "C")}
+	several.Questions[0].MultiSelect = true
+	for _, c := range []struct {
+		name   string
+		q      state.Question
+		words  string
+		press  []string
+		choice string
+		input  string
+		want   string
+	}{
+		{"single", state.Question{Questions: options("A", "B")}, "", []string{`[data-option="2"]`}, "2", "", ""},
+		{"several", several, "", []string{`[data-option="1"]`, `[data-option="3"]`, `[data-send-choices]`}, "send", "q1", "1 3"},
+		{"a reason", permission, "use git mv", []string{`[data-decide="no"]`}, "deny", "w1", "use git mv"},
+		{"a denial", permission, "deny, use git mv", []string{`[data-decide="no"]`}, "deny", "w1", "use git mv"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.SessionName, c.q.CWD, c.q.ThreadKey = "shop", "/home/ann/shop", "ask-user-"+c.choice
+			texts, card := gchat.AppTexts(&c.q, "0123456789abcdef0123456789abcdef")
+			posted, err := app.Post(t.Context(), gchat.Post{Text: texts[len(texts)-1], Card: card})
+			if err != nil {
+				t.Fatal(err)
+			}
+			openThread(t, ctx, posted.ThreadName)
+			if c.words != "" {
+				do(t, ctx, chromedp.SendKeys(chromedp.CSS(`[data-reply]`), c.words))
+			}
+			for _, selector := range c.press {
+				click(t, ctx, selector)
+			}
+			got := pullAll(t, app, 1)[0]
+			var input string
+			for i, v := range got.Event.Tap.Inputs[c.input] {
+				if i > 0 {
+					input += " "
+				}
+				input += v
+			}
+			if got.Event.Tap.Choice != c.choice || input != c.want {
+				t.Errorf("tapped %+v", got.Event.Tap)
+			}
+			if err := app.Ack(t.Context(), []string{got.AckID}); err != nil {
+				t.Fatal(err)
+			}
+			c.q.Status = state.Resolved
+			text, closed := gchat.ClosedCard(&c.q, time.Now())
+			if err := app.Patch(t.Context(), posted.Name, text, closed); err != nil {
+				t.Fatal(err)
+			}
+			until(t, ctx, `!document.querySelector('#messages [data-option], #messages [data-decide]')
+				&& !document.querySelector('#messages [data-send-choices]')
+				&& document.querySelectorAll('#messages article').length === 1 && document.title === 'Local space'`)
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package space
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// The cards of every kind of question, open and closed, are such as Google takes.
+func TestCardsAreAsGoogleTakesThem(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	one := state.Prompt{Header: "DB", Question: "Which?", Options: []state.Option{{Label: "A", Description: "a"}, {Label: "B"}}}
+	several := one
+	several.MultiSelect = true
+	labels := func(labels ...string) []state.Prompt {
+		var p state.Prompt
+		for _, l := range labels {
+			p.Options = append(p.Options, state.Option{Label: l})
+		}
+		return []state.Prompt{p}
+	}
+	for name, q := range map[string]*state.Question{
+		"single": {Questions: []state.Prompt{one}}, "multi": {Questions: []state.Prompt{several}},
+		"several": {Questions: []state.Prompt{one, several}}, "none": {},
+		"permission": {Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("ls\n", 99), AlwaysAllows: "ls",
+			Questions: labels(state.LabelAllow, state.LabelDeny, state.LabelAlways)},
+		"plan": {Kind: state.AskedPlan, Shown: "# Plan",
+			Questions: labels(state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto)},
+		"next": {Kind: state.AskedNext, Shown: "Done.", Questions: labels("Reply")},
+	} {
+		texts, card := gchat.AppTexts(q, id)
+		q.Status = state.Resolved
+		text, closed := gchat.ClosedCard(q, time.Now())
+		for _, m := range []*chat.Message{
+			{FallbackText: texts[len(texts)-1], CardsV2: []*chat.CardWithId{card}},
+			{FallbackText: text, CardsV2: []*chat.CardWithId{closed}},
+		} {
+			body, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := decode(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range google().check("message", &schema{Ref: "Message"}, v) {
+				t.Errorf("%s: %s", name, bad)
+			}
+			for _, s := range m.CardsV2[0].Card.Sections {
+				if len(s.Widgets) == 0 {
+					t.Errorf("%s: a section is empty", name) // "Must contain at least one widget"
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package space
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/pubsub/v1"
+)
+
+// Subscription is the name by which a Chat app pulls what people do here.
+const Subscription = "projects/local/subscriptions/local"
+
+const (
+	ackWithin = 10 * time.Second // then an event comes again
+	pullWait  = 15 * time.Second // how long a pull waits where there is none
+)
+
+// queued is an event of the subscription.
+type queued struct {
+	id    string
+	data  json.RawMessage
+	at    time.Time
+	ack   string    // of its last delivery
+	until time.Time // it is not delivered again before
+}
+
+// event is what a person did, as a classic Chat app is told. The caller holds the lock.
+func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.DeprecatedEvent {
+	if user == nil {
+		user = Person()
+	}
+	u := *user
+	u.Type = "HUMAN"
+	return &chat.DeprecatedEvent{
+		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: &u, Space: s.resource(), Message: m, Thread: m.Thread,
+	}
+}
+
+// carry has a row put an event into the subscription, where there is an app. The caller holds the lock.
+func (s *Space) carry(r *row, e *chat.DeprecatedEvent) error {
+	if !s.hasApp {
+		return nil
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	r.EventID, r.Event, r.At = randomID(), data, s.now().UTC()
+	return nil
+}
+
+// tellApp has the row of what a person wrote carry its event, where an app hears it: in a direct message all, in a space what
+// mentions the app. Both are one write, so that neither is lost alone. The caller holds the lock.
+func (s *Space) tellApp(r *row) error {
+	m := r.Message
+	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
+	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
+		m = clone(m)
+		m.ArgumentText = said
+	} else if !s.direct {
+		return nil
+	}
+	return s.carry(r, s.event("MESSAGE", m.Sender, m))
+}
+
+// callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
+func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
+	if !fromApp(r) {
+		writeError(w, unauthenticated("Request is missing required authentication credential."))
+		return
+	}
+	_, call, _ := strings.Cut(r.PathValue("subscription"), ":") // one queue, whatever it is called
+	var in struct {
+		MaxMessages int      `json:"maxMessages"`
+		Permissions []string `json:"permissions"`
+		AckIDs      []string `json:"ackIds"`
+	}
+	switch err := json.NewDecoder(r.Body).Decode(&in); {
+	case err != nil:
+		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+	case call == "acknowledge":
+		if err := s.acknowledge(in.AckIDs); err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, struct{}{})
+	case call == "testIamPermissions":
+		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
+	case call == "pull" && in.MaxMessages > 0:
+		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
+	default:
+		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
+	}
+}
+
+// pull waits until there is an event, and gives those that there are.
+func (s *Space) pull(r *http.Request, most int) *pubsub.PullResponse {
+	end := time.After(pullWait)
+	for {
+		s.mu.Lock()
+		answer, changed, next := s.take(most), s.changed, ackWithin
+		for _, q := range s.queue {
+			next = min(next, q.until.Sub(s.now()))
+		}
+		s.mu.Unlock()
+		if len(answer.ReceivedMessages) > 0 {
+			return answer
+		}
+		select {
+		case <-changed:
+		case <-time.After(max(next, time.Millisecond)):
+		case <-end:
+			return answer
+		case <-r.Context().Done():
+			return answer
+		case <-s.done:
+			return answer
+		}
+	}
+}
+
+// take gives events out. The caller holds the lock.
+func (s *Space) take(most int) *pubsub.PullResponse {
+	answer, now := &pubsub.PullResponse{}, s.now()
+	for _, q := range s.queue {
+		if len(answer.ReceivedMessages) < most && !now.Before(q.until) {
+			q.ack, q.until = randomID(), now.Add(ackWithin)
+			m := &pubsub.PubsubMessage{MessageId: q.id, PublishTime: q.at.Format(time.RFC3339Nano)}
+			m.Data = base64.StdEncoding.EncodeToString(q.data)
+			answer.ReceivedMessages = append(answer.ReceivedMessages, &pubsub.ReceivedMessage{AckId: q.ack, Message: m})
+		}
+	}
+	return answer
+}
+
+// acknowledge takes events out of the queue. One that was delivered again meanwhile stays.
+func (s *Space) acknowledge(acks []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var done []string
+	for _, ack := range acks {
+		for _, q := range s.queue {
+			if q.ack == ack {
+				done = append(done, q.id)
+			}
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return s.add(&row{Acked: done})
+}

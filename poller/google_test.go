@@ -1,0 +1,253 @@
+package poller
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	chatapi "google.golang.org/api/chat/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	appTopic        = "projects/p/topics/t"
+	appSubscription = "projects/p/subscriptions/s"
+	appSpace        = "spaces/DM"
+)
+
+// google is Chat as an app sees it, and Google's own fake of Pub/Sub behind the REST methods that an app calls.
+type google struct {
+	t    testing.TB
+	url  string
+	pub  *pstest.Server
+	sub  pubsubpb.SubscriberClient
+	kind string // of the space
+
+	locked bool               // the app may not list it
+	spoken []*chatapi.Message // what people wrote in it
+
+	mu      sync.Mutex
+	n       int
+	posts   []*chatapi.Message
+	patched map[string][]*chatapi.Message // by message
+	others  []string                      // requests that the app makes none of
+
+	deaf  atomic.Bool  // acknowledgements are lost
+	lists atomic.Int64 // list requests that came
+}
+
+func newGoogle(t testing.TB) *google {
+	t.Helper()
+	g := &google{t: t, pub: pstest.NewServer(), kind: "DIRECT_MESSAGE", patched: map[string][]*chatapi.Message{}}
+	conn, err := grpc.NewClient(g.pub.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.sub = pubsubpb.NewSubscriberClient(conn)
+	topic := &pubsubpb.Topic{Name: appTopic}
+	if _, err = pubsubpb.NewPublisherClient(conn).CreateTopic(t.Context(), topic); err == nil {
+		_, err = g.sub.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: appSubscription, Topic: appTopic, AckDeadlineSeconds: 10})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(g.serve))
+	g.url = server.URL
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
+	return g
+}
+
+// serve answers what an app asks for.
+func (g *google) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	answer := func(v any, err error) {
+		b, _ := json.Marshal(v)
+		if m, ok := v.(proto.Message); ok && err == nil {
+			b, err = protojson.Marshal(m)
+		}
+		if err != nil {
+			http.Error(w, `{"error":{"code":503,"message":"`+err.Error()+`"}}`, http.StatusServiceUnavailable)
+			return
+		}
+		w.Write(b)
+	}
+	switch {
+	case path == appSubscription+":pull":
+		in := &pubsubpb.PullRequest{}
+		_ = protojson.Unmarshal(body, in)
+		in.Subscription = appSubscription
+		answer(g.sub.Pull(r.Context(), in))
+	case path == appSubscription+":acknowledge":
+		in := &pubsubpb.AcknowledgeRequest{}
+		_ = protojson.Unmarshal(body, in)
+		in.Subscription = appSubscription
+		if g.deaf.Load() {
+			answer(nil, fmt.Errorf("lost"))
+			return
+		}
+		answer(g.sub.Acknowledge(r.Context(), in))
+	case path == appSpace:
+		answer(&chatapi.Space{Name: appSpace, SpaceType: g.kind}, nil)
+	case path == appSpace+"/messages" && r.Method == http.MethodPost:
+		answer(g.post(body, r.URL.Query().Get("messageId")), nil)
+	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
+		m := &chatapi.Message{}
+		_ = json.Unmarshal(body, m)
+		m.Name = path
+		g.mu.Lock()
+		g.patched[path] = append(g.patched[path], m)
+		g.mu.Unlock()
+		answer(m, nil)
+	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodGet:
+		answer(g.message(path), nil)
+	case path == appSpace+"/messages":
+		g.lists.Add(1)
+		if g.locked {
+			http.Error(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"insufficient scopes"}}`, http.StatusForbidden)
+			return
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		answer(&chatapi.ListMessagesResponse{Messages: g.spoken}, nil)
+	default:
+		g.mu.Lock()
+		g.others = append(g.others, r.Method+" "+r.URL.Path)
+		g.mu.Unlock()
+		http.NotFound(w, r)
+	}
+}
+
+// post keeps a message, one of an id.
+func (g *google) post(body []byte, id string) *chatapi.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := &chatapi.Message{}
+	_ = json.Unmarshal(body, m)
+	for _, was := range g.posts {
+		if id != "" && was.ClientAssignedMessageId == id {
+			return was
+		}
+	}
+	n := fmt.Sprint(len(g.posts))
+	m.Name, m.ClientAssignedMessageId, m.CreateTime = appSpace+"/messages/m"+n, id, time.Now().UTC().Format(time.RFC3339Nano)
+	if m.Thread == nil || m.Thread.Name == "" {
+		m.Thread = &chatapi.Thread{Name: appSpace + "/threads/t" + n}
+	}
+	g.posts = append(g.posts, m)
+	return m
+}
+
+// message is one as it stands now.
+func (g *google) message(name string) *chatapi.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if all := g.patched[name]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	for _, m := range g.posts {
+		if m.Name == name || strings.HasSuffix(name, "/"+m.ClientAssignedMessageId) {
+			return m
+		}
+	}
+	return &chatapi.Message{}
+}
+
+// awaitPost waits for a message whose text, or fallback text, has these words.
+func (g *google) awaitPost(words string) (found *chatapi.Message) {
+	g.t.Helper()
+	for end := time.Now().Add(30 * time.Second); found == nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		g.mu.Lock()
+		for _, m := range g.posts {
+			if strings.Contains(m.Text+m.FallbackText, words) {
+				found = m
+			}
+		}
+		g.mu.Unlock()
+	}
+	if found == nil {
+		g.t.Fatalf("no message %q", words)
+	}
+	return found
+}
+
+// event is what Google publishes for a tap or for words.
+func event(kind, user string, m *chatapi.Message) *chatapi.DeprecatedEvent {
+	return &chatapi.DeprecatedEvent{
+		Type: kind, EventTime: time.Now().UTC().Format(time.RFC3339Nano), Message: m, Thread: m.Thread,
+		User:  &chatapi.User{Name: user, Type: "HUMAN", DisplayName: "Ann", Email: "ann@example.com"},
+		Space: &chatapi.Space{Name: appSpace, SpaceType: "DIRECT_MESSAGE"},
+	}
+}
+
+// tap publishes a tap, and returns Pub/Sub's id of it.
+func (g *google) tap(user string, m *chatapi.Message, question, choice string, inputs map[string]string) string {
+	e := event("CARD_CLICKED", user, m)
+	e.Action = &chatapi.FormAction{ActionMethodName: "gchat-hooks", Parameters: []*chatapi.ActionParameter{
+		{Key: "question", Value: question}, {Key: "choice", Value: choice},
+	}}
+	e.Common = &chatapi.CommonEventObject{FormInputs: map[string]chatapi.Inputs{}}
+	for name, value := range inputs {
+		e.Common.FormInputs[name] = chatapi.Inputs{StringInputs: &chatapi.StringInputs{Value: []string{value}}}
+	}
+	return g.publish(e)
+}
+
+func (g *google) publish(e *chatapi.DeprecatedEvent) string {
+	b, err := json.Marshal(e)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.pub.Publish(appTopic, b, nil)
+}
+
+// waiting is how many events were published and not acknowledged yet.
+func (g *google) waiting() (n int) {
+	for _, m := range g.pub.Messages() {
+		if m.Acks == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// newAppDesk is a machine whose Chat is an app's.
+func newAppDesk(t testing.TB) (*desk, *google) {
+	t.Helper()
+	d, g := newDesk(t), newGoogle(t)
+	delete(d.vars, "GOOGLE_CHAT_WEBHOOK_URL")
+	for name, value := range map[string]string{
+		"GOOGLE_CHAT_SPACE_ID": appSpace, "GCHAT_PUBSUB_SUBSCRIPTION": appSubscription, "GCHAT_API_ENDPOINT": g.url,
+		"GCHAT_PUBSUB_ENDPOINT": g.url, "GCHAT_ALLOWED_USERS": "users/1,users/2", "GCHAT_APPROVERS": "users/1",
+	} {
+		d.vars[name] = value
+	}
+	return d, g
+}
+
+// said is a message of a person's; quotes is one that it quotes.
+func (g *google) said(thread, text, quotes string) *chatapi.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n++
+	m := &chatapi.Message{
+		Name: fmt.Sprintf("%s/messages/said%d", appSpace, g.n), Text: text, Thread: &chatapi.Thread{Name: thread},
+		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
+	}
+	if quotes != "" {
+		m.QuotedMessageMetadata = &chatapi.QuotedMessageMetadata{Name: quotes}
+	}
+	return m
+}

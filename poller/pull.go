@@ -1,0 +1,241 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+const (
+	// pullsAtOnce is how many pulls are under way: while one is answered, another waits at Google.
+	pullsAtOnce = 2
+	// pullOnce is how long a single round waits for an event.
+	pullOnce = 2 * time.Second
+	// emptyPause is the least time between two pulls that end with nothing.
+	emptyPause = 100 * time.Millisecond
+	// foreignAge is how long the tap on a card that no record here is of is left to the other machines of the app.
+	foreignAge = 20 * time.Second
+)
+
+// ear takes what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
+// one only when it stands in its record, so that the next poller gets it again after kill -9.
+type ear struct {
+	mu      sync.Mutex
+	heard   []gchat.Pulled
+	pulling int
+	again   time.Time // no pull before
+	failed  int       // pulls one after another
+	lock    *state.Lock
+}
+
+// hear uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again. A poller that only
+// stays for a command's moment pulls nothing: what Google gives to a pull that ends is kept from the next one for a while.
+func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time) {
+	if subscription == "" || p.Until != nil {
+		return time.Time{}
+	}
+	way := p.gateway(ctx, p.user(), false)
+	if way.app == nil || !p.leadEar(way.app) {
+		return time.Time{}
+	}
+	e := &p.ear
+	e.mu.Lock()
+	heard := e.heard
+	e.heard = nil
+	for now := p.now(); e.pulling < pullsAtOnce; e.pulling++ {
+		if now.Before(e.again) {
+			next = e.again
+			break
+		}
+		p.beside("pull", func() { p.pull(ctx, way.app) })
+	}
+	e.mu.Unlock()
+	p.useEvents(ctx, way.app, heard)
+	return next
+}
+
+// leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
+// too.
+func (p *Poller) leadEar(app *gchat.App) bool {
+	if p.ear.lock != nil {
+		return true
+	}
+	lock, err := state.SpacesIn(p.user()).LockReader(app.Subscription)
+	if errors.Is(err, state.ErrLocked) {
+		return false
+	}
+	if err != nil {
+		p.logOnce(err, "subscription's lock") // better two processes that pull than none
+	}
+	p.ear.lock = lock
+	return true
+}
+
+// pull takes events once, and has the loop use them.
+func (p *Poller) pull(ctx context.Context, app *gchat.App) {
+	began := p.now()
+	got, err := app.Pull(ctx)
+	e := &p.ear
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pulling--
+	e.heard = append(e.heard, got...)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		e.failed++
+		e.again = p.now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
+		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
+			Str("chat", app.Chat()).Msg("taps and messages to the app cannot be read")
+		if gchat.AuthFailure(err) {
+			p.ways.renew()
+		}
+	default:
+		if e.failed > 0 {
+			p.Log.Info().Str("chat", app.Chat()).Msg(readAgain)
+		}
+		e.failed, e.again = 0, time.Time{}
+		if len(got) == 0 {
+			e.again = began.Add(emptyPause) // Google waits, and what stands in for it may not
+		}
+	}
+}
+
+// useEvents writes what was heard into the records that it belongs to, and then acknowledges it.
+func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pulled) {
+	if len(heard) == 0 {
+		return
+	}
+	cards := map[string]*served{}
+	for _, s := range p.inOrder() {
+		if s.q != nil {
+			cards[state.CardID(p.Env, s.q.QuestionID)] = s
+		}
+	}
+	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { return a.At.Compare(b.At) }) // what was done first counts first
+	var done []string
+	for _, one := range heard {
+		used := true
+		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards) })
+		if used {
+			done = append(done, one.AckID)
+		}
+	}
+	if len(done) > 0 {
+		p.beside("acknowledge", func() {
+			if err := app.Ack(context.WithoutCancel(ctx), done); err != nil {
+				p.logOnce(err, "events not acknowledged: they come again, and are known then")
+			}
+		})
+	}
+}
+
+// useEvent does what one event asks for. It reports false for an event that is to come again.
+func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served) (used bool) {
+	switch {
+	case one.Err != nil:
+		p.logOnce(one.Err, "event not understood")
+	case !one.Human || !strings.HasPrefix(one.By.Name, "users/"):
+	case one.Tap != nil && cards[one.Tap.Question] != nil:
+		return p.writeTap(cards[one.Tap.Question], one)
+	case one.Tap != nil:
+		return p.answerStale(ctx, app, one)
+	case one.Type == "MESSAGE":
+		return p.writeSaid(app, one)
+	}
+	return true
+}
+
+// writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
+func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
+	name, changed := "tap/"+one.ID, false
+	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+		if changed = q.Reply(name) == nil && makeRoom(q); !changed {
+			return state.ErrUnchanged
+		}
+		_, said, _ := gchat.ReadTap(q, one.Tap)
+		q.Replies = append(q.Replies, state.Reply{
+			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
+			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
+		})
+		return nil
+	})
+	if err != nil {
+		p.logOnce(err, "tap not written down")
+		return errors.Is(err, fs.ErrNotExist) // its project was removed
+	}
+	if changed {
+		s.q, s.settled = q, false
+	}
+	return true
+}
+
+// answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
+// another machine's question may be on it, which gets time to use the tap.
+func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
+	if one.Tap.Stands && p.now().Sub(one.At) < foreignAge {
+		return false
+	}
+	if !Named(p.config(p.user(), false).AllowedUsers, one.By.Name, one.By.Email) {
+		return true
+	}
+	p.beside("old card", func() {
+		if stands, err := app.Shows(ctx, one.Message.Name, one.Tap.Question); !one.Tap.Stands || err != nil || stands {
+			p.answerEvent(app, one, gchat.OldCardText)
+		} // else it was used meanwhile
+	})
+	return true
+}
+
+// answerEvent tells a person, and only that person where Chat can do that, what became of what they did.
+func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
+	err := p.put(&state.Message{
+		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
+		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
+	})
+	if err != nil {
+		p.logOnce(err, "note not put into the outbox")
+	}
+}
+
+// writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
+func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
+	m := one.Message
+	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
+	if m.CreateTime.IsZero() {
+		m.CreateTime = one.At
+	}
+	v := p.views()[app.Chat()]
+	if v == nil {
+		v = &view{sessions: p.byThread}
+	}
+	if m.Quotes != "" && len(v.records[m.ThreadName]) == 0 {
+		for _, qs := range v.records {
+			if i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.MessageName == m.Quotes }); i >= 0 {
+				m.ThreadName = qs[i].ThreadName
+			}
+		}
+	}
+	bound := len(v.records[m.ThreadName]) > 0 || v.sessions[m.ThreadName] != nil
+	if !bound && Named(p.config(p.user(), false).AllowedUsers, m.Sender, m.SenderEmail) {
+		p.answerEvent(app, one, gchat.UnboundText)
+	}
+	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}}
+	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
+	r.take(n, []gchat.Message{m})
+	for q, ms := range n.given {
+		if err := r.writeReplies(q, ms); err != nil {
+			p.logOnce(err, "reply not written down")
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,242 @@
+package poller
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// tapped asks a question that is in the space, and returns what its buttons carry.
+func (d *desk) tapped(as func(*state.Question)) (*state.Question, string) {
+	q := d.ask(as)
+	return q, state.CardID(d.env, q.QuestionID)
+}
+
+func TestATapIsTheAnswer(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, card := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	if m.Text != "" || len(m.CardsV2) != 1 || !strings.Contains(m.FallbackText, "2. Two") {
+		t.Errorf("text %q, fallback %q, %d cards", m.Text, m.FallbackText, len(m.CardsV2))
+	}
+	id := g.tap("users/2", m, card, "2", nil)
+	q = d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || q.AnsweredBy != "users/2" || q.AnsweredByName != "Ann" || q.AnsweredMessage != "tap/"+id {
+		t.Errorf("%+v", q)
+	}
+	d.change(q, func(q *state.Question) {})
+	if _, err := state.CloseQuestion(q.Path, state.Resolved, "chat", nil); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitPatch(m.Name, "Two")
+	if n := g.lists.Load(); n != 0 {
+		t.Errorf("the space was listed %d times", n)
+	}
+	if len(g.others) > 0 {
+		t.Errorf("asked for %q", g.others)
+	}
+}
+
+// awaitPatch waits until a message shows these words, and no button.
+func (g *google) awaitPatch(name, words string) {
+	g.t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		m := g.message(name)
+		b, _ := m.MarshalJSON()
+		if strings.Contains(string(b), words) && !strings.Contains(string(b), "onClick") && strings.Contains(m.Text, words) {
+			return
+		}
+	}
+	g.t.Fatalf("%s was not changed to %q: %+v", name, words, g.message(name))
+}
+
+// Who tapped is the event's user, whatever the card carries; a second tap, and one on a card that is over, change nothing.
+func TestWhoseTapCounts(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, card := d.tapped(func(q *state.Question) {
+		q.Kind, q.Tool = state.AskedPermission, "Bash"
+		q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
+	})
+	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Unlock()
+	other, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("[Permission]")
+	g.awaitPost("Which?")
+	g.tap("users/1", m, strings.Repeat("0", 32), "allow", nil)
+	g.tap("users/1", m, "", "allow", nil)
+	for i, tap := range []struct{ by, choice, why string }{
+		{"users/9", "allow", ""},  // a stranger
+		{"users/2", "allow", ""},  // may answer questions, and not decide
+		{"users/1", "always", ""}, // is not offered
+		{"users/1", "deny", "use git mv"}, {"users/1", "allow", ""},
+	} {
+		g.tap(tap.by, m, card, tap.choice, map[string]string{"w1": tap.why})
+		q = d.await(q, "judged", func(q *state.Question) bool { return len(q.Replies) == i+1 && !q.Unread() })
+	}
+	label, why := q.Decision()
+	if label != state.LabelDeny || why != "use git mv" {
+		t.Errorf("%q, %q", label, why)
+	}
+	var verdicts []string
+	for _, r := range q.Replies {
+		verdicts = append(verdicts, string(r.Verdict))
+	}
+	if got := strings.Join(verdicts, " "); got != "refused refused asked_back used late" {
+		t.Error(got)
+	}
+	if is := d.load(other); len(is.Replies) > 0 {
+		t.Errorf("another question has %+v", is.Replies)
+	}
+}
+
+// What a person writes to the app in a direct message answers the question whose thread it is in, or whose message it quotes.
+func TestWordsInADirectMessage(t *testing.T) {
+	d, g := newAppDesk(t)
+	one, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	e := event("MESSAGE", "users/1", g.said(m.Thread.Name, "2 - soon", ""))
+	g.publish(e)
+	g.publish(e)
+	q := d.await(one, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || q.Notes["Which?"] != "soon" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+	two, _ := d.tapped(nil)
+	m = g.awaitPost(two.ThreadKey)
+	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "1", "")))
+	g.awaitPost("Nothing here waits for that")
+	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/newer", "1", m.Name)))
+	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
+}
+
+// In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
+func TestWordsInASpace(t *testing.T) {
+	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
+		t.Run(name, func(t *testing.T) {
+			d, g := newAppDesk(t)
+			g.kind, g.locked = "SPACE", locked
+			q, card := d.tapped(nil)
+			d.run(Options{Daemon: true})
+			m := g.awaitPost("Which?")
+			said := g.said(m.Thread.Name, "2", "")
+			g.mu.Lock()
+			g.spoken = append(g.spoken, said)
+			g.mu.Unlock()
+			if locked {
+				for end := time.Now().Add(20 * time.Second); g.lists.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				}
+				g.tap("users/1", m, card, "2", nil)
+			}
+			d.await(q, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "Two" })
+			if n := g.lists.Load(); n == 0 || locked && n > 1 {
+				t.Errorf("listed %d times", n)
+			}
+			for _, m := range g.posts {
+				if strings.Contains(m.Text, "cannot be read") {
+					t.Errorf("told %q", m.Text)
+				}
+			}
+		})
+	}
+}
+
+// A tap comes while no poller runs, and acknowledgements are lost: it is used once.
+func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, card := d.tapped(nil)
+	end := d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	_ = end()
+	g.deaf.Store(true)
+	id := g.tap("users/1", m, card, "1", nil)
+	d.run(Options{Daemon: true})
+	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	g.deaf.Store(false)
+	for end := time.Now().Add(40 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
+	if delivered := g.pub.Message(id).Deliveries; delivered < 2 || g.waiting() > 0 {
+		t.Errorf("delivered %d times, %d wait", delivered, g.waiting())
+	}
+	if q := d.load(q); len(q.Replies) != 1 {
+		t.Errorf("%+v", q.Replies)
+	}
+}
+
+// Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
+func TestEventsOutliveKilledPollers(t *testing.T) {
+	questions, each := 10, 20
+	if os.Getenv("GCHAT_LOAD") != "" {
+		questions, each = 100, 100
+	}
+	d, g := newAppDesk(t)
+	cards, want := map[string]*state.Question{}, map[string][]string{}
+	for range questions {
+		q, card := d.tapped(func(q *state.Question) { d.postedBy(q, g) })
+		cards[card] = q
+	}
+	for n := range each {
+		for card, q := range cards { // in any order
+			user := "users/9"
+			if n == each/2 {
+				user = "users/1"
+			}
+			m := g.message(q.MessageName)
+			want[q.Path] = append(want[q.Path], "tap/"+g.tap(user, m, card, "1", nil))
+		}
+	}
+	killed := 0
+	for end := time.Now().Add(10 * time.Minute); g.waiting() > 0 && time.Now().Before(end); killed++ {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
+		for name, value := range d.vars {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lives := time.Duration(50+killed*killed%97*12) * time.Millisecond
+		for until := time.Now().Add(lives); g.waiting() > 0 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	for _, q := range cards {
+		is := d.load(q)
+		var got []string
+		used := 0
+		for _, r := range is.Replies {
+			got = append(got, r.MessageName)
+			if r.Verdict == state.Used {
+				used++
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want[q.Path])
+		if !slices.Equal(got, want[q.Path]) {
+			t.Errorf("%s has %d taps, want %d", q.QuestionID, len(got), len(want[q.Path]))
+		}
+		if used > 1 {
+			t.Errorf("%s was answered %d times", q.QuestionID, used)
+		}
+	}
+	t.Logf("%d events, the poller killed %d times", questions*each, killed)
+}
+
+// postedBy has a question's card in the app's space already.
+func (d *desk) postedBy(q *state.Question, g *google) {
+	m := g.post([]byte("{}"), "")
+	at := q.AskedAt
+	q.MessageSent, q.ThreadName, q.MessageName, q.Card = true, m.Thread.Name, m.Name, m.Name
+	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
+}
