@@ -68,7 +68,7 @@ func ReadEvent(data []byte) (e Event, err error) {
 			carried[name] = value
 		}
 		for name, input := range in.Common.FormInputs {
-			if input.StringInputs != nil {
+			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value
 			}
 		}
