@@ -22,8 +22,7 @@ import (
 // environment are the variables that decide where, as whom and for whom messages go and replies are read.
 var environment = []string{
 	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
-	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT",
-	"GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
+	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_SUBSCRIPTION", "GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
 	"GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -39,6 +38,7 @@ func Environment(env Getenv) string {
 	for _, name := range environment {
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
+	fmt.Fprint(h, env("GCHAT_PUBSUB_SUBSCRIPTION"), env("GCHAT_PUBSUB_ENDPOINT")) // unset, it is the name of earlier releases
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
