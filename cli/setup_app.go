@@ -88,8 +88,10 @@ func (s *setup) app(ctx context.Context) error {
 
 // appProject is the Cloud project, which the subscription names.
 func (s *setup) appProject(ctx context.Context) (string, error) {
-	subscription := s.config().Subscription
-	if subscription == "" {
+	if named := s.answers["GCHAT_PUBSUB_SUBSCRIPTION"]; named != "" && s.config().Subscription == "" {
+		return "", usage(fmt.Errorf("GCHAT_PUBSUB_SUBSCRIPTION is %q", named), "it takes projects/PROJECT/subscriptions/NAME")
+	}
+	for s.config().Subscription == "" {
 		if !s.ask.terminal {
 			return "", usage(errors.New("no subscription is named"),
 				"GCHAT_PUBSUB_SUBSCRIPTION=projects/PROJECT/subscriptions/gchat-hooks gchat-hooks setup --app")
@@ -98,10 +100,9 @@ func (s *setup) appProject(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		subscription = "projects/" + said + "/subscriptions/gchat-hooks"
-		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = subscription
+		s.answers["GCHAT_PUBSUB_SUBSCRIPTION"] = "projects/" + said + "/subscriptions/gchat-hooks"
 	}
-	return strings.Split(subscription, "/")[1], nil
+	return strings.Split(s.config().Subscription, "/")[1], nil
 }
 
 // appKey is where the service account's key is looked for.
@@ -166,17 +167,17 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	for ctx.Err() == nil {
 		events, err := app.Pull(ctx)
 		if err != nil && ctx.Err() == nil {
+			over("Setup could not read the taps. Please run it again.")
 			return failed(errors.New(s.words(err)), appHint(err), exitFailed)
 		}
-		var acks []string
+		var acks []string // of this card's taps alone: the others may answer questions, and come again for the poller
 		var by *gchat.Person
 		for _, one := range events {
-			acks = append(acks, one.AckID)
 			switch {
 			case one.Err != nil:
 				heard = one.Err
 			case one.Tap != nil && one.Tap.Question == id:
-				by = &one.By
+				by, acks = &one.By, append(acks, one.AckID)
 			case one.Tap == nil:
 				heard = errors.New("a message arrived, and no tap")
 			}
@@ -205,7 +206,7 @@ func (s *setup) letAnswer(ctx context.Context, by gchat.Person) error {
 	if slices.Contains(may, by.Name) || !config.IsPerson(by.Name) && by.Name != "users/local-human" || !s.ask.terminal {
 		return nil
 	}
-	yes, err := s.ask.yes(ctx, "Is that you, and may this person answer for you?", true)
+	yes, err := s.ask.yes(ctx, "Is that you, and may this person answer for you?", false)
 	if err == nil && yes {
 		err = config.SetMember(state.ConfigFile(s.env), "allowed_users", append(may, by.Name))
 	}
@@ -218,7 +219,7 @@ func appHint(err error) string {
 	switch {
 	case errors.Is(err, gchat.ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
-	case errors.Is(err, gchat.ErrNotSubscriber):
+	case errors.Is(err, gchat.ErrNotSubscriber), strings.Contains(words, "pull events"):
 		return "grant roles/pubsub.subscriber on the subscription to the service account"
 	case strings.Contains(words, "Chat app not found"):
 		return "fill in the app's page, and save it"

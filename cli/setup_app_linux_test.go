@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -11,7 +15,9 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/state/config"
 )
 
 // appCloud is Google as an app's setup meets it: each trap answers requests to a path with an error, until it is mended.
@@ -21,6 +27,7 @@ type appCloud struct {
 
 	mu    sync.Mutex
 	traps map[string]string // path's end → status and error's message
+	acked []string          // what was acknowledged
 }
 
 func newAppCloud(t *testing.T) *appCloud {
@@ -43,6 +50,13 @@ func newAppCloud(t *testing.T) *appCloud {
 				w.Write([]byte(`{"error":{"code":` + says[:3] + `,"message":"` + says[4:] + `"}}`))
 				return
 			}
+		}
+		if strings.HasSuffix(r.URL.Path, ":acknowledge") {
+			var ack struct{ AckIDs []string }
+			body, _ := io.ReadAll(r.Body)
+			_ = json.Unmarshal(body, &ack)
+			c.acked = append(c.acked, ack.AckIDs...)
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		c.mu.Unlock()
 		inner.ServeHTTP(w, r)
@@ -80,6 +94,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	c.trap(":testIamPermissions", "404 Resource not found (resource=gchat-hooks).")
 	x := inTerminal(t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url},
 		s.program, "setup", "--app", "--no-hooks")
+	x.answer("The Cloud project's id", "my project")
 	x.answer("The Cloud project's id", "local")
 	x.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
 	x.expect(`make the topic and the subscription`)
@@ -140,5 +155,46 @@ func TestSetupOfAnAppInAScript(t *testing.T) {
 	<-tapped
 	if config := s.config(); code != 0 || strings.Contains(config, "666") || !strings.Contains(config, "users/111") {
 		t.Errorf("%d: %s\n%s", code, said, config)
+	}
+}
+
+// Enter puts no stranger on the list, and a question's tap that setup pulls is left to the poller.
+func TestSetupOfAnAppTakesOnlyItsOwnTap(t *testing.T) {
+	s, c := newSettler(t), newAppCloud(t)
+	app, err := gchat.NewApp(context.Background(), &config.Config{
+		SpaceID: "spaces/local", Subscription: space.Subscription, APIEndpoint: c.url, PubSubEndpoint: c.url,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := gchat.NoticeCard("a question", strings.Repeat("a", 32))
+	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := &chat.User{Name: "users/666", Type: "HUMAN", DisplayName: "Mallory"}
+	if err := c.Tap(stranger, posted.Name, "", "send", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url,
+		"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,
+	}
+	x := inTerminal(t, env, s.program, "setup", "--app", "--no-hooks")
+	x.expect("Please tap its button")
+	ms := c.Messages()
+	if err := c.Tap(stranger, ms[len(ms)-1].Name, "", "send", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	x.answer("Is that you", "")
+	x.answer("Keep the daemon running", "n")
+	x.ends()
+	if strings.Contains(s.config(), "666") {
+		t.Errorf("the configuration is %s", s.config())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.acked) != 1 {
+		t.Errorf("%d events were acknowledged, want the card's own", len(c.acked))
 	}
 }
