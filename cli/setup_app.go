@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -68,9 +69,9 @@ func (s *setup) app(ctx context.Context) error {
 	} {
 		for err := step.try(); err != nil; err = step.try() {
 			if !s.ask.terminal || ctx.Err() != nil {
-				return failed(errors.New(step.name+": "+s.words(err)), appHint(err), exitFailed)
+				return failed(errors.New(step.name+": "+s.words(err)), gchat.AppHint(err), exitFailed)
 			}
-			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n", step.how, s.words(err), appHint(err))
+			fmt.Fprintf(s.out, "%s\nNot yet: %s\n→ %s\n", step.how, s.words(err), gchat.AppHint(err))
 			if _, err := s.ask.line(ctx, "Press Enter when that is done:"); err != nil {
 				return err
 			}
@@ -155,7 +156,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 	const please = "gchat-hooks can write here. Tap the button, and it knows that your taps arrive."
 	posted, err := app.Post(ctx, gchat.Post{Text: "[Setup] " + please, Card: gchat.NoticeCard(please, id)})
 	if err != nil {
-		return failed(errors.New(s.words(err)), appHint(err), exitFailed)
+		return failed(errors.New(s.words(err)), gchat.AppHint(err), exitFailed)
 	}
 	fmt.Fprintln(s.out, "A card is in Google Chat. Please tap its button.")
 	over := func(words string) {
@@ -168,7 +169,7 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 		events, err := app.Pull(ctx)
 		if err != nil && ctx.Err() == nil {
 			over("Setup could not read the taps. Please run it again.")
-			return failed(errors.New(s.words(err)), appHint(err), exitFailed)
+			return failed(errors.New(s.words(err)), gchat.AppHint(err), exitFailed)
 		}
 		var acks []string // of this card's taps alone: the others may answer questions, and come again for the poller
 		var by *gchat.Person
@@ -206,31 +207,8 @@ func (s *setup) letAnswer(ctx context.Context, by gchat.Person) error {
 	if slices.Contains(may, by.Name) || !config.IsPerson(by.Name) && by.Name != "users/local-human" || !s.ask.terminal {
 		return nil
 	}
-	yes, err := s.ask.yes(ctx, "Is that you, and may this person answer for you?", false)
-	if err == nil && yes {
-		err = config.SetMember(state.ConfigFile(s.env), "allowed_users", append(may, by.Name))
+	if yes, err := s.ask.yes(ctx, "Is that you, and may this person answer for you?", false); err != nil || !yes {
+		return cmp.Or(err, failed(errors.New("another person tapped"), "gchat-hooks setup --app, and tap first", exitFailed))
 	}
-	return err
-}
-
-// appHint is what to do where a step of the app's fails.
-func appHint(err error) string {
-	words := err.Error()
-	switch {
-	case errors.Is(err, gchat.ErrCredentials):
-		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
-	case errors.Is(err, gchat.ErrNotSubscriber), strings.Contains(words, "pull events"):
-		return "grant roles/pubsub.subscriber on the subscription to the service account"
-	case strings.Contains(words, "Chat app not found"):
-		return "fill in the app's page, and save it"
-	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
-		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
-	case strings.Contains(words, "look at the subscription") && strings.Contains(words, "404"):
-		return "make the topic and the subscription; a key of another project cannot see it"
-	case strings.Contains(words, "look at the subscription"):
-		return "see that the service account is of that project, and that the Pub/Sub API is on"
-	case strings.Contains(words, "the app is "):
-		return "write the app a direct message, or add it to the space"
-	}
-	return gchat.Hint(err)
+	return config.SetMember(state.ConfigFile(s.env), "allowed_users", append(may, by.Name))
 }

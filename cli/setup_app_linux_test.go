@@ -187,8 +187,10 @@ func TestSetupOfAnAppTakesOnlyItsOwnTap(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.answer("Is that you", "")
-	x.answer("Keep the daemon running", "n")
-	x.ends()
+	x.expect("another person tapped")
+	if code := x.ends(); code == 0 {
+		t.Error("a stranger's tap ended it well")
+	}
 	if strings.Contains(s.config(), "666") {
 		t.Errorf("the configuration is %s", s.config())
 	}

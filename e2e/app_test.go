@@ -108,7 +108,7 @@ func TestTappedDecisions(t *testing.T) {
 
 func TestATappedPlan(t *testing.T) {
 	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
 		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[Plan] Session:")

@@ -264,3 +264,25 @@ func NoticeCard(words, id string) *chat.CardWithId {
 	}
 	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
 }
+
+// AppHint says what a person can do where a step towards a Chat app fails.
+func AppHint(err error) string {
+	words := err.Error()
+	switch {
+	case errors.Is(err, ErrCredentials):
+		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
+	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
+		return "grant roles/pubsub.subscriber on the subscription to the service account"
+	case strings.Contains(words, "Chat app not found"):
+		return "fill in the app's page, and save it"
+	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
+		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
+	case strings.Contains(words, "look at the subscription") && strings.Contains(words, "404"):
+		return "make the topic and the subscription; a key of another project cannot see it"
+	case strings.Contains(words, "look at the subscription"):
+		return "see that the service account is of that project, and that the Pub/Sub API is on"
+	case strings.Contains(words, "the app is "):
+		return "write the app a direct message, or add it to the space"
+	}
+	return Hint(err)
+}

@@ -13,10 +13,13 @@ import (
 )
 
 func TestPanesAsTmuxHasThem(t *testing.T) {
-	w, first := newWorld(t, "sleep 600")
+	w, first := newWorld(t, "exec sleep 600")
 	w.tmux("split-window", "-d", "-t", first.ID, "sleep 600")
 	other := w.session("orch épic 日本", "exec sleep 600")
-	until(t, "the shell has become sleep", func() bool { other = w.pane(other.ID); return other.Program == "sleep" })
+	until(t, "the shell has become sleep", func() bool {
+		other = w.pane(other.ID)
+		return other.Program == "sleep" && w.pane(first.ID).Program == "sleep"
+	})
 	w.tmux("set-option", "-w", "-t", first.ID, "synchronize-panes", "on")
 	w.tmux("select-pane", "-d", "-t", first.ID)
 	w.tmux("copy-mode", "-t", first.ID)

@@ -240,3 +240,18 @@ func (d *desk) postedBy(q *state.Question, g *google) {
 	q.MessageSent, q.ThreadName, q.MessageName, q.Card = true, m.Thread.Name, m.Name, m.Name
 	q.Space, q.PostedAt, q.Chat = appSpace, &at, strings.TrimPrefix(g.url, "http://")+"/"+appSpace
 }
+
+// A session that waits anew has one card with a button: the older one has lost its own.
+func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, _ := d.tapped(func(q *state.Question) {
+		q.Kind, q.Shown, q.Questions = state.AskedNext, "Shall I commit?", []state.Prompt{{Question: "What is to be done next?"}}
+	})
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Shall I commit?")
+	d.await(q, "posted", func(q *state.Question) bool { return q.Card != "" })
+	if _, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitPatch(m.Name, "[Cancelled]")
+}

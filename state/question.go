@@ -348,7 +348,7 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 		if also != nil {
 			also(q)
 		}
-		if q.ResolvedBy != Instead {
+		if q.ResolvedBy != Instead || q.Kind == AskedNext && q.Card != "" { // a card has to lose its button
 			q.Owe(NoteClosed, "")
 		}
 		return nil

@@ -91,7 +91,6 @@ func (e *exam) chatPost(ctx context.Context, r *result) {
 // chatApp looks whether Google knows the Chat app, in its space, and whether its subscription may be pulled from; no event is
 // taken. That taps arrive only a tap shows.
 func (e *exam) chatApp(ctx context.Context, r *result) {
-	const mend = "gchat-hooks setup --app goes through it step by step, and ends with a card to tap"
 	app, err := gchat.NewApp(ctx, e.cfg)
 	if err == nil {
 		err = app.MayPull(ctx)
@@ -104,7 +103,7 @@ func (e *exam) chatApp(ctx context.Context, r *result) {
 	case gchat.Overloaded(err):
 		r.warn("%v", err).Mend = Hint(err)
 	case err != nil:
-		r.fail("%v", err).Mend = mend
+		r.fail("%v", err).Mend = gchat.AppHint(err) + "; gchat-hooks setup --app goes through it step by step"
 	default:
 		where := map[bool]string{true: "the direct message ", false: ""}[direct]
 		r.ok("the Chat app writes to %s%s, and may pull", where, app.Space)
