@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +158,68 @@ func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
 			t.Errorf("asked %d times, want 3", n)
 		}
 	})
+}
+
+// What is done in one session's terminal, and to it, leaves the other one alone.
+func TestTwoSessionsOneOfThemAtTheTerminal(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		one := approve(t, c, config{Script: []turn{{bash("mkdir a")}, asksBack, {bash("mkdir b")}, {say("Well then.")}, {bash("mkdir c")}}})
+		two := one.beside(config{Hooks: approving(t), Script: []turn{{bash("mkdir a")}, asksBack, {bash("mkdir b")}, {bash("mkdir c")}, {say("Bye.")}}})
+		one.Prompt("go ahead")
+		two.Prompt("go ahead")
+		ones, twos := one.nth(1, "[Permission]"), two.nth(1, "[Permission]")
+		one.Choose("❯ 1. Yes", "1") // in the terminal first, and the other from Chat
+		one.reply(twos, "yes")
+		one.awaitIn(ones, "[Answered]", "Answered in the terminal.")
+		two.WaitScreen("Shall I commit?")
+		one.WaitScreen("Shall I commit?")
+
+		var waits []*chat.Message // a draft in one, while the other goes on
+		one.WaitIdle()
+		one.Type("half a thought")
+		one.WaitScreen("half a thought")
+		waits = one.awaitBoth("[Waiting for you]")
+		one.reply(waits[0], "go on")
+		one.reply(waits[1], "go on")
+		two.nth(2, "[Permission]", "mkdir b")
+		if screen := one.Screen(); !strings.Contains(screen, "half a thought") || strings.Contains(screen, "go on") {
+			t.Errorf("the draft was touched:\n%s", screen)
+		}
+		one.Keys("C-u")
+
+		ones, twos = one.nth(2, "[Permission]", "mkdir b"), two.nth(2, "[Permission]", "mkdir b")
+		one.Choose("❯ 1. Yes", "Escape")
+		one.reply(twos, "yes")
+		one.awaitIn(ones, "[Cancelled]", "Dismissed in the terminal.")
+		twos = two.nth(3, "[Permission]", "mkdir c")
+		one.Kill(syscall.SIGKILL)
+		one.reply(twos, "yes")
+		two.WaitScreen("Bye.")
+		for name, want := range map[*bridge]string{one: "a", two: "a b c"} {
+			var made []string
+			for _, dir := range []string{"a", "b", "c"} {
+				if _, err := os.Stat(filepath.Join(name.Dir, dir)); err == nil {
+					made = append(made, dir)
+				}
+			}
+			if got := strings.Join(made, " "); got != want {
+				t.Errorf("%s has %s, want %s", name.Dir, got, want)
+			}
+		}
+	})
+}
+
+// awaitIn is await of a message in the thread of another.
+func (b *bridge) awaitIn(m *chat.Message, beginning string, parts ...string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance / 5) {
+		for _, is := range b.chat.Messages() {
+			if is.Thread.Name == m.Thread.Name && strings.HasPrefix(is.Text, beginning) && holdsAll(is.Text, parts) {
+				return
+			}
+		}
+	}
+	b.t.Fatalf("no message %s %q in the thread", beginning, parts)
 }
 
 // nth waits for this session's nth message that begins so and has these parts.
