@@ -15,7 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/inject"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -27,8 +26,8 @@ func (p Program) answerCommand() *cli.Command {
 		Usage:           "answer a question from this shell; without arguments, list the open ones",
 		UsageText:       "gchat-hooks answer ID TEXT...\ngchat-hooks answer ID -         reads the text from standard input",
 		Description: "ID is the question's id or its thread's key, or its session's name.\n" +
-			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\",\n" +
-			"for a permission or a plan yes, no, \"no, use git mv\", always.\n" +
+			"TEXT is what you would type in Chat: 2, 1,3, \"2 - but keep the footer\", own words, \"Q1: 2; Q2: 1\".\n" +
+			"Permissions, plans and the next instruction are a person's to give: in Chat, or in the terminal.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			return answer{p, os.Getenv}.run(c.Context, c.Args().Slice())
@@ -63,8 +62,8 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	if pid, _ := inject.Claude(func(string) string { return "" }); q.Kind != state.AskedQuestion && pid != 0 {
-		return failed(errors.New("Claude Code does not answer this itself"), "run it in a terminal of your own", exitNotUsed)
+	if q.Kind != state.AskedQuestion { // Claude can run this command, too
+		return failed(errors.New("no command decides this"), "decide it in Google Chat, or in its terminal", exitNotUsed)
 	}
 	reply := state.Reply{
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
@@ -146,7 +145,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
 	all = slices.DeleteFunc(all, func(q *state.Question) bool {
-		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
+		return q.Mode == state.Thread || q.Kind != state.AskedQuestion || q.Status != state.Pending && !q.Late(time.Now())
 	})
 	names := map[string]string{}
 	for _, q := range all {
@@ -219,10 +218,6 @@ func (a answer) list() error {
 				several = " (one or more)"
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
-			if q.Kind.Decides() {
-				fmt.Fprintf(a.out, "    %s\n", gchat.HowToDecide(q))
-				continue
-			}
 			for n, o := range prompt.Options {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 			}

@@ -251,7 +251,7 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	}
 	if q.TerminalOnly {
 		d.paragraph(terminalOnly)
-	} else if q.AlwaysAllows != "" {
+	} else if offers(q, state.LabelAlways) {
 		d.paragraph(`"` + state.LabelAlways + `" allows: ` + d.words.line(field(q.AlwaysAllows)))
 	}
 	d.field(0, "A reason, if you deny it")

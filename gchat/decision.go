@@ -49,12 +49,11 @@ func ParseDecision(text string, q *state.Question) (a state.Answer, about string
 	bare := normal(strings.TrimRight(text, ".!"))
 	reason := refusal().FindStringSubmatch(text)
 	for _, one := range decisions {
-		refuses := one.label == state.LabelDeny || one.label == state.LabelSendBack
 		switch {
 		case !offers(q, one.label):
 		case slices.ContainsFunc(one.words, func(words string) bool { return normal(words) == bare }):
 			return state.Answer{Labels: []string{one.label}}, ""
-		case refuses && reason != nil && !noRefusal().MatchString(text):
+		case state.Refuses(one.label) && reason != nil && !noRefusal().MatchString(text):
 			a = state.Answer{Labels: []string{one.label}, Notes: reason[1]}
 		}
 	}
@@ -123,11 +122,14 @@ func permissionText(q *state.Question, line int) string {
 		fmt.Fprintf(&b, "(%d more lines: reply \"more\")\n", hidden)
 	}
 	b.WriteString("\n")
-	if always := field(q.AlwaysAllows); always != "" && !q.TerminalOnly {
+	if always := field(q.AlwaysAllows); always != "" && offers(q, state.LabelAlways) {
 		fmt.Fprintf(&b, "\"always\" allows: %s\n", closed(always))
 	}
 	return b.String() + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
 }
+
+// autoAllows is what Claude Code does without asking after a plan was approved so: its mode acceptEdits.
+const autoAllows = "edits and common file commands such as rm, mv and cp"
 
 // terminalOnly says that no reply and no tap allows it.
 const terminalOnly = "Only the terminal can allow this."
@@ -135,11 +137,15 @@ const terminalOnly = "Only the terminal can allow this."
 // HowToDecide says what to reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
 	switch {
-	case q.Kind == state.AskedPlan:
-		return `Reply yes, "yes, auto" (edits need no permission then), or "no, …" with what to change.`
+	case q.TerminalOnly && q.Kind == state.AskedPlan:
+		return terminalOnly + ` Reply "no, …" with what to change.`
 	case q.TerminalOnly:
 		return terminalOnly + " Reply no to deny it, with a reason if you like."
-	case q.AlwaysAllows != "":
+	case offers(q, state.LabelApproveAuto):
+		return `Reply yes, "yes, auto" (` + autoAllows + ` need no permission then), or "no, …" with what to change.`
+	case q.Kind == state.AskedPlan:
+		return `Reply yes, or "no, …" with what to change.`
+	case offers(q, state.LabelAlways):
 		return `Reply yes or no (with a reason if you like: "no, use git mv"), or always.`
 	}
 	return `Reply yes or no (with a reason if you like: "no, use git mv").`
@@ -181,7 +187,7 @@ func decidedText(q *state.Question) string {
 	case state.LabelApprove:
 		lines = append(lines, "Approved the plan.")
 	case state.LabelApproveAuto:
-		lines = append(lines, "Approved the plan. Edits need no permission from now on.")
+		lines = append(lines, "Approved the plan. From now on "+autoAllows+" need no permission.")
 	case state.LabelSendBack:
 		lines = append(lines, "Sent the plan back.")
 	default: // the terminal decided, and no hook told how

@@ -109,7 +109,9 @@ func TestTheEndOfACommandIsShown(t *testing.T) {
 
 func TestPlanText(t *testing.T) {
 	q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", CWD: "/x", ThreadKey: "ask-user-01234567", Shown: "# Plan\n\n1. **do** it"}
-	const how = "\n\nReply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: ask-user-01234567"
+	q.Questions = []state.Prompt{{Options: []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}, {Label: state.LabelApproveAuto}}}}
+	const how = "\n\nReply yes, \"yes, auto\" (edits and common file commands such as rm, mv and cp need no permission then), or \"no, …\" with what to change.\n" +
+		"Thread key: ask-user-01234567"
 	if got := QuestionTexts(q); len(got) != 1 || got[0] != "[Plan] Session: shop\nFolder: /x\n\n*Plan*\n\n1. *do* it"+how {
 		t.Errorf("%q", got)
 	}

@@ -202,13 +202,22 @@ func answeredWhere(q *state.Question) string {
 	case q.ResolvedBy == "terminal":
 		return "Answered in the terminal."
 	case q.AnsweredBy == state.Local:
-		return "Answered " + atShell + "."
+		return "Answered " + outsideChat(q.AnsweredMessage, q.AnsweredByName) + "."
 	}
 	return ""
 }
 
-// atShell says where a reply came from that is no message in Chat. Who ran the command is not known: Claude can run it, too.
-const atShell = "with gchat-hooks answer"
+// outsideChat says where a reply came from that is no message in Chat: from the command, or from a file that another program wrote.
+// Who ran the command is not known: Claude can run it, too.
+func outsideChat(message, by string) string {
+	switch by = clause(by); {
+	case !strings.HasPrefix(message, "local/"):
+		return "with gchat-hooks answer"
+	case by != "":
+		return "by " + by + ", in a file"
+	}
+	return "in a file"
+}
 
 // closedWhys are the reasons of a question's end, by its ResolvedBy.
 var closedWhys = map[string]string{
@@ -225,7 +234,7 @@ var closedWhys = map[string]string{
 
 func closedWhy(q *state.Question) string {
 	why := cmp.Or(closedWhys[q.ResolvedBy], "It was closed.")
-	if q.Unread() || q.AnsweredMessage != "" {
+	if q.Unread() || q.AnsweredMessage != "" && !q.Printed {
 		why += " Your reply came too late to reach Claude."
 	}
 	return why
@@ -303,7 +312,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text := "[Kept] "
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
-		text += "A part was answered " + atShell + ". "
+		text += "A part was answered " + outsideChat(r.MessageName, r.DisplayName) + ". "
 	}
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }

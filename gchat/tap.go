@@ -15,9 +15,9 @@ const (
 	choiceMore = "more" // all of a permission is to be shown
 )
 
-// offers says whether a tap may decide so. What only the terminal can allow, a tap can deny.
+// offers says whether a reply or a tap may decide so. What only the terminal can allow, they can refuse.
 func offers(q *state.Question, label string) bool {
-	if len(q.Questions) == 0 || q.TerminalOnly && label != state.LabelDeny {
+	if len(q.Questions) == 0 || q.TerminalOnly && !state.Refuses(label) {
 		return false
 	}
 	return slices.ContainsFunc(q.Questions[0].Options, func(o state.Option) bool { return o.Label == label })
@@ -58,7 +58,7 @@ func (t *Tap) decision(q *state.Question) (answers map[int]state.Answer, text, a
 			continue
 		}
 		a := state.Answer{Labels: []string{one.label}}
-		if one.label == state.LabelDeny || one.label == state.LabelSendBack {
+		if state.Refuses(one.label) {
 			a.Notes = t.words(0)
 		}
 		text = one.words[0]

@@ -17,6 +17,9 @@ import (
 	"gchat-hooks/state/config"
 )
 
+// busyBound is how long a hook that waits for a person waits for a folder of records that another process holds.
+const busyBound = time.Minute
+
 // doubled is how long after its end an equal question without a prompt id counts as the same event delivered twice.
 const doubled = time.Minute
 
@@ -126,8 +129,8 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 	if mode == state.Inject && h.session(e).TmuxPane != "" {
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
-	q, lock, err := h.findCall(e, mode)
-	if err != nil || q == nil {
+	q, lock, err := h.findCall(ctx, e, mode)
+	if lock == nil || err != nil {
 		return err
 	}
 	defer lock.Unlock()
@@ -145,7 +148,7 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh b
 	if mode == state.Deny {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(context.Background(), h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
 		return cmp.Or(ofCall(have, e), one)
 	})
 	return q, q == one, err
@@ -164,12 +167,12 @@ func ofCall(qs []*state.Question, e *Event) *state.Question {
 // findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id, and takes the
 // lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself. It
 // returns nil when another process has the question, or had it.
-func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
+func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
 	fresh, err := h.question(e, mode)
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err = h.record(h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			switch {
@@ -191,13 +194,11 @@ func (h *Hook) findCall(e *Event, mode state.Mode) (q *state.Question, lock *sta
 		}
 		return fresh
 	})
-	if err == nil && q != nil && lock == nil {
-		lock, err = state.LockWaiter(h.Env, q.Path)
+	if err != nil || q == nil || lock != nil {
+		return q, lock, err
 	}
-	if lock == nil || err != nil {
-		return nil, nil, otherThanLocked(err)
-	}
-	return q, lock, nil
+	lock, err = state.LockWaiter(h.Env, q.Path)
+	return q, lock, otherThanLocked(err)
 }
 
 // close ends a question; what its thread is told of that is the poller's.
@@ -225,15 +226,12 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		Status: state.Pending, Remind: h.asked.cfg.Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
 	}
-	switch {
-	case e.ToolName == askTool:
+	if e.ToolName == askTool {
 		prompts, err := e.prompts()
 		if err != nil {
 			return nil, err
 		}
 		q.Questions = prompts
-	case e.HookEventName == "PermissionRequest":
-		h.describe(q, e)
 	}
 	if mode == state.Deny {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
@@ -245,11 +243,17 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 
 // record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
 // person's own, and announces it to the poller. A question that a killed hook did not announce is announced now.
-func (h *Hook) record(dirs []string, folder func(projectState string) state.Questions, e *Event,
+//
+// A hook that waits for a person also waits for a folder that another process holds, for at most busyBound.
+func (h *Hook) record(ctx context.Context, dirs []string, folder func(projectState string) state.Questions, e *Event,
 	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
+	began := time.Now()
 	for _, dir := range dirs {
 		q, err := folder(dir).Record(e.SessionID, decide)
+		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(began) < busyBound {
+			q, err = folder(dir).Record(e.SessionID, decide)
+		}
 		if err == nil && q != nil && !q.Closed() {
 			if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
 				h.log.Error().Err(err).Msg("project not registered; status does not show it")

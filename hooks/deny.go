@@ -144,7 +144,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if now, err := state.LoadQuestion(q.Path); err == nil {
 		q = now
 	}
-	_, err := h.record(h.stateDirs(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	_, err := h.record(context.Background(), h.stateDirs(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, known := range have {
 			if known.QuestionID == q.QuestionID || q.ToolUseID != "" && known.ToolUseID == q.ToolUseID {
 				return known // a hook that was killed, or a second install's, wrote it down

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/signal"
@@ -33,7 +34,8 @@ type Hook struct {
 	Stdout io.Writer // the protocol: nothing but a decision goes there
 	Stderr io.Writer // only what wakes a session goes there
 	Env    state.Getenv
-	Self   string // this program's path, for the poller that a hook may have to start; "" starts none
+	Self   string   // this program's path, for the poller that a hook may have to start; "" starts none
+	Args   []string // as it was called: two registrations of ours in Claude Code differ in that
 
 	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
 	Job   func(*Hook, context.Context, *Event) error
@@ -330,7 +332,30 @@ func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questi
 		h.passedOver(bad)
 		all = append(all, qs...)
 	}
+	for _, q := range all {
+		if q.Status.Open() && !state.Announced(h.Env, q.Path) { // the index could not be written when it was asked
+			if err := state.AnnounceQuestion(h.Env, q); err != nil {
+				h.log.Error().Err(err).Msg("question not announced; the next hook tries again")
+			}
+		}
+	}
 	return all
+}
+
+// tryAgain does what must be written, again and again while another process has the lock or the disk is full, as long as a hook
+// that does not wait has time.
+func (h *Hook) tryAgain(ctx context.Context, write func() error) {
+	const every = 200 * time.Millisecond
+	for end := time.Now().Add(quickBound - 3*time.Second); ; sleep(ctx, every) {
+		err := write()
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			h.log.Error().Err(err).Msg("what Claude was told is not written down")
+			return
+		}
+	}
 }
 
 // passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.

@@ -30,15 +30,57 @@ func kindOf(tool string) state.Kind {
 }
 
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
-// dialog stays usable meanwhile, and the first decision wins.
+// dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: without one, a project's
+// webhook gets none.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
+	own := config.Personal(h.Env)
+	if !own.Sends() {
+		return nil
+	}
 	h.listen(e)
-	q, lock, err := h.findCall(e, state.Native)
-	if err != nil || q == nil {
+	q, lock, err := h.wish(ctx, e, own)
+	if lock == nil || err != nil {
 		return err
 	}
 	defer lock.Unlock()
 	return h.wait(ctx, e, q)
+}
+
+// wish writes down one call that Claude wants to make, and takes the lock of the process that waits for its decision. The record
+// serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin) wrote the
+// event down, it is the same call; lock is nil then, unless that hook was killed.
+func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (q *state.Question, lock *state.Lock, err error) {
+	fresh, err := h.question(e, state.Native)
+	if err != nil {
+		return nil, nil, err
+	}
+	h.describe(fresh, e, own)
+	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
+	fresh.SeenBy = []string{registration}
+	q, err = h.record(ctx, h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+		for _, q := range slices.Backward(have) { // the oldest first
+			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
+				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
+			if !same || len(q.SeenBy) == 0 || slices.Contains(q.SeenBy, registration) {
+				continue
+			}
+			seen, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+				q.SeenBy = append(q.SeenBy, registration)
+				return nil
+			})
+			if err == nil {
+				return seen
+			}
+		}
+		return fresh
+	})
+	if err != nil || q.Status != state.Pending {
+		return nil, nil, err
+	}
+	if lock, err = state.LockWaiter(h.Env, q.Path); errors.Is(err, state.ErrLocked) {
+		err = nil // the other registration's hook waits
+	}
+	return q, lock, err
 }
 
 // listen writes down that a session can be steered from its thread: the poller reads commands there.
@@ -57,40 +99,40 @@ func (h *Hook) listen(e *Event) {
 	h.asked.session = one
 }
 
-// describe completes the record of a permission or a plan.
-func (h *Hook) describe(q *state.Question, e *Event) {
+// describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may decide
+// it. What cannot be shown whole is allowed in the terminal alone.
+func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	q.Kind, q.Tool, q.Grace = kindOf(e.ToolName), e.ToolName, h.asked.cfg.Grace
+	approvers := append([]string{}, own.Approvers...)
+	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
+	guarded := len(own.NeverRemote) > 0
+	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
 	if q.Kind == state.AskedPlan {
-		q.Shown = planShown(e.ToolInput, string(e.Transcript))
+		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
+		q.InputHash = callHash(planTool+"\x00"+q.Shown, nil) // its input may be empty
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
-		labels = []string{state.LabelApprove, state.LabelSendBack, state.LabelApproveAuto}
+		if labels = []string{state.LabelApprove, state.LabelSendBack}; !guarded {
+			labels = append(labels, state.LabelApproveAuto)
+		}
 	} else {
-		q.About, q.Shown = permissionShown(e.ToolName, e.ToolInput, e.CWD)
+		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
+		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
 		prompt.Question = strings.TrimSuffix(prompt.Question, ".") + ": " + oneLine(cmp.Or(q.About, flat(q.Shown, shownBytes)))
-		q.TerminalOnly = h.asked.cfg.NeverRemotely(e.ToolName, mainOf(e.ToolName, e.ToolInput))
-		if q.AlwaysAllows = alwaysAllows(e.Suggestions); q.AlwaysAllows != "" && !q.TerminalOnly {
+		if q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames); q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)
 		}
 	}
+	q.TerminalOnly = !whole || own.NeverRemotely(e.ToolName, q.Call...)
 	if q.TerminalOnly {
-		labels = []string{state.LabelDeny}
+		labels = slices.DeleteFunc(labels, func(label string) bool { return !state.Refuses(label) })
 	}
 	for _, label := range labels {
 		prompt.Options = append(prompt.Options, state.Option{Label: label})
 	}
 	prompt.OptionCount = len(prompt.Options)
 	q.Questions = []state.Prompt{prompt}
-}
-
-// mainOf is the member of a tool's input that says what is going to happen, else the whole input.
-func mainOf(tool string, input json.RawMessage) string {
-	var in map[string]Words
-	if name := mainInput[tool]; name != "" && json.Unmarshal(input, &in) == nil && in[name] != "" {
-		return string(in[name])
-	}
-	return string(input)
 }
 
 // What Claude is told where the person said no more.
@@ -134,68 +176,64 @@ func decision(e *Event, q *state.Question) map[string]any {
 
 // audit writes a decision down before Claude is told of it.
 func (h *Hook) audit(q *state.Question, told string) {
-	if err := state.Audit(h.Env, q.Decided(told)); err != nil {
+	h.log.Hide(h.asked.cfg.Secrets(h.Env)...)
+	if err := state.Audit(h.Env, h.log, q.Decided(told)); err != nil {
 		h.log.Error().Err(err).Msg("decision not in the audit log")
 	}
 }
 
-// batchCall is a call of a PostToolBatch event, with its result as Claude sees it.
+// batchCall is a call of a PostToolBatch event.
 type batchCall struct {
-	Name     string          `json:"tool_name"`
-	Input    json.RawMessage `json:"tool_input"`
-	Response Words           `json:"tool_response"`
+	Name  string          `json:"tool_name"`
+	ID    string          `json:"tool_use_id"`
+	Input json.RawMessage `json:"tool_input"`
 }
 
-// rejected begins Claude Code's words for a call that the person refused in the terminal.
-const rejected = "The user doesn't want to proceed with this tool use."
-
-// confirmBatch closes the permissions and plans whose calls Claude has the results of.
-func (h *Hook) confirmBatch(e *Event) {
+// confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones first
+// that which was decided.
+func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
+	done := map[string]bool{}
 	for _, call := range e.Calls {
-		hash := callHash(call.Name, call.Input)
-		qs := h.ofSession(e, state.QuestionsIn)
-		qs = slices.DeleteFunc(qs, func(q *state.Question) bool {
-			return !q.Kind.Decides() || !q.Status.Open() || q.Tool != call.Name || q.AgentID != string(e.AgentID)
-		})
-		i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.InputHash == hash })
-		if i < 0 {
-			continue
+		hash, found := callHash(call.Name, call.Input), (*state.Question)(nil)
+		for _, q := range slices.Backward(h.ofSession(e, state.QuestionsIn)) { // the oldest first
+			mayBe := q.Kind.Decides() && q.Status.Open() && q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
+			if mayBe && (q.InputHash == hash || q.Kind == state.AskedPlan) && (found == nil || q.Printed && !found.Printed) {
+				found = q
+			}
 		}
-		h.confirmDecision(qs[i], string(call.Response))
+		if found != nil {
+			done[found.Path] = true
+			h.tryAgain(ctx, func() error { return h.confirmDecision(found, resultOf(e, call.ID)) })
+		}
 	}
 }
 
-// confirmDecision closes a permission or a plan with what Claude was told: where that is not what the thread's reply says, the
-// terminal was faster.
-func (h *Hook) confirmDecision(q *state.Question, response string) {
-	refused := strings.HasPrefix(response, rejected)
+// confirmDecision closes a permission or a plan with what Claude was told: where that is not what was printed, the terminal was
+// faster. What a tool says itself is no proof of that.
+func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	ended, err := state.CloseQuestion(q.Path, state.Resolved, "chat", func(q *state.Question) {
-		told := refusalOf(q)
-		if q.Printed && (told == "" && !refused || told != "" && strings.Contains(response, told)) {
+		if q.Printed && r.fits(refusalOf(q) != "") {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
-		label := q.Questions[0].Options[0].Label
-		if refused {
-			label = state.LabelDeny
-			if q.Kind == state.AskedPlan {
-				label = state.LabelSendBack
-			}
+		labels := map[callResult]string{ran: state.LabelAllow, failed: state.LabelAllow, refused: state.LabelDeny}
+		if q.Kind == state.AskedPlan {
+			labels = map[callResult]string{ran: state.LabelApprove, refused: state.LabelSendBack}
 		}
-		q.Answers[q.Questions[0].Question] = label
+		if label := labels[r]; label != "" {
+			q.Answers[q.Questions[0].Question] = label
+		}
 	})
-	if err != nil {
-		h.log.Error().Err(err).Msg("question not closed")
-	}
 	if ended {
 		h.StartPoller()
 	}
+	return err
 }
 
-// callHash is equal for the events of one call. A plan's input is not: 2.1.329 leaves it empty in some events.
+// callHash is equal for the events of one call, but for a plan's: 2.1.329 leaves its input empty in some events.
 func callHash(tool string, input json.RawMessage) string {
 	var in any
-	if tool != planTool && json.Unmarshal(input, &in) != nil {
+	if len(input) > 0 && json.Unmarshal(input, &in) != nil {
 		return ""
 	}
 	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
@@ -225,10 +263,10 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskSecrets(said), "session-"+e.SessionID
+	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), "session-"+e.SessionID
 	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
-	return h.record(h.dirs(q.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(context.Background(), h.dirs(q.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, old := range have {
 			if old.Kind == state.AskedNext && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
 				return old // a second install's hook wrote it down

@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -20,55 +23,176 @@ import (
 // mostShown bounds what is kept of a command, a diff or a plan, in bytes.
 const mostShown = 200 << 10
 
-// permissionShown is what a person has to see before they allow a call: about says what it is for in one line, shown is the
-// command, the diff, or the input. Nothing in it is invisible, and secrets are masked.
-func permissionShown(tool string, input json.RawMessage, cwd string) (about, shown string) {
-	var in struct {
-		Command     Words `json:"command"`
-		Description Words `json:"description"`
-		File        Words `json:"file_path"`
-		Notebook    Words `json:"notebook_path"`
-		Old         Words `json:"old_string"`
-		New         Words `json:"new_string"`
-		URL         Words `json:"url"`
-		Content     Words `json:"content"`
-	}
+// shownCall is what a person sees before they allow a call. Nothing in it is invisible, and keys of known makers are masked.
+type shownCall struct {
+	about string   // what it is for, in one line: Claude's words of a command, a file, an address
+	shown string   // the command, the diff, or the input, with every other member that is given
+	call  []string // what never_remote is held against: the command, the file by all its names, or the whole input
+	whole bool     // all of it is shown
+}
+
+// permissionShown shows a call of a tool. Members count by their exact names, as Claude Code reads them.
+func permissionShown(tool string, input json.RawMessage, folders ...string) (c shownCall) {
+	var in map[string]json.RawMessage
 	_ = json.Unmarshal(input, &in)
-	about = cmp.Or(string(in.Description), near(string(cmp.Or(in.File, in.Notebook)), cwd), string(in.URL))
+	given := map[string]bool{} // members that stand in what is shown
+	text := func(member string) string {
+		var w Words
+		_ = json.Unmarshal(in[member], &w)
+		given[member] = true
+		return string(w)
+	}
+	c.call = []string{string(input)}
+	if name := mainInput[tool]; name != "" && text(name) != "" {
+		c.call = []string{text(name)}
+	}
+	file, about := "", ""
+	if fileMembers[tool] != "" && text(fileMembers[tool]) != "" {
+		path := text(fileMembers[tool])
+		about, file = shownPath(path, folders)
+		c.call = append(c.call, path, file, strings.SplitN(about, " (", 2)[0], filepath.Base(file))
+	}
+	var shown, note string
 	switch {
-	case tool == "Bash" && in.Command != "":
-		shown = string(in.Command)
+	case tool == "Bash" && text("command") != "":
+		shown, about = text("command"), text("description")
 	case tool == "Edit":
-		shown = diffOf(string(in.Old), string(in.New))
-	case tool == "Write":
-		was, err := state.ReadPlain(string(in.File), 1<<20)
-		if err != nil || !utf8.Valid(was) || !filepath.IsAbs(string(in.File)) {
-			was = nil // all of it is shown as new
+		shown = diffOf(text("old_string"), text("new_string"))
+		if string(in["replace_all"]) == "true" {
+			if was, err := state.ReadPlain(file, mostDiffed); err == nil && text("old_string") != "" {
+				note = fmt.Sprintf("replaces %d places in the file", strings.Count(string(was), text("old_string")))
+			}
 		}
-		shown = diffOf(string(was), string(in.Content))
+	case tool == "Write":
+		var was string
+		was, note = writtenOver(file)
+		shown = diffOf(was, text("content"))
 	default:
+		about = cmp.Or(about, text("url"), text("description"))
 		var members bytes.Buffer // a line for each
-		if shown = string(input); json.Indent(&members, input, "", "  ") == nil {
+		if shown, given = string(input), nil; json.Indent(&members, input, "", "  ") == nil {
 			shown = members.String()
 		}
 	}
-	return oneLine(visible(about)), visible(strings.TrimRight(shown, "\n"))
-}
-
-// visible is text without secrets in which all is seen, of a length that is kept.
-func visible(text string) string { return shorter(seen(state.MaskSecrets(text))) }
-
-// near is a path as its reader knows it: from the working folder, where it is below that.
-func near(path, cwd string) string {
-	if rel, err := filepath.Rel(cwd, path); err == nil && filepath.IsAbs(cwd) && filepath.IsLocal(rel) {
-		return rel
+	var notes []string
+	for _, member := range slices.Sorted(maps.Keys(in)) {
+		if given != nil && !given[member] {
+			notes = append(notes, member+": "+string(in[member]))
+		}
 	}
-	return path
+	for _, note := range nonEmpty(append(notes, note)...) {
+		shown = "‹" + note + "›\n" + shown
+	}
+	c.about, _ = visible(about)
+	c.about = oneLine(c.about)
+	c.shown, c.whole = visible(strings.TrimRight(shown, "\n"))
+	return c
 }
+
+// fileMembers name the member of a tool's input that is a file or a folder.
+var fileMembers = map[string]string{
+	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path", "NotebookEdit": "notebook_path",
+	"NotebookRead": "notebook_path", "Glob": "path", "Grep": "path", "LS": "path",
+}
+
+// mostDiffed bounds what is read of a file, and compared with what is written in its place, in bytes.
+const mostDiffed = 1 << 20
+
+// writtenOver is what stands in the file that a call replaces; note says that something stands there that cannot be shown.
+func writtenOver(file string) (was, note string) {
+	b, err := state.ReadPlain(file, mostDiffed)
+	info, serr := os.Lstat(file)
+	switch {
+	case err == nil && utf8.Valid(b):
+		return string(b), ""
+	case serr == nil:
+		return "", fmt.Sprintf("replaces a file of %d bytes, which is not shown", info.Size())
+	}
+	return "", ""
+}
+
+// visible is text in which all is seen and keys are masked, of a length that is kept; whole says that it is all of it.
+func visible(text string) (shown string, whole bool) {
+	shown = shorter(seen(state.MaskKeys(shorter(text))))
+	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
+}
+
+// shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first of the folders that it is
+// below, and marked where it is below none. file is where it leads.
+func shownPath(path string, folders []string) (shown, file string) {
+	given := path
+	if !filepath.IsAbs(given) && len(folders) > 0 {
+		given = filepath.Join(folders[0], given)
+	}
+	file = resolved(given)
+	var notes []string
+	shown = file
+	outside := true
+	for _, folder := range folders {
+		if rel, err := filepath.Rel(resolved(folder), file); err == nil && filepath.IsAbs(folder) && filepath.IsLocal(rel) {
+			shown, outside = rel, false
+			break
+		}
+	}
+	if outside {
+		notes = append(notes, "outside of the folder")
+	}
+	if file != filepath.Clean(given) && !sameThrough(given, folders, shown) {
+		notes = append(notes, "through the link "+path)
+	}
+	if len(notes) > 0 {
+		shown += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return shown, file
+}
+
+// sameThrough says that a path has links only in the names of the folders themselves.
+func sameThrough(path string, folders []string, shown string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return filepath.Join(folder, shown) == filepath.Clean(path) })
+}
+
+// mostLinks is how many links a path may have; Linux follows as many.
+const mostLinks = 40
+
+// resolved is where a path leads: links in it are followed, also one to a file that is not there yet.
+func resolved(path string) string {
+	at, left, links := "/", strings.Split(filepath.ToSlash(path), "/"), 0
+	for len(left) > 0 {
+		name := left[0]
+		left = left[1:]
+		next := filepath.Join(at, name)
+		to, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return path
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		left = append(strings.Split(to, "/"), left...)
+	}
+	return at
+}
+
+// around is how many equal lines stand before and after those that change.
+const around = 3
 
 // diffOf shows what becomes of a text: "-" and "+" begin the lines that go and come, a blank those around them.
 func diffOf(was, is string) string {
-	lines := strings.Split(string(diff.Diff("", []byte(was), "", []byte(is))), "\n")
+	a, b := strings.SplitAfter(was, "\n"), strings.SplitAfter(is, "\n")
+	begin, end := 0, 0 // equal lines; comparing takes long
+	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
+		begin++
+	}
+	for end < min(len(a), len(b))-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	begin, end = max(0, begin-around), max(0, end-around-1) // behind the last line break there is one more
+	cut := func(lines []string) []byte { return []byte(strings.Join(lines[begin:len(lines)-end], "")) }
+	lines := strings.Split(string(diff.Diff("", cut(a), "", cut(b))), "\n")
 	lines = lines[min(len(lines), 4):] // the names, and where the first change is
 	for i, l := range lines {
 		if strings.HasPrefix(l, "@@ ") {
@@ -78,13 +202,16 @@ func diffOf(was, is string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\\ No newline at end of file", "")
 }
 
+// notShown ends the note about what is left out of a text.
+const notShown = " bytes are not shown›"
+
 // shorter keeps the beginning and the end of what is too long.
 func shorter(s string) string {
 	if len(s) <= mostShown {
 		return s
 	}
 	const half = mostShown / 2
-	return strings.ToValidUTF8(fmt.Sprintf("%s\n‹%d bytes are not shown›\n%s", s[:half], len(s)-2*half, s[len(s)-half:]), "")
+	return strings.ToValidUTF8(fmt.Sprintf("%s\n‹%d%s\n%s", s[:half], len(s)-2*half, notShown, s[len(s)-half:]), "")
 }
 
 var (
@@ -120,9 +247,10 @@ func seen(s string) string {
 	})
 }
 
-// alwaysAllows says in words what Claude Code would allow from now on; "" where that is nothing, or of a kind that this version
-// does not know: a person cannot agree to what they cannot read.
-func alwaysAllows(suggestions json.RawMessage) string {
+// alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this version
+// does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote: beside it
+// only rules of tools that it does not name, for which never answers.
+func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool string) bool) string {
 	var all []struct {
 		Type        string   `json:"type"`
 		Behavior    string   `json:"behavior"`
@@ -147,7 +275,7 @@ func alwaysAllows(suggestions json.RawMessage) string {
 		switch {
 		case s.Type == "addRules" && s.Behavior == "allow":
 			for _, rule := range s.Rules {
-				if rule.Tool == "" {
+				if rule.Tool == "" || guarded && never(rule.Tool) {
 					return ""
 				}
 				if rule.Content != "" {
@@ -155,6 +283,8 @@ func alwaysAllows(suggestions json.RawMessage) string {
 				}
 				what = append(what, rule.Tool)
 			}
+		case guarded:
+			return ""
 		case s.Type == "addDirectories" && s.Behavior == "":
 			for _, dir := range s.Directories {
 				if dir == "" {
@@ -163,23 +293,30 @@ func alwaysAllows(suggestions json.RawMessage) string {
 				what = append(what, "access to "+dir)
 			}
 		case s.Type == "setMode" && s.Mode == "acceptEdits" && s.Behavior == "":
-			what = append(what, "edits without asking")
+			what = append(what, acceptsEdits)
 		}
 		if len(what) == 0 || places[s.Destination] == "" {
 			return ""
 		}
 		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
 	}
-	return oneLine(visible(strings.Join(words, "; ")))
+	shown, whole := visible(strings.Join(words, "; "))
+	if !whole {
+		return ""
+	}
+	return oneLine(shown)
 }
 
-// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names.
-func planShown(input json.RawMessage, transcript string) string {
-	var in struct {
-		Plan Words `json:"plan"`
-	}
+// acceptsEdits is what Claude Code calls its mode acceptEdits (2.1.329: "auto-approve file edits and common file commands"), with
+// the commands that it lets through in the working folder.
+const acceptsEdits = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
+
+// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names. whole says that
+// it was found, and all of it is shown.
+func planShown(input json.RawMessage, transcript string) (plan string, whole bool) {
+	var in map[string]Words
 	_ = json.Unmarshal(input, &in)
-	plan := string(in.Plan)
+	plan = string(in["plan"])
 	if plan == "" {
 		if file := planFile(transcript); strings.HasSuffix(file, ".md") && filepath.IsAbs(file) {
 			if b, err := state.ReadPlain(file, 1<<20); err == nil {
@@ -187,7 +324,8 @@ func planShown(input json.RawMessage, transcript string) string {
 			}
 		}
 	}
-	return visible(strings.TrimSpace(plan))
+	plan, whole = visible(strings.TrimSpace(plan))
+	return plan, whole && plan != ""
 }
 
 // planFile is the file of the session's plan, which an attachment in the transcript names when plan mode begins.

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,17 @@ func TestPermissionShown(t *testing.T) {
 	if err := os.WriteFile(file, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	out, _ := filepath.EvalSymlinks(t.TempDir())
+	for name, content := range map[string]string{"bin": "a\xffb", "large": strings.Repeat("x", 2<<20)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"docs": out, "soon": filepath.Join(out, "later")} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, test := range map[string]struct {
 		tool, about, shown string
 		input              map[string]any
@@ -25,18 +37,33 @@ func TestPermissionShown(t *testing.T) {
 		"an edit":        {"Edit", "a.txt", " x\n a\n b\n-c\n+C\n d", map[string]any{"file_path": file, "old_string": "x\na\nb\nc\nd", "new_string": "x\na\nb\nC\nd"}},
 		"a file anew":    {"Write", "a.txt", " one\n two\n-three\n+3\n four\n five", map[string]any{"file_path": file, "content": "one\ntwo\n3\nfour\nfive\n"}},
 		"a new file":     {"Write", "b/c.txt", "+x\n+y", map[string]any{"file_path": filepath.Join(dir, "b/c.txt"), "content": "x\ny\n"}},
-		"elsewhere":      {"Write", "/etc/x", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
+		"elsewhere":      {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
 		"an address":     {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
 		"another tool":   {"mcp__db__drop", "", "{\n  \"table\": \"a\\nforce: true\"\n}", map[string]any{"table": "a\nforce: true"}},
 		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
 		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
 		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
 		"hidden joiners": {"Bash", "", "ls ‹U+200D›" + "\n‹U+200D›\nrm", map[string]any{"command": "ls \u200d\n\u200d\nrm"}},
-		"a secret":       {"Bash", "", "TOKEN=••• ./run", map[string]any{"command": "TOKEN=hunter2hunter2 ./run"}},
+		"a key":          {"Bash", "", "TOKEN=ghp_••• ./run", map[string]any{"command": "TOKEN=ghp_abcdefghij0123456789 ./run"}},
+		"no key":         {"Bash", "", `echo "password="; touch PWN; echo "x"`, map[string]any{"command": `echo "password="; touch PWN; echo "x"`}},
+		"more members": {"Bash", "", "‹run_in_background: true›\n‹dangerouslyDisableSandbox: true›\nls", map[string]any{
+			"command": "ls", "run_in_background": true, "dangerouslyDisableSandbox": true}},
+		"all places": {"Edit", "a.txt", "‹replaces 3 places in the file›\n‹replace_all: true›\n-o\n+0", map[string]any{
+			"file_path": file, "old_string": "o", "new_string": "0", "replace_all": true}},
+		"another case": {"Bash", "", "‹Description: \"no\"›\n‹Command: \"echo harmless\"›\nrm x", map[string]any{
+			"command": "rm x", "Command": "echo harmless", "Description": "no"}},
+		"over a binary":    {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
+		"over a large one": {"Write", "large", "‹replaces a file of 2097152 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
+		"a read through a link": {"Read", "OUT/keys (outside of the folder, through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
+			"file_path": "docs/keys"}},
+		"a new file through a link":   {"Write", "OUT/new (outside of the folder, through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
+		"a link to what is not there": {"Write", "OUT/later (outside of the folder, through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
 	} {
 		input, _ := json.Marshal(test.input)
-		if about, shown := permissionShown(test.tool, input, dir); about != test.about || shown != test.shown {
-			t.Errorf("%s: %q\n%q, want\n%q", name, about, shown, test.shown)
+		test.about = strings.ReplaceAll(test.about, "OUT", out)
+		c := permissionShown(test.tool, input, dir)
+		if c.about != test.about || c.shown != test.shown || !c.whole {
+			t.Errorf("%s: %q\n%q, want\n%q", name, c.about, c.shown, test.shown)
 		}
 	}
 }
@@ -45,8 +72,9 @@ func FuzzPermissionShown(f *testing.F) {
 	f.Add("Bash", `{"command":"ls\u202e"}`)
 	f.Add("Edit", `{"old_string":"a","new_string":"b"}`)
 	f.Fuzz(func(t *testing.T, tool, input string) {
-		about, shown := permissionShown(tool, json.RawMessage(input), "/x")
-		for _, text := range []string{about, shown, alwaysAllows(json.RawMessage(input))} {
+		never := func(string) bool { return false }
+		c := permissionShown(tool, json.RawMessage(input), "/x")
+		for _, text := range []string{c.about, c.shown, alwaysAllows(json.RawMessage(input), false, never)} {
 			for _, c := range text {
 				if unicode.IsControl(c) && c != '\n' && c != '\t' || c == '\u202e' || c == '\u200b' || c == '\ufeff' {
 					t.Errorf("%q has %U", text, c)
@@ -59,7 +87,7 @@ func FuzzPermissionShown(f *testing.F) {
 func TestAlwaysAllows(t *testing.T) {
 	for suggestions, want := range map[string]string{
 		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"rm -rf build"},{"toolName":"Bash","ruleContent":"git push *"}],"behavior":"allow","destination":"localSettings"}]`: "Bash(rm -rf build), Bash(git push *) in this project (.claude/settings.local.json)",
-		`[{"type":"addDirectories","directories":["/x/out"],"destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                     "access to /x/out in this session; edits without asking in this session",
+		`[{"type":"addDirectories","directories":["/x/out"],"destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                     "access to /x/out in this session; all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed) in this session",
 		`[{"type":"addRules","rules":[{"toolName":"WebFetch"}],"behavior":"allow","destination":"userSettings"}]`:                                                                          "WebFetch in all projects",
 		`[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]`:                                                                                                          "",
 		`[{"type":"addRules","rules":[{"toolName":"Bash"}],"behavior":"deny","destination":"session"}]`:                                                                                    "",
@@ -69,9 +97,51 @@ func TestAlwaysAllows(t *testing.T) {
 		`[{"type":"addDirectories","directories":["/x"],"destination":"nowhere"}]`:                                                                                                         "",
 		`[]`: "", `{}`: "", ``: "", `null`: "",
 	} {
-		if got := alwaysAllows(json.RawMessage(suggestions)); got != want {
+		if got := alwaysAllows(json.RawMessage(suggestions), false, nil); got != want {
 			t.Errorf("%s: %q, want %q", suggestions, got, want)
 		}
+	}
+	// Beside never_remote only rules are offered of tools that it does not name.
+	never := func(tool string) bool { return tool == "Bash" }
+	for suggestions, offered := range map[string]bool{
+		`[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"git *"}],"behavior":"allow","destination":"session"}]`:                                        false,
+		`[{"type":"addRules","rules":[{"toolName":"WebFetch"}],"behavior":"allow","destination":"session"}]`:                                                          true,
+		`[{"type":"addRules","rules":[{"toolName":"WebFetch"},{"toolName":"Bash"}],"behavior":"allow","destination":"session"}]`:                                      false,
+		`[{"type":"setMode","mode":"acceptEdits","destination":"session"}]`:                                                                                           false,
+		`[{"type":"addDirectories","directories":["/x"],"destination":"session"}]`:                                                                                    false,
+		`[{"type":"addRules","rules":[{"toolName":"X"}],"behavior":"allow","destination":"session"},{"type":"setMode","mode":"acceptEdits","destination":"session"}]`: false,
+	} {
+		if got := alwaysAllows(json.RawMessage(suggestions), true, never); (got != "") != offered {
+			t.Errorf("%s: %q", suggestions, got)
+		}
+	}
+}
+
+// What cannot be shown whole is said to be so, and takes no long time.
+func TestWhatIsTooLongIsNotWhole(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	var was, is strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&was, "line %d of the old file\n", i)
+		fmt.Fprintf(&is, "line %d of the new file\n", i)
+	}
+	if err := os.WriteFile(file, []byte(was.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]map[string]any{
+		"Bash":  {"command": "ls " + strings.Repeat("x", mostShown)},
+		"Write": {"file_path": file, "content": is.String()},
+	} {
+		input, _ := json.Marshal(in)
+		if c := permissionShown(name, input, dir); c.whole || !strings.Contains(c.shown, notShown) {
+			t.Errorf("%s: whole %v, %d bytes", name, c.whole, len(c.shown))
+		}
+	}
+	changed := strings.Replace(was.String(), "line 10000 of the old", "line 10000 of the new", 1)
+	input, _ := json.Marshal(map[string]any{"file_path": file, "content": changed})
+	if c := permissionShown("Write", input, dir); !c.whole || strings.Count(c.shown, "\n") != 7 {
+		t.Errorf("one line changed: %q", c.shown)
 	}
 }
 
@@ -90,40 +160,61 @@ func TestPlanShown(t *testing.T) {
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},
 	} {
-		if got := planShown(json.RawMessage(test.input), test.transcript); got != test.want {
-			t.Errorf("%s: %q", name, got)
+		if got, whole := planShown(json.RawMessage(test.input), test.transcript); got != test.want || whole != (test.want != "") {
+			t.Errorf("%s: %q, %v", name, got, whole)
 		}
 	}
 }
 
-// A call's result says what Claude was told of a permission, whoever decided it.
+// A call's result says what Claude was told of a permission, whoever decided it. Words that a tool prints say nothing of that.
 func TestWhatClaudeWasTold(t *testing.T) {
+	const words = "The user doesn't want to proceed with this tool use. x"
+	const user = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":%q}]},"toolUseResult":%s}`
+	succeeded := fmt.Sprintf(user, false, words, `{"stdout":"`+words+`"}`)
+	failing := fmt.Sprintf(user, true, "Exit code 1\n"+words, `"Error: Exit code 1\n`+words+`"`)
+	denied := fmt.Sprintf(user, true, "use git mv", `"Error: use git mv"`)
+	inTerminal := fmt.Sprintf(user, true, words, `"User rejected tool use"`)
+	because := fmt.Sprintf(user, true, words, `"Error: `+words+`"`)
+	kind := strings.Replace(fmt.Sprintf(user, true, "", `"Error: no"`), `{"type"`, `{"toolDenialKind":"user-rejected","type"`, 1)
 	for name, test := range map[string]struct {
-		decided, words, response string
-		printed                  bool
-		by, label                string
+		decided, line string
+		printed       bool
+		by, label     string
 	}{
-		"allowed in the thread":       {state.LabelAllow, "", "", true, "chat", state.LabelAllow},
-		"denied in the thread":        {state.LabelDeny, "use git mv", "use git mv", true, "chat", state.LabelDeny},
-		"denied without words":        {state.LabelDeny, "", deniedText, true, "chat", state.LabelDeny},
-		"allowed, denied in terminal": {state.LabelAllow, "", rejected + " The tool use was rejected", true, "terminal", state.LabelDeny},
-		"denied, allowed in terminal": {state.LabelDeny, "no", "made it", true, "terminal", state.LabelAllow},
-		"not printed yet":             {state.LabelDeny, "no", "made it", false, "terminal", state.LabelAllow},
-		"answered in the terminal":    {"", "", "made it", false, "terminal", state.LabelAllow},
+		"allowed in the thread":                  {state.LabelAllow, succeeded, true, "chat", state.LabelAllow},
+		"allowed in the thread, and it failed":   {state.LabelAllow, failing, true, "chat", state.LabelAllow},
+		"denied in the thread":                   {state.LabelDeny, denied, true, "chat", state.LabelDeny},
+		"no transcript":                          {state.LabelAllow, "", true, "chat", state.LabelAllow},
+		"allowed, denied in terminal":            {state.LabelAllow, inTerminal, true, "terminal", state.LabelDeny},
+		"allowed, denied in terminal with words": {state.LabelAllow, because, true, "terminal", state.LabelDeny},
+		"allowed, denied in terminal of 2.1.329": {state.LabelAllow, kind, true, "terminal", state.LabelDeny},
+		"denied, allowed in terminal":            {state.LabelDeny, succeeded, true, "terminal", state.LabelAllow},
+		"not printed yet":                        {state.LabelDeny, succeeded, false, "terminal", state.LabelAllow},
+		"answered in the terminal":               {"", failing, false, "terminal", state.LabelAllow},
+		"denied in the terminal":                 {"", inTerminal, false, "terminal", state.LabelDeny},
+		"in the terminal, and not known how":     {"", "", false, "terminal", ""},
 	} {
+		// What only the terminal may allow offers no Allow, and is allowed there all the same.
 		q := &state.Question{
 			QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Tool: "Bash", Status: state.Pending, Mode: state.Native,
-			Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
+			Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelDeny}}}},
 		}
 		if test.decided != "" {
 			q.Status, q.Printed = state.Answered, test.printed
-			q.Answers, q.Notes = map[string]string{"Bash": test.decided}, map[string]string{"Bash": test.words}
+			q.Answers = map[string]string{"Bash": test.decided}
 		}
-		if err := state.QuestionsIn(t.TempDir()).Create("q", q); err != nil {
+		dir := t.TempDir()
+		if err := state.QuestionsIn(dir).Create("q", q); err != nil {
+			t.Fatal(err)
+		}
+		transcript := filepath.Join(dir, "a.jsonl")
+		if err := os.WriteFile(transcript, []byte(`{"type":"assistant"}`+"\n"+test.line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		h := &Hook{Env: func(string) string { return "" }, log: state.NewLog(func(string) string { return "" }, "t")}
-		h.confirmDecision(q, test.response)
+		if err := h.confirmDecision(q, resultOf(&Event{Transcript: Words(transcript)}, "t1")); err != nil {
+			t.Error(err)
+		}
 		is, err := state.LoadQuestion(q.Path)
 		if err != nil {
 			t.Fatal(err)

@@ -127,6 +127,68 @@ type toolCall struct {
 	at    Words // RFC 3339, UTC
 }
 
+// callResult is what a transcript says of a call that ended.
+type callResult string
+
+const (
+	unknown callResult = ""        // nothing: the transcript lags, or is another version's
+	ran     callResult = "ran"     // without an error
+	failed  callResult = "failed"  // with an error: the tool's own, or a hook's refusal
+	refused callResult = "refused" // the person refused it in the terminal
+)
+
+// fits says whether a call may have ended so that was refused, or allowed, by what a hook of ours printed.
+func (r callResult) fits(wasRefused bool) bool {
+	return r == unknown || r == failed || wasRefused == (r == refused)
+}
+
+// rejected is the toolUseResult of a call that the person refused in the terminal, and rejectedBecause begins it where they said
+// why. 2.1.329 says both as toolDenialKind, too. A shell's command that fails has one that begins with "Error: Exit code".
+const (
+	rejected        = "User rejected tool use"
+	rejectedBecause = "Error: The user doesn't want to proceed with this tool use."
+	userRejected    = "user-rejected"
+)
+
+// resultOf is how a call of this event's batch ended, by the structure of its result: never by words that a tool may print.
+func resultOf(e *Event, toolUseID string) callResult {
+	path := string(e.Transcript)
+	if e.AgentID != "" {
+		path = filepath.Join(strings.TrimSuffix(path, ".jsonl"), "subagents", "agent-"+string(e.AgentID)+".jsonl")
+	}
+	end, _, _ := transcriptEnd(path, tailBytes)
+	for line := range bytes.Lines(end) {
+		if toolUseID == "" || !bytes.Contains(line, []byte(toolUseID)) {
+			continue
+		}
+		var entry struct {
+			Result  Words `json:"toolUseResult"` // text for an error
+			Denial  Words `json:"toolDenialKind"`
+			Message struct {
+				Content []struct {
+					ID    string `json:"tool_use_id"`
+					Error bool   `json:"is_error"`
+				} `json:"content"`
+			} `json:"message"`
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue
+		}
+		for _, b := range entry.Message.Content {
+			switch {
+			case b.ID != toolUseID:
+			case !b.Error:
+				return ran
+			case entry.Denial == userRejected, entry.Result == rejected, strings.HasPrefix(string(entry.Result), rejectedBecause):
+				return refused
+			default:
+				return failed
+			}
+		}
+	}
+	return unknown
+}
+
 // mainInput names the member of a tool's input that says what is going to happen.
 var mainInput = map[string]string{
 	"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",

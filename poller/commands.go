@@ -62,7 +62,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	stranger := one.Env == r.environment && !r.mayCommand(one, m.Sender, m.SenderEmail)
+	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
 	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
@@ -83,9 +83,10 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	return true
 }
 
-// mayCommand says whether the configuration of a session's project names the sender as one who may answer.
-func (p *Poller) mayCommand(one *state.Session, sender, email string) bool {
-	return Named(p.config(one.ProjectDir, one.Trusted).AllowedUsers, sender, email)
+// mayCommand says whether the sender may decide what Claude does.
+func (p *Poller) mayCommand(sender, email string) bool {
+	cfg := p.personal()
+	return !cfg.Unread && Named(cfg.Approvers, sender, email)
 }
 
 // obey does the commands that wait in the sessions of this environment, beside the loop. It says whether a poller is needed for
@@ -120,7 +121,7 @@ func (p *Poller) obeyFor(ctx context.Context, id string) {
 		return
 	}
 	for _, c := range commands {
-		if c.At.Before(one.StartedAt) || !p.mayCommand(one, c.Sender, c.SenderEmail) {
+		if c.At.Before(one.StartedAt) || !p.mayCommand(c.Sender, c.SenderEmail) {
 			continue
 		}
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
@@ -197,7 +198,7 @@ func (p *Poller) screen(ctx context.Context, one *state.Session) string {
 }
 
 // masked is foreign text without secrets.
-func (p *Poller) masked(text string) string { return p.Log.Clean(state.MaskSecrets(text)) }
+func (p *Poller) masked(text string) string { return p.Log.Clean(state.MaskKeys(text)) }
 
 // short is foreign text as a part of one line.
 func (p *Poller) short(text string) string { return gchat.Cut(gchat.Line(p.masked(text)), 200) }

@@ -31,7 +31,7 @@ func TestWhoDecides(t *testing.T) {
 		"a number that no option has": {[]state.Reply{{Sender: "users/1", Text: "2"}, {Sender: "users/1", Text: "2"}}, "", state.NoteUnclear, ""},
 	} {
 		q := &state.Question{
-			Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked, Approvers: &[]string{},
 			Questions: []state.Prompt{{Question: "Bash", Options: []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}}},
 		}
 		for i, r := range test.replies {
@@ -58,7 +58,7 @@ func TestWhoDecides(t *testing.T) {
 // A next instruction is taken as it was typed, unless Claude Code's prompt would take it for something else.
 func TestTheNextInstructionIsWords(t *testing.T) {
 	asked := time.Now().Add(-time.Minute)
-	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: nil}
+	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
 	for text, want := range map[string]string{
 		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "", "/exit": "", " /clear": "", "# remember": "",
 	} {

@@ -178,7 +178,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
 		return s.retake
 	}
-	lock, err := state.TryLock(s.File)
+	lock, err := state.TryLockThere(s.File)
 	if err != nil { // a process that waits holds it for an instant, a stopped one for longer
 		s.pause = min(max(2*s.pause, retakePause), unwatched)
 		s.retake = now.Add(s.pause)
@@ -199,7 +199,11 @@ func (p *Poller) forget(s *served) {
 		return
 	}
 	if s.lock == nil {
-		lock, err := state.TryLock(s.File)
+		lock, err := state.TryLockThere(s.File)
+		if state.Missing(err) { // the hook that wrote it took it back
+			delete(p.index, s.File)
+			return
+		}
 		if err != nil {
 			return // with the next step
 		}

@@ -28,6 +28,21 @@ func fromShell(r *state.Reply) bool {
 	return r.Sender == state.Local && strings.HasPrefix(r.MessageName, shellReply)
 }
 
+// tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
+// that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
+func tighten(cfg *config.Config, q *state.Question) {
+	if !q.Kind.Decides() || !q.Answerable() || len(q.Questions) == 0 {
+		return
+	}
+	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...)
+	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) { // its rules were not held against these
+		offered := q.Questions[0].Options
+		q.Questions[0].Options = slices.DeleteFunc(slices.Clone(offered), func(o state.Option) bool {
+			return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
+		})
+	}
+}
+
 // judgeUnread judges the replies in a question's file, as long as something can deliver an answer to it. It returns when to
 // come again.
 func (p *Poller) judgeUnread(s *served) (again time.Time) {
@@ -58,10 +73,17 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 // judgeNow judges the unread replies, oldest first: the first good one of an allowed person becomes the answer.
 func (p *Poller) judgeNow(s *served) {
 	p.change(s, "replies not judged", func(q *state.Question) error {
-		cfg := p.config(q.ProjectDir, s.Trusted)
-		if len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0 {
+		by := configuredFor(q, s.Open)
+		cfg := p.config(by.projectDir, by.trusted)
+		if q.Kind == state.AskedNext {
+			cfg = p.personal()
+		}
+		switch {
+		case cfg.Unread && q.Kind != state.AskedQuestion, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 		}
+		before := q.AnsweredMessage
+		tighten(cfg, q)
 		var order []*state.Reply
 		for i := range q.Replies {
 			// While the allowlist cannot be read, judge only senders who are surely on it.
@@ -79,7 +101,8 @@ func (p *Poller) judgeNow(s *served) {
 				Str("verdict", string(r.Verdict)).Msg("reply")
 		}
 		answer := q.Reply(q.AnsweredMessage)
-		if answer != nil && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
+		fresh := answer != nil && q.AnsweredMessage != before
+		if fresh && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
 			q.Owe(state.NoteLater, q.AnsweredMessage)
 		}
 		return nil
@@ -141,6 +164,9 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return
+	case r.Sender == state.Local && q.Kind != state.AskedQuestion: // any program of this user writes one
+		r.Verdict = state.Refused
+		return
 	case !mayAnswer(cfg, q, r):
 		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
 			return
@@ -148,7 +174,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
-			case q.Kind.Decides() && allowed(cfg, r):
+			case q.Kind != state.AskedQuestion && allowed(cfg, r):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
@@ -232,19 +258,21 @@ func claim(q *state.Question, r *state.Reply, text string, answers map[int]state
 	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
 }
 
-// allowed decides who may answer: the senders that the project's configuration names, and, since only the session's owner can
+// allowed decides who may answer a question: the senders that the configuration names, and, since only the session's owner can
 // write into the state folder, a reply that was put there. Chat's API cannot say Local: gchat.Message has no sender that is not
 // users/ID. It fails closed: without names, no sender may.
 func allowed(cfg *config.Config, r *state.Reply) bool {
 	return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
 }
 
-// mayAnswer is allowed for a question of this kind: only approvers decide permissions and plans.
+// mayAnswer is allowed for a record of any kind. What Claude may do, and what it does next, approvers say: those of now, and of
+// when it was asked, where somebody was on the list then. No reply that came otherwise than through Chat says it.
 func mayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
-	if q.Kind.Decides() && r.Sender != state.Local {
-		return Named(cfg.Approvers, r.Sender, r.SenderEmail)
+	if q.Kind == state.AskedQuestion {
+		return allowed(cfg, r)
 	}
-	return allowed(cfg, r)
+	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
+	return then && r.Sender != state.Local && Named(cfg.Approvers, r.Sender, r.SenderEmail)
 }
 
 // Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.

@@ -49,6 +49,9 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		if s.missing {
 			p.forget(s)
 		}
+		if s.q != nil && s.mine(p) && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
+			p.ended = *s.q.ResolvedAt
+		}
 		if s.settled || s.missing {
 			continue
 		}
@@ -172,7 +175,11 @@ func (p *Poller) noteClaudeEnd(s *served) {
 	if !waits || q.Mode == state.Thread || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
-	if q.Mode != state.Deny {
+	switch {
+	case q.Status == state.Answered && q.Printed: // it had the answer
+		p.close(s, state.Resolved, "chat", nil)
+		return
+	case q.Mode != state.Deny:
 		p.close(s, state.Cancelled, "claude_gone", nil)
 		return
 	}
@@ -400,8 +407,21 @@ func (p *Poller) sweep() {
 	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user()).Sweep(p.Env, now)
 	state.SessionsIn(p.user()).Sweep(now)
+	folders := map[string]bool{}
+	for _, name := range []string{"open", "outbox", "sessions", "spaces", "pollers", "projects", ""} {
+		folders[filepath.Join(p.user(), name)] = true
+	}
 	for _, s := range p.index {
 		p.safely("sweep", func() { p.sweepOne(s, now) })
+		if s.Kind == state.OpenQuestion {
+			folders[filepath.Dir(s.Path)], folders[filepath.Dir(filepath.Dir(s.Path))] = true, true
+		}
+	}
+	for folder := range folders {
+		state.SweepTemporary(folder, now)
+		if _, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers)); err != nil {
+			p.logOnce(err, "old questions not removed")
+		}
 	}
 }
 
@@ -409,7 +429,6 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 	if s.q == nil {
 		return
 	}
-	state.Folder[state.Question]{Dir: filepath.Dir(s.Path)}.SweepTemporary(now)
 	age := now.Sub(s.q.AskedAt)
 	if !s.mine(p) && age > state.MaxAge+expireOthers && !s.q.Closed() {
 		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again

@@ -52,7 +52,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 			if covered[q.QuestionID] = done || !beginsIn(q); !covered[q.QuestionID] {
 				continue // its thread is read from its beginning with the next list
 			}
-			if err := r.writeReplies(q, n.given[q]); err != nil {
+			if err := r.writeReplies(v, q, n.given[q]); err != nil {
 				r.logOnce(err, "replies not written down")
 				failed = err
 			}
@@ -183,8 +183,9 @@ func (n *pass) target(m gchat.Message) *state.Question {
 // was told stands in the session: the space shows the message again.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
-	if one == nil || one.Env != r.environment || m.Deleted || m.Sender == "" || cmp.Or(one.Chat, r.chat) != r.chat {
-		return
+	foreign := one == nil || one.Env != r.environment || cmp.Or(one.Chat, r.chat) != r.chat
+	if foreign || m.Deleted || m.Sender == "" || n.beingAsked[one.ID] {
+		return // what is being asked may be what it answers: it is listed again
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	if !at.After(one.ToldNobody) || !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
@@ -206,10 +207,16 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 
 // writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's
 // environment judges them. Of a process that began to wait, those count that came after the last message of ours.
-func (r *reader) writeReplies(q *state.Question, ms []gchat.Message) error {
+func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) error {
 	begins := beginsIn(q)
 	if len(ms) == 0 && !begins {
 		return nil
+	}
+	strangers := map[string]bool{}
+	if by, mine := v.mine[q]; mine {
+		for _, m := range ms {
+			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
+		}
 	}
 	ahead, _ := r.api.Ahead() // of the server's clock
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
@@ -225,7 +232,7 @@ func (r *reader) writeReplies(q *state.Question, ms []gchat.Message) error {
 			ms = slices.DeleteFunc(ms, func(m gchat.Message) bool { return !m.Human || !m.CreateTime.After(after) })
 		}
 		for _, m := range ms {
-			changed = store(q, m) || changed
+			changed = store(q, m, strangers[m.Sender]) || changed
 		}
 		if !changed {
 			return state.ErrUnchanged
@@ -235,8 +242,17 @@ func (r *reader) writeReplies(q *state.Question, ms []gchat.Message) error {
 	return err
 }
 
-// store copies a message into the file of its question. It reports whether that was news.
-func store(q *state.Question, m gchat.Message) bool {
+// mayNot says whether a sender surely may not answer a question of this environment.
+func (p *Poller) mayNot(by configured, q *state.Question, sender, email string) bool {
+	cfg := p.config(by.projectDir, by.trusted)
+	return !cfg.Unread && !cfg.AllowedUnknown && !mayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+}
+
+// alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.
+const alike = time.Second
+
+// store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
+func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	if !m.Human {
 		born := m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
 		if m.Name != q.MessageName || q.PostedAt != nil && q.PostedAt.Equal(born) {
@@ -246,8 +262,14 @@ func store(q *state.Question, m gchat.Message) bool {
 		return true
 	}
 	text := gchat.Cut(m.Text, gchat.MaxText)
+	usedInFile := func(r state.Reply) bool {
+		return r.Sender == state.Local && (r.Verdict == state.Used || r.Verdict == state.Kept) &&
+			strings.TrimSpace(r.Text) == strings.TrimSpace(text) && r.CreateTime.Sub(m.CreateTime).Abs() < alike
+	}
 	switch r := q.Reply(m.Name); {
-	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q)):
+	case r == nil && slices.ContainsFunc(q.Replies, usedInFile): // the very reply, which another program read first
+		return false
+	case r == nil && (m.Deleted || m.Sender == "" || !makeRoom(q, m.Sender, stranger)):
 		return false
 	case r == nil:
 		q.Replies = append(q.Replies, state.Reply{
@@ -264,8 +286,12 @@ func store(q *state.Question, m gchat.Message) bool {
 	return true
 }
 
-// makeRoom says whether there is room for one more reply. When there are many, the oldest that was no answer goes.
-func makeRoom(q *state.Question) bool {
+// makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of a
+// stranger one is enough: it is refused, once.
+func makeRoom(q *state.Question, sender string, stranger bool) bool {
+	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Sender == sender }) {
+		return false
+	}
 	if len(q.Replies) < mostReplies {
 		return true
 	}

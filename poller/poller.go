@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -91,6 +92,7 @@ type Poller struct {
 	polled  time.Time   // of the last round: see round
 	swept   time.Time
 	beaten  time.Time
+	ended   time.Time // when the last question of this environment ended; see endedLately
 	began   time.Time
 	program os.FileInfo // what stood at Self when this process began
 	homes   []string    // state folders that have the daemon's pid and the time of its last poll
@@ -227,6 +229,9 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
+		if p.Lock.Gone() { // the home folder was deleted
+			return stopped
+		}
 		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
 		if late := p.now().Round(0).Sub(expected); late > clockJump {
 			p.closeReaders(nil)
@@ -243,11 +248,12 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 			return stopped
 		case p.Until != nil && p.Until(), p.programChanged():
 			return replaced
-		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle:
+		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle && now.Sub(p.ended).Abs() >= readOnFor:
 			return idled
 		}
-		if expected = sooner(next, now.Add(state.BeatEvery)); !p.Daemon && !busy {
-			expected = sooner(expected, idleSince.Add(Idle))
+		expected = sooner(next, now.Add(state.BeatEvery))
+		if end := idleSince.Add(Idle); !p.Daemon && !busy && end.After(now) {
+			expected = sooner(expected, end)
 		}
 		p.await(ctx, expected)
 	}
@@ -292,7 +298,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 		p.scan()
 		heard := p.hear(ctx, cfg.Subscription)
 		next, busy = p.attendAll(ctx, cfg.PollInterval)
-		next = sooner(next, heard)
+		next, busy = sooner(next, heard), busy || p.ear.keeps
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
@@ -468,10 +474,13 @@ func (p *Poller) wake() {
 // logOnce logs what would come again with every step.
 func (p *Poller) logOnce(err error, what string) {
 	text := p.Log.Clean(err.Error())
-	if _, said := p.logged.LoadOrStore(what+text, true); !said {
+	if _, said := p.logged.LoadOrStore(what+random().ReplaceAllString(text, "#"), true); !said {
 		p.Log.Error().Str("error", text).Msg(what)
 	}
 }
+
+// random are words of an error that may be others each time: names of temporary files, numbers of ports and processes.
+var random = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\w.-]*[0-9]{3}[\w.-]*`) })
 
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {

@@ -21,15 +21,21 @@ const (
 	pullOnce = 2 * time.Second
 	// emptyPause is the least time between two pulls that end with nothing.
 	emptyPause = 100 * time.Millisecond
-	// foreignAge is how long the tap on a card that no record here is of is left to the other machines of the app.
-	foreignAge = 20 * time.Second
+	// foreignAge is how long a tap or words that no record here knows are left to the other machines of the app, and to a record
+	// that is just being written: a post's receipt may come after the reply to it.
+	foreignAge = time.Minute
+	// silentAge is from when on they are too old to be answered.
+	silentAge = 24 * time.Hour
+	// keptPause is how often what is left so is tried again.
+	keptPause = 250 * time.Millisecond
 )
 
 // ear takes what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
 // one only when it stands in its record, so that the next poller gets it again after kill -9.
 type ear struct {
 	mu      sync.Mutex
-	heard   []gchat.Pulled
+	heard   []gchat.Pulled // and what no record knew yet
+	keeps   bool           // there is such; the loop's own
 	pulling int
 	again   time.Time // no pull before
 	failed  int       // pulls one after another
@@ -50,15 +56,20 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	e.mu.Lock()
 	heard := e.heard
 	e.heard = nil
+	e.mu.Unlock()
+	kept := p.useEvents(ctx, way.app, heard)
+	e.mu.Lock()
+	if e.heard, e.keeps = append(kept, e.heard...), len(kept) > 0; len(e.heard) > 0 {
+		next = p.now().Add(keptPause)
+	}
 	for now := p.now(); e.pulling < pullsAtOnce; e.pulling++ {
 		if now.Before(e.again) {
-			next = e.again
+			next = sooner(next, e.again)
 			break
 		}
 		p.beside("pull", func() { p.pull(ctx, way.app) })
 	}
 	e.mu.Unlock()
-	p.useEvents(ctx, way.app, heard)
 	return next
 }
 
@@ -109,10 +120,11 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	}
 }
 
-// useEvents writes what was heard into the records that it belongs to, and then acknowledges it.
-func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pulled) {
+// useEvents writes what was heard into the records that it belongs to, and then acknowledges it. It returns what no record knows
+// yet: that is not acknowledged, and comes again to the next poller after kill -9.
+func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pulled) (kept []gchat.Pulled) {
 	if len(heard) == 0 {
-		return
+		return nil
 	}
 	cards := map[string]*served{}
 	for _, s := range p.inOrder() {
@@ -122,11 +134,17 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	}
 	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { return a.At.Compare(b.At) }) // what was done first counts first
 	var done []string
+	byID := map[string]int{} // of those that are kept: a delivery that came again meanwhile is the one to acknowledge
 	for _, one := range heard {
 		used := true
 		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards) })
-		if used {
+		if i, known := byID[one.ID]; used {
 			done = append(done, one.AckID)
+		} else if known {
+			kept[i] = one
+		} else {
+			byID[one.ID] = len(kept)
+			kept = append(kept, one)
 		}
 	}
 	if len(done) > 0 {
@@ -136,6 +154,13 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 			}
 		})
 	}
+	return kept
+}
+
+// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or, after a day, is nobody's any more.
+func (p *Poller) unknownFor(one gchat.Pulled) (waits, silent bool) {
+	age := p.now().Sub(one.At).Abs() // a time that lies ahead is no reason to wait
+	return age < foreignAge, age > silentAge
 }
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
@@ -157,8 +182,9 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name, changed := "tap/"+one.ID, false
+	stranger := p.mayNot(configuredFor(s.q, s.Open), s.q, one.By.Name, one.By.Email)
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		if changed = q.Reply(name) == nil && makeRoom(q); !changed {
+		if changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger); !changed {
 			return state.ErrUnchanged
 		}
 		_, said, _ := gchat.ReadTap(q, one.Tap)
@@ -181,10 +207,11 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 // answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
 // another machine's question may be on it, which gets time to use the tap.
 func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
-	if one.Tap.Stands && p.now().Sub(one.At) < foreignAge {
+	waits, silent := p.unknownFor(one)
+	if one.Tap.Stands && waits {
 		return false
 	}
-	if !Named(p.config(p.user(), false).AllowedUsers, one.By.Name, one.By.Email) {
+	if silent || !Named(p.personal().AllowedUsers, one.By.Name, one.By.Email) {
 		return true
 	}
 	p.beside("old card", func() {
@@ -213,10 +240,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
-	v := p.views()[app.Chat()]
-	if v == nil {
-		v = &view{sessions: p.byThread}
-	}
+	v := cmp.Or(p.views()[app.Chat()], &view{sessions: p.byThread})
 	if m.Quotes != "" && len(v.records[m.ThreadName]) == 0 {
 		for _, qs := range v.records {
 			if i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.MessageName == m.Quotes }); i >= 0 {
@@ -224,15 +248,24 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 			}
 		}
 	}
-	bound := len(v.records[m.ThreadName]) > 0 || v.sessions[m.ThreadName] != nil
-	if !bound && Named(p.config(p.user(), false).AllowedUsers, m.Sender, m.SenderEmail) {
-		p.answerEvent(app, one, gchat.UnboundText)
+	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil {
+		waits, silent := p.unknownFor(one)
+		if waits {
+			return false
+		}
+		if !silent && Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail) {
+			p.answerEvent(app, one, gchat.UnboundText)
+		}
+		return true
 	}
 	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
+	if one := v.sessions[m.ThreadName]; one != nil && v.beingAsked[one.ID] && n.target(m) == nil {
+		return false
+	}
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {
-		if err := r.writeReplies(q, ms); err != nil {
+		if err := r.writeReplies(n.view, q, ms); err != nil {
 			p.logOnce(err, "reply not written down")
 			return false
 		}

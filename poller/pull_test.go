@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -60,7 +61,7 @@ func (g *google) awaitPatch(name, words string) {
 func TestWhoseTapCounts(t *testing.T) {
 	d, g := newAppDesk(t)
 	q, card := d.tapped(func(q *state.Question) {
-		q.Kind, q.Tool = state.AskedPermission, "Bash"
+		q.Kind, q.Tool, q.Approvers = state.AskedPermission, "Bash", &[]string{"users/1"}
 		q.Questions[0].Options = []state.Option{{Label: state.LabelAllow}, {Label: state.LabelDeny}}
 	})
 	waiter, err := state.LockWaiter(d.env, q.Path) // the hook
@@ -114,10 +115,51 @@ func TestWordsInADirectMessage(t *testing.T) {
 	}
 	two, _ := d.tapped(nil)
 	m = g.awaitPost(two.ThreadKey)
-	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "1", "")))
+	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} { // the last lies ahead
+		e := event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "1", ""))
+		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+		g.publish(e)
+	}
 	g.awaitPost("Nothing here waits for that")
+	for end := time.Now().Add(20 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if n := g.waiting(); n > 0 {
+		t.Errorf("%d events are not acknowledged", n)
+	}
 	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/newer", "1", m.Name)))
 	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
+}
+
+// A reply can come before the receipt of the message that it answers: it waits for the record, and is not told that nothing waits.
+func TestWordsBeforeTheReceipt(t *testing.T) {
+	d, g := newAppDesk(t)
+	q := d.ask(func(q *state.Question) { d.postedBy(q, g); q.MessageSent, q.ThreadName = false, "" })
+	m := g.message(q.MessageName)
+	p := d.poller()
+	said := event("MESSAGE", "users/1", g.said(m.Thread.Name, "2", ""))
+	id := g.publish(said)
+	step := func() { p.step(t.Context()); time.Sleep(20 * time.Millisecond) }
+	for end := time.Now().Add(10 * time.Second); g.pub.Message(id).Deliveries == 0 && time.Now().Before(end); {
+		step()
+	}
+	for range 5 {
+		step()
+	}
+	if g.waiting() == 0 {
+		t.Fatal("it was acknowledged before a record knew it")
+	}
+	d.change(q, func(q *state.Question) { q.MessageSent, q.ThreadName = true, m.Thread.Name })
+	for end := time.Now().Add(10 * time.Second); d.load(q).Status != state.Answered && time.Now().Before(end); {
+		step()
+	}
+	if q = d.load(q); q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+	for _, m := range g.posts {
+		if strings.Contains(m.Text, "[Not used]") {
+			t.Errorf("told %q", m.Text)
+		}
+	}
 }
 
 // In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
@@ -187,7 +229,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 	}
 	for n := range each {
 		for card, q := range cards { // in any order
-			user := "users/9"
+			user := fmt.Sprint("users/9", n) // of one stranger, one is kept
 			if n == each/2 {
 				user = "users/1"
 			}

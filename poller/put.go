@@ -37,8 +37,9 @@ func (p *Poller) putQuestion(q *state.Question, o *state.Open) error {
 
 // aboutQuestion is a message to a question's thread.
 func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message {
+	by := configuredFor(q, o)
 	return &state.Message{
-		Question: q.Path, ProjectDir: q.ProjectDir, Trusted: o.Trusted, SessionID: q.ClaudeSession(),
+		Question: q.Path, ProjectDir: by.projectDir, Trusted: by.trusted, SessionID: q.ClaudeSession(),
 		Chat: q.Chat, ThreadName: q.ThreadName, ThreadKey: q.ThreadKey, Urgent: true, CreatedAt: p.now().UTC(),
 	}
 }

@@ -20,7 +20,9 @@ const (
 	// known: this machine's clock may be wrong.
 	clockSlack = 10 * time.Minute
 	// quickFor is how long after asking, and after a person's message, the space is listed once a second.
-	quickFor   = 2 * time.Minute
+	quickFor = 2 * time.Minute
+	// readOnFor is how long after the last question's end its space is read on, for a reply that was on its way.
+	readOnFor  = 5 * time.Minute
 	quickCycle = time.Second
 
 	firstBackup  = 30 * time.Second
@@ -33,16 +35,30 @@ const (
 // view is what the reader of a space has to know of the records: the loop gives it a new one with each step.
 type view struct {
 	records  map[string][]*state.Question // by thread, the oldest first, of every environment; not to be changed
-	asked    []*state.Question            // open ones of this environment
-	own      []configured                 // the projects of these, and of the sessions that listen
-	sessions map[string]*state.Session    // by the thread of their reports
-	youngest time.Time                    // when the youngest question was asked that waits for a reply
+	mine     map[*state.Question]configured
+	asked    []*state.Question         // open ones of this environment
+	own      []configured              // the projects of these, and of the sessions that listen
+	sessions map[string]*state.Session // by the thread of their reports
+	youngest time.Time                 // when the youngest question was asked that waits for a reply
+	ended    time.Time                 // when the last question ended whose thread may still get a reply
+	listens  bool                      // there is the thread of a session that listens
+	// beingAsked are ids of the sessions that are just being asked for their next instruction: a reply may come before the receipt.
+	beingAsked map[string]bool
 }
 
 // configured is a project whose configuration may read the space.
 type configured struct {
 	projectDir string
 	trusted    bool
+}
+
+// configuredFor is the project by whose configuration a question is asked and answered: none for what is decided, which is the
+// person's alone.
+func configuredFor(q *state.Question, o *state.Open) configured {
+	if q.Kind.Decides() {
+		return configured{}
+	}
+	return configured{q.ProjectDir, o.Trusted}
 }
 
 // reader lists a space, for the records of every environment: beside the loop, one list at a time.
@@ -79,15 +95,21 @@ func (p *Poller) reads(s *served) bool {
 
 // views are what there is to be known of each space that a record is in, or the thread of a session that listens.
 func (p *Poller) views() map[string]*view {
-	views := map[string]*view{}
+	views, beingAsked := map[string]*view{}, map[string]bool{}
 	viewOf := func(chat string) *view {
 		if views[chat] == nil {
-			views[chat] = &view{records: map[string][]*state.Question{}, sessions: p.byThread}
+			views[chat] = &view{
+				records: map[string][]*state.Question{}, mine: map[*state.Question]configured{},
+				sessions: p.byThread, beingAsked: beingAsked,
+			}
 		}
 		return views[chat]
 	}
 	for _, s := range p.inOrder() {
 		q := s.q
+		if q != nil && q.Kind == state.AskedNext && q.Status == state.Pending && !q.MessageSent {
+			beingAsked[q.ClaudeSession()] = true
+		}
 		if q == nil || q.Chat == "" {
 			continue
 		}
@@ -95,18 +117,34 @@ func (p *Poller) views() map[string]*view {
 		if q.ThreadName != "" {
 			v.records[q.ThreadName] = append(v.records[q.ThreadName], q)
 		}
-		if s.mine(p) && p.reads(s) {
-			v.own, v.youngest = append(v.own, configured{q.ProjectDir, s.Trusted}), q.AskedAt
+		if s.mine(p) {
+			v.mine[q] = configuredFor(q, s.Open)
+		}
+		switch {
+		case !s.mine(p):
+		case p.reads(s):
+			v.own, v.youngest = append(v.own, v.mine[q]), q.AskedAt
 			v.asked = append(v.asked, q)
+		case p.endedLately(q):
+			v.own = append(v.own, v.mine[q])
+			if q.ResolvedAt.After(v.ended) {
+				v.ended = *q.ResolvedAt
+			}
 		}
 	}
 	for _, one := range p.people {
 		if p.listens(one) {
 			v := viewOf(one.Chat)
-			v.own = append(v.own, configured{one.ProjectDir, one.Trusted})
+			v.own, v.listens = append(v.own, configured{one.ProjectDir, one.Trusted}), true
 		}
 	}
 	return views
+}
+
+// endedLately says whether a reply in a question's thread may have been written before its person saw that it is over.
+func (p *Poller) endedLately(q *state.Question) bool {
+	ended := q.Closed() && q.MessageSent && q.Mode != state.Thread && q.ResolvedAt != nil && q.ResolvedBy != state.Instead
+	return ended && p.now().Sub(*q.ResolvedAt).Abs() < readOnFor
 }
 
 // follow has every space listed once a cycle that has a view, and no other. It returns when to come again.
@@ -225,6 +263,9 @@ func (r *reader) configuredBy(v *view) configured {
 func (r *reader) cycle(v *view) time.Duration {
 	by := r.configuredBy(v)
 	interval := r.config(by.projectDir, by.trusted).PollInterval
+	if len(v.asked) == 0 && !v.listens && !v.ended.IsZero() { // ever more rarely
+		return max(min(quickCycle, interval), r.now().Sub(v.ended)/4)
+	}
 	if r.now().Sub(v.youngest).Abs() < quickFor || r.now().Sub(r.heard).Abs() < quickFor {
 		return min(quickCycle, interval)
 	}

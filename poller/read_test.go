@@ -278,7 +278,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &state.Question{}
 			m := gchat.Message{Name: "M", Human: true, Sender: "users/1", Text: "1", CreateTime: noon}
-			store(q, m)
+			store(q, m, false)
 			if c.judged {
 				q.Replies[0].Verdict = state.Used
 			}
@@ -286,7 +286,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 			if c.now.Sender != "" {
 				m.Sender = c.now.Sender
 			}
-			store(q, m)
+			store(q, m, false)
 			if r := q.Replies; len(r) != 1 || r[0].Text != c.text || r[0].Verdict != c.verdict {
 				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
 			}
@@ -297,7 +297,7 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 func TestAThreadOfHoursIsBound(t *testing.T) {
 	q := &state.Question{}
 	for n := range mostReplies + 100 {
-		if store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}) {
+		if store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: "users/1", Text: "chat", CreateTime: noon}, false) {
 			q.Replies[len(q.Replies)-1].Verdict = state.Late
 		}
 	}

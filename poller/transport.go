@@ -140,6 +140,9 @@ func (p *Poller) config(projectDir string, trusted bool) *config.Config {
 	return c
 }
 
+// personal is what the person alone set; see config.Personal.
+func (p *Poller) personal() *config.Config { return p.config("", false) }
+
 // own is the configuration that this process itself goes by.
 func (p *Poller) own() *config.Config {
 	return p.config(state.ProjectDir(p.Env), p.Env("CLAUDE_PROJECT_DIR") != "")

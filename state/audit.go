@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -19,7 +18,7 @@ type AuditLine struct {
 	Project string    `json:"project,omitempty"`
 	Kind    string    `json:"kind"` // permission, plan, next, or a command of the session's thread
 	Tool    string    `json:"tool,omitempty"`
-	Shown   string    `json:"shown,omitempty"` // its beginning, without secrets
+	Shown   string    `json:"shown,omitempty"` // the whole command, diff or plan
 	By      string    `json:"by"`              // users/ID, or local
 	ByName  string    `json:"by_name,omitempty"`
 	Replied string    `json:"replied"`
@@ -32,30 +31,29 @@ func (q *Question) Decided(told string) AuditLine {
 		Session: q.SessionName, Project: q.ProjectDir, Kind: string(q.Kind), Tool: q.Tool, Shown: cmp.Or(q.Shown, q.About),
 		By: q.AnsweredBy, ByName: q.AnsweredByName, Told: told,
 	}
+	if q.Tool == "Bash" && len(q.Call) > 0 {
+		l.Shown = q.Call[0] // with the keys that its message hides
+	}
 	if q.Response != nil {
 		l.Replied = *q.Response
 	}
 	return l
 }
 
-// mostShown bounds what a line of the audit log repeats, in bytes.
-const mostShown = 2000
-
 // AuditPath is the log of decisions. It is only ever added to.
 func AuditPath(env Getenv) string {
 	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks-audit.log")
 }
 
-// Audit adds a line to the log of decisions, with one write: lines of several processes stay whole.
-func Audit(env Getenv, line AuditLine) error {
+// Audit adds a line to the log of decisions, with one write: lines of several processes stay whole. It is its person's own, and
+// leaves out nothing but the secrets of our own configuration that log was told to hide.
+func Audit(env Getenv, log *Log, line AuditLine) error {
 	if line.Time.IsZero() {
 		line.Time = time.Now()
 	}
 	line.Time = line.Time.UTC().Truncate(time.Millisecond)
 	for _, text := range []*string{&line.Shown, &line.Replied, &line.Told} {
-		if *text = MaskSecrets(*text); len(*text) > mostShown {
-			*text = strings.ToValidUTF8((*text)[:mostShown], "") + "…"
-		}
+		*text = log.Hidden(*text)
 	}
 	path := AuditPath(env)
 	b, err := json.Marshal(line)

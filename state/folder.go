@@ -206,11 +206,14 @@ func (f Folder[T]) Remove(name string) error {
 	return nil
 }
 
-// SweepTemporary removes what processes left that were killed while they wrote a record.
-func (f Folder[T]) SweepTemporary(now time.Time) {
-	for _, name := range namesIn(f.Dir) {
-		path := filepath.Join(f.Dir, name)
-		if info, err := os.Lstat(path); err == nil && strings.HasPrefix(name, ".new-") && now.Sub(info.ModTime()) > time.Hour {
+// SweepTemporary removes what processes left in a folder that were killed while they wrote a file: our own, and those of
+// renameio, whose names are ".NAME.json" with a number behind.
+func SweepTemporary(dir string, now time.Time) {
+	for _, name := range namesIn(dir) {
+		path, plain := filepath.Join(dir, name), strings.TrimRight(name, "0123456789")
+		renamed := plain != name && strings.HasPrefix(name, ".") && slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
+		info, err := os.Lstat(path)
+		if err == nil && (renamed || strings.HasPrefix(name, ".new-")) && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}

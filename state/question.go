@@ -70,6 +70,9 @@ const (
 	LabelSendBack    = "Send back"
 )
 
+// Refuses says that a decision lets Claude do nothing.
+func Refuses(label string) bool { return label == LabelDeny || label == LabelSendBack }
+
 // TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
 type TimeoutPolicy string
 
@@ -209,7 +212,11 @@ type Question struct {
 	About           string            `json:"about,omitempty"`         // what a permission is for, in one line
 	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
 	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
-	TerminalOnly    bool              `json:"terminal_only,omitempty"` // never_remote names it: no reply allows it
+	TerminalOnly    bool              `json:"terminal_only,omitempty"` // no reply allows it: never_remote names it, or not all is shown
+	Approvers       *[]string         `json:"approvers,omitempty"`     // who could decide it when it was asked; nil where no hook said
+	NeverRemote     []string          `json:"never_remote,omitempty"`  // as it was then
+	Call            []string          `json:"call,omitempty"`          // what never_remote is held against: a command, a file
+	SeenBy          []string          `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event
 	Grace           time.Duration     `json:"grace,omitempty"`         // it is not due before, while its person types in its pane
 	Remind          []time.Duration   `json:"remind,omitempty"`        // after its asking: when it is said again
 	Reminded        int               `json:"reminded,omitempty"`      // how many reminders its thread had

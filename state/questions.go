@@ -132,6 +132,25 @@ func UpdateQuestion(path string, change func(*Question) error) (*Question, error
 	return questionsOf(filepath.Dir(path)).Update(nameOf(path), change)
 }
 
+// SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be written,
+// so no poller serves them. What other programs wrote stays.
+func SweepUnannounced(env Getenv, dir string, before time.Time) (removed int, err error) {
+	for _, name := range namesIn(dir) {
+		path := filepath.Join(dir, name)
+		info, serr := os.Lstat(path)
+		if serr != nil || filepath.Ext(name) != ".json" || !info.ModTime().Before(before) || Announced(env, path) {
+			continue
+		}
+		q, qerr := PeekQuestion(path)
+		if qerr != nil || q.Mode == "" || q.ProjectDir == "" {
+			continue
+		}
+		removed++
+		err = errors.Join(err, questionsOf(dir).Remove(nameOf(path)))
+	}
+	return removed, err
+}
+
 // RemoveQuestion takes a closed question's file away, and its place in the index.
 func RemoveQuestion(env Getenv, q *Question) error {
 	if !q.Closed() {

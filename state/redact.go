@@ -54,13 +54,19 @@ func (r *Redactor) Hide(secrets ...string) {
 	}
 }
 
-// Clean returns s without secrets.
-func (r *Redactor) Clean(s string) string {
+// Hidden returns s without the secrets that Hide was given.
+func (r *Redactor) Hidden(s string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, secret := range r.secrets {
 		s = strings.ReplaceAll(s, secret, "[secret]")
 	}
+	return s
+}
+
+// Clean returns s without secrets.
+func (r *Redactor) Clean(s string) string {
+	s = r.Hidden(s)
 	return secretShapes().ReplaceAllString(s, "${1}${2}${3}[secret]")
 }
 

@@ -167,5 +167,4 @@ func (s Sessions) Sweep(now time.Time) {
 			_ = s.Remove(nameOf(one.Path))
 		}
 	}
-	s.SweepTemporary(now)
 }

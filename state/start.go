@@ -112,7 +112,7 @@ func inherit(f *os.File, path string) (*Lock, error) {
 		return nil, fmt.Errorf("the lock that was passed to this poller: %w", err)
 	}
 	syscall.CloseOnExec(int(f.Fd()))
-	return &Lock{f}, nil
+	return &Lock{f, path}, nil
 }
 
 // Pass has self become the detached poller that has the lock from now on: in a session of its own, in /, with no descriptor of

@@ -177,7 +177,7 @@ func TestHostileDecisions(t *testing.T) {
 	// The page knows the messages that are sent, in all their forms.
 	texts := []string{askBash, askEdit, askOnce, askTerminal, askPlan, askNext}
 	for _, q := range []state.Question{
-		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push"}, {Kind: state.AskedPlan, Shown: "# Plan"},
+		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push"}, {Kind: state.AskedPlan, Shown: "# Plan"}, {Kind: state.AskedPlan, Shown: "# Plan", TerminalOnly: true},
 		{Kind: state.AskedPermission, Tool: "Bash", Shown: "git push", AlwaysAllows: "git in this session"},
 		{Kind: state.AskedPermission, Tool: "Bash", Shown: strings.Repeat("git push\n", 50), TerminalOnly: true},
 		{Kind: state.AskedNext, Shown: "Shall I?"},

@@ -28,22 +28,39 @@ const (
 	mostReminds  = 10
 )
 
-// takeApprovals settles who decides permissions and plans, and when a thread hears of them. unread says that a
-// file of the person's did not parse.
-func (c *Config) takeApprovals(get func(string) string, layers []layer, unread bool) {
-	c.Approvers = c.AllowedUsers
-	for _, l := range layers {
-		if named, isSet := l.value["GCHAT_APPROVERS"]; isSet && !l.project && (named != "" || !l.environment) {
-			c.Approvers = list(named) // an empty list in a file is one: then no reply decides
-			break
+// takeApprovals settles who decides permissions and plans, and when a thread hears of them. Here the person's file goes before
+// the environment, which a trusted project's settings can change: beside a list in the file, that one names fewer, and nobody else.
+// login is who logged in.
+func (c *Config) takeApprovals(get func(string) string, layers []layer, login []string) {
+	inFiles := func(setting string) (users []string, isSet bool) {
+		for _, l := range layers {
+			if text, is := l.value[setting]; is && !l.project && !l.environment {
+				return list(text), true // an empty list in a file is one: then no reply decides
+			}
 		}
+		return nil, false
+	}
+	answer, answerSet := inFiles("GCHAT_ALLOWED_USERS")
+	approve, approveSet := inFiles("GCHAT_APPROVERS")
+	named := list(layers[0].value["GCHAT_APPROVERS"])
+	switch {
+	case approveSet:
+		c.Approvers = approve
+	case len(named) > 0:
+		c.Approvers = slices.DeleteFunc(named, func(user string) bool {
+			return answerSet && !slices.Contains(answer, user) && !slices.Contains(login, user)
+		})
+	case answerSet:
+		c.Approvers = append(answer, login...)
+	default:
+		c.Approvers = c.AllowedUsers
 	}
 	for _, l := range layers {
 		if c.NeverRemote == nil && !l.project {
 			c.NeverRemote = l.never
 		}
 	}
-	if unread { // what it says is not known
+	if c.Unread { // what it says is not known
 		c.NeverRemote = []string{"*"}
 	}
 	for _, pattern := range c.NeverRemote {
@@ -83,22 +100,40 @@ func readNever(file map[string]json.RawMessage) (patterns []string, err error) {
 
 // NeverRemotely says whether never_remote names a call: then only the terminal allows it. A pattern is a tool, or a tool with
 // what it is called with, as in "Bash(git push*)"; "*" stands for any characters. A shell's command is named where the pattern
-// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it.
-func (c *Config) NeverRemotely(tool, input string) bool {
-	texts, begin, end := []string{input}, "^", "$"
+// fits it from any of its words on: "cd x && sudo git push" is a "git push*", and so is what only mentions it. texts are what the
+// call is made with: a file also by the name that links lead to.
+func (c *Config) NeverRemotely(tool string, texts ...string) bool {
+	begin, end := "^", "$"
 	if tool == "Bash" {
-		input = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(input)), " ")
-		bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(input) // "git" p\ush is git push
-		texts, begin, end = []string{input, bare}, "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
+		begin, end = "(?:^|[\\s;&|(){}`'\"$=])", "\\s*(?:$|[;&|)`'\"])"
+		for _, command := range texts {
+			command = strings.Join(strings.Fields(strings.NewReplacer("\\\n", " ", "\n", ";").Replace(command)), " ")
+			bare := strings.NewReplacer(`"`, "", "'", "", `\`, "").Replace(command) // "git" p\ush is git push
+			texts = append(texts, command, bare)
+		}
 	}
 	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
 		name, glob, called := strings.Cut(strings.TrimSpace(pattern), "(")
-		if fits, err := path.Match(name, tool); !fits && err == nil {
+		if !namesTool(name, tool) {
 			return false
 		}
 		glob, whole := strings.CutSuffix(glob, ")")
 		fits, err := regexp.Compile("(?s)" + begin + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + end)
 		return !called || !whole || err != nil || slices.ContainsFunc(texts, fits.MatchString) // in doubt it names more, not less
+	})
+}
+
+// namesTool says whether a pattern's tool, in which "*" stands for any characters, may be this one.
+func namesTool(name, tool string) bool {
+	fits, err := path.Match(name, tool)
+	return fits || err != nil
+}
+
+// NeverNames says whether never_remote may name any call of a tool.
+func (c *Config) NeverNames(tool string) bool {
+	return slices.ContainsFunc(c.NeverRemote, func(pattern string) bool {
+		name, _, _ := strings.Cut(strings.TrimSpace(pattern), "(")
+		return namesTool(name, tool)
 	})
 }
 

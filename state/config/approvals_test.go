@@ -81,3 +81,57 @@ func TestAProjectCannotLiftApprovals(t *testing.T) {
 		}
 	}
 }
+
+// A project's webhook leads to Google or to a host that the person named, not to a server of the project's choice.
+func TestAProjectsWebhookLeadsToNoHostOfItsOwn(t *testing.T) {
+	const google = "https://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t"
+	for _, test := range []struct {
+		webhook, person string
+		counts          bool
+	}{
+		{google, `{}`, true},
+		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k&token=t", `{}`, false},
+		{"https://chat.example/v1/spaces/A/messages?key=k&token=t", `{}`, false},
+		{"http://chat.googleapis.com/v1/spaces/A/messages?key=k&token=t", `{}`, false},
+		{"https://chat.googleapis.com.example/v1/spaces/A/messages?key=k", `{}`, false},
+		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k", `{"api_endpoint": "http://127.0.0.1:7000/"}`, true},
+		{"http://127.0.0.1:7001/v1/spaces/A/messages?key=k", `{"api_endpoint": "http://127.0.0.1:7000/"}`, false},
+		{"http://127.0.0.1:7000/v1/spaces/A/messages?key=k", `{"webhook_url": "http://127.0.0.1:7000/v1/spaces/local/messages"}`, true},
+	} {
+		p := newPlace(t)
+		p.write("~/.config/gchat-hooks/config.json", test.person)
+		p.write(".claude/gchat-hooks.json", `{"webhook_url": "`+test.webhook+`"}`)
+		c := Load(p.getenv, p.proj)
+		if counts := c.WebhookURL == test.webhook; counts != test.counts || counts != (len(c.Problems) == 0) {
+			t.Errorf("%s beside %s: %q, %v", test.webhook, test.person, c.WebhookURL, c.Problems)
+		}
+		if own := Personal(p.getenv); own.WebhookURL == test.webhook {
+			t.Errorf("%s counts where the person alone decides", test.webhook)
+		}
+	}
+}
+
+// A trusted project's settings can set variables: who approves is first of all what the person's file says.
+func TestThePersonsFileNamesApproversBeforeTheEnvironment(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		env  map[string]string
+		want []string
+	}{
+		"approvers in the file":         {`{"approvers": ["users/1"]}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, []string{"users/1"}},
+		"nobody in the file":            {`{"approvers": []}`, map[string]string{"GCHAT_APPROVERS": "users/9"}, nil},
+		"those who may answer":          {`{"allowed_users": ["users/1"]}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/9"}, []string{"users/1"}},
+		"the environment where no file": {`{}`, map[string]string{"GCHAT_APPROVERS": "users/2"}, []string{"users/2"}},
+		"the environment's who answer":  {`{}`, map[string]string{"GCHAT_ALLOWED_USERS": "users/2"}, []string{"users/2"}},
+		"approvers of the environment":  {`{"allowed_users": ["users/1", "users/2"]}`, map[string]string{"GCHAT_APPROVERS": "users/2,users/9"}, []string{"users/2"}},
+	} {
+		p := newPlace(t)
+		p.write("~/.config/gchat-hooks/config.json", test.file)
+		for k, v := range test.env {
+			p.env[k] = v
+		}
+		if c := Personal(p.getenv); !slices.Equal(c.Approvers, test.want) {
+			t.Errorf("%s: %q", name, c.Approvers)
+		}
+	}
+}

@@ -63,18 +63,21 @@ type Config struct {
 	Problems []error // files that do not parse, values that mean nothing; nothing below a broken file is used
 
 	// AllowedUnknown says that the allowlist may name more people than AllowedUsers does: where they could stand cannot be
-	// read, as a file that is being edited.
-	AllowedUnknown bool
+	// read, as a file that is being edited. Unread says that a file could not be read: then nobody decides anything from Chat.
+	AllowedUnknown, Unread bool
 
 	modeInEnv bool // GCHAT_ASK_MODE is set: said of this very session, so no preset guesses
 }
 
-// Load reads the configuration of a project. It never fails: what is wrong stands in Problems.
+// Personal is what the person alone set: of this they decide who may decide, and where.
+func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", false), "") }
+
+// Load reads the configuration of a project, "" for none. It never fails: what is wrong stands in Problems.
 func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers, unread := []layer{envLayer(env)}, false
+	layers := []layer{envLayer(env)}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
@@ -87,7 +90,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		{filepath.Join(state.Home(env), ".mcp.json"), mcpLayer, false},
 	} {
 		b, err := state.ReadLinked(f.path, maxConfig)
-		if state.Missing(err) {
+		if state.Missing(err) || f.project && projectDir == "" {
 			continue
 		}
 		var l layer
@@ -103,7 +106,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 		if err != nil {
 			// What stands below could belong to another space: a broken file must not send questions there.
 			c.Problems = append(c.Problems, fmt.Errorf("read configuration %s: %w", f.path, err))
-			c.AllowedUnknown, unread = true, true
+			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
 		if l.project = f.project && !mine; l.project {
@@ -120,9 +123,15 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 		return ""
 	}
+	c.APIEndpoint, c.PubSubEndpoint = get("GCHAT_API_ENDPOINT"), get("GCHAT_PUBSUB_ENDPOINT")
 	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
-		if c.WebhookURL = l.value["GOOGLE_CHAT_WEBHOOK_URL"]; c.WebhookURL == "" {
+		c.WebhookURL = l.value["GOOGLE_CHAT_WEBHOOK_URL"]
+		switch {
+		case c.WebhookURL == "":
 			c.WebhookCommand = l.value["webhook_url_command"]
+		case l.project && !ownHost(layers, c.WebhookURL):
+			c.WebhookURL = ""
+			c.Problems = append(c.Problems, errForeignWebhook)
 		}
 	}
 	for _, l := range layers {
@@ -134,7 +143,6 @@ func Load(env state.Getenv, projectDir string) *Config {
 	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
 		c.SpaceID = "spaces/" + c.SpaceID
 	}
-	c.APIEndpoint, c.PubSubEndpoint = get("GCHAT_API_ENDPOINT"), get("GCHAT_PUBSUB_ENDPOINT")
 	if s := get("GCHAT_PUBSUB_SUBSCRIPTION"); subscriptionForm().MatchString(s) {
 		c.Subscription = s
 	} else if s != "" {
@@ -142,8 +150,9 @@ func Load(env state.Getenv, projectDir string) *Config {
 	}
 	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
+	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)
-	c.takeApprovals(get, layers, unread)
+	c.takeApprovals(get, layers, c.AllowedUsers[named:])
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
 	c.settleRules(get, layers)
 	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -23,6 +25,27 @@ func (l *layer) leavePersonal(path, own string) {
 			l.problems = append(l.problems, fmt.Errorf("%s: %s does not count in a project: set it in %s", path, s.Member, own))
 		}
 	}
+}
+
+// errForeignWebhook is about a project's webhook that leads to a host of the project's choice.
+var errForeignWebhook = errors.New("webhook_url does not count: a project's webhook has to be Google's, or on the host of your own " +
+	"api_endpoint or webhook_url")
+
+// ownHost says whether a webhook leads to Google, or to a host that the person's own endpoint or webhook names.
+func ownHost(layers []layer, webhook string) bool {
+	u, err := url.Parse(webhook)
+	if err != nil || u.Host == "" {
+		return true // it leads nowhere, which is said where it is used
+	}
+	return u.Scheme == "https" && u.Host == "chat.googleapis.com" || slices.ContainsFunc(layers, func(l layer) bool {
+		for _, name := range []string{"GCHAT_API_ENDPOINT", "GOOGLE_CHAT_WEBHOOK_URL"} {
+			own, err := url.Parse(l.value[name])
+			if !l.project && err == nil && own.Scheme == u.Scheme && own.Host == u.Host {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 var errNotOfProject = errors.New("credentials_file does not count: a project's webhook is read with a file in the project")

@@ -113,7 +113,8 @@ export function decisionCard(decision, decide) {
   const more = decision.more ? plain(`Show ${decision.more}`, 'more') : null;
   const allow = decision.only ? null : plain('Allow', 'yes');
   const always = decision.always === null ? null : plain('Always', 'always');
-  const buttons = kind === 'plan' ? [plain('Approve', 'yes'), plain('Approve, auto', 'yes, auto'), no] : [allow, no, always];
+  const approve = decision.only ? null : plain('Approve', 'yes');
+  const buttons = kind === 'plan' ? [approve, decision.auto ? plain('Approve, auto', 'yes, auto') : null, no] : [allow, no, always];
   const hint = h('p', { class: 'hint', role: 'status' });
   const actions = h('div', { class: 'decisions' }, more,
     kind === 'next' ? null : h('div', { class: 'buttons', role: 'group', 'aria-label': 'Decision' }, ...buttons), hint);

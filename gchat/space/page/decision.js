@@ -3,12 +3,14 @@
 
 const offered = /^Reply yes or no \(.*\)(, or always)?\.$/;
 const terminalOnly = 'Only the terminal can allow this. Reply no to deny it, with a reason if you like.';
-const planned = 'Reply yes, "yes, auto" (edits need no permission then), or "no, …" with what to change.';
+const planned = /^Reply yes, ("yes, auto" \(.*\), )?or "no, …" with what to change\.$/;
+const planInTerminal = 'Only the terminal can allow this. Reply "no, …" with what to change.';
 const instruction = 'Reply with the next instruction.';
 
 // parseDecision returns {kind: 'permission', session, folder, tool, about, shown, text, always, only, more}, {kind: 'plan',
-// session, folder, text} or {kind: 'next', session, text}; null when the text is none of them. "shown" is the code block, "text"
-// is Chat's markup, "always" what that would allow, "only" that the terminal alone can allow it, "more" that a part is hidden.
+// session, folder, text, auto, only} or {kind: 'next', session, text}; null when the text is none of them. "shown" is the code block,
+// "text" is Chat's markup, "always" what that would allow, "auto" that edits may go on without asking, "only" that the terminal alone
+// can allow it, "more" that a part is hidden.
 export function parseDecision(message) {
   const lines = message.trimEnd().split('\n');
   const first = /^\[(Permission|Plan|Waiting for you)\] (.*?)(?: ?\(\d+\/\d+\))?$/.exec(lines.shift());
@@ -21,7 +23,11 @@ export function parseDecision(message) {
   const said = { session: first[2].slice('Session: '.length).trim() };
   if (lines[0]?.startsWith('Folder: ')) said.folder = lines.shift().slice('Folder: '.length);
   const asks = lines.pop();
-  if (first[1] === 'Plan') return asks === planned ? { kind: 'plan', ...said, text: lines.join('\n').trim() } : null;
+  if (first[1] === 'Plan') {
+    const only = asks === planInTerminal;
+    const text = lines.join('\n').trim();
+    return only || planned.test(asks) ? { kind: 'plan', ...said, text, auto: Boolean(planned.exec(asks)?.[1]), only } : null;
+  }
   if (asks !== terminalOnly && !offered.test(asks)) return null;
   return { kind: 'permission', ...said, ...readPermission(lines, Boolean(offered.exec(asks)?.[1])), only: asks === terminalOnly };
 }
@@ -47,13 +53,13 @@ function readPermission(lines, mayAlways) {
 }
 
 // readDecision is what a reply means, as {word, reason}: "yes", "always", "auto", "no" or "more"; null for anything else.
-export function readDecision({ kind, always, only, more }, reply) {
+export function readDecision({ kind, always, auto, only, more }, reply) {
   const text = reply.trim();
   const plan = kind === 'plan';
   const no = /^(?:n|no|deny)(?:[\s,;:.!–—-]+(.*))?$/is.exec(text);
   if (no) return { word: 'no', reason: no[1]?.trim() ?? '' };
   if (!only && /^(?:y|yes|allow|1)[.!]?$/i.test(text)) return { word: 'yes' };
-  if (plan && /^yes[\s,]+auto[.!]?$/i.test(text)) return { word: 'auto' };
+  if (auto && /^yes[\s,]+auto[.!]?$/i.test(text)) return { word: 'auto' };
   if (!plan && !only && always !== null && /^always[.!]?$/i.test(text)) return { word: 'always' };
   return more && /^more[.!]?$/i.test(text) ? { word: 'more' } : null;
 }
