@@ -19,6 +19,7 @@ import (
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/hooks/wake"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) installCommand() *cli.Command {
@@ -122,10 +123,43 @@ func (i install) run(ctx context.Context) error {
 	for _, h := range left {
 		fmt.Fprintf(i.out, "left out: %s on %s needs Claude Code %s\n", h.Name, h.Event, settings.AsyncRewake)
 	}
+	if slices.Contains(i.presets, "wake") {
+		if err := i.letMenuDecide(); err != nil {
+			return err
+		}
+	} else if !wakes(hooks) {
+		i.tellMenuDecides(i.env)
+	}
 	if i.links && !i.dryRun {
 		return link(i.out, filepath.Dir(program), namesFor(hooks))
 	}
 	return nil
+}
+
+// letMenuDecide has an agent that is woken choose in permissions and plans, too.
+func (i install) letMenuDecide() error {
+	path, written := state.ConfigFile(i.env), "now has"
+	if i.dryRun {
+		written = "would get"
+	} else if err := config.SetMember(path, "menu_decides", true); err != nil {
+		return err
+	}
+	const means = "menu-driver, and so your agent, may choose in permissions and plans"
+	fmt.Fprintf(i.out, "%s %s \"menu_decides\": true: %s\n", path, written, means)
+	return nil
+}
+
+// tellMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
+func (p Program) tellMenuDecides(env state.Getenv) {
+	if config.Load(env, state.ConfigDir(env)).MenuDecides {
+		const still = "menu-driver may still choose in permissions and plans; take it out if no agent needs it"
+		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(env), still)
+	}
+}
+
+// wakes says whether hooks of the preset wake are among these.
+func wakes(hooks []settings.Hook) bool {
+	return slices.ContainsFunc(hooks, func(h settings.Hook) bool { return slices.Contains(wake.Names(), h.Name) })
 }
 
 // approves says whether the preset approve is registered.
@@ -186,7 +220,7 @@ func tell(out io.Writer, c *settings.Change, dryRun bool, done string) {
 // namesFor are the names that agents and people call beside these hooks.
 func namesFor(hooks []settings.Hook) []string {
 	names := []string{"gchat-send", "gchat-wait"}
-	if slices.ContainsFunc(hooks, func(h settings.Hook) bool { return slices.Contains(wake.Names(), h.Name) }) {
+	if wakes(hooks) {
 		names = append(names, "menu-driver", "menu-driver.sh", "health-check.sh")
 	}
 	return names

@@ -8,6 +8,7 @@ import (
 
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) menuCommand() *cli.Command {
@@ -26,13 +27,15 @@ func (p Program) menuCommand() *cli.Command {
 			"type also presses Enter. While Claude works, Claude Code queues the text. In a question, the text is the answer,\n" +
 			"together with what is ticked; after the last of several questions, submit sends the answers. Where a text stands\n" +
 			"already, and in a permission, plan or trust dialog, type is refused, and nothing is typed.\n" +
+			"In a permission or a plan, choose and enter are refused, unless your configuration file says \"menu_decides\": true.\n" +
 			"Exit codes: 0 done, 1 no such session, 2 refused, 3 pressed without a visible effect, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			words := c.Args().Slice()
 			if len(words) < 2 {
 				return usage(errors.New("menu-driver needs a session and an action"), "menu-driver --help")
 			}
-			m := inject.Menu{UserState: state.UserState(os.Getenv), Env: os.Getenv, Out: p.out}
+			mine := config.Load(os.Getenv, state.ConfigDir(os.Getenv)) // no project has a say
+			m := inject.Menu{UserState: state.UserState(os.Getenv), Env: os.Getenv, Out: p.out, Decides: mine.MenuDecides}
 			return m.Run(c.Context, words[0], words[1], words[2:])
 		},
 	}

@@ -52,6 +52,7 @@ func (p Program) uninstallCommand() *cli.Command {
 				return err
 			}
 			tell(p.out, change, c.Bool("dry-run"), "removed")
+			p.tellMenuDecides(os.Getenv)
 			if links := ourLinks(filepath.Dir(p.self)); c.Bool("links") && !c.Bool("dry-run") {
 				fmt.Fprintf(p.out, "%s: %d links removed\n", filepath.Dir(p.self), len(links))
 				return removeForGood(links...)

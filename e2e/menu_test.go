@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,19 +16,23 @@ import (
 // menuDriver drives a session as a person or an agent does.
 type menuDriver struct {
 	*session
-	state string
+	state   string
+	decides bool
 }
 
 // code runs one action and returns its exit code and what it said.
 func (m menuDriver) code(action string, args ...string) (int, string) {
 	var out bytes.Buffer
 	env := func(name string) string {
-		if name == "TMUX" {
+		switch name {
+		case "TMUX":
 			return m.TMUX()
+		case "HOME":
+			return m.Home
 		}
 		return os.Getenv(name)
 	}
-	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, Patience: patience}
+	menu := inject.Menu{UserState: m.state, Env: env, Out: &out, Patience: patience, Decides: m.decides}
 	err := menu.Run(m.t.Context(), "clau", action, args) // the beginning of the session's name
 	if err == nil {
 		return 0, out.String()
@@ -176,6 +182,7 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 	}
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, bash("touch one"), bash("touch two"), bash("touch three"), bash("touch four; until test -e never; do sleep 1; done"), thanks)
+		m.decides = true
 		m.does("type", "go", "ahead; C-c 日本 $(x)")
 		m.WaitScreen("Do you want to")
 		m.refuses("no place for a text", "type", "yes")
@@ -194,6 +201,71 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 		m.refuses("not idle", "clear_then", "x")
 		m.does("esc")
 		m.WaitIdle()
+	})
+}
+
+// Only the person's own file lets menu-driver choose in a permission or a plan. A project's file does not.
+func TestMenuDriverDecidesWhereItsPersonSaysSo(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		script := []turn{{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")}, thanks}
+		word := map[string]bool{"menu_decides": true}
+		s := start(t, c, config{Script: script, Args: []string{"--permission-mode", "plan"}, Prepare: func(_, dir string) {
+			writeFile(t, filepath.Join(dir, ".claude", "gchat-hooks.json"), word)
+		}})
+		run := func(args ...string) (int, string) {
+			cmd := exec.Command(built(t), append([]string{"menu", "clau"}, args...)...)
+			cmd.Dir = s.Dir
+			cmd.Env = []string{"HOME=" + s.Home, "PATH=" + os.Getenv("PATH"), "TMUX=" + s.TMUX(), "CLAUDE_PROJECT_DIR=" + s.Dir,
+				"menu_decides=true", "MENU_DECIDES=true", "GCHAT_MENU_DECIDES=true"}
+			out, _ := cmd.CombinedOutput()
+			return cmd.ProcessState.ExitCode(), string(out)
+		}
+		refused := func(dialog string) {
+			t.Helper()
+			s.WaitScreen(dialog)
+			for _, args := range [][]string{{"choose", "1"}, {"enter"}} {
+				if code, said := run(args...); code != 2 || !holdsAll(said, []string{"does not decide", "menu_decides"}) {
+					t.Errorf("%q: exit %d: %s", args, code, said)
+				}
+			}
+			if !strings.Contains(s.Screen(), dialog) {
+				t.Error("the dialog is gone")
+			}
+		}
+		mine := filepath.Join(s.Home, ".config", "gchat-hooks", "config.json")
+		s.Prompt("go ahead")
+		for i, dialog := range []string{"exit plan mode", "Do you want to"} {
+			refused(dialog)
+			writeFile(t, mine, word)
+			if code, said := run("choose", "1"); code != 0 {
+				t.Errorf("choose 1: exit %d: %s", code, said)
+			}
+			s.API.WaitToolResult(t, i+1)
+			writeFile(t, mine, struct{}{})
+		}
+		s.WaitScreen("Thanks, understood.")
+		if _, err := os.Stat(filepath.Join(s.Dir, "one")); err != nil {
+			t.Error(err)
+		}
+		log, err := os.ReadFile(filepath.Join(s.Home, ".claude", "logs", "gchat-hooks-audit.log"))
+		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+		if err != nil || len(lines) != 2 || !holdsAll(lines[0], []string{`"kind":"plan"`, `"by":"menu-driver"`, `"replied":"choose 1"`, `"told":"Yes`}) ||
+			!holdsAll(lines[1], []string{`"kind":"permission"`, "mkdir one", `"told":"Yes"`}) {
+			t.Errorf("the log of decisions: %v: %s", err, log)
+		}
+	})
+}
+
+// Claude Code completes the last word of some texts, and Enter would take what it offers.
+func TestMenuDriverSendsWhatThePromptWouldComplete(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		m := newMenuDriver(t, c)
+		for _, text := range []string{"@/etc/hosts", "look at @README.md", "ask a@example.org now", "say :qa", "then run /cl", `a\`, "#note"} {
+			writeFile(t, filepath.Join(m.Dir, "README.md"), "read me")
+			m.does("type", text)
+			m.API.WaitText(t, strings.TrimSuffix(text, `\`))
+			m.WaitIdle()
+		}
 	})
 }
 

@@ -32,6 +32,28 @@ func TestTheNextInstructionIsTypedIntoTmux(t *testing.T) {
 	})
 }
 
+// What the prompt would not take as words is asked back, and what follows is typed.
+func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
+	eachClaude(t, both, func(t *testing.T, c claude) {
+		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
+		b.Prompt("go ahead")
+		q := b.await("[Waiting for you]")
+		for i, words := range []string{"exit", ":wq!", "\u0301abc"} {
+			b.reply(q, words)
+			for deadline := time.Now().Add(patience); b.count("[Not used]") <= i; time.Sleep(glance) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%q is not asked back", words)
+				}
+			}
+		}
+		b.WaitIdle()
+		b.reply(q, "go on with @/etc/hosts")
+		b.WaitScreen("Thanks, understood.")
+		b.API.WaitText(t, "go on with @/etc/hosts")
+		b.await("[Sent]")
+	})
+}
+
 func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Env: []string{"TMUX=", "TMUX_PANE=", "GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})

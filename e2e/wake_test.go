@@ -60,7 +60,10 @@ func supervise(t *testing.T, c claude, settings string, hang bool, script ...tur
 		t.Fatal(err)
 	}
 	s := supervised{dir: dir}
-	s.session = start(t, c, config{Hooks: waking(t), Script: script, Env: []string{
+	install := func(home, _ string) { // as the preset wake does
+		writeFile(t, filepath.Join(home, ".config", "gchat-hooks", "config.json"), map[string]bool{"menu_decides": true})
+	}
+	s.session = start(t, c, config{Hooks: waking(t), Script: script, Prepare: install, Env: []string{
 		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "WAKE_E2E=" + dir, "GCHAT_WAKE_REGISTRY=" + filepath.Join(dir, "registry.json"),
 	}})
 	t.Cleanup(func() {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"gchat-hooks/state"
 )
@@ -35,13 +37,18 @@ var (
 	})
 )
 
+// endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a
+// shell's command, "/" one of Claude Code's own, and a mark that combines with the prompt itself keeps the words from being read.
+var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
+
 // ParseDecision reads a reply to a permission or a plan: y, yes, allow or 1; n, no or deny, with or without a reason; always
-// where that is offered; for a plan also "yes, auto". A session that waits takes all words as they are, but nothing that its
-// prompt takes for something else: "!" begins a shell's command, "/" one of Claude Code's own. About is the note for other words.
+// where that is offered; for a plan also "yes, auto". A session that waits takes all words that its prompt takes as words.
+// About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(CleanReply(text))
 	if q.Kind == state.AskedNext {
-		if text == "" || strings.ContainsAny(text[:1], "!/#") {
+		if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
+			text == "" || slices.Contains(endsClaude, text) {
 			return a, state.NoteUnclear
 		}
 		return state.Answer{Text: text}, ""

@@ -278,7 +278,8 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	case q.Kind.Decides():
 		return "[Not used] That decides nothing. " + HowToDecide(q)
 	case q.Kind == state.AskedNext:
-		return "[Not used] An instruction does not begin with !, / or #. Please send it again, in words."
+		return "[Not used] An instruction does not begin with !, /, # or a loose accent, and is more than a word that ends " +
+			"Claude Code (exit, quit, :q, :wq). Please send it again, in other words."
 	}
 	var none *NoOption
 	if r != nil {

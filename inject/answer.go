@@ -185,23 +185,15 @@ func recent(at time.Time, ago time.Duration) bool {
 
 // mayType says whether keys would reach the Claude Code that asked, and no person types.
 func (a *answering) mayType(ctx context.Context) error {
-	p, err := a.server.Pane(ctx, a.pane)
+	p, err := a.reaches(ctx, a.at.ClaudePID, a.at.ClaudeStart)
 	switch {
-	case err != nil:
-		return err
 	case p.Dead:
 		return closed("what ran in its pane has ended")
+	case err != nil:
+		return err
 	case p.InMode && !a.DryRun:
 		return mismatch("the pane is scrolled back or in another mode of tmux")
-	case p.InputOff:
-		return mismatch("the pane's input is switched off")
-	case p.Synchronized:
-		return mismatch("what is typed in that pane goes to all panes of its window")
 	}
-	if _, err := p.Claude(a.at.ClaudePID, a.at.ClaudeStart); err != nil {
-		return err
-	}
-	a.server.Front = p.Program
 	last, err := a.server.LastTyped(ctx, p)
 	if err == nil && last.After(a.lastTyped) {
 		return mismatch("a person is typing in that pane")

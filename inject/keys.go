@@ -187,6 +187,23 @@ func (k *keyboard) read(ctx context.Context) error {
 	return nil
 }
 
+// reaches makes sure that keys would reach the Claude Code that is meant (see Pane.Claude). tmux drops those that follow when
+// another program has the pane's keyboard by then.
+func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, error) {
+	p, err := k.server.Pane(ctx, k.pane)
+	switch {
+	case err != nil:
+		return p, err
+	case p.InputOff:
+		return p, mismatch("the pane's input is switched off")
+	case p.Synchronized:
+		return p, mismatch("what is typed in that pane goes to all panes of its window")
+	}
+	k.server.Front = p.Program
+	_, err = p.Claude(pid, start)
+	return p, err
+}
+
 // send presses one step: it makes sure of the place and of the screen, and awaits the effect.
 func (k *keyboard) send(ctx context.Context, s step) error {
 	if k.ready != nil {

@@ -25,6 +25,7 @@ type Menu struct {
 	Out       io.Writer     // what snapshot prints
 	Patience  time.Duration // how long an effect is waited for; 0 is 10 s, and 60 s for /clear, which runs hooks
 
+	Decides     bool   // it may also choose in dialogs that let Claude act: a permission, a plan
 	Interrupt   bool   // esc only interrupts Claude: an open dialog stays
 	ClaudePID   int    // of the Claude Code that is meant; 0 is any
 	ClaudeStart string // see Pane.Claude
@@ -35,6 +36,7 @@ type Menu struct {
 // but the screen does not say that it worked, 4 called wrongly; and Hint, what to do next.
 func (m Menu) Run(ctx context.Context, session, action string, args []string) error {
 	d := driver{Menu: m, session: session, hint: "menu-driver " + state.ShellQuoted(session) + " snapshot"}
+	d.called = strings.Join(append([]string{action}, args...), " ")
 	d.server = ServerOf(m.Env("TMUX"))
 	do, err := d.action(action, args)
 	if err != nil {
@@ -44,7 +46,7 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 	if err != nil && !d.locateSupervised(ctx, &found) {
 		return d.coded(err)
 	}
-	d.pane = found.ID
+	d.pane, d.session = found.ID, found.Session
 	d.patience = cmp.Or(m.Patience, 10*time.Second)
 	if action == "snapshot" {
 		return d.coded(do(ctx))
@@ -54,10 +56,15 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	if found.Synchronized {
-		return d.refuse("what is typed into %s goes to every pane of its window: switch synchronize-panes off", found.ID)
+	if d.claude, err = found.Claude(m.ClaudePID, m.ClaudeStart); err != nil {
+		return d.coded(err)
 	}
-	if _, err := found.Claude(m.ClaudePID, m.ClaudeStart); err != nil {
+	start := StartOf(d.claude)
+	d.ready = func(ctx context.Context, _ step) error {
+		_, err := d.reaches(ctx, d.claude, start)
+		return err
+	}
+	if err := d.ready(ctx, step{}); err != nil {
 		return d.coded(err)
 	}
 	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
@@ -70,8 +77,10 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 type driver struct {
 	Menu
 	keyboard
-	session string // as it was called
+	session string // as it was called, then as tmux calls it
+	called  string // the action with what follows it
 	hint    string // what to do next
+	claude  int    // the Claude Code that has the pane's keyboard, its pid
 }
 
 // action is what an action does; an error is one of the command line.
@@ -159,12 +168,47 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
 func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
 	s.before, s.after = unchanged(d.screen), effect(done)
+	if d.screen.Kind == Permission && s.name != string(KeyEscape) {
+		if caller, _ := Claude(d.Env); caller == d.claude {
+			return d.refuseHere("a session does not decide what it may do itself")
+		}
+		if !d.Decides {
+			d.hint = "answer it in the terminal, or set \"menu_decides\": true in " + state.ConfigFile(d.Env)
+			return d.refuseHere("menu-driver does not decide what Claude may do")
+		}
+		s.press = d.audited(s)
+	}
 	err := d.send(ctx, s)
 	var changed mismatch
 	if errors.As(err, &changed) {
 		return d.refuseHere(changed.Error())
 	}
 	return d.seen(err)
+}
+
+// audited adds a line to the log of decisions before the key of a step. Without the line, the key is not pressed.
+func (d *driver) audited(s step) func(context.Context, *keyboard) error {
+	row := d.screen.cursor()
+	if n, err := strconv.Atoi(s.name); err == nil {
+		row = *d.screen.row(n)
+	}
+	return func(ctx context.Context, k *keyboard) error {
+		lines := readCapture(k.capture)
+		shown := lines[underRule(lines):]
+		first, _, _ := cursorBlock(shown)
+		asked := permissionQuestions().FindString(joined(shown[max(0, first-4):first]))
+		line := state.AuditLine{Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label}
+		if strings.HasPrefix(asked, "Do you want to ") {
+			line.Kind = "permission"
+		}
+		for _, l := range shown {
+			line.Shown += l.text + "\n"
+		}
+		if err := state.Audit(d.Env, line); err != nil {
+			return d.refuse("nothing was pressed: %w", err)
+		}
+		return s.press(ctx, k)
+	}
 }
 
 // seen says that what was sent last shows no effect.
@@ -293,7 +337,9 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	case was.Kind != Prompt && at.Kind != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
-	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
+	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are completed,
+	// and Enter takes what is offered. A blank ends all of them.
+	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
 		text += " "
 	}
 	stands := func(now Screen) bool { // a command's list may hide the box's kind (2.1.197)
@@ -304,7 +350,11 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	if err := d.press(ctx, paste, stands); err != nil {
 		return err
 	}
-	if err := d.submit(ctx); err != nil || len(was.Tabs) != 2 {
+	err := d.submit(ctx)
+	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") { // later texts would wait behind it
+		_ = d.press(ctx, keyStep(KeyClear), func(now Screen) bool { return now.Draft == "" })
+	}
+	if err != nil || len(was.Tabs) != 2 {
 		return err
 	}
 	// A multi-select that is asked alone: behind its own tab and "Submit" is the page that reviews it.
@@ -387,10 +437,11 @@ func (d *driver) refuse(format string, args ...any) error {
 // coded gives errors of tmux and of the process table their exit code.
 func (d *driver) coded(err error) error {
 	var coded *state.UserError
+	var place mismatch
 	switch {
 	case err == nil || errors.As(err, &coded):
 		return err
-	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
+	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys), errors.As(err, &place):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
 		return d.refuse("gchat-hooks is typing into this pane already: %w", err)

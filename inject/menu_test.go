@@ -2,9 +2,13 @@ package inject
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,8 +51,11 @@ func (w world) heldUp(screen string) Pane {
 
 // getenv is the environment of a program in one of the server's panes.
 func (w world) getenv(name string) string {
-	if name == "TMUX" {
+	switch name {
+	case "TMUX":
 		return w.Socket + ",1,0"
+	case "HOME":
+		return w.dir
 	}
 	return os.Getenv(name)
 }
@@ -140,8 +147,8 @@ func TestMenuOnEveryScreen(t *testing.T) {
 			{"submit", refused, "", "nothing to submit"},
 			{"clear_then hello", refused, "", "not idle"},
 			{"choose 5", refused, "", "no row is numbered 5"},
-			{"choose 2", sent, "2", "2 was sent"},
-			{"enter", sent, "\r", "Enter was sent"},
+			{"choose 2", refused, "", "menu-driver does not decide what Claude may do; the screen shows a dialog of Claude Code with ❯ 1. Yes"},
+			{"enter", refused, "", "menu-driver does not decide what Claude may do"},
 			{"esc", sent, "\x1b", "Escape was sent"},
 		},
 	} {
@@ -180,8 +187,8 @@ func TestMenuGuardsThePane(t *testing.T) {
 			w.below(w.pane(p.ID), "editor")
 		}, "no Claude Code to type to: the pane runs editor"},
 		"scrolled back": {"single", func(w world, p Pane) { w.tmux("copy-mode", "-t", p.ID) }, "takes no keys"},
-		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "takes no keys"},
-		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to every pane"},
+		"input off":     {"single", func(w world, p Pane) { w.tmux("select-pane", "-d", "-t", p.ID) }, "input is switched off"},
+		"synchronized":  {"single", func(w world, p Pane) { w.tmux("set-option", "-w", "-t", p.ID, "synchronize-panes", "on") }, "goes to all panes"},
 		"dead": {"single", func(w world, p Pane) {
 			w.tmux("set-option", "-w", "-t", p.ID, "remain-on-exit", "on")
 			w.tmux("respawn-pane", "-k", "-t", p.ID, "true")
@@ -209,7 +216,7 @@ func TestMenuGuardsThePane(t *testing.T) {
 				f := strings.SplitN(action, " ", 2)
 				code, said := w.ran(c.screen, f[0], f[1:]...)
 				wrong := !strings.Contains(said, c.says)
-				if name == "scrolled back" || name == "input off" {
+				if name == "scrolled back" {
 					// Refused by tmux when the first key is sent, or by the screen before that.
 					wrong = wrong && !strings.Contains(said, "the screen shows")
 				}
@@ -353,4 +360,158 @@ func TestMenuInterruptsOnlyWhatIsMeant(t *testing.T) {
 	if got := w.keys(); got != "" {
 		t.Errorf("keys %q", got)
 	}
+}
+
+// Without the person's word nothing is chosen in a dialog that lets Claude act, whatever it looks like, nor in one that is not known.
+func TestMenuDecidesInNoRecordedDialog(t *testing.T) {
+	versions(t, func(t *testing.T, version string) {
+		seen := 0
+		for name, capture := range recorded(t, version) {
+			s := ReadScreen(capture)
+			if s.Kind != Permission && !strings.HasPrefix(name, "trust") {
+				continue
+			}
+			seen++
+			for action, args := range map[string][]string{"choose": {"1"}, "enter": nil, "submit": nil, "type": {"yes"}, "clear_then": {"yes"}} {
+				d := driver{Menu: Menu{Env: func(string) string { return "" }}, keyboard: keyboard{screen: s}}
+				do, err := d.action(action, args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var coded *state.UserError
+				if err := do(t.Context()); !errors.As(err, &coded) || coded.Code != exitRefused {
+					t.Errorf("%s in %s: %v", action, name, err)
+				}
+			}
+		}
+		if seen < 15 {
+			t.Errorf("%d dialogs", seen)
+		}
+	})
+}
+
+// With the person's word it chooses there, and each choice stands in the log of decisions before its key is pressed.
+func TestMenuDecidesAndSaysSo(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	p := w.heldUp("permission")
+	run := func(pane Pane, env state.Getenv, args ...string) error {
+		m := Menu{UserState: filepath.Join(w.dir, "state"), Env: env, Patience: time.Millisecond, Decides: true}
+		return m.Run(t.Context(), pane.ID, args[0], args[1:])
+	}
+	code := func(err error) (code int) {
+		var coded *state.UserError
+		if errors.As(err, &coded) {
+			code = coded.Code
+		}
+		return code
+	}
+	itself := func(name string) string {
+		if name == "CLAUDE_PID" {
+			return strconv.Itoa(w.below(p, "claude"))
+		}
+		return w.getenv(name)
+	}
+	if err := run(p, itself, "choose", "1"); code(err) != exitRefused || !strings.Contains(err.Error(), "a session does not decide") {
+		t.Errorf("for itself: %v", err)
+	}
+	noLog := func(name string) string {
+		return map[string]string{"TMUX": w.Socket + ",1,0", "HOME": os.DevNull}[name]
+	}
+	if err := run(p, noLog, "choose", "1"); code(err) != exitRefused || !strings.Contains(err.Error(), "nothing was pressed") {
+		t.Errorf("without the log: %v", err)
+	}
+	if err := run(p, w.getenv, "choose", "2"); code(err) != exitUnseen { // the program does nothing with it
+		t.Error(err)
+	}
+	if err := run(p, w.getenv, "enter"); code(err) != exitUnseen {
+		t.Error(err)
+	}
+	w.got("2\r")
+	other, _ := newWorld(t, "exec sleep 600")
+	p = other.heldUp("plan")
+	sameLog := func(name string) string {
+		if name == "HOME" {
+			return w.dir
+		}
+		return other.getenv(name)
+	}
+	if err := run(p, sameLog, "choose", "1"); code(err) != exitUnseen {
+		t.Error(err)
+	}
+	other.got("1")
+	b, err := os.ReadFile(state.AuditPath(w.getenv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for text := range strings.Lines(string(b)) {
+		var l state.AuditLine
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.By != "menu-driver" {
+			t.Errorf("%s: %v", text, err)
+		}
+		if want := map[string]string{"permission": "git push --force origin main", "plan": "Would you like to proceed?"}[l.Kind]; !strings.Contains(l.Shown, want) {
+			t.Errorf("%s shows %q", l.Kind, l.Shown)
+		}
+		got = append(got, fmt.Sprintf("%s %s: %s: %.20s", l.Session, l.Kind, l.Replied, l.Told))
+	}
+	want := []string{"permission permission: choose 2: Yes, and don't ask a", "permission permission: enter: Yes", "plan plan: choose 1: Yes, and use auto mo"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %q", got)
+	}
+}
+
+// Claude Code ends between the last look and the paste, and another program has the keyboard.
+func TestMenuTypesOnlyToTheClaudeThatWasSeen(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	p := w.heldUp("idle")
+	w.program("editor")
+	w.tmux("respawn-pane", "-k", "-t", p.ID, "cat idle; stty raw -echo; ./claude >got; ./editor 0.1; exec cat >other")
+	pid := w.below(w.pane(p.ID), "claude")
+	w.shows(p.ID, "❯")
+	end := fmt.Sprintf("kill %d; until [ -e %s/other ]; do sleep 0.01; done", pid, w.dir)
+	w.tmux("set-hook", "-g", "after-load-buffer", "run-shell '"+end+"'")
+	code, said := w.ran(p.ID, "type", "rm -rf build")
+	if code != exitRefused || !strings.Contains(said, "another program has its keyboard") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if err := w.Paste(t.Context(), p.ID, "."); err != nil {
+		t.Fatal(err)
+	}
+	other := func() string { b, _ := os.ReadFile(filepath.Join(w.dir, "other")); return string(b) }
+	until(t, "the other program got a key", func() bool { return other() != "" })
+	if got := other(); got != "." {
+		t.Errorf("the other program got %q", got)
+	}
+}
+
+// A text that Enter does not send is taken back, or the next one would find the box full.
+func TestMenuTakesBackWhatWasNotSent(t *testing.T) {
+	w, _ := newWorld(t, "exec sleep 600")
+	sh, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := strings.Repeat("─", 80)
+	script := `stty raw -echo; text=; clear=$(printf '\025'); enter=$(printf '\r')
+while :; do
+	printf '\033[2J\033[H` + rule + `\r\n❯ %s\r\n` + rule + `' "$text"
+	key=$(dd bs=1 count=1 2>/dev/null; echo .)
+	case $key in "$enter".) ;; "$clear".) text= ;; *) text=$text${key%.} ;; esac
+done`
+	for name, content := range map[string]string{"claude": string(sh), "script": script} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.session("box", "exec ./claude script")
+	w.shows(p.ID, "❯")
+	m := Menu{UserState: filepath.Join(w.dir, "state"), Env: w.getenv, Patience: time.Second}
+	var coded *state.UserError
+	if err := m.Run(t.Context(), p.ID, "type", []string{"hello"}); !errors.As(err, &coded) || coded.Code != exitUnseen {
+		t.Errorf("not sent: %v", err)
+	}
+	until(t, "the box is empty", func() bool {
+		now, err := w.Capture(t.Context(), p.ID)
+		return err == nil && ReadScreen(now).Kind == Prompt
+	})
 }

@@ -61,6 +61,8 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 	cfg := &config.Config{AllowedUsers: []string{"users/1"}, Approvers: []string{"users/1"}}
 	for text, want := range map[string]string{
 		"commit it": "commit it", "1": "1", "yes\nand push": "yes\nand push", "!rm -rf /": "", "/exit": "", " /clear": "", "# remember": "",
+		"exit": "", " quit\n": "", ":q": "", ":q!": "", ":wq": "", ":wq!": "", "exit now": "exit now", "Exit": "Exit", ":x": ":x",
+		"\u0301abc": "", "\u0301": "", "e\u0301t\u00e9": "e\u0301t\u00e9", "@/etc/hosts": "@/etc/hosts", "see @README.md": "see @README.md",
 	} {
 		q := &state.Question{Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
 			Questions: []state.Prompt{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreateTime: time.Now()}}}

@@ -68,6 +68,7 @@ func (c *Config) takeApprovals(get func(string) string, layers []layer, login []
 			c.Problems = append(c.Problems, errors.New("never_remote: an empty pattern names nothing"))
 		}
 	}
+	c.MenuDecides = oneOf(c, "menu_decides", get("menu_decides"), "true", "false") == "true"
 	c.Grace = DefaultGrace
 	if s := get("GCHAT_GRACE"); s == "0" || s == "0s" {
 		c.Grace = 0

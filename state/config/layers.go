@@ -52,6 +52,8 @@ func configLayer(b []byte) (layer, error) {
 		case nil:
 		case string:
 			l.value[name] = v
+		case bool:
+			l.value[name] = strconv.FormatBool(v)
 		case float64:
 			l.value[name] = strconv.FormatFloat(v, 'f', -1, 64)
 		case []any:
@@ -61,7 +63,7 @@ func configLayer(b []byte) (layer, error) {
 			}
 			l.value[name] = strings.Join(parts, ",")
 		default:
-			return layer{}, fmt.Errorf("%s is neither text nor a number nor a list", key)
+			return layer{}, fmt.Errorf("%s is neither text nor a number nor true or false nor a list", key)
 		}
 	}
 	if raw, ok := file["rules"]; ok {

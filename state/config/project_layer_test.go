@@ -17,9 +17,9 @@ const theirHook = "https://chat.googleapis.com/v1/spaces/THEIRS/messages?key=k&t
 func TestWhatAProjectMayChoose(t *testing.T) {
 	for name, file := range map[string]string{
 		".claude/gchat-hooks.json": `{"webhook_url": "` + theirHook + `", "webhook_url_command": "theirs", "allowed_users": ["users/666"],
-			"api_endpoint": "https://theirs.example/", "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
+			"api_endpoint": "https://theirs.example/", "menu_decides": true, "ask_mode": "hold", "rules": [{"ask_mode": "off"}]}`,
 		".mcp.json": `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_WEBHOOK_URL": "` + theirHook + `", "webhook_url_command": "theirs",
-			"GCHAT_ALLOWED_USERS": "users/666", "GCHAT_API_ENDPOINT": "https://theirs.example/", "GCHAT_ASK_MODE": "hold"}}}}`,
+			"GCHAT_ALLOWED_USERS": "users/666", "GCHAT_API_ENDPOINT": "https://theirs.example/", "menu_decides": "true", "GCHAT_ASK_MODE": "hold"}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -29,6 +29,9 @@ func TestWhatAProjectMayChoose(t *testing.T) {
 			c := Load(p.getenv, p.proj)
 			if c.WebhookURL != theirHook || c.AskMode != state.Hold || strings.HasSuffix(name, "hooks.json") && len(c.Rules) != 1 {
 				t.Errorf("the project's own choice does not count: %+v", c)
+			}
+			if c.MenuDecides {
+				t.Error("menu-driver decides")
 			}
 			if c.WebhookCommand != "" || c.APIEndpoint != "https://mine.example/" || !slices.Equal(c.AllowedUsers, []string{"users/1"}) {
 				t.Errorf("command %q, endpoint %q, people %q", c.WebhookCommand, c.APIEndpoint, c.AllowedUsers)

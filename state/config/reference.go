@@ -40,6 +40,7 @@ var settings = []Setting{
 	{Member: "idle", Variable: "GCHAT_IDLE"},
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
 	{Member: "never_remote", Object: true, Personal: true},
+	{Member: "menu_decides", Personal: true},
 	{Member: "grace", Variable: "GCHAT_GRACE"},
 	{Member: "remind", Variable: "GCHAT_REMIND"},
 
