@@ -63,7 +63,7 @@ func FuzzParseDecision(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
 		a, _ := ParseDecision(reply, permission("x"))
-		said := normal(strings.Trim(strings.TrimSpace(CleanReply(reply)), ".!"))
+		said := normal(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
 		if !a.Empty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
 			t.Errorf("%q allows", reply)
 		}

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -56,7 +55,7 @@ func permissionShown(tool string, input json.RawMessage, cwd string) (about, sho
 }
 
 // visible is text without secrets in which all is seen, of a length that is kept.
-func visible(text string) string { return shorter(seen(state.MaskSecrets(text))) }
+func visible(text string) string { return shorter(seen(state.ForReview, state.MaskSecrets(text))) }
 
 // near is a path as its reader knows it: from the working folder, where it is below that.
 func near(path, cwd string) string {
@@ -92,27 +91,9 @@ var (
 	manyBlanks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]{40,}`) })
 )
 
-// seen is a text with all that a reader would not see written out: control characters and marks that turn, hide or carry text,
-// and runs of blanks that push the end of a command out of sight.
-func seen(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	var b strings.Builder
-	last := rune(0)
-	for _, c := range s {
-		joiner := c == '\u200d' || c == '\ufe0f' || c == '\u200c'
-		joins := joiner && last > '\u00ff' && unicode.In(last, unicode.L, unicode.M, unicode.So)
-		last = c
-		switch {
-		case c == '\n' || c == '\t' || c == ' ' || joins: // of emoji and of scripts
-			b.WriteRune(c)
-		case !unicode.IsGraphic(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) ||
-			unicode.Is(unicode.Variation_Selector, c) || c == '\u2028' || c == '\u2029' || c == '\u2800' || c == '\U0001d159':
-			fmt.Fprintf(&b, "‹U+%04X›", c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	s = manyBreaks().ReplaceAllStringFunc(b.String(), func(run string) string {
+// seen is a text as its place takes it, with the runs of blanks counted that push the end of a command out of sight.
+func seen(place state.Place, s string) string {
+	s = manyBreaks().ReplaceAllStringFunc(state.Clean(place, s), func(run string) string {
 		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
 	})
 	return manyBlanks().ReplaceAllStringFunc(s, func(run string) string {
@@ -187,7 +168,7 @@ func planShown(input json.RawMessage, transcript string) string {
 			}
 		}
 	}
-	return visible(strings.TrimSpace(plan))
+	return shorter(seen(state.ForPlan, state.MaskSecrets(strings.TrimSpace(plan))))
 }
 
 // planFile is the file of the session's plan, which an attachment in the transcript names when plan mode begins.

@@ -80,7 +80,8 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
 	}
 	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
-	text, removed := Clean(strings.Join(args, " "))
+	words := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").Replace(strings.Join(args, " "))
+	text := state.Clean(state.ForTyping, words)
 	switch {
 	case alone[name] != nil && len(args) == 0:
 		return alone[name], nil
@@ -94,7 +95,7 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
 	case withText[name] == nil:
 		return nil, usage("there is no action %q", name)
-	case removed || strings.TrimSpace(text) == "":
+	case text != words || strings.TrimSpace(text) == "":
 		return nil, usage("%s needs a text without control characters", name)
 	}
 	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
