@@ -76,7 +76,7 @@ const (
 // excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
 // not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
-	lines := strings.Split(inBlock(text), "\n")
+	lines := strings.Split(inBlock(text), "\n") // which makes it longer
 	short := func(lines []string) (out []string) {
 		for _, l := range lines {
 			if len(l) > most {
@@ -100,8 +100,8 @@ func excerpt(text string, most int) (shown string, hidden int) {
 // block is foreign text as a code block, which nothing in it ends.
 func block(text string) string { return fence + "\n" + inBlock(text) + "\n" + fence }
 
-// inBlock is foreign text within a code block.
-func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "'''")) }
+// inBlock is foreign text within a code block. A reader sees that the third backtick is one: a shell runs what backticks embrace.
+func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "``‹U+0060›")) }
 
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {

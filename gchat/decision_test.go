@@ -151,3 +151,16 @@ func TestDecidedText(t *testing.T) {
 		}
 	}
 }
+
+// Backticks run a command: what is shown has no other character in their place, and is no longer than a message for it.
+func TestBackticksAreShown(t *testing.T) {
+	q := permission("")
+	q.Shown = "echo ```id```; echo ``id``"
+	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
+		t.Errorf("%q", text)
+	}
+	q.Shown = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
+	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
