@@ -193,7 +193,7 @@ func (a answer) text(words []string) (string, error) {
 	switch {
 	case len(text) > gchat.MaxText:
 		return "", fmt.Errorf("the text is longer than a message in Chat can be, %d bytes", gchat.MaxText)
-	case strings.TrimSpace(gchat.CleanReply(text)) == "":
+	case strings.TrimSpace(state.Clean(state.ForAgent, text)) == "":
 		return "", errors.New("the text is empty")
 	}
 	return text, nil

@@ -86,7 +86,7 @@ func (p Program) tell(err error, calledAs string) int {
 }
 
 // plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
-func plain(s string) string { return new(state.Redactor).Clean(state.Printable(s)) }
+func plain(s string) string { return new(state.Redactor).Clean(state.Clean(state.ForTerminal, s)) }
 
 // Program is what every command is given: the path of this program, and the terminal.
 type Program struct {

@@ -71,5 +71,5 @@ func inJSON(report any) string {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false) // a URL keeps its &
 	_ = e.Encode(report)   // a report holds nothing that JSON has no words for
-	return state.PrintableJSON(b.String())
+	return state.Clean(state.ForJSON, b.String())
 }

@@ -102,7 +102,7 @@ func (l logs) print(line []byte) {
 	case !json.Valid(line):
 		fmt.Fprint(l.out, plain(string(line)))
 	case l.asJSON:
-		fmt.Fprint(l.out, new(state.Redactor).Clean(state.PrintableJSON(string(line))))
+		fmt.Fprint(l.out, new(state.Redactor).Clean(state.Clean(state.ForJSON, string(line))))
 	default:
 		colour := isTerminal(l.out) && l.env("NO_COLOR") == "" && l.env("TERM") != "dumb" // see no-color.org
 		w := zerolog.ConsoleWriter{Out: l.out, NoColor: !colour, TimeFormat: time.DateTime}

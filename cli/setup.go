@@ -136,7 +136,7 @@ func (s *setup) done(step, format string, args ...any) {
 // words is an error for the screen, without the webhook's URL: a server may quote it.
 func (s *setup) words(err error) string {
 	s.secrets.Hide(s.answers["GOOGLE_CHAT_WEBHOOK_URL"])
-	return state.Printable(s.secrets.Clean(err.Error()))
+	return state.Clean(state.ForTerminal, s.secrets.Clean(err.Error()))
 }
 
 // cannot ends setup with what Chat, or the way to it, does not do.

@@ -45,7 +45,7 @@ var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 // where that is offered; for a plan also "yes, auto". A session that waits takes all words that its prompt takes as words.
 // About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
-	text = strings.TrimSpace(CleanReply(text))
+	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
 	if q.Kind == state.AskedNext {
 		if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
 			text == "" || slices.Contains(endsClaude, text) {
@@ -82,7 +82,7 @@ const (
 // excerpt is the beginning and the end of what a permission is asked for, with so many bytes of a line, and how many lines are
 // not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
-	lines := strings.Split(text, "\n")
+	lines := strings.Split(inBlock(text), "\n") // which makes it longer
 	short := func(lines []string) (out []string) {
 		for _, l := range lines {
 			if len(l) > most {
@@ -104,9 +104,10 @@ func excerpt(text string, most int) (shown string, hidden int) {
 }
 
 // block is foreign text as a code block, which nothing in it ends.
-func block(text string) string {
-	return fence + "\n" + shut(strings.ReplaceAll(text, fence, "'''")) + "\n" + fence
-}
+func block(text string) string { return fence + "\n" + inBlock(text) + "\n" + fence }
+
+// inBlock is foreign text within a code block. A reader sees that the third backtick is one: a shell runs what backticks embrace.
+func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "``‹U+0060›")) }
 
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
@@ -169,7 +170,7 @@ func whatFor(q *state.Question) string {
 
 // longPieces are what the messages are made of that show a plan, or a session's last words.
 func longPieces(q *state.Question) (header, text, how string) {
-	text = settle(markdown(visible(q.Shown)))
+	text = settle(markdown(state.Clean(state.ForChat, q.Shown)))
 	if q.Kind == state.AskedNext {
 		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), text, "\n\nReply with the next instruction."
 	}

@@ -63,7 +63,7 @@ func FuzzParseDecision(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
 		a, _ := ParseDecision(reply, permission("x"))
-		said := normal(strings.Trim(strings.TrimSpace(CleanReply(reply)), ".!"))
+		said := normal(strings.Trim(strings.TrimSpace(state.Clean(state.ForAgent, reply)), ".!"))
 		if !a.Empty() && a.Labels[0] == state.LabelAllow && len(said) > len("allow") {
 			t.Errorf("%q allows", reply)
 		}
@@ -151,5 +151,18 @@ func TestDecidedText(t *testing.T) {
 		if got := NoteText(test.q, state.Owed{About: state.NoteClosed}); got != "[Answered] shop\n\n"+test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
+	}
+}
+
+// Backticks run a command: what is shown has no other character in their place, and is no longer than a message for it.
+func TestBackticksAreShown(t *testing.T) {
+	q := permission("")
+	q.Shown = "echo ```id```; echo ``id``"
+	if text := QuestionTexts(q)[0]; !strings.Contains(text, "\n```\necho ``‹U+0060›id``‹U+0060›; echo ``id``\n```\n") {
+		t.Errorf("%q", text)
+	}
+	q.Shown = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
+	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
+		t.Errorf("%d bytes", len(text))
 	}
 }

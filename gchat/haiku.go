@@ -55,7 +55,7 @@ func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.Ou
 func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error) {
 	var texts []string
 	for _, p := range prompts {
-		texts = append(texts, visible(p.Question))
+		texts = append(texts, state.Clean(state.ForChat, p.Question))
 	}
 	asked, err := json.Marshal(texts)
 	switch {

@@ -14,6 +14,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"gchat-hooks/state"
 )
 
 // maxMarkdown is how much text is read as Markdown, in bytes. goldmark looks from each bracket to its paragraph's end, and
@@ -342,17 +344,17 @@ func labelled(label string, destination []byte) string {
 }
 
 // literal gives text as the author means it, in one line: "\*" is an asterisk, "&lt;" a bracket. What comes out is foreign
-// still.
+// still, and may hide something.
 func literal(b []byte) string {
 	b = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(b)))
-	return strings.ReplaceAll(dropInvisible(string(b)), "\n", " ")
+	return strings.ReplaceAll(string(b), "\n", " ")
 }
 
 // settle makes the message's text out of its lines: all that is foreign is neutral then.
 func settle(lines []line) string {
 	var out []string
 	for _, l := range lines {
-		text := fuse(l.text)
+		text := strings.ReplaceAll(state.Clean(state.ForChat, l.text), "\n", " ")
 		if !l.code { // code is drawn as a box, where nothing passes for a message of ours
 			text = noFence(disarm(text))
 		}

@@ -3,6 +3,8 @@ package gchat
 import (
 	"strings"
 	"testing"
+
+	"gchat-hooks/state"
 )
 
 func TestMarkdown(t *testing.T) {
@@ -71,7 +73,7 @@ func TestMarkdown(t *testing.T) {
 		{"fence in a table", "|a|\n|-|\n|x ``` y|", "```\na\n-\nx  y\n```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines := markdown(visible(tt.in))
+			lines := markdown(state.Clean(state.ForChat, tt.in))
 			if got := settle(lines); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}
@@ -97,7 +99,7 @@ func TestLinks(t *testing.T) {
 		{"another host as label", "[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lines := markdown(visible(tt.in))
+			lines := markdown(state.Clean(state.ForChat, tt.in))
 			if got := settle(lines); got != tt.want {
 				t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
 			}

@@ -39,7 +39,7 @@ func ParseReply(
 	if answers == nil {
 		answers = map[int]state.Answer{}
 	}
-	r := &reply{text: strings.TrimSpace(CleanReply(text)), open: Unanswered(questions, partial)}
+	r := &reply{text: strings.TrimSpace(state.Clean(state.ForAgent, text)), open: Unanswered(questions, partial)}
 	if blank(r.text) {
 		return answers, r.open, nil
 	}

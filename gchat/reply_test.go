@@ -144,7 +144,7 @@ func TestParseReplyToOneQuestion(t *testing.T) {
 		{"CJK", deploy, "请用金丝雀", said("请用金丝雀")},
 		{"emoji", deploy, "👍🏽", said("👍🏽")},
 		{"markup stays", deploy, "<users/all> ```", said("<users/all> ```")},
-		{"hidden instruction", deploy, "sure\U000E0072\U000E006D\x1b[2J", said("sure[2J")},
+		{"hidden instruction", deploy, "sure\U000E0072\U000E006D\x1b[2J", said("sure")},
 		{"invalid bytes", deploy, "a\xff", said("a\uFFFD")},
 		{"word and bell", deploy, "\ano idea\a", said("no idea")},
 		{"question without options, number", free, "1", said("1")},
@@ -433,7 +433,7 @@ func FuzzParseReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, one, two string, multi bool) {
 		p := prompt(multi, one, two, "Auth")
 		one1, missing, _ := ParseReply(text, []state.Prompt{p}, nil)
-		if said := !blank(CleanReply(text)); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
+		if said := !blank(text); said == one1[0].Empty() || said == (len(missing) == 1) || len(one1) > 1 {
 			t.Errorf("reply %q = %+v, missing %v", text, one1, missing)
 		}
 		if said := one1[0].Text; said != "" && (blank(said) || !utf8.ValidString(said)) {

@@ -87,7 +87,7 @@ var blockStart = sync.OnceValue(func() *regexp.Regexp {
 // reportMarkdown is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.
 func reportMarkdown(r state.Report) string {
-	text := visible(r.Text)
+	text := state.Clean(state.ForChat, r.Text)
 	words := strings.TrimLeft(text, " \t\n*_~#>")
 	switch {
 	case r.Type != state.BlockedAlert || words == "":

@@ -8,7 +8,7 @@ import (
 
 func TestScreenText(t *testing.T) {
 	got := ScreenText("[Screen] shop", "\n\n  <users/all> ```\n\x1b[31mred\u202e\n")
-	if want := "[Screen] shop\n```\n  ‹users/all> '''\nred\n```"; got != want {
+	if want := "[Screen] shop\n```\n  ‹users/all> ``‹U+0060›\nred\n```"; got != want {
 		t.Errorf("%q", got)
 	}
 	var long strings.Builder

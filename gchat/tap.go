@@ -133,7 +133,7 @@ func (t *Tap) words(prompt int) string {
 	if len(said) == 0 {
 		return ""
 	}
-	words := strings.TrimSpace(head(CleanReply(head(said[0], MaxText)), MaxText))
+	words := strings.TrimSpace(head(state.Clean(state.ForAgent, head(said[0], MaxText)), MaxText))
 	if blank(words) {
 		return ""
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -83,9 +82,9 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	for _, note := range nonEmpty(append(notes, note)...) {
 		shown = "‹" + note + "›\n" + shown
 	}
-	c.about, _ = visible(about)
+	c.about, _ = visible(state.ForReview, about)
 	c.about = oneLine(c.about)
-	c.shown, c.whole = visible(strings.TrimRight(shown, "\n"))
+	c.shown, c.whole = visible(state.ForReview, strings.TrimRight(shown, "\n"))
 	return c
 }
 
@@ -112,8 +111,8 @@ func writtenOver(file string) (was, note string) {
 }
 
 // visible is text in which all is seen and keys are masked, of a length that is kept; whole says that it is all of it.
-func visible(text string) (shown string, whole bool) {
-	shown = shorter(seen(state.MaskKeys(shorter(text))))
+func visible(place state.Place, text string) (shown string, whole bool) {
+	shown = shorter(seen(place, state.MaskKeys(shorter(text))))
 	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
 }
 
@@ -219,27 +218,9 @@ var (
 	manyBlanks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]{40,}`) })
 )
 
-// seen is a text with all that a reader would not see written out: control characters and marks that turn, hide or carry text,
-// and runs of blanks that push the end of a command out of sight.
-func seen(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	var b strings.Builder
-	last := rune(0)
-	for _, c := range s {
-		joiner := c == '\u200d' || c == '\ufe0f' || c == '\u200c'
-		joins := joiner && last > '\u00ff' && unicode.In(last, unicode.L, unicode.M, unicode.So)
-		last = c
-		switch {
-		case c == '\n' || c == '\t' || c == ' ' || joins: // of emoji and of scripts
-			b.WriteRune(c)
-		case !unicode.IsGraphic(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) ||
-			unicode.Is(unicode.Variation_Selector, c) || c == '\u2028' || c == '\u2029' || c == '\u2800' || c == '\U0001d159':
-			fmt.Fprintf(&b, "‹U+%04X›", c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	s = manyBreaks().ReplaceAllStringFunc(b.String(), func(run string) string {
+// seen is a text as its place takes it, with the runs of blanks counted that push the end of a command out of sight.
+func seen(place state.Place, s string) string {
+	s = manyBreaks().ReplaceAllStringFunc(state.Clean(place, s), func(run string) string {
 		return fmt.Sprintf("\n‹%d blank lines›\n", strings.Count(run, "\n")-1)
 	})
 	return manyBlanks().ReplaceAllStringFunc(s, func(run string) string {
@@ -300,7 +281,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		}
 		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
 	}
-	shown, whole := visible(strings.Join(words, "; "))
+	shown, whole := visible(state.ForReview, strings.Join(words, "; "))
 	if !whole {
 		return ""
 	}
@@ -324,7 +305,7 @@ func planShown(input json.RawMessage, transcript string) (plan string, whole boo
 			}
 		}
 	}
-	plan, whole = visible(strings.TrimSpace(plan))
+	plan, whole = visible(state.ForPlan, strings.TrimSpace(plan))
 	return plan, whole && plan != ""
 }
 

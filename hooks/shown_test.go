@@ -40,6 +40,8 @@ func TestPermissionShown(t *testing.T) {
 		"elsewhere":      {"Write", "/etc/x (outside of the folder)", "+x", map[string]any{"file_path": "/etc/x", "content": "x"}},
 		"an address":     {"WebFetch", "https://x/", "{\n  \"prompt\": \"read it\",\n  \"url\": \"https://x/\"\n}", map[string]any{"url": "https://x/", "prompt": "read it"}},
 		"another tool":   {"mcp__db__drop", "", "{\n  \"table\": \"a\\nforce: true\"\n}", map[string]any{"table": "a\nforce: true"}},
+		"right to left":  {"Bash", "", "rm -rf ‹U+05D0›/‹U+05D1› 1", map[string]any{"command": "rm -rf א/ב 1"}},
+		"line ends":      {"Bash", "", "ls‹U+000D›\nrm x", map[string]any{"command": "ls\r\nrm x"}},
 		"control":        {"Bash", "", "echo ‹U+001B›[2J‹U+000D›x‹U+202E›y r‹U+200D›m", map[string]any{"command": "echo \x1b[2J\rx\u202ey r\u200dm"}},
 		"blank lines":    {"Bash", "", "ls\n‹40 blank lines›\nrm -rf /", map[string]any{"command": "ls\n" + strings.Repeat(" \n", 40) + "rm -rf /"}},
 		"blanks":         {"Bash", "", "ls ‹5000 blanks› ; rm -rf /", map[string]any{"command": "ls" + strings.Repeat(" ", 5000) + "; rm -rf /"}},
@@ -156,6 +158,7 @@ func TestPlanShown(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ input, transcript, want string }{
 		"in the input":  {`{"plan":"# A plan\n"}`, transcript, "# A plan"},
+		"in Arabic":     {`{"plan":"خطة\u202e می‌خواهم"}`, transcript, "خطة‹U+202E› می‌خواهم"},
 		"in its file":   {`{}`, transcript, "# Do‹U+202E› it"},
 		"nowhere":       {`{}`, filepath.Join(dir, "none.jsonl"), ""},
 		"no transcript": {`{}`, "", ""},

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"gchat-hooks/state"
 )
 
 // ink is how a cell is drawn, as far as it tells one text from another. Claude Code draws a placeholder dim or, like
@@ -139,7 +141,7 @@ func readCapture(capture string) (lines []line) {
 	var now ink
 	for len(capture) > 0 {
 		if capture[0] == '\x1b' {
-			escape := escapeSequence().FindString(capture[:min(len(capture), longestEscape)])
+			escape := state.EscapeSequence().FindString(capture[:min(len(capture), longestEscape)])
 			capture = capture[len(escape):]
 			if parameters, isSGR := strings.CutSuffix(escape, "m"); isSGR && strings.HasPrefix(escape, "\x1b[") {
 				now.apply(parameters[2:])

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gchat-hooks/state"
 )
 
 // Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
@@ -51,11 +53,11 @@ func (s Server) Key(ctx context.Context, pane string, key Key) error {
 }
 
 // Paste pastes text into the pane, as a person pastes from a clipboard: several lines arrive as one text when the program
-// has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that Clean
-// would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is gone
+// has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that
+// state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is gone
 // afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
-	if clean, _ := Clean(text); clean != text {
+	if state.Clean(state.ForTyping, text) != text {
 		return errors.New("paste text: it has control characters or is not UTF-8")
 	}
 	if text == "" {

@@ -89,7 +89,8 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		"snapshot": d.snapshot, "submit": d.submit, "enter": d.enter, "esc": d.escape,
 	}
 	withText := map[string]func(context.Context, string) error{"type": d.typeText, "clear_then": d.clearThen}
-	text, removed := Clean(strings.Join(args, " "))
+	words := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", " ").Replace(strings.Join(args, " "))
+	text := state.Clean(state.ForTyping, words)
 	switch {
 	case alone[name] != nil && len(args) == 0:
 		return alone[name], nil
@@ -103,7 +104,7 @@ func (d *driver) action(name string, args []string) (func(context.Context) error
 		return func(ctx context.Context) error { return d.choose(ctx, n) }, nil
 	case withText[name] == nil:
 		return nil, usage("there is no action %q", name)
-	case removed || strings.TrimSpace(text) == "":
+	case text != words || strings.TrimSpace(text) == "":
 		return nil, usage("%s needs a text without control characters", name)
 	}
 	return func(ctx context.Context) error { return withText[name](ctx, strings.TrimSpace(text)) }, nil
@@ -204,7 +205,7 @@ func (d *driver) audited(s step) func(context.Context, *keyboard) error {
 		for _, l := range shown {
 			line.Shown += l.text + "\n"
 		}
-		if err := state.Audit(d.Env, line); err != nil {
+		if err := state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line); err != nil {
 			return d.refuse("nothing was pressed: %w", err)
 		}
 		return s.press(ctx, k)

@@ -51,8 +51,7 @@ func plan(choices []Choice) (acts []act, err error) {
 // typeable is a text as it is typed: without what a terminal would obey, and without white space at its ends, which
 // Claude Code takes off as well.
 func typeable(text string) string {
-	clean, _ := Clean(text)
-	return strings.TrimSpace(clean)
+	return strings.TrimSpace(state.Clean(state.ForTyping, text))
 }
 
 // choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.

@@ -56,7 +56,7 @@ func (p *Poller) awaitsCommands(one *state.Session) bool {
 // of the session's environment does it. It reports whether it is a command: no question in that thread gets it.
 func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	one := n.sessions[m.ThreadName]
-	text := strings.TrimSpace(gchat.CleanReply(m.Text))
+	text := strings.TrimSpace(state.Clean(state.ForAgent, m.Text))
 	if one == nil || one.Chat != r.chat || !strings.HasPrefix(text, "/") || !r.takesCommands(one) {
 		return false
 	}

@@ -154,7 +154,7 @@ func (p *Poller) undelivered(s *served) {
 
 // judge decides about one reply, and notes what the thread is owed for it. A reply from the shell is answered there.
 func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
-	text := gchat.CleanReply(r.Text)
+	text := state.Clean(state.ForAgent, r.Text)
 	owe := func(about string) {
 		if !fromShell(r) {
 			q.Owe(about, r.MessageName)

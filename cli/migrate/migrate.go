@@ -67,7 +67,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		}
 		for _, c := range h.changes {
 			d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
-			fmt.Fprint(out, state.Printable(string(d)))
+			fmt.Fprint(out, state.Clean(state.ForTerminal, string(d)))
 		}
 		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
 	}

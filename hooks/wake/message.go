@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"gchat-hooks/state"
 )
@@ -109,27 +108,17 @@ func questions(toolInput []byte) string {
 	return cutEnd(strings.Join(all, "\n\n"), mostChars)
 }
 
-// ansi are escape sequences: colors, titles.
-var ansi = pattern(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\a\x1b]*(\a|\x1b\\)?)`)
-
-// readable is a text as it is, without what a command line or a reader cannot take: it is to be exactly what Claude said.
+// readable is a text as an agent is told it, without the line breaks at its end.
 func readable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, ansi().ReplaceAllString(strings.ToValidUTF8(s, "\uFFFD"), ""))
+	s = state.Clean(state.ForAgent, s)
 	if strings.TrimSpace(s) == "" {
 		return ""
 	}
 	return strings.TrimRight(s, "\n")
 }
 
-var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ", "\u2028", " ", "\u2029", " ")
-
 // oneLine is a readable text on one line. Its blanks stay: they are a part of a session's name, and of a label on the screen.
-func oneLine(s string) string { return lineBreaks.Replace(readable(s)) }
+func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(readable(s)) }
 
 // cutFront is the end of s, at most so many characters.
 func cutFront(s string, chars int) string {

@@ -52,7 +52,7 @@ func (p *pane) keep(lines int) {
 // clean makes lines of a pane ready to be told: without boxes, hidden characters and blank lines.
 func clean(lines []string) (kept []string) {
 	for _, l := range lines {
-		l, _ = inject.Clean(l)
+		l = oneLine(l)
 		frame := func(r rune) bool { return r >= 0x2500 && r <= 0x259f } // box drawing and block elements
 		if plain := strings.Join(strings.FieldsFunc(l, frame), " "); plain != l {
 			// What was a frame leaves blanks of no meaning.

@@ -19,7 +19,7 @@ func seen(t *testing.T, path string) pane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, _ := inject.Clean(string(styled))
+	plain := state.Clean(state.ForAgent, string(styled))
 	s := shown(strings.Split(strings.TrimRight(plain, "\n "), "\n"))
 	s.Screen = string(styled)
 	return s

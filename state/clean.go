@@ -1,0 +1,200 @@
+package state
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Place is where text goes that other people, programs and models wrote.
+type Place int
+
+const (
+	ForChat     Place = iota // a message in Google Chat
+	ForAgent                 // words that a model reads: a person's reply, an agent's wake message
+	ForTyping                // what is typed or pasted into a terminal
+	ForTerminal              // what a command prints
+	ForJSON                  // JSON that a command prints
+	ForReview                // what may run, shown to the person who is asked to allow it
+	ForPlan                  // a plan, shown to the person who is asked to approve it
+)
+
+// takes is what each place does with each kind of character. All else is kept.
+var takes = [...]row{
+	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft unknown invalid
+	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, replaced},
+	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, replaced},
+	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, dropped},
+	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, replaced, replaced},
+	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, escaped, replaced},
+	ForReview:   {kept, written, written, kept, written, written, written, written, written},
+	ForPlan:     {kept, written, written, kept, written, written, kept, written, written},
+}
+
+type row [kinds]treatment
+
+type treatment int
+
+const (
+	kept     treatment = iota
+	dropped            // Braille without a dot becomes a blank
+	blank              // " "
+	newline            // "\n"
+	replaced           // U+FFFD
+	written            // ‹U+202E›, a byte ‹0xFF›
+	escaped            // \u202e
+)
+
+type kind int
+
+const (
+	sequence    kind = iota // an escape sequence; where it is kept, each of its characters is taken by itself
+	control                 // without "\n", which is kept
+	lineBreak               // "\r", "\r\n", and U+2028 and U+2029
+	tab                     //
+	hidden                  // shows nothing, and turns the rest or carries words that no person sees
+	joiner                  // a joiner or a variation selector that does nothing where it stands
+	rightToLeft             // on a screen it reorders what stands around it
+	unknown                 // private, or not assigned: a font may show nothing
+	invalid                 // a byte that is not UTF-8
+	kinds
+	seen = kinds
+)
+
+const (
+	nonJoiner    = '\u200c' // of Persian and Indic scripts
+	zeroJoiner   = '\u200d' // of emoji, too
+	textSelector = '\ufe0e'
+	emoji        = '\ufe0f'
+	emptyBraille = '\u2800'
+)
+
+// rightToLeftBlocks are what Unicode keeps for scripts that are written from right to left, with their digits and signs.
+var rightToLeftBlocks = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x590, Hi: 0x8ff, Stride: 1}, {Lo: 0xfb1d, Hi: 0xfdff, Stride: 1}, {Lo: 0xfe70, Hi: 0xfeff, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x10800, Hi: 0x10fff, Stride: 1}, {Lo: 0x1e800, Hi: 0x1efff, Stride: 1}},
+}
+
+func kindOf(r rune) kind {
+	switch {
+	case r >= ' ' && r <= '~', r == '\n':
+		return seen
+	case r == '\t':
+		return tab
+	case r == '\r', r == '\u2028', r == '\u2029':
+		return lineBreak
+	case unicode.IsControl(r):
+		return control
+	case r == nonJoiner, r == zeroJoiner, r == textSelector, r == emoji:
+		return joiner
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // Arabic signs around numbers are seen, although they are Cf
+		return rightToLeft
+	case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point,
+		unicode.Noncharacter_Code_Point), r == emptyBraille, r == '\U0001d159': // a note without a head
+		return hidden
+	case unicode.Is(rightToLeftBlocks, r):
+		return rightToLeft
+	case !unicode.IsGraphic(r):
+		return unknown
+	}
+	return seen
+}
+
+// EscapeSequence is an escape sequence as a whole (ECMA-48; what xterm and tmux read): CSI; OSC and its like up to their end,
+// without which only the introducer goes, for a terminal would swallow the rest and a person would miss it; the others.
+var EscapeSequence = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+		`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
+		`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
+})
+
+// Clean is text as its place takes it: UTF-8, of which Clean changes nothing more.
+func Clean(place Place, text string) string {
+	row := &takes[place]
+	mayChange := func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && (r != '\t' || row[tab] != kept) }
+	if !strings.ContainsFunc(text, mayChange) { // mostly
+		return text
+	}
+	if row[sequence] == dropped && strings.ContainsAny(text, "\x1b\u0090\u0098\u009b\u009d\u009e\u009f") {
+		text = EscapeSequence().ReplaceAllString(text, "")
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	var before rune // what the text so far ends in; 0 where that stands for something else
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		one, rest := text[:size], text[size:]
+		text = rest
+		k := kindOf(r)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			k, r = invalid, rune(one[0])
+		case k == joiner && acts(before, r, row.first(rest)):
+			k = seen
+		}
+		switch {
+		case row.keeps(k):
+			b.WriteString(one)
+			before = r
+		case row[k] == dropped && r != emptyBraille:
+		case row[k] == newline && r == '\r' && strings.HasPrefix(rest, "\n"):
+		default:
+			b.WriteString(row[k].instead(k, r))
+			before = 0
+		}
+	}
+	return b.String()
+}
+
+func (p *row) keeps(k kind) bool { return k == seen || p[k] == kept }
+
+// first is the character that text begins with; 0 where the place does not keep it.
+func (p *row) first(text string) rune {
+	r, size := utf8.DecodeRuneInString(text)
+	if r == utf8.RuneError && size < 2 || !p.keeps(kindOf(r)) {
+		return 0
+	}
+	return r
+}
+
+// acts says whether a joiner or a selector does something between these two.
+func acts(before, r, after rune) bool {
+	if r == nonJoiner || r == zeroJoiner {
+		return joins(before) && joins(after)
+	}
+	hasVariants := before > '~' && unicode.Is(unicode.S, before) || strings.ContainsRune("‼⁉〰ℹ", before)
+	return hasVariants || after == '\u20e3' && strings.ContainsRune("0123456789#*", before) // a keycap
+}
+
+// joins says whether r is of what joiners join: symbols, and letters of scripts that have no case and are not ideographs.
+func joins(r rune) bool {
+	return r > 0xff && unicode.In(r, unicode.Lo, unicode.M, unicode.S) &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+// instead is what stands for a character of this kind.
+func (t treatment) instead(k kind, r rune) (s string) {
+	switch {
+	case t == newline:
+		return "\n"
+	case t == replaced:
+		return string(utf8.RuneError)
+	case t == written && k == invalid:
+		return fmt.Sprintf("‹0x%02X›", r)
+	case t == written:
+		return fmt.Sprintf("‹U+%04X›", r)
+	case t == escaped:
+		for _, unit := range utf16.AppendRune(nil, r) {
+			s += fmt.Sprintf(`\u%04x`, unit)
+		}
+		return s
+	}
+	return " "
+}
+
+// OneLine is text for a terminal in one line.
+func OneLine(text string) string { return strings.Join(strings.Fields(Clean(ForTerminal, text)), " ") }
