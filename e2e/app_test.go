@@ -109,7 +109,8 @@ func TestTappedDecisions(t *testing.T) {
 func TestATappedPlan(t *testing.T) {
 	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
-		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, thanks}})
+		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{say("Hm.")}, plan, plan, thanks}})
+		b.thinks("# The plan\n\n1. do this")
 		b.Prompt("go ahead")
 		q := b.await("[Plan] Session:")
 		b.tap(q, "back", map[string][]string{"w1": {"leave it out"}})
@@ -216,8 +217,9 @@ func TestTapsInABrowser(t *testing.T) {
 func TestAPlanIsTappedInABrowser(t *testing.T) {
 	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
 	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
-		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, thanks}})
+		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{say("Hm.")}, plan, plan, thanks}})
 		p := b.browser()
+		b.thinks("# The plan\n\n1. do this")
 		b.Prompt("go ahead")
 		p.words("leave it out")
 		p.answer(`[data-decide="no"]`)

@@ -144,12 +144,14 @@ func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
 		write := func(project, name string) turn {
 			return turn{call("Write", map[string]string{"file_path": filepath.Join(project, name), "content": "x\n"})}
 		}
-		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{plan, plan, {}, {}, thanks}}
-		first.Prepare = func(_, dir string) { first.Script[2], first.Script[3] = write(dir, "a.txt"), write(dir, "b.txt") }
-		second := config{Hooks: approving(t), Args: first.Args, Script: []turn{plan, {}, {}, {say("Bye.")}}}
-		second.Prepare = func(_, dir string) { second.Script[1], second.Script[2] = write(dir, "a.txt"), write(dir, "b.txt") }
+		first := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{say("Hm.")}, plan, plan, {}, {}, thanks}}
+		first.Prepare = func(_, dir string) { first.Script[3], first.Script[4] = write(dir, "a.txt"), write(dir, "b.txt") }
+		second := config{Hooks: approving(t), Args: first.Args, Script: []turn{{say("Hm.")}, plan, {}, {}, {say("Bye.")}}}
+		second.Prepare = func(_, dir string) { second.Script[2], second.Script[3] = write(dir, "a.txt"), write(dir, "b.txt") }
 		one := approve(t, c, first)
 		two := one.beside(second)
+		one.thinks("# The plan")
+		two.thinks("# The plan")
 		one.Prompt("go ahead")
 		two.Prompt("go ahead")
 

@@ -131,10 +131,7 @@ func TestAPlanIsDecidedFromChat(t *testing.T) {
 		b := approve(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
 			{say("Hm.")}, {call("ExitPlanMode", plan)}, {call("ExitPlanMode", plan)}, thanks,
 		}})
-		b.Prompt("think")
-		b.WaitScreen("Hm.")
-		b.WaitIdle()
-		b.writePlan(text)
+		b.thinks(text)
 		b.Prompt("go ahead")
 		q := b.await("[Plan] Session:", "The plan", "do that")
 		b.reply(q, "no, leave the second step out")
@@ -175,23 +172,33 @@ func (b *bridge) awaitOther(than *chat.Message, beginning string) *chat.Message 
 func TestAPlanIsApprovedWithItsEdits(t *testing.T) {
 	eachClaude(t, both, func(t *testing.T, c claude) {
 		cfg := config{Args: []string{"--permission-mode", "plan"}, Script: []turn{
-			{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanks,
+			{say("Hm.")}, {call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {}, thanks,
 		}}
 		cfg.Prepare = func(_, project string) {
-			cfg.Script[1] = turn{call("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
+			cfg.Script[2] = turn{call("Write", map[string]string{"file_path": filepath.Join(project, "a.txt"), "content": "x"})}
 		}
 		b := approve(t, c, cfg)
+		b.thinks("# The plan")
 		b.Prompt("go ahead")
-		b.reply(b.await("[Plan] Session:"), "Yes, auto")
+		b.reply(b.await("[Plan] Session:", "common file commands"), "Yes, auto")
 		b.WaitScreen("Thanks, understood.")
 		if _, err := os.Stat(filepath.Join(b.Dir, "a.txt")); err != nil {
 			t.Error(err)
 		}
-		b.await("[Answered]", "Edits need no permission from now on.")
+		b.await("[Answered]", "From now on edits and common file commands such as rm, mv and cp need no permission.")
 		if n := b.count("[Permission]"); n != 0 {
 			t.Errorf("asked %d times", n)
 		}
 	})
+}
+
+// thinks has a session in plan mode end a turn, which says "Hm.", with a plan in its file.
+func (b *bridge) thinks(plan string) {
+	b.t.Helper()
+	b.Prompt("think")
+	b.WaitScreen("Hm.")
+	b.WaitIdle()
+	b.writePlan(plan)
 }
 
 // writePlan writes the plan into the file that the session keeps it in, as the model does (2.1.329).
