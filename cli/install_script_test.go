@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // newcomer is a person with a home folder of their own, and nothing of ours in it.
@@ -51,7 +53,7 @@ func (n *newcomer) has(name, text string) {
 }
 
 func (n *newcomer) run(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
+	cmd := bound.Command(n.t, name, args...)
 	cmd.Env, cmd.Dir = n.env, n.home
 	if n.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}
@@ -208,7 +210,7 @@ func TestInstallBuilds(t *testing.T) {
 	}
 	n := newNewcomer(t, filepath.Dir(golang)+":/usr/bin:/bin")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} { // what is cached need not be fetched
-		out, err := exec.Command("go", "env", name).Output()
+		out, err := bound.Command(t, "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

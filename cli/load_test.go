@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 )
 
@@ -221,7 +221,7 @@ func (m *machine) send(session, text string) {
 			spared = true
 			m.spared.Add(1)
 		}
-		cmd := exec.Command(m.program, "--session", session, "--thread-key", session, text)
+		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session, text)
 		cmd.Env = m.env
 		err := m.run(cmd)
 		var exit *exec.ExitError
@@ -277,9 +277,7 @@ func (m *machine) kill() {
 // flush sends what is left, with nobody killing it.
 func (m *machine) flush(flags ...string) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, m.program)
+	cmd := bound.Within(m, 3*time.Minute, m.program)
 	cmd.Args, cmd.Env = append([]string{"gchat-hooks", "flush", "--timeout", "150s"}, flags...), m.env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		box := m.outbox()

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
 // tell runs gchat-send and returns its exit code and what it wrote to stderr.
 func (m *machine) tell(args ...string) (code int, stderr string) {
 	m.Helper()
-	cmd := exec.Command(m.program, args...)
+	cmd := bound.Command(m, m.program, args...)
 	cmd.Env = m.env
 	_, err := cmd.Output()
 	var exit *exec.ExitError
@@ -151,7 +152,7 @@ func TestSendOnAFullDisk(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := bound.Command(t, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
 			t.Fatalf("mount: %v: %s", err, out)
 		}
@@ -159,7 +160,7 @@ func TestSendOnAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		m.kill()
-		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+		if out, err := bound.Command(t, "umount", "-l", dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v: %s", err, out)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -63,7 +64,7 @@ func ask(t *testing.T, env []string, folder state.Questions, i int) {
 
 func run(t *testing.T, env []string, program string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(program, args...)
+	cmd := bound.Command(t, program, args...)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -149,7 +150,7 @@ func TestStatusWatchOnATerminal(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "tmux")
 	tmux := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd := bound.Command(t, "tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
 		cmd.Env = env
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -218,7 +219,7 @@ func (p *process) end() string {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.w.Fatalf("%v does not end", p.Args)
+		p.w.Fatalf("%v does not end:\n%s", p.Args, bound.End(p.Process.Pid))
 	}
 	if code := p.ProcessState.ExitCode(); code != 0 {
 		p.w.Errorf("%v ended with %d", p.Args, code)

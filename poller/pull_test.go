@@ -175,9 +175,9 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 
 // Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
 func TestEventsOutliveKilledPollers(t *testing.T) {
-	questions, each := 10, 20
+	questions, each, limit := 10, 20, 3*time.Minute
 	if os.Getenv("GCHAT_LOAD") != "" {
-		questions, each = 100, 100
+		questions, each, limit = 100, 100, 10*time.Minute
 	}
 	d, g := newAppDesk(t)
 	cards, want := map[string]*state.Question{}, map[string][]string{}
@@ -196,7 +196,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 		}
 	}
 	killed := 0
-	for end := time.Now().Add(10 * time.Minute); g.waiting() > 0 && time.Now().Before(end); killed++ {
+	for end := time.Now().Add(limit); g.waiting() > 0 && time.Now().Before(end); killed++ {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
 		for name, value := range d.vars {
