@@ -25,7 +25,10 @@ import (
 // TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
 // machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad(t *testing.T) {
-	const workers, each = 20, 50
+	workers, each := 20, 50
+	if testing.Short() {
+		workers, each = 8, 10
+	}
 	m := newMachine(t, 6000)
 	m.stumble = func(r *rand.Rand) fault {
 		return []fault{none, none, none, none, tooMany, tooMany, storedThenTooMany, broken, storedThenBroken, storedThenCut}[r.IntN(10)]
