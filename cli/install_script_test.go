@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -23,6 +24,7 @@ type newcomer struct {
 	home string
 	env  []string
 	as   *syscall.Credential // nil: whoever runs the tests
+	most time.Duration       // of one command
 }
 
 func newNewcomer(t *testing.T, path string) *newcomer {
@@ -31,7 +33,7 @@ func newNewcomer(t *testing.T, path string) *newcomer {
 		t.Skip("no bash")
 	}
 	home, tmp := t.TempDir(), t.TempDir()
-	return &newcomer{t: t, home: home, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
+	return &newcomer{t: t, home: home, most: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
 }
 
 // has puts a file into the home folder; a folder when its name ends in a slash.
@@ -53,7 +55,7 @@ func (n *newcomer) has(name, text string) {
 }
 
 func (n *newcomer) run(name string, args ...string) (string, error) {
-	cmd := bound.Command(n.t, name, args...)
+	cmd := bound.Within(n.t, n.most, name, args...)
 	cmd.Env, cmd.Dir = n.env, n.home
 	if n.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}
@@ -216,6 +218,7 @@ func TestInstallBuilds(t *testing.T) {
 		}
 		n.env = append(n.env, name+"="+strings.TrimSpace(string(out)))
 	}
+	n.most = bound.BuildPatience
 	n.does("sh", installScript(t), "--prefix", "my tools/./bin")
 	if out := n.does(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
 		t.Errorf("the program says %s", out)

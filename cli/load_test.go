@@ -131,18 +131,13 @@ type machine struct {
 	posts, faults, hidden, kills, killed, served atomic.Int64
 }
 
-// builtProgram builds gchat-hooks, as the README says, once for all tests. It returns the folder that it is in.
+// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is in.
 var builtProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "gchat-send-test-")
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(dir, "gchat-hooks"), "gchat-hooks")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, bound.Build(filepath.Join(dir, "gchat-hooks"))
 })
 
 func newMachine(t testing.TB, perMinute int) *machine {

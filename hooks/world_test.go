@@ -30,12 +30,7 @@ var program string
 
 var buildProgram = sync.OnceValue(func() error {
 	program = filepath.Join(programDir, "gchat-hooks")
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", program, "gchat-hooks") // as the README says
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)
-	}
-	return nil
+	return bound.Build(program)
 })
 
 var programDir string

@@ -206,7 +206,16 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 	}
 }
 
+// posting says whether a question's message may be in the space while its record does not name the thread yet. A reply can come
+// in between.
+func (p *Poller) posting() bool {
+	return slices.ContainsFunc(p.inOrder(), func(s *served) bool {
+		return s.q != nil && s.q.Status == state.Pending && !s.q.MessageSent && s.q.Mode != state.Thread
+	})
+}
+
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
+// It keeps what may be for a question that is just being posted.
 func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 	m := one.Message
 	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
@@ -225,6 +234,12 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 		}
 	}
 	bound := len(v.records[m.ThreadName]) > 0 || v.sessions[m.ThreadName] != nil
+	if !bound && p.now().Sub(one.At) < foreignAge && p.posting() {
+		p.ear.mu.Lock()
+		p.ear.heard = append(p.ear.heard, one)
+		p.ear.mu.Unlock()
+		return false
+	}
 	if !bound && Named(p.config(p.user(), false).AllowedUsers, m.Sender, m.SenderEmail) {
 		p.answerEvent(app, one, gchat.UnboundText)
 	}

@@ -120,6 +120,25 @@ func TestWordsInADirectMessage(t *testing.T) {
 	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
 }
 
+// A reply counts that comes while Google still answers the post of its question.
+func TestAReplyComesBeforeThePostIsAnswered(t *testing.T) {
+	d, g := newAppDesk(t)
+	g.slow = make(chan struct{})
+	q, _ := d.tapped(nil)
+	d.run(Options{Daemon: true})
+	m := g.awaitPost("Which?")
+	id := g.publish(event("MESSAGE", "users/1", g.said(m.Thread.Name, "2", "")))
+	for end := time.Now().Add(30 * time.Second); g.pub.Message(id).Deliveries == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	for end := time.Now().Add(time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	} // it is not to be acknowledged yet
+	close(g.slow)
+	q = d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	if q.Answers["Which?"] != "Two" || len(q.Replies) != 1 {
+		t.Errorf("%+v", q)
+	}
+}
+
 // In a space an app hears only what mentions it: it is listed for words where that is allowed, and is otherwise not complained of.
 func TestWordsInASpace(t *testing.T) {
 	for name, locked := range map[string]bool{"listed": false, "not to be listed": true} {
@@ -162,6 +181,8 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 	id := g.tap("users/1", m, card, "1", nil)
 	d.run(Options{Daemon: true})
 	d.await(q, "answered", func(q *state.Question) bool { return q.Status == state.Answered })
+	for end := time.Now().Add(30 * time.Second); g.lost.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
 	g.deaf.Store(false)
 	for end := time.Now().Add(40 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 	}
@@ -176,6 +197,9 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 // Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
 func TestEventsOutliveKilledPollers(t *testing.T) {
 	questions, each, limit := 10, 20, 3*time.Minute
+	if testing.Short() {
+		questions, each = 4, 5
+	}
 	if os.Getenv("GCHAT_LOAD") != "" {
 		questions, each, limit = 100, 100, 10*time.Minute
 	}

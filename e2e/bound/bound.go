@@ -61,6 +61,27 @@ func Within(t testing.TB, most time.Duration, name string, args ...string) *exec
 	return cmd
 }
 
+// BuildPatience is how long the Go tool has for gchat-hooks, where all of it is to be compiled.
+const BuildPatience = 5 * time.Minute
+
+// Build builds gchat-hooks, as the README says.
+func Build(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), BuildPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "urfave_cli_no_docs", "-o", path, "gchat-hooks")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	saw := ""
+	cmd.Cancel = func() error {
+		saw = End(cmd.Process.Pid)
+		return nil
+	}
+	cmd.WaitDelay = pipesWait
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build gchat-hooks: %w: %s%s", err, out, saw)
+	}
+	return nil
+}
+
 // Wait is cmd.Wait for a process that was told to end: it has Patience for that.
 func Wait(t testing.TB, cmd *exec.Cmd) error {
 	t.Helper()
