@@ -172,6 +172,9 @@ func TestWordsInASpace(t *testing.T) {
 
 // A tap comes while no poller runs, and acknowledgements are lost: it is used once.
 func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds pass until an event comes again")
+	}
 	d, g := newAppDesk(t)
 	q, card := d.tapped(nil)
 	end := d.run(Options{Daemon: true})
