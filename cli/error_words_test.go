@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // What others wrote reaches the terminal as text: neither Chat's words nor a file's are obeyed by it, and no secret is shown.
@@ -37,7 +38,7 @@ func TestErrorsAreInert(t *testing.T) {
 	}
 	url := server.URL + "/v1/spaces/AAAA/messages?key=KEYKEY1234&token=TOKENTOKEN1299"
 	for _, args := range [][]string{{"setup", "--webhook-url-file", "-"}, {"send", "--no-queue", "hello"}, {"answer", "evil", "1"}} {
-		cmd := exec.Command(filepath.Join(dir, "gchat-hooks"), args...)
+		cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), args...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "GCHAT_STATE_DIR=" + filepath.Join(home, "state")}
 		cmd.Stdin = strings.NewReader(url)
 		if args[0] == "send" {

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // The same mistake ends every command with the same exit code: a script that checks for one knows it of all.
@@ -54,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(tt.mistake, func(t *testing.T) {
 			for _, command := range tt.commands {
 				home := t.TempDir()
-				cmd := exec.Command(filepath.Join(dir, "gchat-hooks"), strings.Fields(command)...)
+				cmd := bound.Command(t, filepath.Join(dir, "gchat-hooks"), strings.Fields(command)...)
 				cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 				var out, errOut strings.Builder
 				cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // Called through a link, by a path or by a name on the PATH, install registers the link and links names beside it: what it
@@ -24,7 +25,7 @@ func TestInstallThroughALink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("sh", "-c", called+" install --links --claude-version 2.1.329")
+		cmd := bound.Command(t, "sh", "-c", called+" install --links --claude-version 2.1.329")
 		cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=" + bin + ":/usr/bin:/bin"}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

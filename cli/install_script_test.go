@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // newcomer is a person with a home folder of their own, and nothing of ours in it.
@@ -21,6 +24,7 @@ type newcomer struct {
 	home string
 	env  []string
 	as   *syscall.Credential // nil: whoever runs the tests
+	most time.Duration       // of one command
 }
 
 func newNewcomer(t *testing.T, path string) *newcomer {
@@ -29,7 +33,7 @@ func newNewcomer(t *testing.T, path string) *newcomer {
 		t.Skip("no bash")
 	}
 	home, tmp := t.TempDir(), t.TempDir()
-	return &newcomer{t: t, home: home, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
+	return &newcomer{t: t, home: home, most: bound.Patience, env: []string{"HOME=" + home, "PATH=" + path, "TMPDIR=" + tmp}}
 }
 
 // has puts a file into the home folder; a folder when its name ends in a slash.
@@ -51,7 +55,7 @@ func (n *newcomer) has(name, text string) {
 }
 
 func (n *newcomer) run(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
+	cmd := bound.Within(n.t, n.most, name, args...)
 	cmd.Env, cmd.Dir = n.env, n.home
 	if n.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}
@@ -208,12 +212,13 @@ func TestInstallBuilds(t *testing.T) {
 	}
 	n := newNewcomer(t, filepath.Dir(golang)+":/usr/bin:/bin")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} { // what is cached need not be fetched
-		out, err := exec.Command("go", "env", name).Output()
+		out, err := bound.Command(t, "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.env = append(n.env, name+"="+strings.TrimSpace(string(out)))
 	}
+	n.most = bound.BuildPatience
 	n.does("sh", installScript(t), "--prefix", "my tools/./bin")
 	if out := n.does(filepath.Join(n.home, "my tools/bin/gchat-hooks"), "status"); !strings.Contains(out, "outbox") {
 		t.Errorf("the program says %s", out)

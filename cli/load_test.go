@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,13 +18,17 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 )
 
 // TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
 // machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad(t *testing.T) {
-	const workers, each = 20, 50
+	workers, each := 20, 50
+	if testing.Short() {
+		workers, each = 8, 10
+	}
 	m := newMachine(t, 6000)
 	m.stumble = func(r *rand.Rand) fault {
 		return []fault{none, none, none, none, tooMany, tooMany, storedThenTooMany, broken, storedThenBroken, storedThenCut}[r.IntN(10)]
@@ -128,18 +131,13 @@ type machine struct {
 	posts, faults, hidden, kills, killed, served atomic.Int64
 }
 
-// builtProgram builds gchat-hooks, as the README says, once for all tests. It returns the folder that it is in.
+// builtProgram builds gchat-hooks once for all tests. It returns the folder that it is in.
 var builtProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "gchat-send-test-")
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(dir, "gchat-hooks"), "gchat-hooks")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, bound.Build(filepath.Join(dir, "gchat-hooks"))
 })
 
 func newMachine(t testing.TB, perMinute int) *machine {
@@ -221,7 +219,7 @@ func (m *machine) send(session, text string) {
 			spared = true
 			m.spared.Add(1)
 		}
-		cmd := exec.Command(m.program, "--session", session, "--thread-key", session, text)
+		cmd := bound.Command(m, m.program, "--session", session, "--thread-key", session, text)
 		cmd.Env = m.env
 		err := m.run(cmd)
 		var exit *exec.ExitError
@@ -277,9 +275,7 @@ func (m *machine) kill() {
 // flush sends what is left, with nobody killing it.
 func (m *machine) flush(flags ...string) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, m.program)
+	cmd := bound.Within(m, 3*time.Minute, m.program)
 	cmd.Args, cmd.Env = append([]string{"gchat-hooks", "flush", "--timeout", "150s"}, flags...), m.env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		box := m.outbox()

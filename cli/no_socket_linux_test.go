@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -116,7 +117,8 @@ func (h *hooked) trace(r hookRun, args ...string) (calls string) {
 	h.Helper()
 	h.traced++
 	out := filepath.Join(h.dir, fmt.Sprint("trace-", h.traced))
-	cmd := exec.Command("strace", append([]string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}, args...)...)
+	traced := []string{"-f", "-qq", "-b", "execve", "-o", out, "-e", "trace=socket", h.program}
+	cmd := bound.Command(h, "strace", append(traced, args...)...)
 	cmd.Env, cmd.Stdin = h.env, strings.NewReader(r.event)
 	if err := cmd.Start(); err != nil {
 		h.Fatal(err)

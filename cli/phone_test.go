@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // pocket is a home with the embedded space in it.
@@ -28,7 +30,7 @@ func (p *pocket) env() []string {
 
 func (p *pocket) runs(args ...string) (output string, code int) {
 	p.Helper()
-	cmd := exec.CommandContext(p.Context(), p.program, args...)
+	cmd := bound.Command(p, p.program, args...)
 	cmd.Env = p.env()
 	b, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
@@ -59,7 +61,7 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 	})
 	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(said)[1], func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
+		_ = bound.Wait(p, cmd)
 	}
 }
 
@@ -86,8 +88,12 @@ func (p *pocket) asks(session string) (thread string, answer func() string) {
 		return cmd
 	}
 	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
-	if out, err := event("PreToolUse", input).CombinedOutput(); err != nil {
-		p.Fatalf("%v: %s", err, out)
+	asks := event("PreToolUse", input)
+	if err := asks.Start(); err != nil {
+		p.Fatal(err)
+	}
+	if err := bound.Wait(p, asks); err != nil {
+		p.Fatal(err)
 	}
 	var said bytes.Buffer
 	waits := event("PermissionRequest", input)
@@ -104,7 +110,7 @@ func (p *pocket) asks(session string) (thread string, answer func() string) {
 		}
 		return ""
 	})
-	return thread, func() string { _ = waits.Wait(); return said.String() }
+	return thread, func() string { _ = bound.Wait(p, waits); return said.String() }
 }
 
 // replies is a person at the page.

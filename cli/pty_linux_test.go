@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // ptyDialog is a person's ptyDialog with a program in it: what they see, and what they type.
@@ -90,9 +92,16 @@ func (x *ptyDialog) expect(pattern string) string {
 			return found
 		}
 		if time.Now().After(end) {
-			x.t.Fatalf("%q does not show below %q:\n%s", pattern, screen[max(0, x.from-60):x.from], screen)
+			x.t.Fatalf("%q does not show below %q:\n%s\n%s", pattern, screen[max(0, x.from-60):x.from], screen, x.stands())
 		}
 	}
+}
+
+// stands ends the program, and returns what it did and, from its terminal, its goroutines.
+func (x *ptyDialog) stands() string {
+	before := len(x.screen())
+	saw := bound.End(x.cmd.Process.Pid)
+	return saw + x.screen()[before:]
 }
 
 func (x *ptyDialog) typed(text string) {
@@ -118,7 +127,7 @@ func (x *ptyDialog) ends() int {
 	case <-done:
 		return x.cmd.ProcessState.ExitCode()
 	case <-time.After(30 * time.Second):
-		x.t.Fatalf("it does not end:\n%s", x.screen())
+		x.t.Fatalf("it does not end:\n%s\n%s", x.screen(), x.stands())
 		return -1
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state/config"
@@ -135,7 +135,7 @@ func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 func TestSetupOfAnAppInAScript(t *testing.T) {
 	s, c := newSettler(t), newAppCloud(t)
 	run := func(args ...string) (code int, said string) {
-		cmd := exec.Command(s.program, append([]string{"setup", "--app", "--no-hooks"}, args...)...)
+		cmd := bound.Command(t, s.program, append([]string{"setup", "--app", "--no-hooks"}, args...)...)
 		cmd.Env = []string{
 			"HOME=" + s.home, "PATH=/usr/bin:/bin", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url,
 			"GCHAT_PUBSUB_SUBSCRIPTION=" + space.Subscription,

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
@@ -63,7 +64,7 @@ func ask(t *testing.T, env []string, folder state.Questions, i int) {
 
 func run(t *testing.T, env []string, program string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(program, args...)
+	cmd := bound.Command(t, program, args...)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -74,7 +75,11 @@ func run(t *testing.T, env []string, program string, args ...string) string {
 
 // A thousand questions beside files that are none are shown, all of them, in a moment.
 func TestStatusOfAThousandQuestions(t *testing.T) {
-	program, env, folder := machineOf(t, 1000)
+	many := 1000
+	if testing.Short() {
+		many = 200
+	}
+	program, env, folder := machineOf(t, many)
 	for name, content := range map[string]string{"broken-1.json": `{"question_id": nonsense}`, "number-1.json": "5", "empty-1.json": ""} {
 		if err := os.WriteFile(filepath.Join(folder.Dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -97,7 +102,8 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("that took %v", took)
 	}
-	if n := strings.Count(out, "\n  ask-user-"); n != 1000 || !strings.HasPrefix(out, "set aside: ") || !strings.Contains(out, "\nquestions: 1000 open\n") {
+	counted := fmt.Sprintf("\nquestions: %d open\n", many)
+	if n := strings.Count(out, "\n  ask-user-"); n != many || !strings.HasPrefix(out, "set aside: ") || !strings.Contains(out, counted) {
 		t.Errorf("%d questions are shown", n)
 	}
 	if n := strings.Count(out, "set aside: "); n < 4 || strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
@@ -105,13 +111,13 @@ func TestStatusOfAThousandQuestions(t *testing.T) {
 	}
 	var r statusReport
 	out = run(t, env, program, "status", "--json")
-	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Questions) != 1000 || !strings.Contains(r.Questions[0].Question, "DB\u202e\u009b\U000e0041?") {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Questions) != many || !strings.Contains(r.Questions[0].Question, "DB\u202e\u009b\U000e0041?") {
 		t.Errorf("%d questions: %v", len(r.Questions), err)
 	}
 	if strings.ContainsAny(out, "\x1b\u202e\u009b\U000e0041") {
 		t.Errorf("a terminal would be moved:\n%q", out[:1500])
 	}
-	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != 1001 {
+	if list := run(t, env, program, "answer"); strings.Count(list, "ask-user-") != many+1 {
 		t.Errorf("listed: %s", list)
 	}
 }
@@ -149,7 +155,7 @@ func TestStatusWatchOnATerminal(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "tmux")
 	tmux := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd := bound.Command(t, "tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
 		cmd.Env = env
 		out, err := cmd.CombinedOutput()
 		if err != nil {

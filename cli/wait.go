@@ -160,6 +160,8 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 			case errors.Is(e.err, state.ErrUnserved):
 				err = errors.New("the question was removed")
 				continue
+			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
+				return nil, cmp.Or(err, w.unread(all))
 			case e.err != nil:
 				err = e.err
 				continue

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gchat-hooks/state"
@@ -34,6 +36,40 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			w.letGo(one)
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
 				t.Errorf("prints %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// The end of the time is no error, in whichever order the goroutines that wait for several questions see it.
+func TestWaitEndsWithItsTime(t *testing.T) {
+	dir := t.TempDir()
+	vars := map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}
+	env := func(name string) string { return vars[name] }
+	for i := range 3 {
+		id := fmt.Sprint("ask-s-", i)
+		q := &state.Question{
+			QuestionID: id, SessionID: "s", AskedAt: time.Now().UTC(), Mode: state.Deny, Status: state.Pending,
+			Questions: []state.Prompt{{Question: "A?"}},
+		}
+		if err := state.MarkersIn(filepath.Join(dir, "shop")).Create(id, q); err != nil {
+			t.Fatal(err)
+		}
+		vars[id] = q.Path
+	}
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			var all []*waitedFor
+			for i := range 3 {
+				q, err := state.LoadQuestion(env(fmt.Sprint("ask-s-", i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, &waitedFor{Question: q})
+			}
+			w := wait{env: env, timeout: 3 * time.Second}
+			if answered, err := w.first(t.Context(), all); answered != nil || err != nil {
+				t.Fatalf("ended with %v, %v", answered, err)
 			}
 		})
 	}

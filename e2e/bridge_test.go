@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,16 +14,14 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 )
 
 // program builds gchat-hooks, once for all tests.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), "gchat-hooks")
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", path, "gchat-hooks")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stderr = os.Stderr
-	return path, build.Run()
+	return path, bound.Build(path)
 })
 
 // A bridge is a Claude Code with our hooks and an embedded space: all of the product, and the real thing around it.

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -84,8 +85,7 @@ func (d *daemon) wait() error {
 		d.done <- err
 		return err
 	case <-time.After(patience):
-		d.cmd.Process.Kill()
-		d.t.Error("the daemon did not end")
+		d.t.Errorf("the daemon did not end:\n%s", bound.End(d.cmd.Process.Pid)) // its goroutines are on our standard error
 		return <-d.done
 	}
 }

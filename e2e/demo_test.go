@@ -4,11 +4,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // The demo in a real session: what a new user tries second.
@@ -48,7 +49,7 @@ func TestDemoInARealSession(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(shim), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), exe, "demo", "--claude", "--answer", "canary")
+		cmd := bound.Within(t, 3*bound.Patience, exe, "demo", "--claude", "--answer", "canary")
 		cmd.Dir, cmd.Env = s.Dir, s.environ([]string{"PATH=" + bin + ":" + os.Getenv("PATH")})
 		out, err := cmd.CombinedOutput()
 		if err != nil || !holdsAll(string(out), []string{"tmux -S ", "[Answered]", "Selected: Canary"}) {

@@ -3,11 +3,11 @@ package e2e
 import (
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 )
 
@@ -29,7 +29,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 
 		run := func(home, project string, extra []string, name string, args ...string) string {
 			t.Helper()
-			cmd := exec.CommandContext(t.Context(), name, args...)
+			cmd := bound.Command(t, name, args...)
 			cmd.Dir = project
 			cmd.Env = append([]string{"HOME=" + home, "PATH=" + strings.Join([]string{filepath.Dir(c.Argv[len(c.Argv)-1]), "/usr/bin", "/bin"}, ":"), "TMPDIR=" + os.TempDir()}, extra...)
 			out, err := cmd.CombinedOutput()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"golang.org/x/sys/unix"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // elsewhere is an address of this machine that is not loopback's, as a phone knows it: the namespace's own.
@@ -43,7 +45,7 @@ func TestANewUserAnswersOnThePage(t *testing.T) {
 						{"sh", installer, "--binary", program},
 						append([]string{filepath.Join(home, "bin", "gchat-hooks"), "setup"}, args...),
 					} {
-						cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+						cmd := bound.Command(t, command[0], command[1:]...)
 						cmd.Dir, cmd.Env = project, env
 						if out, err := cmd.CombinedOutput(); err != nil {
 							t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
@@ -81,7 +83,7 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	}
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
+		bound.Wait(t, cmd)
 	})
 	page := regexp.MustCompile(`http://\S+`)
 	lines := bufio.NewScanner(out)

@@ -1,11 +1,12 @@
 package e2e
 
 import (
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // Claude Code itself says whether the plugin is one, and installs it from this folder.
@@ -29,7 +30,7 @@ func TestPluginIsValid(t *testing.T) {
 			{[]string{"install", "gchat-hooks@gchat-hooks"}, []string{"Successfully installed"}},
 			{[]string{"list"}, []string{"gchat-hooks@gchat-hooks", "enabled"}},
 		} {
-			cmd := exec.CommandContext(t.Context(), c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, step.args)...)
+			cmd := bound.Command(t, c.Argv[0], slices.Concat(c.Argv[1:], []string{"plugin"}, step.args)...)
 			cmd.Env = s.environ(nil)
 			out, err := cmd.CombinedOutput()
 			if err != nil {

@@ -3,12 +3,13 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // waking are all wake hooks, as a person registers them.
@@ -111,7 +112,7 @@ func (s supervised) act(message, action string, more ...string) {
 			continue
 		}
 		command, _, _ := strings.Cut(strings.TrimSpace(line), " <")
-		cmd := exec.Command("sh", "-c", strings.Join(append([]string{command}, more...), " "))
+		cmd := bound.Command(s.t, "sh", "-c", strings.Join(append([]string{command}, more...), " "))
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "TMUX="+s.TMUX(), "HOME="+s.Home)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			s.t.Fatalf("%s: %v: %s", cmd.Args[2], err, out)

@@ -145,7 +145,11 @@ func TestCancelledText(t *testing.T) {
 }
 
 func TestTextsFit(t *testing.T) {
-	huge := strings.Repeat("<wörd> ", 10<<20/8)
+	size := 10 << 20
+	if testing.Short() {
+		size = 1 << 20
+	}
+	huge := strings.Repeat("<wörd> ", size/8)
 	options := func(n int, label, about string) (o []state.Option) {
 		for range n {
 			o = append(o, state.Option{Label: label, Description: about})

@@ -155,21 +155,27 @@ func TestGateMarkersWithoutTimeOrKnownStatus(t *testing.T) {
 	}
 }
 
-// The finer word of a closed marker counts. Of two sessions that are called the same, each has its own markers.
+// The finer word of a closed marker counts. A marker is the session's by its name or by Claude Code's id: /clear and a resume
+// change the id.
 func TestGateMarkersOfThisVersion(t *testing.T) {
 	for name, c := range map[string]struct {
-		claude string
-		status state.Status
-		block  bool
+		name, claude string
+		status       state.Status
+		block        bool
 	}{
-		"pending": {"sess-1", state.Pending, false}, "resolved": {"sess-1", state.Resolved, false}, "cancelled": {"sess-1",
-			state.Cancelled, true}, "expired": {"sess-1", state.Expired, true},
-		"of the other session": {"sess-2", state.Pending, true},
+		"pending":                     {"system3-main", "sess-1", state.Pending, false},
+		"resolved":                    {"system3-main", "sess-1", state.Resolved, false},
+		"cancelled":                   {"system3-main", "sess-1", state.Cancelled, true},
+		"expired":                     {"system3-main", "sess-1", state.Expired, true},
+		"before /clear":               {"system3-main", "sess-0", state.Pending, false},
+		"under another name":          {"system3-old", "sess-1", state.Pending, false},
+		"cancelled before /clear":     {"system3-main", "sess-0", state.Cancelled, true},
+		"of another name and session": {"system3-old", "sess-0", state.Pending, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newGate(t)
 			m.env["CLAUDE_SESSION_ID"] = "system3-main"
-			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: "system3-main", ClaudeSessionID: c.claude,
+			q := &state.Question{QuestionID: "ask-system3-old-0a1b2c3d", SessionID: c.name, ClaudeSessionID: c.claude,
 				AskedAt: time.Now(), Status: c.status, Mode: state.Deny}
 			b, err := json.Marshal(q)
 			if err != nil {

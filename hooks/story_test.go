@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -66,7 +67,7 @@ func reply(text string) func(*world, string) {
 
 func atShell(text string) func(*world, string) {
 	return func(w *world, _ string) {
-		cmd := exec.Command(program, "answer", "orch-epic4", text)
+		cmd := bound.Command(w, program, "answer", "orch-epic4", text)
 		cmd.Env, cmd.Dir = append(w.environ(), "USER=carl"), w.env["CLAUDE_PROJECT_DIR"]
 		if out, err := cmd.CombinedOutput(); err != nil {
 			w.Errorf("answer: %v: %s", err, out)
@@ -234,7 +235,7 @@ func TestReadersInPython(t *testing.T) {
 // python runs one of testdata/readers over the project's state, as a program in the session's environment.
 func (w *world) python(script string, into any, args ...string) {
 	w.Helper()
-	cmd := exec.Command("python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)
+	cmd := bound.Command(w, "python3", append([]string{filepath.Join("testdata", "readers", script), w.projectState()}, args...)...)
 	cmd.Env = append(w.environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

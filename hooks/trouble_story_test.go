@@ -36,6 +36,9 @@ type trouble struct {
 func TestNothingIsLostInTrouble(t *testing.T) {
 	t.Parallel()
 	total, sessions := 40, 4
+	if testing.Short() {
+		total = 12
+	}
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_TROUBLE")); err == nil {
 		total, sessions = n, 20
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -54,7 +55,7 @@ func TestEventOnAnOpenPipe(t *testing.T) {
 	if _, err := event.Write(recorded(t, "single-03-PreToolUse")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := bound.Command(t, os.Args[0])
 	cmd.Env, cmd.Dir, cmd.Stdin = append(w.environ(), asHook+"="+forward), w.env["CLAUDE_PROJECT_DIR"], r
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
@@ -103,14 +104,14 @@ func (w *world) smallDisk() string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		w.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := bound.Command(w, "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
 		if os.Getenv("GCHAT_E2E_REQUIRED") == "1" && os.Geteuid() == 0 {
 			w.Fatalf("a small disk cannot be mounted, and GCHAT_E2E_REQUIRED=1: %v: %s", err, out)
 		}
 		w.Skipf("needs to mount a small disk: %v: %s", err, out)
 	}
 	w.Cleanup(func() {
-		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+		if out, err := bound.Command(w, "umount", "-l", dir).CombinedOutput(); err != nil {
 			w.Errorf("umount: %v: %s", err, out)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -29,12 +30,7 @@ var program string
 
 var buildProgram = sync.OnceValue(func() error {
 	program = filepath.Join(programDir, "gchat-hooks")
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", program, "gchat-hooks") // as the README says
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)
-	}
-	return nil
+	return bound.Build(program)
 })
 
 var programDir string
@@ -218,7 +214,7 @@ func (p *process) end() string {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.w.Fatalf("%v does not end", p.Args)
+		p.w.Fatalf("%v does not end:\n%s", p.Args, bound.End(p.Process.Pid))
 	}
 	if code := p.ProcessState.ExitCode(); code != 0 {
 		p.w.Errorf("%v ended with %d", p.Args, code)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // program puts a program that does nothing under another name, as the kernel and ps see it.
@@ -210,7 +212,7 @@ func TestRunningAndStart(t *testing.T) {
 			t.Errorf("%d is there", pid)
 		}
 	}
-	cmd := exec.Command("true")
+	cmd := bound.Command(t, "true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 const patience = 20 * time.Second // how long anything is waited for
@@ -39,7 +41,7 @@ func newWorld(t *testing.T, command string) (world, Pane) {
 	}
 	w := world{t, dir, Server{Socket: filepath.Join(dir, "s")}}
 	t.Cleanup(func() {
-		_ = exec.Command("tmux", "-S", w.Socket, "kill-server").Run()
+		_ = bound.Command(t, "tmux", "-S", w.Socket, "kill-server").Run()
 		_ = os.RemoveAll(dir)
 	})
 	return w, w.session("main", command)

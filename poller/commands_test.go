@@ -11,6 +11,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -316,7 +317,7 @@ func (x *talk) inPane(screen, then string) (got func() string) {
 		x.t.Fatal(err)
 	}
 	run := func(args ...string) string {
-		out, err := exec.Command("tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
+		out, err := bound.Command(x.t, "tmux", append([]string{"-S", socket}, args...)...).CombinedOutput()
 		if err != nil {
 			x.t.Fatalf("tmux: %v: %s", err, out)
 		}

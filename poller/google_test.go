@@ -35,6 +35,7 @@ type google struct {
 	sub  pubsubpb.SubscriberClient
 	kind string // of the space
 
+	slow   chan struct{}      // nil, or what the answers to posts wait for
 	locked bool               // the app may not list it
 	spoken []*chatapi.Message // what people wrote in it
 
@@ -45,6 +46,7 @@ type google struct {
 	others  []string                      // requests that the app makes none of
 
 	deaf  atomic.Bool  // acknowledgements are lost
+	lost  atomic.Int64 // acknowledgements that were
 	lists atomic.Int64 // list requests that came
 }
 
@@ -95,6 +97,7 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 		_ = protojson.Unmarshal(body, in)
 		in.Subscription = appSubscription
 		if g.deaf.Load() {
+			g.lost.Add(1)
 			answer(nil, fmt.Errorf("lost"))
 			return
 		}
@@ -102,7 +105,11 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request) {
 	case path == appSpace:
 		answer(&chatapi.Space{Name: appSpace, SpaceType: g.kind}, nil)
 	case path == appSpace+"/messages" && r.Method == http.MethodPost:
-		answer(g.post(body, r.URL.Query().Get("messageId")), nil)
+		m := g.post(body, r.URL.Query().Get("messageId"))
+		if g.slow != nil {
+			<-g.slow
+		}
+		answer(m, nil)
 	case strings.HasPrefix(path, appSpace+"/messages/") && r.Method == http.MethodPatch:
 		m := &chatapi.Message{}
 		_ = json.Unmarshal(body, m)

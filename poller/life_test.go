@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
@@ -262,10 +263,11 @@ func (d *desk) tmux(session string) (socket, pane string) {
 	}
 	socket = filepath.Join(dir, "s")
 	d.t.Cleanup(func() {
-		_ = exec.Command("tmux", "-S", socket, "kill-server").Run()
+		_ = bound.Command(d.t, "tmux", "-S", socket, "kill-server").Run()
 		os.RemoveAll(dir)
 	})
-	out, err := exec.Command("tmux", "-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "sleep", "1000").CombinedOutput()
+	begin := []string{"-S", socket, "-f", os.DevNull, "new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "sleep", "1000"}
+	out, err := bound.Command(d.t, "tmux", begin...).CombinedOutput()
 	if err != nil {
 		d.t.Fatalf("tmux: %v: %s", err, out)
 	}
@@ -289,7 +291,7 @@ func TestAbandonedAfterThreeRounds(t *testing.T) {
 			t.Fatalf("%s, missed %d", is.Status, is.TmuxMissed)
 		}
 	}
-	_ = exec.Command("tmux", "-S", socket, "kill-server").Run()
+	_ = bound.Command(t, "tmux", "-S", socket, "kill-server").Run()
 	is := round()
 	for n := 0; n < 10 && is.Status == state.Pending; n++ {
 		is = round()

@@ -11,8 +11,8 @@ import (
 const MarkerSlack = 2 * time.Minute
 
 // Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves what
-// is wanted; written is when its file was. What does not parse is passed over and returned in bad, as is what proves has an
-// error about.
+// is wanted; written is when its file was. A question is a session's by its session_id or by Claude Code's own id, which /clear
+// and a resume change. What does not parse is passed over and returned in bad, as is what proves has an error about.
 func (s Questions) Find(sessions []string, since time.Time,
 	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
 	type questionFile struct {
@@ -39,7 +39,7 @@ func (s Questions) Find(sessions []string, since time.Time,
 		err := decode(file.b, q, file.written)
 		if err == nil {
 			q.Path = file.path
-			if !slices.Contains(sessions, q.ClaudeSession()) {
+			if !slices.Contains(sessions, q.ClaudeSession()) && !slices.Contains(sessions, q.SessionID) {
 				continue
 			}
 			found, err = proves(q, file.written)

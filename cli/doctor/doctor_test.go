@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -188,7 +189,7 @@ func (p *patient) furnish() {
 // doctor runs the program, and sees to it that no secret is anywhere to be seen.
 func (p *patient) doctor(args ...string) (code int, stdout, stderr string) {
 	p.Helper()
-	cmd := exec.Command(p.program, args...)
+	cmd := bounded.Command(p, p.program, args...)
 	cmd.Dir = p.project
 	for _, name := range slices.Sorted(maps.Keys(p.env)) {
 		cmd.Env = append(cmd.Env, name+"="+p.env[name])

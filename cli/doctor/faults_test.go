@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	bounded "gchat-hooks/e2e/bound"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -80,7 +80,8 @@ func (p *patient) hookIn(name string, entry settings.Entry) {
 
 func (p *patient) git(args ...string) {
 	p.Helper()
-	cmd := exec.Command("git", append([]string{"-C", p.project, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+	who := []string{"-C", p.project, "-c", "user.name=t", "-c", "user.email=t@example.com"}
+	cmd := bounded.Command(p, "git", append(who, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.Fatalf("%v: %s", err, out)
 	}

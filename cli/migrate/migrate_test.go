@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -65,7 +65,7 @@ func commit(t *testing.T, dir string) {
 	t.Helper()
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "a"}} {
-		if b, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+		if b, err := bound.Command(t, "git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v %s", args, err, b)
 		}
 	}
@@ -159,7 +159,7 @@ func TestMigration(t *testing.T) {
 
 	_, back, _ := strings.Cut(done, "run `")
 	back, in, _ := strings.Cut(back, "` in ")
-	cmd := exec.Command("sh", "-c", back)
+	cmd := bound.Command(t, "sh", "-c", back)
 	if cmd.Dir = dir; !strings.HasPrefix(in, dir+",") {
 		t.Errorf("the way back is in %s", in)
 	}
@@ -186,7 +186,7 @@ func TestListIsShort(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	_, command, _ := strings.Cut(out, "to list all:  ")
-	listed, err := exec.Command("sh", "-c", command).CombinedOutput()
+	listed, err := bound.Command(t, "sh", "-c", command).CombinedOutput()
 	if err != nil || strings.Count(string(listed), "\n") != 90 {
 		t.Errorf("%q: %v\n%s", command, err, listed)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 func TestCalls(t *testing.T) {
@@ -102,24 +104,25 @@ func TestStillParses(t *testing.T) {
 	put(t, dir, "persistent_agent_checker.py", checkerText)
 	put(t, dir, "gchat-forwarded-ask/q.json", "{}")
 	const asks = "from persistent_agent_checker import *; print(any_persistent_agent(['x', 's3-validator']), any_persistent_agent(['x']), asked_in_google_chat(), asked_in_google_chat(-1))"
-	cmd := exec.Command(python, "-B", "-c", asks)
+	cmd := bound.Command(t, python, "-B", "-c", asks)
 	cmd.Dir, cmd.Env = dir, append(cmd.Environ(), "GCHAT_STATE_DIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "True False True False\n" {
 		t.Errorf("the checker says %s (%v)", out, err)
 	}
 	for i, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(styleAfter, -1) {
 		put(t, dir, "block.py", m[1])
-		if out, err := exec.Command(python, "-m", "py_compile", filepath.Join(dir, "block.py")).CombinedOutput(); err != nil {
+		if out, err := bound.Command(t, python, "-m", "py_compile", filepath.Join(dir, "block.py")).CombinedOutput(); err != nil {
 			t.Errorf("block %d: %v %s", i, err, out)
 		}
 	}
 	message := "it's `a` \"$b\" $(c) \\ !\ttwo\nlines ''"
 	call := newRules().sendCall("SendMessage(to='s3-communicator', message='''it\\'s `a` \"$b\" $(c) \\\\ !\\ttwo\nlines \\'\\' ''')")
 	script := "import subprocess\ndef Bash(s): print(subprocess.run(['bash', '-c', 'gchat-send() { printf %s \"$3\"; }; ' + s], capture_output=True, text=True).stdout, end='')\n" + call
-	if out, err := exec.Command(python, "-c", script).CombinedOutput(); err != nil || strings.TrimSuffix(string(out), " ") != message {
+	out, err := bound.Command(t, python, "-c", script).CombinedOutput()
+	if err != nil || strings.TrimSuffix(string(out), " ") != message {
 		t.Errorf("%s says %q (%v), want %q", call, out, err, message)
 	}
-	if out, err := exec.Command("bash", "-n", "-c", strings.Replace(call, "Bash(", "# Bash(", 1)).CombinedOutput(); err != nil {
+	if out, err := bound.Command(t, "bash", "-n", "-c", strings.Replace(call, "Bash(", "# Bash(", 1)).CombinedOutput(); err != nil {
 		t.Errorf("bash: %v %s", err, out)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/gchat"
 )
 
@@ -36,7 +36,7 @@ var served = []string{
 // TestDiscovery holds the embedded extract to the document that the chat/v1
 // module of go.mod ships. Run it with -update after a new version of the module.
 func TestDiscovery(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
+	out, err := bound.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
 	if err != nil {
 		t.Skipf("go list does not know where the chat/v1 module is: %v", err)
 	}

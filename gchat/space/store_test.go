@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // TestMain can be the process that a test kills: it posts until then, and prints
@@ -47,7 +48,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	var said []string
 	for range 3 {
-		cmd := exec.Command(os.Args[0])
+		cmd := bound.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "SPACE_TEST_POST_TO="+dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()

@@ -40,7 +40,11 @@ func FuzzInstall(f *testing.F) {
 			f.Add([]byte(s.file), uint64(i))
 		}
 	}
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		f.Add([]byte(nil), seed)
 	}
 	all := sets(f)

@@ -3,12 +3,13 @@ package settings
 import (
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/bound"
 )
 
 // endless makes a process of the test program install and uninstall in this home until it is killed.
@@ -47,7 +48,7 @@ func TestKilled(t *testing.T) {
 	}
 	var seen [2]int
 	for range rounds {
-		cmd := exec.Command(os.Args[0])
+		cmd := bound.Command(t, os.Args[0])
 		cmd.Env = []string{endless + "=" + filepath.Dir(filepath.Dir(f.Path))}
 		out, err := cmd.StdoutPipe()
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -106,7 +107,8 @@ func TestHookKilled(t *testing.T) {
 			}
 			text := fmt.Sprint(step, " ", nth)
 			event := recorded(t, "single-07-Stop", "last_assistant_message", text)
-			cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+step, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", step, when), self)
+			kill := fmt.Sprintf("inject=%s:signal=KILL:when=%d", step, when)
+			cmd := bound.Command(t, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+step, "-e", kill, self)
 			cmd.Env = []string{hookVar + "=stop-hook"}
 			for k, v := range w.env {
 				cmd.Env = append(cmd.Env, k+"="+v)

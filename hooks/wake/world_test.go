@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
 )
@@ -55,7 +56,7 @@ func newWorld(t *testing.T, session, command string) *world {
 	}
 	w := &world{T: t, dir: dir}
 	t.Cleanup(func() {
-		_ = exec.Command("tmux", "-S", w.path("s"), "kill-server").Run()
+		_ = bound.Command(t, "tmux", "-S", w.path("s"), "kill-server").Run()
 		_ = os.RemoveAll(dir)
 	})
 	for _, sub := range []string{"home", "bin", "project"} {
@@ -226,7 +227,7 @@ func section(message, name string) string {
 // shell is what a script prints.
 func (w *world) shell(script string) string {
 	w.Helper()
-	cmd := exec.Command("sh", "-c", script)
+	cmd := bound.Command(w, "sh", "-c", script)
 	cmd.Dir = w.path("project")
 	out, err := cmd.Output()
 	w.must(err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/bound"
 	"gchat-hooks/state"
 )
 
@@ -147,7 +148,7 @@ func TestServicePlistIsOne(t *testing.T) {
 		t.Skip("no python3 to read it with")
 	}
 	s := awkward()
-	cmd := exec.Command(python, "-c", "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
+	cmd := bound.Command(t, python, "-c", "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.stdin.buffer.read())))")
 	cmd.Stdin = strings.NewReader(launchd{s}.contents([]string{"PATH=/bin", "A=<b>=&"}))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -184,7 +185,7 @@ func TestServiceUnitPassesSystemd(t *testing.T) {
 		mustWrite(t, path, systemd{&Service{Self: program}}.contents([]string{"TMUX_TMPDIR=" + program, `B="\'`}), 0o644)
 		args = append(args, path)
 	}
-	out, err := exec.Command(analyze, args...).CombinedOutput()
+	out, err := bound.Command(t, analyze, args...).CombinedOutput()
 	if strings.Contains(string(out), "Failed to initialize manager") {
 		t.Skipf("systemd-analyze does not work here: %s", out)
 	}

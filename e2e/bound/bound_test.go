@@ -1,0 +1,84 @@
+package bound
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("BOUND_TEST_STANDS") != "" {
+		fmt.Println("it stands")
+		select {
+		case <-time.After(time.Hour):
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// What stands still is ended with what it started, and its goroutines and its log are there to be read.
+func TestEnd(t *testing.T) {
+	home := t.TempDir()
+	log := filepath.Join(home, ".claude", "logs", "gchat-hooks.log")
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(log, []byte("last words\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", os.Args[0]+"; :")
+	cmd.Env = append(os.Environ(), "BOUND_TEST_STANDS=1", "HOME="+home)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(line, err)
+	}
+	saw := End(cmd.Process.Pid)
+	_ = cmd.Wait()
+	for _, want := range []string{"last words", os.Args[0], " waits in", " has open 0:"} {
+		if _, err := os.Stat("/proc/self"); err == nil && !strings.Contains(saw, want) {
+			t.Errorf("no %q in\n%s", want, saw)
+		}
+	}
+	if !strings.Contains(errs.String(), "bound.TestMain(") {
+		t.Errorf("no goroutines in\n%s", &errs)
+	}
+}
+
+// A test whose process stands still fails by itself.
+func TestCommandFails(t *testing.T) {
+	f := &failing{TB: t}
+	cmd := Within(f, time.Second, os.Args[0])
+	cmd.Env = append(os.Environ(), "BOUND_TEST_STANDS=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("no error beside\n%s", out)
+	}
+	f.end()
+	if !strings.Contains(f.said, "did not end within 1s") || !strings.Contains(f.said, "bound.TestMain(") {
+		t.Errorf("the test said %q", f.said)
+	}
+}
+
+// failing is a test that may fail.
+type failing struct {
+	testing.TB
+	end  func()
+	said string
+}
+
+func (f *failing) Cleanup(end func())                { f.end = end }
+func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
