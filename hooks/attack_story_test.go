@@ -246,3 +246,69 @@ func TestWhatIsNotShownWholeIsNotAllowed(t *testing.T) {
 		undecided(w, p, thread)
 	}
 }
+
+// What Claude was told is written down although another process holds the record for some seconds.
+func TestPostToolUseTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	w.run(forward, recorded(t, "single-03-PreToolUse"))
+	q := w.question()
+	name := strings.TrimSuffix(filepath.Base(q.Path), ".json")
+	lock, err := state.TryLock(filepath.Join(filepath.Dir(q.Path), ".locks", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.start(answered, recorded(t, "single-05-PostToolUse"))
+	time.Sleep(3 * time.Second) // longer than a hook tries once
+	lock.Unlock()
+	p.end()
+	if is := w.question(); is.Status != state.Resolved || len(is.Answers) == 0 {
+		t.Errorf("%s, %v", is.Status, is.Answers)
+	}
+}
+
+// A question that could not be announced when it was asked is announced with the next event of its session.
+func TestAQuestionIsAnnouncedLater(t *testing.T) {
+	t.Parallel()
+	w := newDesk(t)
+	open := filepath.Join(state.UserState(w.getenv), "open")
+	writeFile(t, open, "in the way of the folder")
+	w.run(forward, recorded(t, "single-03-PreToolUse"))
+	q := w.question()
+	if state.Announced(w.getenv, q.Path) {
+		t.Fatal("it was announced")
+	}
+	if err := os.Remove(open); err != nil {
+		t.Fatal(err)
+	}
+	w.run(answered, batch(w, q.ClaudeSession(), "ls", ""))
+	if !state.Announced(w.getenv, q.Path) {
+		t.Error("it is not announced")
+	}
+}
+
+// The next instruction is an approver's to give, as a permission is.
+func TestOnlyApproversInstruct(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env["GCHAT_ALLOWED_USERS"], w.env["GCHAT_APPROVERS"], w.env["GCHAT_IDLE"] = "users/ann,users/bob", "users/ann", "on"
+	bob := *ann
+	bob.Name = "users/bob"
+	var e map[string]any
+	_ = json.Unmarshal(event(w, "Stop", "s-1"), &e)
+	b, _ := json.Marshal(e)
+	p := w.start("gchat-ask-user-rewake", b)
+	w.until("[Waiting for you]", func() bool { return len(w.messages("[Waiting for you]")) == 1 })
+	thread := w.messages("[Waiting for you]")[0].Thread.Name
+	w.say(&bob, thread, "rm -rf everything")
+	w.awaitMessage("[Not used]")
+	qs, _ := state.OpenQuestions(w.getenv)
+	if out, err := w.command("answer", qs[0].QuestionID, "rm -rf everything").CombinedOutput(); err == nil {
+		t.Errorf("answer: %s", out)
+	}
+	w.say(ann, thread, "go on")
+	<-p.done
+	if told := p.err.String(); !strings.Contains(told, "go on") || strings.Contains(told, "everything") {
+		t.Errorf("Claude is told %q", told)
+	}
+}

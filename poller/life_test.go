@@ -33,6 +33,7 @@ func TestWhatIsOverIsClosed(t *testing.T) {
 		"young":                        {nil, state.Pending, "", ""},
 		"a day old":                    {func(q *state.Question) { q.AskedAt = *ago(25 * time.Hour) }, state.Expired, "age", state.NoteClosed},
 		"Claude Code has ended":        {func(q *state.Question) { q.ClaudePID = 1 << 30 }, state.Cancelled, "claude_gone", state.NoteClosed},
+		"it has ended with its answer": {func(q *state.Question) { printed(time.Second)(q); q.ClaudePID = 1 << 30 }, state.Resolved, "chat", state.NoteClosed},
 		"it has ended, in deny mode":   {func(q *state.Question) { q.Mode, q.ClaudePID = state.Deny, 1<<30 }, state.Pending, "", ""},
 		"it lives":                     {func(q *state.Question) { q.ClaudePID, q.ClaudeStart = os.Getpid(), inject.StartOf(os.Getpid()) }, state.Pending, "", ""},
 		"deny mode, its time not up":   {func(q *state.Question) { q.Mode, q.TimesOutAt = state.Deny, ago(-time.Minute) }, state.Pending, "", ""},

@@ -1,0 +1,235 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// Who decides is the stricter of what the record and the configuration say; a record that does not say it is for the terminal.
+func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
+	asked := time.Now().Add(-time.Minute).Truncate(time.Second)
+	cfg := &config.Config{AllowedUsers: []string{"users/1", "users/2"}, Approvers: []string{"users/1", "users/2"}}
+	guarded := *cfg
+	guarded.NeverRemote = []string{"Bash(git push*)"}
+	all := []string{state.LabelAllow, state.LabelDeny, state.LabelAlways}
+	for name, test := range map[string]struct {
+		cfg       *config.Config
+		approvers *[]string
+		never     []string
+		call      string
+		by, text  string
+		want      string
+	}{
+		"who could and can":                   {cfg, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow},
+		"who can now, and could not":          {cfg, &[]string{"users/1"}, nil, "make", "users/2", "yes", ""},
+		"who could, and cannot now":           {&config.Config{Approvers: []string{"users/2"}}, &[]string{"users/1"}, nil, "make", "users/1", "yes", ""},
+		"nobody was on the list":              {cfg, &[]string{}, nil, "make", "users/2", "yes", state.LabelAllow},
+		"the record does not say":             {cfg, nil, nil, "make", "users/1", "yes", ""},
+		"the record does not say, denied":     {cfg, nil, nil, "make", "users/1", "no", state.LabelDeny},
+		"named since":                         {&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "yes", ""},
+		"named since, denied":                 {&guarded, &[]string{"users/1"}, nil, "git push", "users/1", "no", state.LabelDeny},
+		"not named":                           {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "yes", state.LabelAllow},
+		"always, beside rules that are new":   {&guarded, &[]string{"users/1"}, nil, "make", "users/1", "always", ""},
+		"always, held against the same rules": {&guarded, &[]string{"users/1"}, guarded.NeverRemote, "make", "users/1", "always", state.LabelAlways},
+		"a local reply, as of the page":       {cfg, &[]string{}, nil, "make", state.Local, "yes", ""},
+	} {
+		q := &state.Question{
+			Kind: state.AskedPermission, Tool: "Bash", Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
+			Approvers: test.approvers, NeverRemote: test.never, Call: []string{test.call},
+			Questions: []state.Prompt{{Question: "Bash"}},
+			Replies:   []state.Reply{{MessageName: "a", Sender: test.by, Text: test.text, CreateTime: time.Now()}},
+		}
+		for _, label := range all {
+			q.Questions[0].Options = append(q.Questions[0].Options, state.Option{Label: label})
+		}
+		tighten(test.cfg, q)
+		judge(test.cfg, q, &q.Replies[0], time.Now())
+		if got, _ := q.Decision(); got != test.want {
+			t.Errorf("%s: %q, want %q (%s)", name, got, test.want, q.Replies[0].Verdict)
+		}
+	}
+}
+
+// A stranger's many words keep no other reply out: one of each sender is kept.
+func TestStrangersFillNoThread(t *testing.T) {
+	q := &state.Question{}
+	for n := range 400 {
+		store(q, gchat.Message{Name: fmt.Sprint(n), Human: true, Sender: fmt.Sprint("users/", 5+n%3), Text: "hi", CreateTime: noon}, true)
+	}
+	if !store(q, gchat.Message{Name: "right", Human: true, Sender: "users/1", Text: "yes", CreateTime: noon}, false) || len(q.Replies) != 4 {
+		t.Errorf("%d replies", len(q.Replies))
+	}
+}
+
+// Another program read the reply in Chat and wrote it into the file: it is one reply, wherever it is read once more.
+func TestAReplyThatAnotherProgramReadFirst(t *testing.T) {
+	q := &state.Question{Replies: []state.Reply{
+		{MessageName: "local/x", Sender: state.Local, DisplayName: "poll.py", Text: "2", CreateTime: noon, Verdict: state.Used},
+	}}
+	if store(q, gchat.Message{Name: "m", Human: true, Sender: "users/1", Text: "2\n", CreateTime: noon.Add(400 * time.Millisecond)}, false) {
+		t.Errorf("it is another one: %+v", q.Replies)
+	}
+	for name, m := range map[string]gchat.Message{"later": {Text: "2", CreateTime: noon.Add(time.Minute)}, "other words": {Text: "3", CreateTime: noon}} {
+		m.Name, m.Human, m.Sender = name, true, "users/1"
+		if !store(q, m, false) {
+			t.Errorf("%s: it is taken for the same", name)
+		}
+	}
+}
+
+// In deny mode, words behind an answer that was delivered are told that they came too late, and nothing else.
+func TestWordsBehindADeliveredAnswer(t *testing.T) {
+	d := newDesk(t)
+	now := time.Now().UTC()
+	q := d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Mode, q.Status, q.ResolvedAt, q.ResolvedBy, q.DeliveredAt = state.Deny, state.Resolved, &now, "chat", &now
+		q.AnsweredMessage, q.AnsweredBy, q.Answers = "m1", space.Human, map[string]string{"Which?": "Two"}
+		q.Replies = []state.Reply{
+			{MessageName: "m1", Sender: q.AnsweredBy, Text: "2", CreateTime: now, Verdict: state.Used},
+			{MessageName: "m2", Sender: q.AnsweredBy, Text: "thanks, and tidy up", CreateTime: now},
+		}
+	})
+	p := d.poller()
+	p.scan()
+	for _, s := range p.index {
+		p.judgeNow(s)
+	}
+	if q = d.load(q); !slices.Equal(q.Owes, []state.Owed{{About: state.NoteLate, Reply: "m2"}}) {
+		t.Errorf("owed are %+v", q.Owes)
+	}
+}
+
+// A reply that was on its way when its question ended is told so, as long as a poller lives: ever more rarely, for five minutes.
+func TestAReplyJustAfterTheEnd(t *testing.T) {
+	d := newDesk(t)
+	now := time.Now().UTC()
+	q := d.ask(func(q *state.Question) {
+		d.posted(q)
+		q.Status, q.ResolvedAt, q.ResolvedBy = state.Resolved, &now, "terminal"
+	})
+	p := d.poller()
+	p.scan()
+	v := p.views()[q.Chat]
+	if v == nil || len(v.own) != 1 || len(v.asked) != 0 {
+		t.Fatalf("its space is not read: %+v", v)
+	}
+	r := p.readerOf(q.Chat)
+	var cycles []time.Duration
+	for _, after := range []time.Duration{0, time.Minute, 4 * time.Minute} {
+		p.Now = func() time.Time { return now.Add(after) }
+		cycles = append(cycles, r.cycle(v).Truncate(time.Second))
+	}
+	if cycles[0] > time.Second || cycles[1] != 15*time.Second || cycles[2] != time.Minute {
+		t.Errorf("read every %v", cycles)
+	}
+	p.Now = func() time.Time { return now.Add(readOnFor + time.Second) }
+	if v := p.views()[q.Chat]; v != nil && len(v.own) > 0 {
+		t.Error("it is read for longer than five minutes")
+	}
+}
+
+// A poller whose home folder was deleted beneath it ends.
+func TestAPollerWithoutItsFolderEnds(t *testing.T) {
+	d := newDesk(t)
+	d.ask(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), Options{Env: d.env, Log: state.NewLog(d.env, "test"), Daemon: true}) }()
+	for end := time.Now().Add(10 * time.Second); !pollerRuns(d.env) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	for range 100 { // it may just be writing
+		if os.RemoveAll(filepath.Join(state.UserState(d.env), "pollers")) == nil {
+			break
+		}
+	}
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it lives on")
+	}
+}
+
+// An error with a name that is another each time is logged once.
+func TestErrorsWithRandomNamesAreLoggedOnce(t *testing.T) {
+	d := newDesk(t)
+	p := d.poller()
+	for n := range 50 {
+		p.logOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
+	}
+	p.logOnce(errors.New("open /x/y: permission denied"), "not written")
+	if n := len(d.lines("not written")); n != 2 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// The poller makes no lock file where a hook has just taken its record back.
+func TestNoEmptyOpenIsMade(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(nil)
+	p := d.poller()
+	p.scan()
+	file := state.OpenFile(d.env, q.Path)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.index {
+		p.hold(s)
+		p.forget(s)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		t.Error("an empty one stands there")
+	}
+}
+
+// What killed processes left is swept, and so is an old question that no index names.
+func TestLeftoversAreSwept(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(nil)
+	lost := d.record(func(q *state.Question) { q.SessionID = "lost" })
+	dir, old := filepath.Dir(q.Path), time.Now().Add(-26*time.Hour)
+	user := state.UserState(d.env)
+	var gone, kept []string
+	for _, in := range []string{dir, filepath.Dir(dir), filepath.Join(user, "open"), filepath.Join(user, "spaces")} {
+		_ = os.MkdirAll(in, 0o700)
+		for name, to := range map[string]*[]string{".new-1234": &gone, ".q.json8812345": &gone, ".other": &kept, "notes.txt": &kept} {
+			path := filepath.Join(in, name)
+			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			*to = append(*to, path)
+		}
+	}
+	foreign := filepath.Join(dir, "foreign.json")
+	if err := os.WriteFile(foreign, []byte(`{"question_id": "x", "status": "pending"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone, kept = append(gone, lost.Path), append(kept, foreign, q.Path)
+	for _, path := range append(slices.Clone(gone), kept...) {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := d.poller()
+	p.scan()
+	p.sweep()
+	for _, path := range gone {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is there", path)
+		}
+	}
+	for _, path := range kept {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
