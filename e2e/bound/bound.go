@@ -4,6 +4,7 @@ package bound
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,20 +12,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Patience is how long a process of a test may run, where the test does not say otherwise.
-const Patience = time.Minute
-
-// printWait is how long a process has to print its goroutines.
-const printWait = 5 * time.Second
-
-// pipesWait is how long the output of a process may stay open after its end: a poller that it started must not hold it.
-const pipesWait = 10 * time.Second
+const (
+	// Patience is how long a process of a test may run, where the test does not say otherwise.
+	Patience = time.Minute
+	// BuildPatience is how long the Go tool has for gchat-hooks, where all of it is to be compiled.
+	BuildPatience = 5 * time.Minute
+	// printWait is how long a process has to print its goroutines, and how long its output may stay open after its end.
+	printWait = 5 * time.Second
+)
 
 // Command is exec.Command for a process that is over within Patience. One that is not is ended, and the test fails: it prints
 // what the process did, its goroutines and its log.
@@ -38,31 +38,25 @@ func Within(t testing.TB, most time.Duration, name string, args ...string) *exec
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	cmd := exec.CommandContext(ctx, name, args...)
-	var mu sync.Mutex
-	var saw string
+	saw := make(chan string, 1)
 	cmd.Cancel = func() error {
-		if ctx.Err() != context.DeadlineExceeded {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return cmd.Process.Kill()
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		saw = End(cmd.Process.Pid)
+		saw <- End(cmd.Process.Pid)
 		return nil
 	}
-	cmd.WaitDelay = pipesWait
+	cmd.WaitDelay = 2 * printWait
 	t.Cleanup(func() {
 		cancel()
-		mu.Lock()
-		defer mu.Unlock()
-		if saw != "" {
-			t.Errorf("%q did not end within %v:\n%sit printed\n%s%s", cmd.Args, most, saw, printed(cmd.Stdout), printed(cmd.Stderr))
+		select {
+		case said := <-saw:
+			t.Errorf("%q did not end within %v:\n%s%s", cmd.Args, most, said, printed(cmd))
+		default:
 		}
 	})
 	return cmd
 }
-
-// BuildPatience is how long the Go tool has for gchat-hooks, where all of it is to be compiled.
-const BuildPatience = 5 * time.Minute
 
 // Build builds gchat-hooks, as the README says.
 func Build(path string) error {
@@ -70,14 +64,8 @@ func Build(path string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "urfave_cli_no_docs", "-o", path, "gchat-hooks")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	saw := ""
-	cmd.Cancel = func() error {
-		saw = End(cmd.Process.Pid)
-		return nil
-	}
-	cmd.WaitDelay = pipesWait
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build gchat-hooks: %w: %s%s", err, out, saw)
+		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)
 	}
 	return nil
 }
@@ -89,17 +77,26 @@ func Wait(t testing.TB, cmd *exec.Cmd) error {
 	late := time.AfterFunc(Patience, func() { saw <- End(cmd.Process.Pid) })
 	err := cmd.Wait()
 	if !late.Stop() {
-		t.Errorf("%q did not end within %v:\n%sit printed\n%s%s", cmd.Args, Patience, <-saw, printed(cmd.Stdout), printed(cmd.Stderr))
+		t.Errorf("%q did not end within %v:\n%s%s", cmd.Args, Patience, <-saw, printed(cmd))
 	}
 	return err
 }
 
-// Children ends those processes that this program started with a variable, such as "WORK=/tmp/x", and that are there after
-// Patience. It tells what they did. The caller's stop ends the watch. It needs /proc.
+// printed is what a command wrote into buffers of the test.
+func printed(cmd *exec.Cmd) (text string) {
+	for _, w := range []any{cmd.Stdout, cmd.Stderr} {
+		if buffer, ok := w.(interface{ Bytes() []byte }); ok { // also what exec.Cmd.Output makes
+			text += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
+		}
+	}
+	return text
+}
+
+// Children ends those processes with a variable, such as "WORK=/tmp/x", that this program started and that are there after
+// Patience. It tells what they did. stop ends the watch. It needs /proc.
 func Children(variable string, tell func(string)) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
 		since := map[int]time.Time{}
 		for {
 			select {
@@ -107,157 +104,65 @@ func Children(variable string, tell func(string)) (stop func()) {
 				return
 			case <-time.After(time.Second):
 			}
-			for _, p := range processes() {
-				if p.parent != os.Getpid() || !slices.Contains(p.environ(), variable) {
-					continue
+			for _, pid := range with(variable) {
+				parent := strings.Contains(read(pid, "status"), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
+				if since[pid].IsZero() {
+					since[pid] = time.Now()
 				}
-				if since[p.pid].IsZero() {
-					since[p.pid] = time.Now()
-				}
-				if time.Since(since[p.pid]) > Patience {
-					delete(since, p.pid)
-					tell(fmt.Sprintf("%s did not end within %v:\n%s", p.command(), Patience, End(p.pid)))
+				if parent && time.Since(since[pid]) > Patience {
+					delete(since, pid)
+					tell(fmt.Sprintf("%d did not end within %v:\n%s", pid, Patience, End(pid)))
 				}
 			}
 		}
 	}()
-	return func() {
-		close(done)
-		<-ended
-	}
+	return func() { close(done) }
 }
 
-// End ends a process and all that it started, and returns what they did and their logs. A program in Go prints its goroutines to
-// its standard error first. A hook does not: it ends with 0 at every signal, so that Claude Code goes on.
-func End(pid int) string {
-	all := processes()
-	ours := all.below(pid)
-	var b strings.Builder
-	var homes []string
-	for _, p := range ours {
-		if home := p.home(); strings.HasPrefix(home, os.TempDir()) && home != os.Getenv("HOME") && !slices.Contains(homes, home) {
-			homes = append(homes, home)
+// End ends a process and all that have its home folder, where that is a test's: a poller is no child of the hook that started it.
+// It returns what they were, and the end of their log. A program in Go prints its goroutines to its standard error first. A hook
+// does not: it ends with 0 at every signal, so that Claude Code goes on.
+func End(pid int) (said string) {
+	all := []int{pid}
+	for _, variable := range strings.Split(read(pid, "environ"), "\x00") {
+		if home, ok := strings.CutPrefix(variable, "HOME="); ok && strings.HasPrefix(home, os.TempDir()) && home != os.Getenv("HOME") {
+			all = append(all, with(variable)...)
+			log, _ := os.ReadFile(filepath.Join(home, ".claude", "logs", "gchat-hooks.log"))
+			said = fmt.Sprintf("the log of %s ends:\n%s\n", home, log[max(0, len(log)-16<<10):])
 		}
 	}
-	for _, p := range all { // a poller is no child of the hook that started it
-		if slices.Contains(homes, p.home()) && !slices.Contains(ours, p) {
-			ours = append(ours, p)
-		}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for _, pid := range all {
+		said += fmt.Sprintf("%d is %q\n", pid, strings.ReplaceAll(read(pid, "cmdline"), "\x00", " "))
+		_ = syscall.Kill(pid, syscall.SIGQUIT)
 	}
-	for _, p := range ours {
-		p.describe(&b)
+	lives := func(pid int) bool {
+		return syscall.Kill(pid, 0) == nil && !strings.Contains(read(pid, "status"), "(zombie)")
 	}
-	for _, home := range homes {
-		fmt.Fprintf(&b, "the log of %s ends:\n%s\n", home, logOf(home))
-	}
-	if len(ours) == 0 {
-		ours = []process{{pid: pid}} // no /proc
-	}
-	for _, p := range ours {
-		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
-	}
-	lives := func(p process) bool { return slices.Contains(processes(), p) }
-	for end := time.Now().Add(printWait); slices.ContainsFunc(ours, lives) && time.Now().Before(end); {
+	for end := time.Now().Add(printWait); slices.ContainsFunc(all, lives) && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
-	for _, p := range ours {
-		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return b.String()
+	return said
 }
 
-// logOf is the end of the log of gchat-hooks.
-func logOf(home string) string {
-	b, err := os.ReadFile(filepath.Join(home, ".claude", "logs", "gchat-hooks.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return string(b[max(0, len(b)-16<<10):])
-}
-
-// printed is what a command wrote into a buffer of the test.
-func printed(w any) string {
-	switch w := w.(type) {
-	case interface{ Bytes() []byte }: // also what exec.Cmd.Output makes
-		return string(bytes.ToValidUTF8(w.Bytes(), []byte("?")))
-	case fmt.Stringer:
-		return w.String()
-	}
-	return ""
-}
-
-// process is one of /proc.
-type process struct{ pid, parent int }
-
-type processList []process
-
-func processes() (all processList) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range stats {
-		b, _ := os.ReadFile(file)
-		_, rest, _ := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " ") // the name before may hold anything
-		fields := strings.Fields(rest)
-		if len(fields) < 2 || fields[0] == "Z" {
-			continue
-		}
-		p := process{}
-		p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		p.parent, _ = strconv.Atoi(fields[1])
-		all = append(all, p)
-	}
-	return all
-}
-
-// below are a process and all that it started, as far as their parents live.
-func (all processList) below(pid int) (tree processList) {
-	for _, p := range all {
-		if p.pid == pid {
-			tree = append(tree, p)
+// with are the processes that have a variable.
+func with(variable string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if slices.Contains(strings.Split(read(pid, "environ"), "\x00"), variable) && pid != os.Getpid() {
+			pids = append(pids, pid)
 		}
 	}
-	for i := 0; i < len(tree); i++ {
-		for _, p := range all {
-			if p.parent == tree[i].pid {
-				tree = append(tree, p)
-			}
-		}
-	}
-	return tree
+	return pids
 }
 
-func (p process) read(name string) string {
-	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), name))
+// read is a file of a process in /proc; "" where there is none.
+func read(pid int, name string) string {
+	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
 	return string(b)
-}
-
-func (p process) environ() []string { return strings.Split(p.read("environ"), "\x00") }
-
-func (p process) home() (home string) {
-	for _, variable := range p.environ() {
-		if value, ok := strings.CutPrefix(variable, "HOME="); ok {
-			home = value
-		}
-	}
-	return home
-}
-
-func (p process) command() string {
-	return fmt.Sprintf("%d %q", p.pid, strings.Split(strings.TrimSuffix(p.read("cmdline"), "\x00"), "\x00"))
-}
-
-// describe says where the threads of a process wait in the kernel, and what it has open.
-func (p process) describe(b *strings.Builder) {
-	fmt.Fprintf(b, "%s, of %d\n  waits in", p.command(), p.parent)
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", p.pid))
-	for _, file := range threads {
-		at, _ := os.ReadFile(file)
-		fmt.Fprintf(b, " %s", at)
-	}
-	fmt.Fprint(b, "\n  has open")
-	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
-	for _, file := range open {
-		to, _ := os.Readlink(file)
-		fmt.Fprintf(b, " %s:%s", filepath.Base(file), to)
-	}
-	fmt.Fprintln(b)
 }

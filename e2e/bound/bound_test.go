@@ -48,7 +48,7 @@ func TestEnd(t *testing.T) {
 	}
 	saw := End(cmd.Process.Pid)
 	_ = cmd.Wait()
-	for _, want := range []string{"last words", os.Args[0], " waits in", " has open 0:"} {
+	for _, want := range []string{"last words", os.Args[0]} {
 		if _, err := os.Stat("/proc/self"); err == nil && !strings.Contains(saw, want) {
 			t.Errorf("no %q in\n%s", want, saw)
 		}
