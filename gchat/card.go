@@ -72,7 +72,8 @@ func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 	const shortestLine = 16
 	for line := shownLine; ; line /= 2 {
-		d := &cardDraft{id: id, words: draft{field: 4 * line}}
+		const tool = 100 // bytes that a tool's name may have beside a file's
+		d := &cardDraft{id: id, words: draft{field: max(4*line, state.MostAbout+tool)}}
 		d.permission(q, line)
 		card, text := d.card(q, ""), permissionText(q, line)
 		if cardSize(card)+len(text) <= MaxText || line <= shortestLine {

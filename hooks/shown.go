@@ -85,6 +85,7 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	c.about, _ = visible(state.ForReview, about)
 	c.about = oneLine(c.about)
 	c.shown, c.whole = visible(state.ForReview, strings.TrimRight(shown, "\n"))
+	c.whole = c.whole && (file == "" || len(c.about) <= state.MostAbout)
 	return c
 }
 
@@ -119,35 +120,26 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 // shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first of the folders that it is
 // below, and marked where it is below none. file is where it leads.
 func shownPath(path string, folders []string) (shown, file string) {
-	given := path
-	if !filepath.IsAbs(given) && len(folders) > 0 {
-		given = filepath.Join(folders[0], given)
+	direct := filepath.Clean(path)
+	if !filepath.IsAbs(direct) && len(folders) > 0 {
+		direct = filepath.Join(folders[0], direct)
 	}
-	file = resolved(given)
-	var notes []string
-	shown = file
-	outside := true
+	file = resolved(direct)
+	shown, outside, linked := file, true, file != direct
 	for _, folder := range folders {
-		if rel, err := filepath.Rel(resolved(folder), file); err == nil && filepath.IsAbs(folder) && filepath.IsLocal(rel) {
-			shown, outside = rel, false
+		rel, err := filepath.Rel(resolved(folder), file)
+		if err == nil && filepath.IsAbs(folder) && filepath.IsLocal(rel) {
+			shown, outside, linked = rel, false, linked && filepath.Join(folder, rel) != direct
 			break
 		}
 	}
 	if outside {
-		notes = append(notes, "outside of the folder")
+		shown += " (outside of the folder)"
 	}
-	if file != filepath.Clean(given) && !sameThrough(given, folders, shown) {
-		notes = append(notes, "through the link "+path)
-	}
-	if len(notes) > 0 {
-		shown += " (" + strings.Join(notes, ", ") + ")"
+	if linked {
+		shown += " (through the link " + path + ")"
 	}
 	return shown, file
-}
-
-// sameThrough says that a path has links only in the names of the folders themselves.
-func sameThrough(path string, folders []string, shown string) bool {
-	return slices.ContainsFunc(folders, func(folder string) bool { return filepath.Join(folder, shown) == filepath.Clean(path) })
 }
 
 // mostLinks is how many links a path may have; Linux follows as many.
@@ -282,7 +274,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		words = append(words, strings.Join(what, ", ")+" "+places[s.Destination])
 	}
 	shown, whole := visible(state.ForReview, strings.Join(words, "; "))
-	if !whole {
+	if !whole || len(shown) > state.MostAbout {
 		return ""
 	}
 	return oneLine(shown)

@@ -56,10 +56,10 @@ func TestPermissionShown(t *testing.T) {
 			"command": "rm x", "Command": "echo harmless", "Description": "no"}},
 		"over a binary":    {"Write", "bin", "‹replaces a file of 3 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "bin"), "content": "x"}},
 		"over a large one": {"Write", "large", "‹replaces a file of 2097152 bytes, which is not shown›\n+x", map[string]any{"file_path": filepath.Join(dir, "large"), "content": "x"}},
-		"a read through a link": {"Read", "OUT/keys (outside of the folder, through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
+		"a read through a link": {"Read", "OUT/keys (outside of the folder) (through the link docs/keys)", "{\n  \"file_path\": \"docs/keys\"\n}", map[string]any{
 			"file_path": "docs/keys"}},
-		"a new file through a link":   {"Write", "OUT/new (outside of the folder, through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
-		"a link to what is not there": {"Write", "OUT/later (outside of the folder, through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
+		"a new file through a link":   {"Write", "OUT/new (outside of the folder) (through the link docs/new)", "+x", map[string]any{"file_path": "docs/new", "content": "x"}},
+		"a link to what is not there": {"Write", "OUT/later (outside of the folder) (through the link soon)", "+x", map[string]any{"file_path": "soon", "content": "x"}},
 	} {
 		input, _ := json.Marshal(test.input)
 		test.about = strings.ReplaceAll(test.about, "OUT", out)

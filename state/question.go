@@ -73,6 +73,10 @@ const (
 // Refuses says that a decision lets Claude do nothing.
 func Refuses(label string) bool { return label == LabelDeny || label == LabelSendBack }
 
+// MostAbout is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of it
+// whatever else stands there.
+const MostAbout = 300
+
 // TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
 type TimeoutPolicy string
 
