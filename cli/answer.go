@@ -35,6 +35,9 @@ func (p Program) answerCommand() *cli.Command {
 	}
 }
 
+// decidedElsewhere says what to do about a permission, a plan, or a session that waits.
+const decidedElsewhere = "decide it in Google Chat, or in its terminal"
+
 // exitNotUsed is answer's code for a reply that did not become the answer.
 const exitNotUsed = 2
 
@@ -63,7 +66,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
 	if q.Kind != state.AskedQuestion { // Claude can run this command, too
-		return failed(errors.New("no command decides this"), "decide it in Google Chat, or in its terminal", exitNotUsed)
+		return failed(errors.New("no command decides this"), decidedElsewhere, exitNotUsed)
 	}
 	reply := state.Reply{
 		MessageName: "shell/" + uuid.NewString(), Sender: state.Local, DisplayName: cmp.Or(a.env("USER"), a.env("LOGNAME")),
@@ -145,7 +148,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
 	all = slices.DeleteFunc(all, func(q *state.Question) bool {
-		return q.Mode == state.Thread || q.Kind != state.AskedQuestion || q.Status != state.Pending && !q.Late(time.Now())
+		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
 	})
 	names := map[string]string{}
 	for _, q := range all {
@@ -160,7 +163,7 @@ func (a answer) open() []*state.Question {
 
 // pick finds the question that a person names, also as the list calls its session.
 func (a answer) pick(by string) (*state.Question, error) {
-	them := slices.DeleteFunc(a.open(), func(q *state.Question) bool { return q.SessionName != by })
+	them := slices.DeleteFunc(a.open(), func(q *state.Question) bool { return q.SessionName != by || q.Kind != state.AskedQuestion })
 	switch len(them) {
 	case 0:
 		return poller.PickQuestion(a.env, by)
@@ -218,12 +221,20 @@ func (a answer) list() error {
 				several = " (one or more)"
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
+			if q.Kind != state.AskedQuestion {
+				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
+				continue
+			}
 			for n, o := range prompt.Options {
 				fmt.Fprintf(a.out, "    %d. %s\n", n+1, state.OneLine(o.Label))
 			}
 		}
 	}
+	i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.Kind == state.AskedQuestion })
+	if i < 0 {
+		return nil
+	}
 	_, err := fmt.Fprintf(a.out, "\nanswer one: gchat-hooks answer %s TEXT\n",
-		state.OneLine(cmp.Or(qs[0].ThreadKey, qs[0].QuestionID)))
+		state.OneLine(cmp.Or(qs[i].ThreadKey, qs[i].QuestionID)))
 	return err
 }
