@@ -120,7 +120,7 @@ func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
 	w.WriteHeader(http.StatusUnauthorized)
 	w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width"><title>Local space</title>` +
-		`<h1>This space is private</h1><p>Open it with the link that was printed when it was started.</p>` +
+		`<h1>This space is private</h1><p>Open it with the link that gchat-hooks space prints.</p>` +
 		`<p>You just did? <a href="/">Continue</a></p>`))
 }
 
