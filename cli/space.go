@@ -143,6 +143,9 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if err != nil {
 		err = errors.Join(err, ln.Close())
 	}
+	if err != nil && s != nil {
+		err = errors.Join(err, s.Close())
+	}
 	return s, ln, err
 }
 

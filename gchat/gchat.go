@@ -250,7 +250,11 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if !loopback(host) {
 		return direct.DialContext(ctx, network, address)
 	}
-	socket, err := state.SocketOf(os.Getenv, port)
+	at, err := net.ResolveTCPAddr(network, net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port))
+	if err != nil {
+		return nil, err
+	}
+	socket, err := state.SocketOf(os.Getenv, at.Port)
 	if err == nil && socket == "" {
 		return direct.DialContext(ctx, network, address)
 	}
@@ -263,7 +267,6 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
 	}
-	at, _ := net.ResolveTCPAddr("tcp", net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port))
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
 }
 

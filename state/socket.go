@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 
 // KeepSocket notes that the space of a port is reached by this unix socket. The error says so where others could replace it.
 func KeepSocket(env Getenv, port int, socket string) error {
-	file := socketFile(env, strconv.Itoa(port))
+	file := socketFile(env, port)
 	err := ownFolder(filepath.Dir(socket))
 	if err == nil {
 		err = MakeDir(filepath.Dir(file))
@@ -30,20 +29,20 @@ func KeepSocket(env Getenv, port int, socket string) error {
 
 // SocketOf is the unix socket of the space that has a port of this machine, at whatever loopback address; "" where none has.
 // Errors say that the socket is not to be trusted, and that it is unknown.
-func SocketOf(env Getenv, port string) (string, error) {
+func SocketOf(env Getenv, port int) (string, error) {
 	b, err := ReadPlain(socketFile(env, port), 4096)
 	if Missing(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read local-spaces/%s: %w", port, err)
+		return "", fmt.Errorf("read local-spaces/%d: %w", port, err)
 	}
 	socket := strings.TrimSpace(string(b))
 	return socket, ownFolder(filepath.Dir(socket))
 }
 
-func socketFile(env Getenv, port string) string {
-	return filepath.Join(UserState(env), "local-spaces", port)
+func socketFile(env Getenv, port int) string {
+	return filepath.Join(UserState(env), "local-spaces", strconv.Itoa(port))
 }
 
 // ownFolder is an error where others could put a file into a folder, or it is a link, which its owner could turn elsewhere.
@@ -53,7 +52,7 @@ func ownFolder(dir string) error {
 		return err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(owner.Uid) != os.Getuid() || !info.IsDir() || info.Mode()&(fs.ModePerm&0o022) != 0 {
+	if !ok || int(owner.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: %w", dir, ErrNotOwn)
 	}
 	return nil

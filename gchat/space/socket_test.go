@@ -45,6 +45,14 @@ func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Spac
 	}
 }
 
+// at is an address of a port; a host may end in :0, for another spelling.
+func at(host string, port int) string {
+	if strings.HasSuffix(host, ":0") {
+		return "http://" + host + strconv.Itoa(port)
+	}
+	return "http://" + host + ":" + strconv.Itoa(port)
+}
+
 // speak does with a space what our programs do: post, read, and pull.
 func speak(t *testing.T, s *Space, base string) map[string]error {
 	t.Helper()
@@ -81,9 +89,9 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
 	s, end := serveForUser(t, data, ln, port)
-	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]"}
+	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
 	for _, host := range hosts {
-		for what, err := range speak(t, s, "http://"+host+":"+strconv.Itoa(port)) {
+		for what, err := range speak(t, s, at(host, port)) {
 			if err != nil {
 				t.Errorf("%s at %s: %v", what, host, err)
 			}
@@ -107,7 +115,7 @@ func TestOnlyTheSocketIsTrusted(t *testing.T) {
 	squatter.Start()
 	defer squatter.Close()
 	for _, host := range hosts {
-		for what, err := range speak(t, s, "http://"+host+":"+strconv.Itoa(port)) {
+		for what, err := range speak(t, s, at(host, port)) {
 			if at := gchat.NobodyAt(err); !strings.HasSuffix(at, ":"+strconv.Itoa(port)) || gchat.MayHaveArrived(err) {
 				t.Errorf("%s at %s, with the space down: %v (at %q)", what, host, err, at)
 			}
@@ -166,7 +174,7 @@ func TestWhereTheSocketIs(t *testing.T) {
 			}
 			port := ln.Addr().(*net.TCPAddr).Port
 			s, end := serveForUser(t, dir, ln, port)
-			socket, err := state.SocketOf(os.Getenv, strconv.Itoa(port))
+			socket, err := state.SocketOf(os.Getenv, port)
 			if err != nil || inside != (filepath.Dir(socket) == filepath.Clean(dir)) {
 				t.Errorf("the socket is %s, %v", socket, err)
 			}
