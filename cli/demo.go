@@ -73,6 +73,9 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 	}
 	defer ln.Close()
 	d.base = "http://" + ln.Addr().String()
+	if err := listenForUser(d.user, d.chat, ln.Addr().(*net.TCPAddr).Port); err != nil {
+		return err
+	}
 	go space.Serve(context.WithoutCancel(ctx), ln, d.chat) // it outlives Ctrl-C: the hooks have something left to send
 	fmt.Fprintf(d.out, "The embedded space is at  %s\n", d.chat.PageURL(d.base))
 	if d.answer != "" {
@@ -91,10 +94,13 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 
 // remove takes the demo's folder away, once the poller that the hooks started has ended.
 func (d *demo) remove() {
-	endPollers(func(name string) string {
-		return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
-	})
+	endPollers(d.user)
 	_ = removeForGood(d.dir)
+}
+
+// user is the environment in which the demo's folder has the user's state.
+func (d *demo) user(name string) string {
+	return map[string]string{"XDG_STATE_HOME": filepath.Join(d.dir, "user")}[name]
 }
 
 // reply answers the question for a script, as a person would: in its thread, from the page's sender.

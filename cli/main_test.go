@@ -71,6 +71,7 @@ func TestCommands(t *testing.T) {
 				e.Defer(func() { server.Close(); s.Close() })
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
 				e.Setenv("SERVER", server.URL)
+				e.Setenv("ENDPOINT", s.APIEndpoint(server.URL))
 				e.Setenv("GCHAT_ALLOWED_USERS", space.Human)
 				e.Values[spaceKey{}] = s
 			}

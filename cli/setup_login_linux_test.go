@@ -52,6 +52,9 @@ func newCloud(t *testing.T) *cloud {
 			return
 		}
 		r.Host = strings.TrimPrefix(g.settler.server, "http://")
+		if r.Method == http.MethodGet { // the space has a token where Google has a login
+			r.URL.Path = strings.TrimSuffix(g.space.APIEndpoint(""), "/") + r.URL.Path
+		}
 		api.ServeHTTP(w, r)
 	})
 	g.server = httptest.NewTLSServer(mux)

@@ -119,7 +119,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 // is kept with the webhook.
 func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	s := newSettler(t)
-	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + s.server + "/"}
+	env := []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + s.space.APIEndpoint(s.server)}
 	x := inTerminal(t, env, s.program, "setup")
 	x.expect("Paste its URL here")
 	x.echoes(false)
@@ -131,7 +131,7 @@ func TestSetupWritesNothingBeforeAnAnswer(t *testing.T) {
 	x = inTerminal(t, env, s.program, "setup", "--round-trip=false", "--no-hooks", "--service=false", "--allow", "users/7")
 	x.answer("Paste its URL here", s.url)
 	x.expect("Done.")
-	if x.ends(); !strings.Contains(s.config(), `"`+s.server+`/"`) {
+	if x.ends(); !strings.Contains(s.config(), `"`+s.space.APIEndpoint(s.server)+`"`) {
 		t.Errorf("the configuration is %s", s.config())
 	}
 }

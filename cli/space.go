@@ -115,7 +115,7 @@ func (d *spaceDoor) running() bool { return state.Held(filepath.Join(d.data, "lo
 // That is known from the space's folder alone: another program at the port is sent nothing.
 func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	if d.running() {
-		s, err := space.Kept(d.data, d.phone)
+		s, err := space.Kept(d.data)
 		if at := space.Address(d.data); err == nil && at != d.address() {
 			err = failed(fmt.Errorf("%w, with %s", errOtherDoor, at), "end it where it runs (Ctrl-C), then "+d.line(), exitFailed)
 		}
@@ -138,12 +138,27 @@ func (d *spaceDoor) open() (*space.Space, net.Listener, error) {
 	d.port = ln.Addr().(*net.TCPAddr).Port
 	s, err := space.Open(space.Options{Data: d.data, Phone: d.phone})
 	if err == nil {
-		err = space.NoteAddress(d.data, d.address())
+		err = errors.Join(listenForUser(os.Getenv, s, d.port), space.NoteAddress(d.data, d.address()))
 	}
 	if err != nil {
 		err = errors.Join(err, ln.Close())
 	}
+	if err != nil && s != nil {
+		err = errors.Join(err, s.Close())
+	}
 	return s, ln, err
+}
+
+// listenForUser has a space listen where only this user's programs find it, and tells them that its port stands for that.
+func listenForUser(env state.Getenv, s *space.Space, port int) error {
+	socket, err := s.ListenForUser()
+	if err == nil {
+		err = state.KeepSocket(env, port, socket)
+	}
+	if err != nil {
+		return fmt.Errorf("listen for this user's programs: %w", err)
+	}
+	return nil
 }
 
 // errOtherDoor says that the space runs at another port, for a phone where that is not asked for, or not for one where it is.

@@ -4,11 +4,14 @@
 package gchat
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -178,7 +181,7 @@ func embedded(err error, base *url.URL, space string) error {
 	setup, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := answered(err); {
 	case e.HTTP == http.StatusUnauthorized:
-		hint = setup + base.Host + " --phone writes down the token that the embedded space asks for, since a phone can reach it"
+		hint = setup + base.Host + " (for a phone, with --phone) writes down the token that the embedded space asks for"
 	case e.HTTP == http.StatusForbidden, e.badKey(), errors.Is(err, ErrNoSecrets):
 		hint = setup + base.Host + " writes down the whole URL of the embedded space that runs there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
@@ -237,12 +240,46 @@ func AllowedBase(u *url.URL) bool {
 // bodyLimit is what one answer may hold when it is unpacked, in bytes. A page of 1,000 messages has a few MB.
 const bodyLimit = 32 << 20
 
-// limitBodies is the default transport, and keeps an answer that has no end, or unpacks to a large one, from filling the
-// memory.
+// dial connects to an address, and to the embedded space by its unix socket alone: at its port another user's process may listen
+// while the space is down, and would get the token, and be believed. The address is looked up each time, for a poller outlives a
+// space. A connection that was made before the address was listed may be used on: its other end got the same secrets then.
+// No proxy comes in between: http.ProxyFromEnvironment leaves this machine's own addresses out.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	direct := &net.Dialer{Timeout: listTimeout}
+	host, port, _ := net.SplitHostPort(address)
+	if !loopback(host) {
+		return direct.DialContext(ctx, network, address)
+	}
+	at, err := net.ResolveTCPAddr(network, net.JoinHostPort(strings.Replace(host, "localhost", "127.0.0.1", 1), port))
+	if err != nil {
+		return nil, err
+	}
+	socket, err := state.SocketOf(os.Getenv, at.Port)
+	if err == nil && socket == "" {
+		return direct.DialContext(ctx, network, address)
+	}
+	if err == nil {
+		var conn net.Conn
+		if conn, err = direct.DialContext(ctx, "unix", socket); err == nil {
+			return conn, nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
+}
+
+// limitBodies keeps an answer that has no end, or unpacks to a large one, from filling the memory. It is the default transport,
+// and for plain http, which goes to this machine only, the one that knows the embedded space.
 type limitBodies struct{}
 
 func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	transport := http.DefaultTransport
+	if r.URL.Scheme == "http" {
+		transport = noRedirects.Transport
+	}
+	resp, err := transport.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
 	}

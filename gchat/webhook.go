@@ -161,7 +161,7 @@ func isName(s, kind string) bool {
 var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
+		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: postTimeout, IdleConnTimeout: 90 * time.Second,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	},
 }
@@ -291,7 +291,7 @@ var threadParts = sync.OnceValue(func() *regexp.Regexp {
 
 // ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
 // it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this
-// machine it is its page, which may ask for the token that status must not show.
+// machine it is its page, which asks for the token that status must not show.
 func ThreadLink(chat, thread string) string {
 	m := threadParts().FindStringSubmatch(thread)
 	host, space, _ := strings.Cut(chat, "/")

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Handler serves the API and the page, each to those who may have it.
+// Handler serves the API and the page to those who have the token: this machine has other users, too.
 //
-// Without Phone only processes and people of this machine may: a web page of some other origin must not reach the space
-// through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding). Hence the Host check.
+// Without Phone the server is asked by a name of this machine only: a web page of some other origin must not reach the space
+// through the browser, not even with a name that it resolves to 127.0.0.1 (DNS rebinding).
 func (s *Space) Handler() http.Handler {
 	api, page := s.apiRoutes(), s.pageRoutes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -24,13 +24,13 @@ func (s *Space) Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 
-		granted := !s.phone
-		if granted && !isLoopback(r.Host) {
+		if !s.phone && !isLoopback(r.Host) {
 			denial := "The host " + brief(r.Host) + " is not this machine: gchat-hooks space --phone serves other ones, too."
 			writeError(w, denied(denial))
 			return
 		}
-		if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok {
+		rest, granted := strings.CutPrefix(r.URL.Path, "/t/")
+		if granted {
 			token, path, _ := strings.Cut(rest, "/")
 			if !same(token, s.token) {
 				writeError(w, unauthenticated("The token in the path is wrong."))
@@ -39,7 +39,6 @@ func (s *Space) Handler() http.Handler {
 			r = r.Clone(r.Context())
 			r = r.WithContext(context.WithValue(r.Context(), appToken{}, true))
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
-			granted = true
 		}
 		switch {
 		case r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/"):
@@ -70,12 +69,10 @@ func isLoopback(host string) bool {
 // token in the path does not count here: it has no business with the page.
 func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.phone {
-			c, err := r.Cookie(s.cookieName())
-			if err != nil || !same(c.Value, s.cookieValue()) {
-				s.refusePage(w, r)
-				return
-			}
+		c, err := r.Cookie(s.cookieName())
+		if err != nil || !same(c.Value, s.cookieValue()) {
+			s.refusePage(w, r)
+			return
 		}
 		next(w, r)
 	}
@@ -123,7 +120,7 @@ func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
 	w.WriteHeader(http.StatusUnauthorized)
 	w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width"><title>Local space</title>` +
-		`<h1>This space is private</h1><p>Open it with the link that was printed when it was started.</p>` +
+		`<h1>This space is private</h1><p>Open it with the link that gchat-hooks space prints.</p>` +
 		`<p>You just did? <a href="/">Continue</a></p>`))
 }
 

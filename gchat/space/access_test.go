@@ -23,21 +23,26 @@ func call(s *Space, method, url, body string, headers ...string) *httptest.Respo
 		}
 		r.Header.Set(name, value)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // an event stream that is served ends then
+	defer cancel()
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
+	s.Handler().ServeHTTP(w, r.WithContext(ctx))
 	return w
 }
 
+// cookie is the header of a browser that was let in.
+func cookie(s *Space) string { return "Cookie: " + s.cookieName() + "=" + s.cookieValue() }
+
 func TestLoopbackOnly(t *testing.T) {
-	s, _ := testServer(t, Options{})
+	s, _ := testServer(t, Options{Token: "sesame"})
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200,
 		"[::1]:8080": 200, "[::1]": 200, "space.localhost:80": 200, "[::ffff:127.0.0.1]:1": 200,
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "192.168.1.5:8080": 403,
 		"localhost.evil.example": 403, "evillocalhost": 403, "0.0.0.0:80": 403,
 	} {
-		for _, path := range []string{"/", "/v1/" + Name + "/messages", "/page/page.js"} {
-			if got := call(s, "GET", path, "", "Host: "+host).Code; got != want {
+		for _, path := range []string{"/", "/t/sesame/v1/" + Name + "/messages", "/page/page.js"} {
+			if got := call(s, "GET", path, "", "Host: "+host, cookie(s)).Code; got != want {
 				t.Errorf("%s at %s: %d, want %d", path, host, got, want)
 			}
 		}
@@ -78,7 +83,7 @@ func TestPagePost(t *testing.T) {
 		{"no JSON", `text=2`, []string{asJSON}, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, tt.headers...)
+			w := call(s, "POST", "http://localhost:8080/page/messages", tt.body, append(tt.headers, cookie(s))...)
 			if w.Code != tt.want {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, tt.want)
 			}
@@ -92,15 +97,22 @@ func TestPagePost(t *testing.T) {
 	}
 }
 
+// Every path wants the token, for a phone and for the other users of this machine.
 func TestToken(t *testing.T) {
 	if _, err := Open(Options{Token: "a/b"}); err == nil {
 		t.Error("a token that breaks addresses is taken")
 	}
-	s, srv := testServer(t, Options{Phone: true, Token: "sesame-1"})
+	for name, host := range map[string]string{"phone": "space.example", "loopback": "127.0.0.1:8765"} {
+		t.Run(name, func(t *testing.T) { wantsToken(t, Options{Phone: name == "phone", Token: "sesame-1"}, host) })
+	}
+}
+
+func wantsToken(t *testing.T, opts Options, host string) {
+	s, srv := testServer(t, opts)
 	if _, err := s.Say(nil, "", "secret"); err != nil {
 		t.Fatal(err)
 	}
-	const elsewhere = "Host: space.example"
+	elsewhere := "Host: " + host
 	for path, want := range map[string]int{
 		"/":                                    401,
 		"/?token=wrong":                        401,
@@ -113,6 +125,9 @@ func TestToken(t *testing.T) {
 		"/t/sesame-1/":                         401,
 		"/t/sesame-1/page/page.js":             401,
 		"/t/sesame-1/t/sesame-1/v1/x":          404,
+		"/v1/spaces":                           401,
+		"/v1/" + Name:                          401,
+		"/v1/" + Name + "/messages/client-x":   401,
 	} {
 		w := call(s, "GET", path, "", elsewhere)
 		if w.Code != want || want == 401 && strings.Contains(w.Body.String(), "secret") {
@@ -121,6 +136,9 @@ func TestToken(t *testing.T) {
 	}
 	if w := call(s, "POST", "/page/messages", `{"text":"x","clientId":"c"}`, elsewhere, "Content-Type: application/json"); w.Code != 401 {
 		t.Errorf("post without cookie: %d", w.Code)
+	}
+	if w := call(s, "POST", "/v1/"+Subscription+":pull", `{"maxMessages":1}`, elsewhere); w.Code != 401 {
+		t.Errorf("pull without token: %d", w.Code)
 	}
 	if w := call(s, "GET", "/page/page.js", "", elsewhere, "Cookie: "+s.cookieName()+"=guess"); w.Code != 401 {
 		t.Errorf("a forged cookie: %d", w.Code)
@@ -138,10 +156,10 @@ func TestToken(t *testing.T) {
 		t.Errorf("client with the endpoint: %+v, %v", list, err)
 	}
 
-	w := call(s, "GET", strings.TrimPrefix(s.PageURL("http://space.example"), "http://space.example"), "", elsewhere)
-	cookie := w.Header().Get("Set-Cookie")
-	if w.Code != 303 || w.Header().Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly; SameSite=Strict") || strings.Contains(cookie, "sesame") {
-		t.Errorf("page with token: %d to %q, cookie %q", w.Code, w.Header().Get("Location"), cookie)
+	w := call(s, "GET", strings.TrimPrefix(s.PageURL("http://"+host), "http://"+host), "", elsewhere)
+	set := w.Header().Get("Set-Cookie")
+	if w.Code != 303 || w.Header().Get("Location") != "/" || !strings.Contains(set, "HttpOnly; SameSite=Strict") || strings.Contains(set, "sesame") {
+		t.Errorf("page with token: %d to %q, cookie %q", w.Code, w.Header().Get("Location"), set)
 	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -162,9 +180,29 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// asBrowser sends a request with the cookie of a browser that was let in.
+func asBrowser(t *testing.T, s *Space, r *http.Request) *http.Response {
+	t.Helper()
+	r.AddCookie(&http.Cookie{Name: s.cookieName(), Value: s.cookieValue()})
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %+v, %v", r.URL, answer, err)
+	}
+	return answer
+}
+
+func openEvents(t *testing.T, s *Space, base string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asBrowser(t, s, r)
+}
+
 // readEvents reads the stream's "event: …" and "id: …" lines until an event named
 // last came.
-func readEvents(t *testing.T, url, lastID, last string) (events, id, data string) {
+func readEvents(t *testing.T, s *Space, url, lastID, last string) (events, id, data string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
 	if err != nil {
@@ -173,10 +211,7 @@ func readEvents(t *testing.T, url, lastID, last string) (events, id, data string
 	if lastID != "" {
 		r.Header.Set("Last-Event-ID", lastID)
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := asBrowser(t, s, r)
 	defer answer.Body.Close()
 	var names []string
 	lines := bufio.NewScanner(answer.Body)
@@ -207,22 +242,22 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	events, id, _ := readEvents(t, srv.URL+"/events", "", "ready")
+	events, id, _ := readEvents(t, s, srv.URL+"/events", "", "ready")
 	if events != "reset messages messages ready" {
 		t.Errorf("a new browser gets %s", events)
 	}
-	if events, _, _ := readEvents(t, srv.URL+"/events", id, "ready"); events != "ready" {
+	if events, _, _ := readEvents(t, s, srv.URL+"/events", id, "ready"); events != "ready" {
 		t.Errorf("one that has everything gets %s", events)
 	}
 	if _, err := s.Say(nil, "", "late"); err != nil {
 		t.Fatal(err)
 	}
-	events, _, data := readEvents(t, srv.URL+"/events?after="+id, "", "messages")
+	events, _, data := readEvents(t, s, srv.URL+"/events?after="+id, "", "messages")
 	if events != "messages" || !strings.Contains(data, `"late"`) || strings.Contains(data, `"early"`) {
 		t.Errorf("one that resumes gets %s %s", events, data)
 	}
 	for _, foreign := range []string{"0123456789ab-3", strings.Split(id, "-")[0] + "-9999", strings.Split(id, "-")[0] + "--1", "x"} {
-		if events, _, _ := readEvents(t, srv.URL+"/events", foreign, "ready"); !strings.HasPrefix(events, "reset messages") {
+		if events, _, _ := readEvents(t, s, srv.URL+"/events", foreign, "ready"); !strings.HasPrefix(events, "reset messages") {
 			t.Errorf("one with id %s of another space gets %s", foreign, events)
 		}
 	}
@@ -230,10 +265,7 @@ func TestEvents(t *testing.T) {
 
 func TestCloseEndsEvents(t *testing.T) {
 	s, srv := testServer(t, Options{})
-	answer, err := http.Get(srv.URL + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := openEvents(t, s, srv.URL)
 	defer answer.Body.Close()
 	s.Close()
 	ended := make(chan error, 1)
@@ -266,10 +298,7 @@ func TestServe(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, ln, s) }()
 
-	answer, err := http.Get(base + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := openEvents(t, s, base)
 	defer answer.Body.Close()
 	if code, v := postTo(t, s.WebhookURL(base), `{"text":"x"}`); code != 200 {
 		t.Fatal(code, v)

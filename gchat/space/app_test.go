@@ -67,13 +67,17 @@ func pullAll(t *testing.T, app *gchat.App, want int) []gchat.Pulled {
 	return got
 }
 
-func sendTo(t *testing.T, method, url, body string) int {
+func sendTo(t *testing.T, method, url, body string, headers ...string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +88,11 @@ func sendTo(t *testing.T, method, url, body string) int {
 
 // What a browser sends twice happens once.
 func TestThePageSendsTwice(t *testing.T) {
-	_, srv, app := openApp(t, Options{Direct: true})
+	s, srv, app := openApp(t, Options{Direct: true})
 	card := postCard(t, app)
 	for range 2 {
-		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`)
-		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`)
+		said := sendTo(t, "POST", srv.URL+"/page/messages", `{"thread":"","text":"hello","clientId":"a1"}`, cookie(s))
+		tapped := sendTo(t, "POST", srv.URL+"/page/messages", `{"message":"`+card+`","choice":"2","inputs":{},"clientId":"a1"}`, cookie(s))
 		if said != 200 || tapped != 200 {
 			t.Errorf("answers %d and %d", said, tapped)
 		}

@@ -580,7 +580,7 @@ func TestScreens(t *testing.T) {
 			return err
 		}))
 		phone(t, ctx)
-		do(t, ctx, chromedp.Navigate(srv.URL+"/"), chromedp.Reload())
+		do(t, ctx, chromedp.Navigate(s.PageURL(srv.URL)), chromedp.Reload())
 		until(t, ctx, `document.title === '(4) Local space' && document.querySelectorAll('[data-thread]').length === 7`)
 		until(t, ctx, fmt.Sprintf(`document.querySelector('[data-thread]').dataset.thread === '%s'`, thread)) // newest first
 		until(t, ctx, `document.querySelector('main').contains(document.querySelector('[data-thread]')) && document.querySelector('main').checkVisibility()`)

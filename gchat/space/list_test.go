@@ -26,7 +26,7 @@ func sayNumbers(t *testing.T, n int) (*Space, *chat.Service, []string) {
 		threads[i%2] = m.Thread.Name
 		now = now.Add(time.Second)
 	}
-	return s, client(t, srv.URL+"/"), threads
+	return s, client(t, s.APIEndpoint(srv.URL)), threads
 }
 
 func texts(messages []*chat.Message) string {
@@ -102,8 +102,8 @@ func TestListRefuses(t *testing.T) {
 }
 
 func TestEmptyList(t *testing.T) {
-	_, srv := testServer(t, Options{})
-	answer, err := srv.Client().Get(srv.URL + "/v1/" + Name + "/messages")
+	s, srv := testServer(t, Options{})
+	answer, err := srv.Client().Get(s.APIEndpoint(srv.URL) + "v1/" + Name + "/messages")
 	if err != nil {
 		t.Fatal(err)
 	}

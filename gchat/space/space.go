@@ -17,6 +17,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -44,10 +46,10 @@ var ErrClosed = errors.New("the space is closed")
 type Options struct {
 	// Data is the folder for the messages, made when missing. "" keeps them in memory only.
 	Data string
-	// Phone says that the server can be reached from beyond loopback: then the page and the API demand the token.
+	// Phone says that the server can be reached from beyond loopback: then it answers to every Host.
 	Phone bool
-	// Token is accepted in the path of the API with Phone and without, so that one configuration serves both; "" makes one, which
-	// is kept in Data. Letters, digits, and . _ ~ - only, since it is part of an address.
+	// Token is what the page's address and the path of the API have to hold; "" makes one, which is kept in Data. Letters,
+	// digits, and . _ ~ - only, since it is part of an address.
 	Token string
 	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
 	Direct bool
@@ -65,7 +67,8 @@ type Space struct {
 	done    chan struct{}
 
 	mu        sync.Mutex
-	store     *store // nil: in memory
+	store     *store       // nil: in memory
+	socket    net.Listener // nil: none
 	closed    bool
 	rows      []*row // messages and changes of them, in their order; never changed once they are in
 	last      time.Time
@@ -136,10 +139,39 @@ func (s *Space) Close() error {
 	}
 	s.closed = true
 	close(s.done)
+	if s.socket != nil {
+		_ = s.socket.Close()                                  // Serve may have closed it
+		_ = os.Remove(filepath.Dir(s.socket.Addr().String())) // where it was alone there: a data folder is not empty
+	}
 	if s.store == nil {
 		return nil
 	}
 	return s.store.close()
+}
+
+// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve serves. It returns the socket's path. It is
+// in the data folder, or in a new one where that is open to others or its path is too long (macOS takes 103 bytes, Linux 107).
+func (s *Space) ListenForUser() (path string, err error) {
+	dir, err := filepath.Abs(s.store.dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if info, _ := os.Stat(dir); info != nil && (len(dir) > 90 || info.Mode().Perm()&0o022 != 0) {
+		temp := os.TempDir()
+		if len(temp) > 60 {
+			temp = "/tmp"
+		}
+		dir, err = os.MkdirTemp(temp, "gchat-hooks-")
+	}
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "socket")
+	_ = os.Remove(path) // a process that was killed left it: this one has the folder's lock
+	if s.socket, err = net.Listen("unix", path); err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	return path, err
 }
 
 // WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries secrets and stays the
@@ -149,13 +181,9 @@ func (s *Space) WebhookURL(base string) string {
 	return s.APIEndpoint(base) + "v1/" + Name + "/messages?" + q.Encode()
 }
 
-// PageURL is the address to open in a browser.
+// PageURL is the address to open in a browser, which keeps a cookie in place of the token.
 func (s *Space) PageURL(base string) string {
-	base = strings.TrimSuffix(base, "/") + "/"
-	if !s.phone {
-		return base
-	}
-	return base + "?token=" + s.token
+	return strings.TrimSuffix(base, "/") + "/?token=" + s.token
 }
 
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
@@ -203,8 +231,8 @@ func Person() *chat.User {
 	return &chat.User{Name: Human, Type: "HUMAN", DisplayName: "You"}
 }
 
-// Serve answers on ln until ctx ends, then lets running requests finish for at
-// most five seconds. It closes ln, and leaves s open.
+// Serve answers on ln, and on the space's own socket, until ctx ends, then lets running requests finish for at most five
+// seconds. It closes both, and leaves s open.
 func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
@@ -216,11 +244,17 @@ func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 		// The event streams end with ctx, or Shutdown would wait for them.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	listeners := []net.Listener{ln}
+	if s.socket != nil {
+		listeners = append(listeners, s.socket)
+	}
+	served := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { served <- server.Serve(l) }()
+	}
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve space: %w", err)
+		return fmt.Errorf("serve space: %w", errors.Join(err, server.Close()))
 	case <-ctx.Done():
 	}
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -229,7 +263,9 @@ func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}
-	<-served
+	for range listeners {
+		<-served
+	}
 	if err != nil {
 		return fmt.Errorf("end space: %w", err)
 	}

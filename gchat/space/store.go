@@ -24,6 +24,7 @@ const (
 // A store is the folder of a space: messages.jsonl, one row a line and only ever
 // appended to, and space.json with the webhook's secrets.
 type store struct {
+	dir     string
 	secrets secrets
 	lock    *flock.Flock
 	file    *os.File
@@ -35,7 +36,7 @@ func openStore(dir string) (_ *store, _ []*row, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	st := &store{lock: flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))}
+	st := &store{dir: dir, lock: flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
@@ -177,13 +178,13 @@ func keptToken(data string) (string, error) {
 
 // Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors
 // are those of reading.
-func Kept(data string, phone bool) (*Space, error) {
+func Kept(data string) (*Space, error) {
 	kept, err := readSecrets(filepath.Join(data, secretsFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the space's webhook: %w", err)
 	}
 	token, err := keptToken(data)
-	return &Space{secrets: kept, token: token, phone: phone}, err
+	return &Space{secrets: kept, token: token}, err
 }
 
 // NoteAddress writes down where a space is reached, in words of the caller's. They count while the space is open.

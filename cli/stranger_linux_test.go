@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test's binary is also another user's program: init, so that it is nothing else then.
+func init() {
+	if os.Getenv("GCHAT_TEST_STRANGER") == "" {
+		return
+	}
+	switch os.Args[1] {
+	case "tries":
+		tryAsStranger(os.Args[2], os.Args[3])
+	case "squats":
+		squatAsStranger(os.Args[2], os.Args[3])
+	}
+	os.Exit(0)
+}
+
+// tryAsStranger does with a space that runs what a person without the token may try.
+func tryAsStranger(address, socket string) {
+	for _, path := range []string{"/", "/events", "/page/page.js", "/v1/spaces/local/messages"} {
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			fmt.Println(path, err)
+			continue
+		}
+		fmt.Println("GET", path, resp.StatusCode)
+	}
+	resp, err := http.Post("http://"+address+"/page/messages", "application/json", strings.NewReader(`{"text":"yes","clientId":"c1"}`))
+	if err == nil {
+		fmt.Println("POST /page/messages", resp.StatusCode)
+	}
+	_, err = net.Dial("unix", socket)
+	fmt.Println("socket:", err)
+	err = os.WriteFile(socket, nil, 0o600)
+	fmt.Println("write:", err)
+}
+
+// squatAsStranger has the port of a space, says who comes, and answers every request with a person's "2" in a thread.
+func squatAsStranger(address, thread string) {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ready")
+	server := &http.Server{
+		ConnState: func(_ net.Conn, now http.ConnState) {
+			if now == http.StateNew {
+				fmt.Println("connected")
+			}
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Println("got", r.Method, r.URL)
+			at := time.Now().UTC().Format(time.RFC3339Nano)
+			fmt.Fprintf(w, `{"name":"spaces/local/messages/a.a","thread":{"name":%q},"messages":[{"name":"spaces/local/messages/b.b",`+
+				`"thread":{"name":%q},"text":"2","createTime":%q,"sender":{"name":"users/local-human","type":"HUMAN"}}]}`, thread, thread, at)
+		}),
+	}
+	fmt.Println(server.Serve(ln))
+}
+
+// stranger is a process that is not the person's: another user's, or where that is not to be had, one that has no token.
+func (p *pocket) stranger(anotherUser bool, args ...string) *exec.Cmd {
+	p.Helper()
+	cmd := exec.CommandContext(p.Context(), os.Args[0], args...)
+	if anotherUser {
+		dir, err := os.MkdirTemp("/tmp", "stranger-") // the test's own folder is closed to others
+		if err != nil {
+			p.Fatal(err)
+		}
+		p.Cleanup(func() { os.RemoveAll(dir) })
+		program := filepath.Join(dir, "stranger")
+		from, err := os.Open(os.Args[0])
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer from.Close()
+		to, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755)
+		if err == nil {
+			_, err = io.Copy(to, from)
+		}
+		if err := errors.Join(err, to.Close(), os.Chmod(dir, 0o755)); err != nil {
+			p.Fatal(err)
+		}
+		cmd = exec.CommandContext(p.Context(), "setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", program}, args...)...)
+	}
+	cmd.Env, cmd.Dir, cmd.Stderr = []string{"GCHAT_TEST_STRANGER=1"}, "/", os.Stderr
+	return cmd
+}
+
+// Another user of this machine decides nothing: with the space running for want of the token, and with it down because that
+// user's program, which has the port then, is asked nothing. The question goes on when the space is back.
+func TestAnotherUserStandsInForNoSpace(t *testing.T) {
+	for _, anotherUser := range []bool{false, true} {
+		t.Run(fmt.Sprintf("another user %v", anotherUser), func(t *testing.T) {
+			if anotherUser && (os.Getuid() != 0 || exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() != nil) {
+				t.Skip("needs root and setpriv")
+			}
+			dir, err := builtProgram()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
+			t.Cleanup(func() { endPollersIn(p.home) })
+			if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
+				t.Fatalf("setup: %s", out)
+			}
+			page, end := p.space()
+			if !strings.Contains(page, "?token=") {
+				t.Errorf("the page is at %s", page)
+			}
+			thread, answer := p.asks("one")
+
+			socket := filepath.Join(p.home, "state/gchat-hooks/space/socket")
+			wants := []string{"GET / 401", "GET /events 401", "GET /page/page.js 401", "GET /v1/spaces/local/messages 401", "POST /page/messages 401"}
+			if anotherUser {
+				wants = append(wants, "socket: dial unix "+socket+": connect: permission denied", "write: open "+socket+": permission denied")
+			}
+			tried, err := p.stranger(anotherUser, "tries", p.address, socket).Output()
+			for _, want := range wants {
+				if !strings.Contains(string(tried), want+"\n") {
+					t.Errorf("without the token, not %q:\n%s(%v)", want, tried, err)
+				}
+			}
+
+			end()
+			squatter := p.stranger(anotherUser, "squats", p.address, thread)
+			out, err := squatter.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := squatter.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := bufio.NewReader(out)
+			if line, err := said.ReadString('\n'); line != "ready\n" {
+				t.Fatalf("the squatter says %q, %v", line, err)
+			}
+			p.until("the poller finds the space down", func() string {
+				files, _ := filepath.Glob(filepath.Join(p.home, "state/gchat-hooks/spaces/*.json"))
+				for _, file := range files {
+					if b, _ := os.ReadFile(file); strings.Contains(string(b), "the embedded space is down") {
+						return file
+					}
+				}
+				return ""
+			})
+			if out, code := p.runs("verify", "--no-human"); code != 1 || !strings.Contains(out, "hint: nothing answers on this machine: gchat-hooks space --listen "+p.address) {
+				t.Errorf("verify with the squatter ends with %d:\n%s", code, out)
+			}
+			squatter.Process.Kill()
+			if rest, _ := io.ReadAll(said); len(rest) > 0 {
+				t.Errorf("the squatter was reached:\n%s", rest)
+			}
+			_ = squatter.Wait()
+
+			page, end = p.space()
+			defer end()
+			p.replies(page, thread, "1")
+			if said := answer(); !strings.Contains(said, `"Which DB in one?":"SQLite"`) {
+				t.Errorf("the person answered 1: %q", said)
+			}
+		})
+	}
+}

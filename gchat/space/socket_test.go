@@ -1,0 +1,212 @@
+package space
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// serveForUser opens the space of a data folder as gchat-hooks space does, and serves it until end.
+func serveForUser(t *testing.T, data string, ln net.Listener, port int) (s *Space, end func()) {
+	t.Helper()
+	s, err := Open(Options{Data: data, Direct: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := s.ListenForUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := state.KeepSocket(os.Getenv, port, socket); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, ln, s) }()
+	return s, func() {
+		t.Helper()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	}
+}
+
+// at is an address of a port; a host may end in :0, for another spelling.
+func at(host string, port int) string {
+	if strings.HasSuffix(host, ":0") {
+		return "http://" + host + strconv.Itoa(port)
+	}
+	return "http://" + host + ":" + strconv.Itoa(port)
+}
+
+// speak does with a space what our programs do: post, read, and pull.
+func speak(t *testing.T, s *Space, base string) map[string]error {
+	t.Helper()
+	hook, err := gchat.ParseWebhook(s.WebhookURL(base), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gchat.NewReader(t.Context(), hook.LocalEndpoint(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: Name, Subscription: Subscription,
+		APIEndpoint: s.APIEndpoint(base), PubSubEndpoint: s.APIEndpoint(base)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]error{}
+	_, said["webhook"] = hook.Post(t.Context(), gchat.Post{Text: "x"})
+	_, said["probe"] = hook.Probe(t.Context())
+	_, said["list"] = reader.Since(t.Context(), Name, time.Time{}, func([]gchat.Message) {})
+	_, said["app"] = app.Post(t.Context(), gchat.Post{Text: "x"})
+	said["subscription"] = app.MayPull(t.Context())
+	return said
+}
+
+// A space that opened once is reached by its socket only, under every name of this machine: with the space down, another program at
+// its port is sent nothing. A program that runs already finds the space that comes later.
+func TestOnlyTheSocketIsTrusted(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	data := t.TempDir()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	s, end := serveForUser(t, data, ln, port)
+	hosts := []string{"127.0.0.1", "localhost", "127.0.0.2", "[::1]", "127.0.0.1:0"}
+	for _, host := range hosts {
+		for what, err := range speak(t, s, at(host, port)) {
+			if err != nil {
+				t.Errorf("%s at %s: %v", what, host, err)
+			}
+		}
+	}
+	end()
+
+	var connected atomic.Int32
+	squatter := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write([]byte(`{"name":"spaces/local/messages/x.x","permissions":["pubsub.subscriptions.consume"]}`))
+	}))
+	squatter.Listener.Close()
+	if squatter.Listener, err = net.Listen("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	squatter.Config.ConnState = func(_ net.Conn, now http.ConnState) {
+		if now == http.StateNew {
+			connected.Add(1)
+		}
+	}
+	squatter.Start()
+	defer squatter.Close()
+	for _, host := range hosts {
+		for what, err := range speak(t, s, at(host, port)) {
+			if at := gchat.NobodyAt(err); !strings.HasSuffix(at, ":"+strconv.Itoa(port)) || gchat.MayHaveArrived(err) {
+				t.Errorf("%s at %s, with the space down: %v (at %q)", what, host, err, at)
+			}
+		}
+	}
+
+	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, end = serveForUser(t, data, elsewhere, port)
+	defer end()
+	for what, err := range speak(t, s, squatter.URL) {
+		if err != nil {
+			t.Errorf("%s, with the space back: %v", what, err)
+		}
+	}
+	if n := connected.Load(); n != 0 {
+		t.Errorf("another program at the space's port was reached %d times", n)
+	}
+}
+
+// The socket is found whatever the data folder is, and in no folder where others can put one.
+func TestWhereTheSocketIs(t *testing.T) {
+	short, err := os.MkdirTemp("/tmp", "socket-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	for name, dir := range map[string]string{
+		"plain": filepath.Join(short, "plain"), "a killed process's is there": filepath.Join(short, "killed"),
+		"long": filepath.Join(short, strings.Repeat("long/", 40)), "open to others": filepath.Join(short, "open"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", t.TempDir())
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			inside := name != "long" && name != "open to others"
+			switch name {
+			case "a killed process's is there":
+				ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "socket")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ln.SetUnlinkOnClose(false)
+				ln.Close()
+			case "open to others":
+				if err := os.Chmod(dir, 0o777); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			port := ln.Addr().(*net.TCPAddr).Port
+			s, end := serveForUser(t, dir, ln, port)
+			socket, err := state.SocketOf(os.Getenv, port)
+			if err != nil || inside != (filepath.Dir(socket) == filepath.Clean(dir)) {
+				t.Errorf("the socket is %s, %v", socket, err)
+			}
+			for what, err := range speak(t, s, "http://127.0.0.2:"+strconv.Itoa(port)) {
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			end()
+			if _, err := os.Lstat(socket); err == nil {
+				t.Errorf("%s is left", socket)
+			}
+			if _, err := os.Lstat(filepath.Dir(socket)); (err == nil) != inside {
+				t.Errorf("the folder of %s: %v", socket, err)
+			}
+			if err := os.MkdirAll(filepath.Dir(socket), 0o777); err != nil { // as another user could, once it is gone
+				t.Fatal(err)
+			}
+			defer os.Remove(filepath.Dir(socket))
+			if err := os.Chmod(filepath.Dir(socket), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			fake, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fake.Close()
+			for what, err := range speak(t, s, "http://127.0.0.1:"+strconv.Itoa(port)) {
+				if err == nil || !strings.Contains(err.Error(), state.ErrNotOwn.Error()) {
+					t.Errorf("%s goes to a folder that is open to others: %v", what, err)
+				}
+			}
+		})
+	}
+}
