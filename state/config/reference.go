@@ -58,6 +58,7 @@ var settings = []Setting{
 	{Variable: "CLAUDE_SESSION_ID"},
 	{Variable: "CLAUDE_OUTPUT_STYLE"},
 	{Variable: "CLAUDE_PROJECT_DIR"},
+	{Variable: "CLAUDE_PLUGIN_ROOT"},
 	{Variable: "CLAUDE_CONFIG_DIR"},
 	{Variable: "XDG_CONFIG_HOME"},
 	{Variable: "XDG_STATE_HOME"},
