@@ -49,7 +49,7 @@ func google(p *patient, answer func(w http.ResponseWriter)) *httptest.Server {
 	p.write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o644)
 	p.env["SSL_CERT_FILE"] = ca
 	p.config["webhook_url"] = p.space.WebhookURL(server.URL)
-	p.config["api_endpoint"] = server.URL + "/"
+	p.config["api_endpoint"] = p.space.APIEndpoint(server.URL)
 	return server
 }
 
@@ -134,10 +134,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			p.config["webhook_url_command"] = "sleep 60"
 		}, "chat.post", fail, "webhook_url_command", "within 4 seconds", ""},
 		{"a key that was cut off", func(p *patient) {
-			p.config["webhook_url"] = p.server.URL + "/v1/" + googles + "/messages?key=k&token=" + p.secrets[1]
+			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googles + "/messages?key=k&token=" + p.secrets[1]
 		}, "chat.post", fail, "chat answered 400", "copy it again", ""},
 		{"a wrong token", func(p *patient) {
-			p.config["webhook_url"] = p.server.URL + "/v1/" + googles + "/messages?key=" + p.secrets[0] + "&token=wrong"
+			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googles + "/messages?key=" + p.secrets[0] + "&token=wrong"
 		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},
 		{"another embedded space", func(p *patient) {
 			p.config["webhook_url"] = strings.Replace(fmt.Sprint(p.config["webhook_url"]), p.secrets[0], "other", 1)

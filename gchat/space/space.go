@@ -149,8 +149,8 @@ func (s *Space) Close() error {
 	return s.store.close()
 }
 
-// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve serves. It returns the socket's path. It is
-// in the data folder, or in a new one where that is open to others or its path is too long (macOS takes 103 bytes, Linux 107).
+// ListenForUser has a space with a data folder listen on a unix socket, too, which Serve serves. It returns the socket's path: in
+// the data folder, or in a new one where that is open to others or its path is too long (macOS takes 103 bytes, Linux 107).
 func (s *Space) ListenForUser() (path string, err error) {
 	dir, err := filepath.Abs(s.store.dir)
 	if err == nil {
