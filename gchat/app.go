@@ -168,8 +168,9 @@ func isDirect(s *chat.Space) bool {
 type Pulled struct {
 	Event
 	AckID string
-	ID    string // Pub/Sub's: the same with each delivery
-	Err   error  // why it is of no use
+	ID    string    // Pub/Sub's: the same with each delivery
+	Err   error     // why it is of no use
+	Heard time.Time // by this machine's clock, first
 }
 
 // Pull takes events from the subscription. Where there are none it may wait for a minute or two.

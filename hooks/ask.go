@@ -92,7 +92,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case mode == state.Deny:
 		return h.deny(ctx, e)
 	}
-	q, _, err := h.recordCall(e, mode)
+	q, _, err := h.recordCall(ctx, e, mode)
 	switch {
 	case err != nil:
 		return err
@@ -139,7 +139,7 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 
 // recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
 // beside an error was written, and the poller does not know of it.
-func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
+func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (q *state.Question, fresh bool, err error) {
 	one, err := h.question(e, mode)
 	if err != nil {
 		return nil, false, err
@@ -148,7 +148,7 @@ func (h *Hook) recordCall(e *Event, mode state.Mode) (q *state.Question, fresh b
 	if mode == state.Deny {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(context.Background(), h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
 		return cmp.Or(ofCall(have, e), one)
 	})
 	return q, q == one, err

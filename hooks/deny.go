@@ -35,11 +35,11 @@ func (h *Hook) deny(ctx context.Context, e *Event) error {
 		again = true
 	}
 	if again {
-		_, _, err := h.recordCall(e, state.Native)
+		_, _, err := h.recordCall(ctx, e, state.Native)
 		h.StartPoller()
 		return err
 	}
-	q, fresh, err := h.recordCall(e, state.Deny)
+	q, fresh, err := h.recordCall(ctx, e, state.Deny)
 	if !fresh {
 		return err // another process has this very call
 	}

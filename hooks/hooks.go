@@ -333,17 +333,27 @@ func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questi
 		all = append(all, qs...)
 	}
 	for _, q := range all {
-		if q.Status.Open() && !state.Announced(h.Env, q.Path) { // the index could not be written when it was asked
-			if err := state.AnnounceQuestion(h.Env, q); err != nil {
-				h.log.Error().Err(err).Msg("question not announced; the next hook tries again")
-			}
-		}
+		h.announceLater(e, q)
 	}
 	return all
 }
 
-// tryAgain does what must be written, again and again while another process has the lock or the disk is full, as long as a hook
-// that does not wait has time.
+// announceLater announces a question for which the index could not be written when it was asked. Claude may write into the project:
+// of what stands there only a question that waits for its answer is announced, in this session's own pane.
+func (h *Hook) announceLater(e *Event, q *state.Question) {
+	waits := q.Kind == state.AskedQuestion && q.Status == state.Pending && len(q.Replies) == 0
+	if !waits || state.Announced(h.Env, q.Path) {
+		return
+	}
+	here, s := *q, h.session(e)
+	here.TmuxPane, here.TmuxSocket = s.TmuxPane, s.TmuxSocket
+	if err := state.AnnounceQuestion(h.Env, &here); err != nil {
+		h.log.Error().Err(err).Msg("question not announced; the next hook tries again")
+	}
+}
+
+// tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does not
+// wait has time.
 func (h *Hook) tryAgain(ctx context.Context, write func() error) {
 	const every = 200 * time.Millisecond
 	for end := time.Now().Add(quickBound - 3*time.Second); ; sleep(ctx, every) {
@@ -351,7 +361,8 @@ func (h *Hook) tryAgain(ctx context.Context, write func() error) {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
+		passes := errors.Is(err, state.ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if !passes || time.Now().After(end) || ctx.Err() != nil {
 			h.log.Error().Err(err).Msg("what Claude was told is not written down")
 			return
 		}

@@ -29,11 +29,17 @@ func kindOf(tool string) state.Kind {
 	return state.AskedPermission
 }
 
+// savedWithin is how long an editor may take to save the configuration file.
+const savedWithin = 2 * time.Second
+
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
 // dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: without one, a project's
 // webhook gets none.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
 	own := config.Personal(h.Env)
+	for end := time.Now().Add(savedWithin); own.Unread && time.Now().Before(end) && ctx.Err() == nil; own = config.Personal(h.Env) {
+		sleep(ctx, 100*time.Millisecond)
+	}
 	if !own.Sends() {
 		return nil
 	}
@@ -111,7 +117,7 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	labels := []string{state.LabelAllow, state.LabelDeny}
 	if q.Kind == state.AskedPlan {
 		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
-		q.InputHash = callHash(planTool+"\x00"+q.Shown, nil) // its input may be empty
+		q.InputHash = planHash(q.Shown)
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
 		if labels = []string{state.LabelApprove, state.LabelSendBack}; !guarded {
 			labels = append(labels, state.LabelApproveAuto)
@@ -124,7 +130,8 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 			labels = append(labels, state.LabelAlways)
 		}
 	}
-	q.TerminalOnly = !whole || own.NeverRemotely(e.ToolName, q.Call...)
+	// What cannot be read now is held against it when it is decided.
+	q.TerminalOnly = !whole || !own.Unread && own.NeverRemotely(e.ToolName, q.Call...)
 	if q.TerminalOnly {
 		labels = slices.DeleteFunc(labels, func(label string) bool { return !state.Refuses(label) })
 	}
@@ -161,10 +168,13 @@ func decision(e *Event, q *state.Question) map[string]any {
 	case state.LabelAllow:
 	case state.LabelAlways:
 		allow["updatedPermissions"] = e.Suggestions
-	case state.LabelApprove:
-		allow["updatedInput"] = e.ToolInput
-	case state.LabelApproveAuto:
-		allow["updatedInput"] = e.ToolInput
+	case state.LabelApprove, state.LabelApproveAuto:
+		if plan, _ := planShown(e.ToolInput, string(e.Transcript)); planHash(plan) != q.InputHash {
+			return nil // its file was written since it was shown
+		}
+		if allow["updatedInput"] = e.ToolInput; label == state.LabelApprove {
+			break
+		}
 		allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
 	case state.LabelDeny, state.LabelSendBack:
 		allow = map[string]any{"behavior": "deny", "message": refusalOf(q)}
@@ -216,7 +226,7 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
-		labels := map[callResult]string{ran: state.LabelAllow, failed: state.LabelAllow, refused: state.LabelDeny}
+		labels := map[callResult]string{ran: state.LabelAllow, refused: state.LabelDeny}
 		if q.Kind == state.AskedPlan {
 			labels = map[callResult]string{ran: state.LabelApprove, refused: state.LabelSendBack}
 		}
@@ -230,7 +240,10 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 	return err
 }
 
-// callHash is equal for the events of one call, but for a plan's: 2.1.329 leaves its input empty in some events.
+// planHash tells plans apart: 2.1.329 leaves the input of their calls empty in some events.
+func planHash(shown string) string { return callHash(planTool+"\x00"+shown, nil) }
+
+// callHash is equal for the events of one call, but for a plan's.
 func callHash(tool string, input json.RawMessage) string {
 	var in any
 	if len(input) > 0 && json.Unmarshal(input, &in) != nil {

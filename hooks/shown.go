@@ -117,8 +117,8 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
 }
 
-// shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first of the folders that it is
-// below, and marked where it is below none. file is where it leads.
+// shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is below
+// that, and marked where it is below none. file is where it leads.
 func shownPath(path string, folders []string) (shown, file string) {
 	direct := filepath.Clean(path)
 	if !filepath.IsAbs(direct) && len(folders) > 0 {
@@ -126,11 +126,14 @@ func shownPath(path string, folders []string) (shown, file string) {
 	}
 	file = resolved(direct)
 	shown, outside, linked := file, true, file != direct
-	for _, folder := range folders {
+	for i, folder := range slices.Backward(folders) {
 		rel, err := filepath.Rel(resolved(folder), file)
-		if err == nil && filepath.IsAbs(folder) && filepath.IsLocal(rel) {
-			shown, outside, linked = rel, false, linked && filepath.Join(folder, rel) != direct
-			break
+		if err != nil || !filepath.IsAbs(folder) || !filepath.IsLocal(rel) {
+			continue
+		}
+		outside, linked = false, linked && filepath.Join(folder, rel) != direct
+		if i == 0 {
+			shown = rel
 		}
 	}
 	if outside {
@@ -248,7 +251,7 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		switch {
 		case s.Type == "addRules" && s.Behavior == "allow":
 			for _, rule := range s.Rules {
-				if rule.Tool == "" || guarded && never(rule.Tool) {
+				if rule.Tool == "" || guarded && slices.ContainsFunc(alsoAllowed(rule.Tool), never) {
 					return ""
 				}
 				if rule.Content != "" {
@@ -278,6 +281,14 @@ func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool str
 		return ""
 	}
 	return oneLine(shown)
+}
+
+// alsoAllowed are the tools whose calls a rule of a tool may allow: a folder that may be read is read by commands, too.
+func alsoAllowed(tool string) []string {
+	if fileMembers[tool] == "" {
+		return []string{tool}
+	}
+	return append(slices.Collect(maps.Keys(fileMembers)), "Bash", tool)
 }
 
 // acceptsEdits is what Claude Code calls its mode acceptEdits (2.1.329: "auto-approve file edits and common file commands"), with

@@ -117,6 +117,13 @@ func TestAlwaysAllows(t *testing.T) {
 			t.Errorf("%s: %q", suggestions, got)
 		}
 	}
+	// A rule of one file tool allows others, and what may be read commands may read, too.
+	for rule, named := range map[string]string{"Read": "Bash", "Edit": "Write", "Grep": "Read"} {
+		suggestion := `[{"type":"addRules","rules":[{"toolName":"` + rule + `","ruleContent":"//x/**"}],"behavior":"allow","destination":"session"}]`
+		if got := alwaysAllows(json.RawMessage(suggestion), true, func(tool string) bool { return tool == named }); got != "" {
+			t.Errorf("%s beside %s: %q", rule, named, got)
+		}
+	}
 }
 
 // What cannot be shown whole is said to be so, and takes no long time.
@@ -235,5 +242,49 @@ func TestEndsInQuestion(t *testing.T) {
 		if endsInQuestion(text) != want {
 			t.Errorf("%q", text)
 		}
+	}
+}
+
+// A path below the project and not below the working folder is shown whole: it is not the file of that name there.
+func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
+	project, _ := filepath.EvalSymlinks(t.TempDir())
+	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
+		if shown, _ := shownPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
+			t.Errorf("%s is shown as %s", path, shown)
+		}
+	}
+	if shown, _ := shownPath("/"+strings.Repeat("x/", 200)+"y", []string{project}); len(shown) > state.MostAbout {
+		input, _ := json.Marshal(map[string]string{"file_path": shown, "content": "x"})
+		if permissionShown("Write", input, project).whole {
+			t.Error("a path that a message shortens may be allowed")
+		}
+	}
+}
+
+// A plan's file may be written after it was shown: that plan is not approved.
+func TestAnotherPlanIsNotApproved(t *testing.T) {
+	dir := t.TempDir()
+	plan, transcript := filepath.Join(dir, "plan.md"), filepath.Join(dir, "a.jsonl")
+	writeFile(t, transcript, `{"type":"attachment","attachment":{"type":"plan_mode","planFilePath":"`+plan+`"}}`+"\n")
+	writeFile(t, plan, "# Harmless")
+	e := &Event{ToolName: planTool, ToolInput: json.RawMessage("{}"), Transcript: Words(transcript)}
+	shown, _ := planShown(e.ToolInput, transcript)
+	for _, label := range []string{state.LabelApprove, state.LabelApproveAuto} {
+		q := &state.Question{Kind: state.AskedPlan, InputHash: planHash(shown), Questions: []state.Prompt{{Question: "p"}}, Answers: map[string]string{"p": label}}
+		if d := decision(e, q); d["behavior"] != "allow" || (d["updatedPermissions"] != nil) != (label == state.LabelApproveAuto) {
+			t.Errorf("%s: %v", label, d)
+		}
+		writeFile(t, plan, "# Evil")
+		if d := decision(e, q); d != nil {
+			t.Errorf("%s: another plan is approved: %v", label, d)
+		}
+		writeFile(t, plan, "# Harmless")
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -132,8 +132,8 @@ type callResult string
 
 const (
 	unknown callResult = ""        // nothing: the transcript lags, or is another version's
-	ran     callResult = "ran"     // without an error
-	failed  callResult = "failed"  // with an error: the tool's own, or a hook's refusal
+	ran     callResult = "ran"     // with or without an error of the tool's own
+	failed  callResult = "failed"  // with an error that may be the tool's own, or a hook's or a rule's refusal
 	refused callResult = "refused" // the person refused it in the terminal
 )
 
@@ -143,11 +143,13 @@ func (r callResult) fits(wasRefused bool) bool {
 }
 
 // rejected is the toolUseResult of a call that the person refused in the terminal, and rejectedBecause begins it where they said
-// why. 2.1.329 says both as toolDenialKind, too. A shell's command that fails has one that begins with "Error: Exit code".
+// why. 2.1.329 says both as toolDenialKind, too, and a rule's or a hook's refusal by other words there. exited begins that of a
+// shell's command that ran and failed.
 const (
 	rejected        = "User rejected tool use"
 	rejectedBecause = "Error: The user doesn't want to proceed with this tool use."
 	userRejected    = "user-rejected"
+	exited          = "Error: Exit code "
 )
 
 // resultOf is how a call of this event's batch ended, by the structure of its result: never by words that a tool may print.
@@ -177,7 +179,7 @@ func resultOf(e *Event, toolUseID string) callResult {
 		for _, b := range entry.Message.Content {
 			switch {
 			case b.ID != toolUseID:
-			case !b.Error:
+			case !b.Error, entry.Denial == "" && strings.HasPrefix(string(entry.Result), exited):
 				return ran
 			case entry.Denial == userRejected, entry.Result == rejected, strings.HasPrefix(string(entry.Result), rejectedBecause):
 				return refused

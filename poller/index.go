@@ -143,6 +143,8 @@ func (p *Poller) load(s *served) {
 	case err != nil:
 		s.q = nil
 		p.logOnce(err, "question not read")
+	case q != nil && q.Kind != state.AskedQuestion && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
+		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.settled = q, false
 	}

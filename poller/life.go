@@ -414,7 +414,10 @@ func (p *Poller) sweep() {
 	for _, s := range p.index {
 		p.safely("sweep", func() { p.sweepOne(s, now) })
 		if s.Kind == state.OpenQuestion {
-			folders[filepath.Dir(s.Path)], folders[filepath.Dir(filepath.Dir(s.Path))] = true, true
+			folders[filepath.Dir(s.Path)] = true
+			if state := filepath.Dir(filepath.Dir(s.Path)); filepath.Base(state) == "state" { // and none that a person named
+				folders[state] = true
+			}
 		}
 	}
 	for folder := range folders {

@@ -184,7 +184,11 @@ func (n *pass) target(m gchat.Message) *state.Question {
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
 	foreign := one == nil || one.Env != r.environment || cmp.Or(one.Chat, r.chat) != r.chat
-	if foreign || m.Deleted || m.Sender == "" || n.beingAsked[one.ID] {
+	if foreign || m.Deleted || m.Sender == "" {
+		return
+	}
+	ahead, _ := r.api.Ahead()
+	if !r.pulled && n.beingAsked[one.ID] && r.now().Add(ahead).Sub(m.CreateTime) < foreignAge {
 		return // what is being asked may be what it answers: it is listed again
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
@@ -223,6 +227,9 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		changed := begins
 		if begins {
 			after := q.AskedAt.Add(ahead - dateSlack)
+			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
+				after = q.AskedAt.Add(-foreignAge)
+			}
 			for _, m := range ms {
 				if !m.Human {
 					after = m.CreateTime
@@ -289,7 +296,9 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 // makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of a
 // stranger one is enough: it is refused, once.
 func makeRoom(q *state.Question, sender string, stranger bool) bool {
-	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool { return r.Sender == sender }) {
+	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
+		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)
+	}) {
 		return false
 	}
 	if len(q.Replies) < mostReplies {

@@ -201,7 +201,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	var gone, kept []string
 	for _, in := range []string{dir, filepath.Dir(dir), filepath.Join(user, "open"), filepath.Join(user, "spaces")} {
 		_ = os.MkdirAll(in, 0o700)
-		for name, to := range map[string]*[]string{".new-1234": &gone, ".q.json8812345": &gone, ".other": &kept, "notes.txt": &kept} {
+		for name, to := range map[string]*[]string{".new-1234": &gone, ".q.json8812345": &gone, ".other": &kept, "notes.txt": &kept, ".renovaterc.json5": &kept} {
 			path := filepath.Join(in, name)
 			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
 				t.Fatal(err)
@@ -231,5 +231,43 @@ func TestLeftoversAreSwept(t *testing.T) {
 		if _, err := os.Lstat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What lets Claude act counts in the person's own state alone: Claude may write into the project, and have it announced.
+func TestADecisionInAProjectIsNothing(t *testing.T) {
+	d := newDesk(t)
+	q := d.record(func(q *state.Question) { q.SessionID = "forged" })
+	q = d.change(q, func(q *state.Question) { q.Kind, q.Status = state.AskedNext, state.Answered })
+	if err := state.AnnounceQuestion(d.env, q); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	p.scan()
+	for _, s := range p.index {
+		if s.q != nil {
+			t.Errorf("it is served: %+v", s.q)
+		}
+	}
+}
+
+// The poller that pulls for all environments drops no reply by its own list of who may answer.
+func TestATapOfAnotherEnvironmentIsStored(t *testing.T) {
+	d, g := newAppDesk(t)
+	q, card := d.tapped(func(q *state.Question) { d.postedBy(q, g) })
+	p := d.poller()
+	p.scan()
+	for _, s := range p.index {
+		s.Env = "another"
+	}
+	for n, s := range p.inOrder() {
+		for i := range 2 {
+			one := gchat.Pulled{ID: fmt.Sprint(n, i)}
+			one.Tap, one.By = &gchat.Tap{Question: card, Choice: "1"}, gchat.Person{Name: "users/7"}
+			p.writeTap(s, one)
+		}
+	}
+	if q = d.load(q); len(q.Replies) != 2 {
+		t.Errorf("%d taps are stored", len(q.Replies))
 	}
 }

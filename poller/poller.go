@@ -108,6 +108,7 @@ const (
 	stopped  ending = iota // ctx ended, or a daemon waits for the lock
 	idled                  // there is nothing to do
 	replaced               // Until is there, or the program changed: another process goes on
+	homeless               // its folder was deleted beneath it
 )
 
 // Run is the poller until ctx ends or its Options say so. Errors are ErrDaemonRuns, *state.UserError when a person has to mend
@@ -143,7 +144,9 @@ func Run(ctx context.Context, o Options) error {
 	switch {
 	case p.Daemon && why == replaced:
 		return errors.New("the program on disk changed") // the service manager starts it
-	case why == stopped:
+	case p.Daemon && why == homeless:
+		return errors.New("the state folder was removed") // so here
+	case why == stopped, why == homeless:
 		return nil
 	}
 	return p.leave()
@@ -229,8 +232,8 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
-		if p.Lock.Gone() { // the home folder was deleted
-			return stopped
+		if p.Lock.Gone() {
+			return homeless
 		}
 		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
 		if late := p.now().Round(0).Sub(expected); late > clockJump {
@@ -480,7 +483,7 @@ func (p *Poller) logOnce(err error, what string) {
 }
 
 // random are words of an error that may be others each time: names of temporary files, numbers of ports and processes.
-var random = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\w.-]*[0-9]{3}[\w.-]*`) })
+var random = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\w.-]*[0-9]{5}[\w.-]*`) })
 
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {

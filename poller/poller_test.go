@@ -92,7 +92,11 @@ func (d *desk) record(as func(*state.Question)) *state.Question {
 	if as != nil {
 		as(q)
 	}
-	q, err := state.QuestionsIn(filepath.Join(d.dir, "shop", ".claude", "state")).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
+	dir := filepath.Join(d.dir, "shop", ".claude", "state")
+	if q.Kind != state.AskedQuestion { // what lets Claude act
+		dir = filepath.Join(state.UserState(d.env), "projects", "shop")
+	}
+	q, err := state.QuestionsIn(dir).Record(q.SessionID, func([]*state.Question) *state.Question { return q })
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -26,8 +26,9 @@ const (
 	foreignAge = time.Minute
 	// silentAge is from when on they are too old to be answered.
 	silentAge = 24 * time.Hour
-	// keptPause is how often what is left so is tried again.
+	// keptPause is how often what is left so is tried again, and mostKept how much of it.
 	keptPause = 250 * time.Millisecond
+	mostKept  = 1000
 )
 
 // ear takes what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
@@ -46,6 +47,8 @@ type ear struct {
 // stays for a command's moment pulls nothing: what Google gives to a pull that ends is kept from the next one for a while.
 func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time) {
 	if subscription == "" || p.Until != nil {
+		p.ear.lock.Unlock() // where it was configured until now, another environment's poller may pull
+		p.ear.lock = nil
 		return time.Time{}
 	}
 	way := p.gateway(ctx, p.user(), false)
@@ -98,6 +101,9 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pulling--
+	for i := range got {
+		got[i].Heard = p.now()
+	}
 	e.heard = append(e.heard, got...)
 	switch {
 	case ctx.Err() != nil:
@@ -134,15 +140,21 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	}
 	slices.SortStableFunc(heard, func(a, b gchat.Pulled) int { return a.At.Compare(b.At) }) // what was done first counts first
 	var done []string
+	views := p.views()
 	byID := map[string]int{} // of those that are kept: a delivery that came again meanwhile is the one to acknowledge
 	for _, one := range heard {
 		used := true
-		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards) })
-		if i, known := byID[one.ID]; used {
+		p.safely("event", func() { used = p.useEvent(ctx, app, one, cards, views) })
+		if !used && one.Tap != nil {
+			delete(cards, one.Tap.Question) // its record is held by another process: one try a step is enough
+		}
+		switch i, known := byID[one.ID]; {
+		case used:
 			done = append(done, one.AckID)
-		} else if known {
+		case known:
+			one.Heard = kept[i].Heard
 			kept[i] = one
-		} else {
+		case len(kept) < mostKept: // what is beyond comes again
 			byID[one.ID] = len(kept)
 			kept = append(kept, one)
 		}
@@ -159,12 +171,12 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 
 // unknownFor says what becomes of an event that no record here knows: it waits, is answered, or, after a day, is nobody's any more.
 func (p *Poller) unknownFor(one gchat.Pulled) (waits, silent bool) {
-	age := p.now().Sub(one.At).Abs() // a time that lies ahead is no reason to wait
-	return age < foreignAge, age > silentAge
+	return p.now().Sub(one.Heard).Abs() < foreignAge, p.now().Sub(one.At) > silentAge
 }
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
-func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served) (used bool) {
+func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled, cards map[string]*served,
+	views map[string]*view) (used bool) {
 	switch {
 	case one.Err != nil:
 		p.logOnce(one.Err, "event not understood")
@@ -174,7 +186,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	case one.Tap != nil:
 		return p.answerStale(ctx, app, one)
 	case one.Type == "MESSAGE":
-		return p.writeSaid(app, one)
+		return p.writeSaid(app, one, cmp.Or(views[app.Chat()], &view{sessions: p.byThread}))
 	}
 	return true
 }
@@ -182,7 +194,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name, changed := "tap/"+one.ID, false
-	stranger := p.mayNot(configuredFor(s.q, s.Open), s.q, one.By.Name, one.By.Email)
+	stranger := s.mine(p) && p.mayNot(configuredFor(s.q, s.Open), s.q, one.By.Name, one.By.Email)
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		if changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger); !changed {
 			return state.ErrUnchanged
@@ -234,13 +246,12 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 }
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
-func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
+func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool) {
 	m := one.Message
 	m.Sender, m.SenderEmail, m.DisplayName, m.Human = one.By.Name, one.By.Email, one.By.DisplayName, true
 	if m.CreateTime.IsZero() {
 		m.CreateTime = one.At
 	}
-	v := cmp.Or(p.views()[app.Chat()], &view{sessions: p.byThread})
 	if m.Quotes != "" && len(v.records[m.ThreadName]) == 0 {
 		for _, qs := range v.records {
 			if i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.MessageName == m.Quotes }); i >= 0 {
@@ -248,8 +259,8 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 			}
 		}
 	}
+	waits, silent := p.unknownFor(one)
 	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil {
-		waits, silent := p.unknownFor(one)
 		if waits {
 			return false
 		}
@@ -258,9 +269,10 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled) (used bool) {
 		}
 		return true
 	}
-	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}}
+	r := &reader{Poller: p, chat: app.Chat(), api: &gchat.Reader{}, mark: &state.Space{}, pulled: true}
 	n := &pass{view: v, given: map[*state.Question][]gchat.Message{}}
-	if one := v.sessions[m.ThreadName]; one != nil && v.beingAsked[one.ID] && n.target(m) == nil {
+	asked := v.sessions[m.ThreadName] != nil && v.beingAsked[v.sessions[m.ThreadName].ID]
+	if waits && asked && !strings.HasPrefix(m.Text, "/") && n.target(m) == nil {
 		return false
 	}
 	r.take(n, []gchat.Message{m})

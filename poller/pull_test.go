@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,7 +105,8 @@ func TestWhoseTapCounts(t *testing.T) {
 func TestWordsInADirectMessage(t *testing.T) {
 	d, g := newAppDesk(t)
 	one, _ := d.tapped(nil)
-	d.run(Options{Daemon: true})
+	var later atomic.Int64
+	d.run(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
 	m := g.awaitPost("Which?")
 	e := event("MESSAGE", "users/1", g.said(m.Thread.Name, "2 - soon", ""))
 	g.publish(e)
@@ -118,8 +120,15 @@ func TestWordsInADirectMessage(t *testing.T) {
 	for _, ago := range []time.Duration{2 * time.Minute, 25 * time.Hour, -250 * 365 * 24 * time.Hour} { // the last lies ahead
 		e := event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "1", ""))
 		e.EventTime = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
-		g.publish(e)
+		id := g.publish(e)
+		for end := time.Now().Add(20 * time.Second); g.pub.Message(id).Deliveries == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
 	}
+	time.Sleep(300 * time.Millisecond)
+	if g.waiting() != 3 {
+		t.Errorf("%d events wait for a record that is just being written", g.waiting())
+	}
+	later.Store(int64(foreignAge))
 	g.awaitPost("Nothing here waits for that")
 	for end := time.Now().Add(20 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}

@@ -74,7 +74,8 @@ type reader struct {
 	good    time.Time     // when the last good list began
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.Reader
-	from    int // whose configuration reads the space, of the view's own
+	pulled  bool // it does not list: its messages come from the subscription
+	from    int  // whose configuration reads the space, of the view's own
 	mark    *state.Space
 	trouble trouble
 	heard   time.Time       // when the last message of a person came

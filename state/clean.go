@@ -25,14 +25,14 @@ const (
 
 // takes is what each place does with each kind of character. All else is kept.
 var takes = [...]row{
-	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft unknown invalid
-	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, replaced},
-	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, replaced},
-	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, dropped},
-	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, replaced, replaced},
-	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, escaped, replaced},
-	ForReview:   {kept, written, written, kept, written, written, written, written, written},
-	ForPlan:     {kept, written, written, kept, written, written, kept, written, written},
+	//            sequence control   lineBreak tab    hidden    joiner    rightToLeft otherBlank unknown invalid
+	ForChat:     {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced},
+	ForAgent:    {dropped, dropped, newline, kept, dropped, dropped, kept, kept, kept, replaced},
+	ForTyping:   {dropped, dropped, newline, blank, dropped, dropped, kept, kept, kept, dropped},
+	ForTerminal: {kept, replaced, replaced, kept, replaced, replaced, kept, kept, replaced, replaced},
+	ForJSON:     {kept, escaped, escaped, kept, escaped, escaped, kept, kept, escaped, replaced},
+	ForReview:   {kept, written, written, kept, written, written, written, written, written, written},
+	ForPlan:     {kept, written, written, kept, written, written, kept, kept, written, written},
 }
 
 type row [kinds]treatment
@@ -59,6 +59,7 @@ const (
 	hidden                  // shows nothing, and turns the rest or carries words that no person sees
 	joiner                  // a joiner or a variation selector that does nothing where it stands
 	rightToLeft             // on a screen it reorders what stands around it
+	otherBlank              // looks like a blank, and is none
 	unknown                 // private, or not assigned: a font may show nothing
 	invalid                 // a byte that is not UTF-8
 	kinds
@@ -98,6 +99,8 @@ func kindOf(r rune) kind {
 		return hidden
 	case unicode.Is(rightToLeftBlocks, r):
 		return rightToLeft
+	case unicode.Is(unicode.Zs, r):
+		return otherBlank
 	case !unicode.IsGraphic(r):
 		return unknown
 	}

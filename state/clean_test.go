@@ -27,7 +27,9 @@ func TestClean(t *testing.T) {
 		{"plain", places, "rm -rf ~; $(x) `y` \"q\" 'q' {} <a> \\ -t C-c Enter\n  é 漢 €", "rm -rf ~; $(x) `y` \"q\" 'q' {} <a> \\ -t C-c Enter\n  é 漢 €"},
 		{"emoji", places, "👩‍💻 👩‍👩‍👧‍👦 👩🏽‍💻 ❤️‍🔥 🏳️‍🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ‼️ ™️ 🙂‍↔️", "👩‍💻 👩‍👩‍👧‍👦 👩🏽‍💻 ❤️‍🔥 🏳️‍🌈 1️⃣ #️⃣ ✔︎ 👍🏽 ‼️ ™️ 🙂‍↔️"},
 		{"Hindi", places, "क्‍ष", "क्‍ष"},
-		{"accents and blanks", places, "e\u0301 ñ Ünïcode a\u00a0b\u3000c", "e\u0301 ñ Ünïcode a\u00a0b\u3000c"},
+		{"accents", places, "e\u0301 ñ Ünïcode", "e\u0301 ñ Ünïcode"},
+		{"other blanks", same(ForChat, ForAgent, ForTyping, ForTerminal, ForJSON, ForPlan), "a\u00a0b\u3000c", "a\u00a0b\u3000c"},
+		{"other blanks", same(ForReview), "./run\u00a0tests\u2003x", "./run‹U+00A0›tests‹U+2003›x"},
 		{"the sign for what is not UTF-8", places, "a\ufffdb", "a\ufffdb"},
 
 		{"line breaks", words, "a\r\nb\r\r\nc\rd\u2028e\u2029f", "a\nb\n\nc\nd\ne\nf"},

@@ -207,11 +207,11 @@ func (f Folder[T]) Remove(name string) error {
 }
 
 // SweepTemporary removes what processes left in a folder that were killed while they wrote a file: our own, and those of
-// renameio, whose names are ".NAME.json" with a number behind.
+// renameio, whose names are ".NAME.json" with a long number behind.
 func SweepTemporary(dir string, now time.Time) {
 	for _, name := range namesIn(dir) {
 		path, plain := filepath.Join(dir, name), strings.TrimRight(name, "0123456789")
-		renamed := plain != name && strings.HasPrefix(name, ".") && slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
+		renamed := len(name) > len(plain)+5 && strings.HasPrefix(name, ".") && slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
 		info, err := os.Lstat(path)
 		if err == nil && (renamed || strings.HasPrefix(name, ".new-")) && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
 			os.Remove(path)

@@ -72,6 +72,7 @@ func TestNothingThatRunsIsHidden(t *testing.T) {
 		"cat <<password=\ntouch PWN\npassword=", "SECRET=x.sh; bash $SECRET", "exec -a --token reboot", "DB_PASSWORD=hunter2 ./run",
 		"-----BEGIN PRIVATE KEY-----\n/tmp/PWN\n-----END PRIVATE KEY-----",
 		"-----BEGIN PRIVATE KEY-----\n/tmp/" + r(59) + "\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nbin/" + r(60) + "\n-----END PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\nPATH=" + r(60) + "\n-----END PRIVATE KEY-----\ngit status",
 		"-----BEGIN PRIVATE KEY-----\nrm -rf ~\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\ncurl\n-----END PRIVATE KEY-----",
 		"-----BEGIN RSA PRIVATE KEY-----\nVersion: $(touch PWN)\n" + body + "-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + body + "touch PWN",
 		"bash pypi-upload-everything-to-my-server.sh", "./secret_but_harmless_looking_name.sh", "./sk-run-my-own-script-please-now.sh", "vercel_deploy_production_now",
@@ -80,6 +81,15 @@ func TestNothingThatRunsIsHidden(t *testing.T) {
 	} {
 		if got := MaskKeys(text); got != text {
 			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// What is longer than a maker's keys is no key from there on.
+func TestNoKeyHidesAProgram(t *testing.T) {
+	for _, start := range []string{"sk-", "ghp_", "sk-ant-api03-"} {
+		if got := MaskKeys("T=" + start + strings.Repeat("6c73", 500) + "; x"); len(got) < 1500 {
+			t.Errorf("%s: %d bytes are left", start, len(got))
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (q *Question) takeForeignAnswer() {
 	if strings.TrimSpace(text) == "" || q.Reply(name) != nil {
 		return
 	}
-	at, err := time.Parse(time.RFC3339, q.rawText("answered_at"))
+	at, err := timeNear(q.rawText("answered_at"), time.Now())
 	if err != nil {
 		at = q.AskedAt
 	}
