@@ -3,10 +3,8 @@ package gchat
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,12 +27,8 @@ var decisions = []struct {
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
 var (
-	refusal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
-	})
-	noRefusal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
-	})
+	refusal   = state.Pattern(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
+	noRefusal = state.Pattern(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
 )
 
 // endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a

@@ -3,7 +3,6 @@ package gchat
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -24,9 +23,7 @@ const maxMarkdown = 2 * MaxText
 
 // deep is a line with more lists and quotes in each other than people write. goldmark goes through all of them at each line, and
 // a few kilobytes of hostile text take it gigabytes.
-var deep = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
-})
+var deep = state.Pattern(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {

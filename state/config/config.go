@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,9 +176,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-var subscriptionForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
-})
+var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gchat-hooks/state"
 )
@@ -126,9 +124,7 @@ func (r Rule) matches(a Asked) bool {
 const presetSystem3 = "system3"
 
 // timestamped are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
-var timestamped = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
-})
+var timestamped = state.Pattern(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
 
 // system3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
 // Those that it supervises never are: it answers their questions itself.
