@@ -30,15 +30,11 @@ func projects(env Getenv) Folder[Project] {
 
 // Register notes that a state folder belongs to a project. It writes only when that is news.
 func Register(env Getenv, projectState, projectDir string) error {
-	name := hashName(projectState)
-	if exists(projects(env).path(name)) {
-		return nil
+	project := &Project{State: projectState, Dir: projectDir, LastSeen: time.Now().UTC()}
+	if err := projects(env).Create(hashName(projectState), project); !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	err := projects(env).Create(name, &Project{State: projectState, Dir: projectDir, LastSeen: time.Now().UTC()})
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return err
+	return nil
 }
 
 // Projects are the known ones.

@@ -56,23 +56,13 @@ func (s Questions) Find(sessions []string, since time.Time,
 // timeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later
 // of the two that does not lie after the file was written.
 func timeNear(text string, written time.Time) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err == nil {
-		return t, nil
+	early, err := foreignTime(text, time.UTC)
+	late, _ := foreignTime(text, time.Local)
+	if early.After(late) {
+		early, late = late, early
 	}
-	for _, layout := range foreignTimes {
-		early, lerr := time.Parse(layout, text)
-		if lerr != nil {
-			continue
-		}
-		late, _ := time.ParseInLocation(layout, text, time.Local)
-		if early.After(late) {
-			early, late = late, early
-		}
-		if late.After(written.Add(MarkerSlack)) {
-			return early, nil
-		}
-		return late, nil
+	if late.After(written.Add(MarkerSlack)) {
+		return early, err
 	}
-	return time.Time{}, err
+	return late, err
 }

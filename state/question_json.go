@@ -133,10 +133,18 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.
-var foreignTimes = []string{
-	"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
-	"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
+// foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. One without
+// a zone is of that zone.
+func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
+		"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
+	} {
+		if t, err = time.ParseInLocation(layout, text, zone); err == nil {
+			break
+		}
+	}
+	return t, err
 }
 
 // withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC; nil when that mends nothing.
@@ -152,12 +160,8 @@ func withOurTimes(b []byte) []byte {
 			raw[name], _ = json.Marshal(time.Unix(int64(seconds), 0).UTC())
 		} else if json.Unmarshal(raw[name], &text) == nil && text == "" {
 			raw[name] = json.RawMessage("null")
-		}
-		for _, layout := range foreignTimes {
-			if t, err := time.Parse(layout, text); err == nil {
-				raw[name], _ = json.Marshal(t.UTC())
-				break
-			}
+		} else if t, err := foreignTime(text, time.UTC); err == nil {
+			raw[name], _ = json.Marshal(t.UTC())
 		}
 	}
 	mended, err := json.Marshal(raw)

@@ -177,17 +177,11 @@ func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
+var notInNames = Pattern(`[^a-zA-Z0-9_.-]`)
+
 // safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
 func safeName(id string) string {
-	ok := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
-	}
-	name := strings.TrimLeft(strings.Map(func(r rune) rune {
-		if ok(r) {
-			return r
-		}
-		return '_'
-	}, id), ".")
+	name := strings.TrimLeft(notInNames().ReplaceAllString(id, "_"), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
 		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]

@@ -77,7 +77,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{envLayer(env)}
+	layers := []layer{{environment: true, value: map[string]string{}}}
+	for _, name := range Variables() {
+		layers[0].value[name] = env(name)
+	}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string

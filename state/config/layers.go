@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gchat-hooks/state"
-
 	"github.com/tailscale/hujson"
 )
 
@@ -25,17 +23,14 @@ type layer struct {
 	reports     reportSettings
 }
 
-func envLayer(env state.Getenv) layer {
-	l := layer{environment: true, value: map[string]string{}}
-	for _, name := range Variables() {
-		l.value[name] = env(name)
-	}
-	return l
-}
-
+// configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
 func configLayer(b []byte) (layer, error) {
+	b = trimBOM(b)
+	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil { // else the error is to be JSON's
+		b = plain
+	}
 	var file map[string]json.RawMessage
-	if err := json.Unmarshal(plainJSON(trimBOM(b)), &file); err != nil {
+	if err := json.Unmarshal(b, &file); err != nil {
 		return layer{}, err
 	}
 	l := layer{value: map[string]string{}}
@@ -114,16 +109,4 @@ func mcpLayer(b []byte) (layer, error) {
 	return l, nil
 }
 
-// plainJSON takes comments and trailing commas out of a file that people write. What it cannot understand stays, for the
-// error to be JSON's.
-func plainJSON(b []byte) []byte {
-	if json.Valid(b) {
-		return b
-	}
-	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil {
-		return plain
-	}
-	return b
-}
-
-func trimBOM(b []byte) []byte { return []byte(strings.TrimPrefix(string(b), "\ufeff")) }
+func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
