@@ -103,6 +103,21 @@ func block(text string) string { return fence + "\n" + inBlock(text) + "\n" + fe
 // inBlock is foreign text within a code block. A reader sees that the third backtick is one: a shell runs what backticks embrace.
 func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "``‹U+0060›")) }
 
+// ScreenText shows what a terminal shows in a code block below a neutral header: the last lines that fit one message. Nothing in
+// it ends the block or mentions anybody.
+func ScreenText(header, screen string) string {
+	text := inBlock(strings.Trim(state.Clean(state.ForChat, screen), "\n"))
+	room := MaxText - len(header) - len("\n"+block(""))
+	if over := len(text) - room; over > 0 {
+		text = strings.ToValidUTF8(text[over:], "")
+		text = text[strings.IndexByte(text, '\n')+1:]
+	}
+	if strings.TrimSpace(text) == "" {
+		return header + "\nThe terminal is empty."
+	}
+	return header + "\n" + block(text)
+}
+
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
 	header := "[" + kind + "] Session: " + field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -64,9 +65,7 @@ func ReadEvent(data []byte) (e Event, err error) {
 	e.Tap = &Tap{Inputs: map[string][]string{}}
 	carried := map[string]string{}
 	if in.Common != nil {
-		for name, value := range in.Common.Parameters {
-			carried[name] = value
-		}
+		maps.Copy(carried, in.Common.Parameters)
 		for name, input := range in.Common.FormInputs {
 			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value

@@ -44,17 +44,12 @@ func inert(s string) string {
 
 // shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
 func shut(s string) string {
-	if !strings.Contains(s, "<") {
-		return s
-	}
 	var b strings.Builder
-	b.Grow(len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '<' && opens(s[i+1:]) {
-			b.WriteString("‹")
-		} else {
-			b.WriteByte(s[i])
+	for i, r := range s {
+		if r == '<' && opens(s[i+1:]) {
+			r = '‹'
 		}
+		b.WriteRune(r)
 	}
 	return b.String()
 }

@@ -109,6 +109,7 @@ type process struct {
 	stopped     bool
 	dead        bool   // ended, and its parent has not asked for its end yet
 	name        string // comm: what the kernel calls it
+	start       string // see StartOf; only Linux's table tells it
 }
 
 // hasKeyboard says whether keys typed into a terminal reach the process.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -189,11 +188,7 @@ func (p *Poller) projectOf(stateDir string) string {
 	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
 		return project
 	}
-	dir := state.ProjectDir(p.Env)
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
+	return state.ProjectDir(p.Env)
 }
 
 const (
