@@ -90,14 +90,10 @@ func (r *reply) parts() []part {
 			return whole
 		}
 	}
-	if named := r.named(); named != nil {
-		return named
-	}
-	if lines := r.inOrder("\n"); lines != nil {
-		return lines
-	}
-	if answers := r.inOrder(";；"); answers != nil {
-		return answers
+	for _, parts := range [][]part{r.named(), r.inOrder("\n"), r.inOrder(";；")} {
+		if parts != nil {
+			return parts
+		}
 	}
 	return whole
 }

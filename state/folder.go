@@ -72,9 +72,6 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err != nil {
 		return err
 	}
-	if err := MakeDir(f.Dir); err != nil {
-		return err
-	}
 	if err := createFile(f.path(name), b, true); err != nil {
 		return err
 	}

@@ -43,19 +43,13 @@ func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) =
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
-	if err := MakeDir(s.Dir); err != nil {
-		return nil, err
-	}
-	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
-	ignore := filepath.Join(filepath.Dir(s.Dir), gitignore)
-	if _, err := os.Lstat(ignore); Missing(err) {
-		_ = createFile(ignore, []byte(ignoreAll), true)
-	}
 	l, err := lockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
 	}
 	defer l.Unlock()
+	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
+	_ = createFile(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), true)
 	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err

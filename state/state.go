@@ -129,8 +129,11 @@ func replaceFile(path string, b []byte) error {
 	return err
 }
 
-// newTemp writes b to a new file in dir, under a name that no reader looks for.
+// newTemp writes b to a new file in dir, which it makes, under a name that no reader looks for.
 func newTemp(dir string, b []byte, synced bool) (path string, err error) {
+	if err := MakeDir(dir); err != nil {
+		return "", err
+	}
 	tmp, err := os.CreateTemp(dir, ".new-")
 	if err != nil {
 		return "", err
