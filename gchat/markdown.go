@@ -197,9 +197,6 @@ func CodeBlock(text string) string {
 // table is the lines of a table as they were written.
 type table struct{ ast.CodeBlock }
 
-// maxColumns is how many columns a table can have.
-const maxColumns = 32
-
 // tableFinder makes a table of the last lines of a paragraph: a header, a line such as "|---|:-:|", and rows.
 type tableFinder struct{}
 
@@ -229,6 +226,7 @@ func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Cont
 
 // columns lines a table's cells up.
 func columns(rows string) string {
+	const maxColumns = 32
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {

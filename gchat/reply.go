@@ -303,15 +303,13 @@ func (c *choices) label(text string) int {
 	return slices.Index(c.labels, strings.TrimRight(text, "!.")) + 1 // "MySQL!"
 }
 
-// leastBeginning is how many letters a clear beginning has: "do", "go" and "no" choose no Docker, Google or Node.js.
-const leastBeginning = 3
-
 // saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire", "all" no "All at once".
 var saidAlone = strings.Fields("ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
 	"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP")
 
 // beginning gives the number of the only label that begins with the text, or -1.
 func (c *choices) beginning(text string) int {
+	const leastBeginning = 3 // letters: "do", "go" and "no" choose no Docker, Google or Node.js
 	text = normal(text)
 	letters := 0
 	for _, r := range text {

@@ -24,9 +24,6 @@ var (
 	errTmuxGone = errors.New("the tmux session is gone")
 )
 
-// panesBound is how long tmux may take to show its panes.
-const panesBound = 10 * time.Second
-
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
 func (p *Poller) where(ctx context.Context, q *state.Question) (inject.Target, error) {
@@ -105,7 +102,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 	}
 	p.beside("find panes", func() {
 		defer p.asking.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, panesBound)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		for _, q := range qs {
 			_, err := p.where(ctx, q)

@@ -88,13 +88,11 @@ func pollerFile(env Getenv, ext string) string {
 // TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
 func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
-// inheritedLock is the descriptor under which a detached poller gets its lock.
-const inheritedLock = 3
-
 // InheritPollerLock is the lock that the process which started this poller took for it. Another file under that descriptor, or a
 // lock that another process has, is an error.
 func InheritPollerLock(env Getenv) (*Lock, error) {
-	return inherit(os.NewFile(inheritedLock, "poller.lock"), pollerFile(env, ".lock"))
+	const inherited = 3 // the descriptor that start passes it as
+	return inherit(os.NewFile(inherited, "poller.lock"), pollerFile(env, ".lock"))
 }
 
 func inherit(f *os.File, path string) (*Lock, error) {

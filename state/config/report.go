@@ -22,9 +22,6 @@ type Outcome struct {
 	HeldUntil time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
 
-// repeatWithin is how long the same words of the same session are said once.
-const repeatWithin = time.Minute
-
 // PutReport puts a message with a Report into the outbox, as the rules of its project's configuration have it; otherwise is
 // the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
 //
@@ -47,7 +44,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	}
 	again := state.MaxAge
 	if m.Key == "" {
-		m.Key, again = wordsKey(m), repeatWithin
+		m.Key, again = wordsKey(m), time.Minute // for so long the same words of the same session are said once
 	}
 	m.Kind, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
@@ -181,12 +178,10 @@ func readReportSettings(file map[string]json.RawMessage) (s reportSettings) {
 		s.routes[name] = r
 		return nil
 	})
-	if raw, ok := file["quiet_hours"]; ok && string(raw) != "null" {
-		q := &QuietHours{}
-		if err := json.Unmarshal(raw, q); err != nil {
+	if raw, ok := file["quiet_hours"]; ok {
+		if err := json.Unmarshal(raw, &s.quiet); err != nil {
 			s.problems = append(s.problems, fmt.Errorf("quiet_hours: %w", err))
-		} else {
-			s.quiet = q
+			s.quiet = nil
 		}
 	}
 	return s
