@@ -127,8 +127,8 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. One without
-// a zone is of that zone.
+// foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time
+// without a zone is taken for one in zone.
 func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
