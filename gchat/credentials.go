@@ -19,8 +19,6 @@ import (
 	"gchat-hooks/state/config"
 )
 
-var errTokenURI = errors.New("credentials file: token_uri is neither https nor on this machine")
-
 // TokenClient asks for tokens, within 30 seconds. A request holds a refresh token, a client's secret or a signed claim, which
 // a redirect would take along; a redirect is no refusal of the credentials.
 func TokenClient() *http.Client {
@@ -71,7 +69,7 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 		// Google's library takes its own address whatever the file says; a login goes back to where it came from.
 		if u, err := url.Parse(file.TokenURI); file.TokenURI != "" {
 			if err != nil || !AllowedBase(u) {
-				return nil, errTokenURI
+				return nil, errors.New("credentials file: token_uri is neither https nor on this machine")
 			}
 			user.TokenURL = file.TokenURI
 		}

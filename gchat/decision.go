@@ -3,10 +3,8 @@ package gchat
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,12 +27,8 @@ var decisions = []struct {
 
 // refusal is a "no" with its reason behind it. "No problem" and its like refuse nothing.
 var (
-	refusal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
-	})
-	noRefusal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
-	})
+	refusal   = state.Pattern(`(?is)^(?:n|no|deny)(?:[\s\pZ]*[,;:.!–—-]|[\s\pZ])[\s\pZ]*(.+)$`)
+	noRefusal = state.Pattern(`(?i)^no[\s\pZ]+(?:problem|worries|objections?|issues?)\b`)
 )
 
 // endsClaude are the words that end Claude Code where nothing else stands at its prompt (2.1.197 and 2.1.329). There "!" begins a
@@ -108,6 +102,21 @@ func block(text string) string { return fence + "\n" + inBlock(text) + "\n" + fe
 
 // inBlock is foreign text within a code block. A reader sees that the third backtick is one: a shell runs what backticks embrace.
 func inBlock(text string) string { return shut(strings.ReplaceAll(text, fence, "``‹U+0060›")) }
+
+// ScreenText shows what a terminal shows in a code block below a neutral header: the last lines that fit one message. Nothing in
+// it ends the block or mentions anybody.
+func ScreenText(header, screen string) string {
+	text := inBlock(strings.Trim(state.Clean(state.ForChat, screen), "\n"))
+	room := MaxText - len(header) - len("\n"+block(""))
+	if over := len(text) - room; over > 0 {
+		text = strings.ToValidUTF8(text[over:], "")
+		text = text[strings.IndexByte(text, '\n')+1:]
+	}
+	if strings.TrimSpace(text) == "" {
+		return header + "\nThe terminal is empty."
+	}
+	return header + "\n" + block(text)
+}
 
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {

@@ -57,10 +57,8 @@ func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error
 	for _, p := range prompts {
 		texts = append(texts, state.Clean(state.ForChat, p.Question))
 	}
-	asked, err := json.Marshal(texts)
+	asked, _ := json.Marshal(texts) // texts always encode
 	switch {
-	case err != nil:
-		return Wording{}, err
 	case len(texts) == 0:
 		return Wording{}, errors.New("word question: there is no question")
 	case len(asked) > longestAsked:
@@ -85,13 +83,10 @@ func (h Haiku) ask(ctx context.Context, asked string) (w Wording, said string, e
 	case err != nil || !AllowedBase(base):
 		return w, "", errors.New("the base URL of Anthropic's API is none: it must be https, or http to this machine")
 	}
-	body, err := json.Marshal(map[string]any{
+	body, _ := json.Marshal(map[string]any{
 		"model": haikuModel, "max_tokens": haikuTokens, "system": wordingPrompt,
 		"messages": []map[string]string{{"role": "user", "content": asked}},
 	})
-	if err != nil {
-		return w, "", err
-	}
 	ctx, cancel := context.WithTimeout(ctx, haikuTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("v1", "messages").String(), bytes.NewReader(body))

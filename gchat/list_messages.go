@@ -118,11 +118,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
 		Filter(fmt.Sprintf("createTime > %q", after))
-	token := ""
 	for range maxPages {
-		if token != "" {
-			call.PageToken(token)
-		}
 		got, err := call.Context(ctx).Do()
 		if err != nil {
 			return false, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
@@ -137,9 +133,10 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			}
 		}
 		page(ms)
-		if token = got.NextPageToken; token == "" { // an empty page is not the end
+		if got.NextPageToken == "" { // an empty page is not the end
 			return true, nil
 		}
+		call.PageToken(got.NextPageToken)
 	}
 	return false, nil
 }

@@ -3,7 +3,6 @@ package gchat
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -24,9 +23,7 @@ const maxMarkdown = 2 * MaxText
 
 // deep is a line with more lists and quotes in each other than people write. goldmark goes through all of them at each line, and
 // a few kilobytes of hostile text take it gigabytes.
-var deep = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
-})
+var deep = state.Pattern(`(?m)^(?:[ \t]*(?:>|[*+-][ \t]|\d{1,9}[.)][ \t])){20}`)
 
 // line is a line of a message. Code is a line of a code block, or one of its fences.
 type line struct {
@@ -200,9 +197,6 @@ func CodeBlock(text string) string {
 // table is the lines of a table as they were written.
 type table struct{ ast.CodeBlock }
 
-// maxColumns is how many columns a table can have.
-const maxColumns = 32
-
 // tableFinder makes a table of the last lines of a paragraph: a header, a line such as "|---|:-:|", and rows.
 type tableFinder struct{}
 
@@ -232,6 +226,7 @@ func (tableFinder) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Cont
 
 // columns lines a table's cells up.
 func columns(rows string) string {
+	const maxColumns = 32
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {

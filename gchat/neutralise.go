@@ -1,10 +1,8 @@
 package gchat
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,17 +44,12 @@ func inert(s string) string {
 
 // shut changes "<" where it would open something. It stays where it can only mean "less than" or an arrow.
 func shut(s string) string {
-	if !strings.Contains(s, "<") {
-		return s
-	}
 	var b strings.Builder
-	b.Grow(len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '<' && opens(s[i+1:]) {
-			b.WriteString("‹")
-		} else {
-			b.WriteByte(s[i])
+	for i, r := range s {
+		if r == '<' && opens(s[i+1:]) {
+			r = '‹'
 		}
+		b.WriteRune(r)
 	}
 	return b.String()
 }
@@ -96,17 +89,13 @@ func normal(s string) string {
 
 // ownPrefix is how our messages begin, behind a quote's sign or a mark of bold or not. A reader trusts these words: no line of a
 // report's foreign text may begin with one of them in square brackets.
-var ownPrefix = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
-		`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|Kept|Look|More|Muted|` +
-		`Not\s+read|Not\s+used|Notification|Permission|Plan|Progress|Reminder|Screen|Sent|Session|Status|` +
-		`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
-		`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)
-})
+var ownPrefix = state.Pattern(`(?i)^([\s\pZ>*_~•\x60-]*)\[([\s\pZ*_~]*(?:` +
+	`Answered|AskUserQuestion|BLOCKED|Cancelled|Changed|Digest|Done|Error|Heartbeat|Help|Kept|Look|More|Muted|` +
+	`Not\s+read|Not\s+used|Notification|Permission|Plan|Progress|Reminder|Screen|Sent|Session|Status|` +
+	`Stopped|Session\s+End|Session\s+Start|Setup|Subagent\s+Done|Task\s+Done|` +
+	`Timeout|Verify|Waiting|Waiting\s+for\s+you|Wake)[\s\pZ*_~]*)\]`)
 
-var threadKeyLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
-})
+var threadKeyLine = state.Pattern(`(?i)^([\s\pZ>*_~•\x60-]*thread\s+key[\s\pZ*_~]*):`)
 
 // disarm gives a line that begins like a message of ours round brackets, and one that begins like the line of a thread
 // key no colon.

@@ -246,17 +246,16 @@ func refusedText(r *state.Reply, seen string) string {
 	if r == nil {
 		return ""
 	}
-	if seen == NotApprover {
-		return fmt.Sprintf("[Not used] %s may not decide this. To change that for what Claude asks next, add \"%s\" to \"approvers\" in "+
-			"~/.config/gchat-hooks/config.json.", cmp.Or(clause(r.DisplayName), "You"), clause(r.Sender))
-	}
-	why := cmp.Or(clause(r.DisplayName), "You") + " may not answer."
-	if seen == NobodyAllowed {
+	who := cmp.Or(clause(r.DisplayName), "You")
+	why, list, then := who+" may not answer.", "allowed_users", ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
+	switch seen {
+	case NobodyAllowed:
 		why = "Nobody may answer yet."
+	case NotApprover:
+		why, list, then = who+" may not decide this.", "approvers", ". It counts for what Claude asks next."
 	}
-	return fmt.Sprintf("[Not used] %s To change that, add \"%s\" to \"allowed_users\" in "+
-		"~/.config/gchat-hooks/config.json, or to GCHAT_ALLOWED_USERS before the session starts, and reply again.",
-		why, clause(r.Sender))
+	return fmt.Sprintf(`[Not used] %s To change that, add "%s" to "%s" in ~/.config/gchat-hooks/config.json%s`,
+		why, clause(r.Sender), list, then)
 }
 
 // lateText answers a reply to a question that has its answer, or wants none any more.

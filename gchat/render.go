@@ -67,10 +67,8 @@ func worded(q *state.Question, prompt int) string {
 	return q.Questions[prompt].Question
 }
 
-// mostExplained is for how many questions the message says how to reply. Claude asks four at most.
-const mostExplained = 20
-
 func howToReply(prompts []state.Prompt) string {
+	const mostExplained = 20 // questions; Claude asks four at most
 	if len(prompts) > 1 {
 		lines := []string{"Reply with answers in order, each on its own line:"}
 		for i := range min(len(prompts), mostExplained) {

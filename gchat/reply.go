@@ -2,11 +2,9 @@ package gchat
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -92,23 +90,17 @@ func (r *reply) parts() []part {
 			return whole
 		}
 	}
-	if named := r.named(); named != nil {
-		return named
-	}
-	if lines := r.inOrder("\n"); lines != nil {
-		return lines
-	}
-	if answers := r.inOrder(";；"); answers != nil {
-		return answers
+	for _, parts := range [][]part{r.named(), r.inOrder("\n"), r.inOrder(";；")} {
+		if parts != nil {
+			return parts
+		}
 	}
 	return whole
 }
 
 // questionMark is "Q2:" with what phones make of it. A full stop or a hyphen needs a space behind it: "Q1-2 next year"
 // and "Q1.5" are words. The first group is empty at the start of a line, and missing inside one.
-var questionMark = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
-})
+var questionMark = state.Pattern(`(?m)(?:(^)|[\t\pZ,;，；])[\t\pZ]*[QqＱｑ][\t\pZ]*([0-9０-９])[\t\pZ]*(?:[:：=)）]|[.–—-][\t\pZ])`)
 
 // named cuts "Q1: 2 ⏎ Q2: text" and "Q1: 2, Q2: 1". Inside a line a question ends only where a choice stands before the
 // next: in "Q1: see what I said on Q2: never" the second Q is part of the words. What stands before the first Q is a
@@ -194,12 +186,10 @@ func newChoices(p state.Prompt) *choices {
 }
 
 var (
-	otherPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^other[\s\pZ]*[:：]`) })
-	otherInList = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
-	})
+	otherPrefix = state.Pattern(`(?i)^other[\s\pZ]*[:：]`)
+	otherInList = state.Pattern(`(?i)[\s\pZ,;，；、]+(?:and[\s\pZ]+)?other[\s\pZ]*[:：]`)
 	// A hyphen needs space around it ("2-3 days"). Phones make longer dashes of two.
-	remarkDash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`) })
+	remarkDash = state.Pattern(`[\t\pZ]+[-–—]{1,3}[\t\pZ]+`)
 )
 
 // answer is what the text says. It is empty only if the text is. None is a number in it without an option: the text then
@@ -259,9 +249,7 @@ func (c *choices) pick(text string, beginnings bool) []int {
 	return c.list(text, beginnings)
 }
 
-var listSeparator = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
-})
+var listSeparator = state.Pattern(`(?i)[\s\pZ,;，；、\x{20E3}]+(?:(?:and|&|\+)[\s\pZ]+)?`)
 
 // list reads "1,3", "1 3" and "auth, search and 2". Each time it takes the longest start of the text that is one option:
 // labels contain commas and "and" as well.
@@ -315,15 +303,13 @@ func (c *choices) label(text string) int {
 	return slices.Index(c.labels, strings.TrimRight(text, "!.")) + 1 // "MySQL!"
 }
 
-// leastBeginning is how many letters a clear beginning has: "do", "go" and "no" choose no Docker, Google or Node.js.
-const leastBeginning = 3
-
 // saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire", "all" no "All at once".
 var saidAlone = strings.Fields("ALL AND ANY BOTH BUT COOL FINE FOR GOOD GREAT HOW LET MAYBE NAH NEW NICE NONE NOPE NOT NOW OFF " +
 	"OKAY OLD ONE OUT RIGHT STOP SURE THANKS THAT THE THIS TRY TWO USE WAIT WELL WHAT WHO WHY YEAH YEP YES YOU YUP")
 
 // beginning gives the number of the only label that begins with the text, or -1.
 func (c *choices) beginning(text string) int {
+	const leastBeginning = 3 // letters: "do", "go" and "no" choose no Docker, Google or Node.js
 	text = normal(text)
 	letters := 0
 	for _, r := range text {
@@ -359,9 +345,7 @@ func chosen(p state.Prompt, numbers []int) (labels []string) {
 	return labels
 }
 
-var numberForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`)
-})
+var numberForm = state.Pattern(`^(?i:options?\s*)?#?\s*\(?\s*(\d{1,9})\s*[.)]?$`)
 
 // number reads the forms in which phones give a number: "2", "2.", "(2)", "#2", "option 2", "２", "2️⃣". It gives -1 for
 // anything else. Bare is a number without any decoration.

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -80,9 +78,7 @@ func field(s string) string {
 
 const actionRequired = "ACTION REQUIRED:"
 
-var blockStart = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
-})
+var blockStart = state.Pattern(`^\s*(?:[#>|-]|[*+]\s|\d+[.)]\s|\x60{3}|~{3})`)
 
 // reportMarkdown is the report's text. What blocks a session begins with a call, on a line of its own where a list or a block
 // comes first.

@@ -263,7 +263,8 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 	if len(a.pressed) == 0 {
 		return a.ended(Unchanged, cause)
 	}
-	if err := a.calm(ctx); err != nil {
+	err := a.settled(ctx, func(s Screen) string { return s.Why }) // the screen stands, and is known if it can be
+	if unknown := mismatch(""); err != nil && !errors.As(err, &unknown) {
 		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived: %w", cause, err))
 	}
 	nothing := a.filled == 0 // of ours was on a page
@@ -284,16 +285,6 @@ func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
 		return a.ended(Unchanged, cause)
 	}
 	return a.ended(Dirty, cause)
-}
-
-// calm waits until the screen stands, and is known if it can be.
-func (a *answering) calm(ctx context.Context) error {
-	err := a.settled(ctx, func(s Screen) string { return s.Why })
-	var unknown mismatch
-	if errors.As(err, &unknown) {
-		return nil
-	}
-	return err
 }
 
 // clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.

@@ -131,12 +131,10 @@ func joined(lines []line) string {
 	return strings.Join(words, " ")
 }
 
-// longestEscape bounds one escape sequence in a capture, a hyperlink's address included.
-const longestEscape = 1024
-
 // readCapture takes a capture apart. A style lasts over the end of a line until it is changed, as tmux prints it. Of escape
 // sequences only SGR means something here; the others are hyperlinks (OSC 8) and what a program might have left.
 func readCapture(capture string) (lines []line) {
+	const longestEscape = 1024 // bytes of one sequence, a hyperlink's address included
 	var cells []cell
 	var now ink
 	for len(capture) > 0 {

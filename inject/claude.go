@@ -16,9 +16,6 @@ import (
 	"gchat-hooks/state"
 )
 
-// namesTimeout bounds the call of tmux that names a session: a stopped server must not hold a hook.
-const namesTimeout = 300 * time.Millisecond
-
 // Identify writes down where a hook's session is: its Claude Code, and its place in tmux. window is its window's name.
 func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window string) {
 	s.ClaudePID, s.ClaudeStart = Claude(env)
@@ -27,7 +24,7 @@ func Identify(ctx context.Context, env state.Getenv, s *state.Session) (window s
 	if server.Socket == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, namesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond) // a stopped server must not hold a hook
 	defer cancel()
 	names, err := server.callPane(ctx, s.TmuxPane, "display-message", "-p", "#{session_name}:#{window_name}")
 	if err == nil {
@@ -109,6 +106,7 @@ type process struct {
 	stopped     bool
 	dead        bool   // ended, and its parent has not asked for its end yet
 	name        string // comm: what the kernel calls it
+	start       string // see StartOf; only Linux's table tells it
 }
 
 // hasKeyboard says whether keys typed into a terminal reach the process.
@@ -141,13 +139,11 @@ func (p process) isClaude(args func(pid int) []string) bool {
 	return len(argv) > 0 && version && filepath.Base(argv[0]) == "claude"
 }
 
-// farthestClaude is how many processes stand at most between a hook and its Claude Code: shells, wrappers.
-const farthestClaude = 6
-
 // claudeAbove is the Claude Code that started this process; 0 when there is none.
 func claudeAbove() int {
+	const farthest = 6 // processes stand at most between a hook and its Claude Code: shells, wrappers
 	pid := os.Getppid()
-	for range farthestClaude {
+	for range farthest {
 		p, ok := processOf(pid)
 		if !ok || pid <= 1 {
 			return 0

@@ -117,7 +117,7 @@ type keyboard struct {
 	pane     string
 	patience time.Duration // how long an effect is awaited
 
-	// ready, where set, is asked before every key: whether the pane is still the place, and whether no person types.
+	// ready is asked before every key: whether the pane is still the place, and whether no person types.
 	ready func(context.Context, step) error
 
 	screen  Screen // of the last capture
@@ -208,10 +208,8 @@ func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, er
 
 // send presses one step: it makes sure of the place and of the screen, and awaits the effect.
 func (k *keyboard) send(ctx context.Context, s step) error {
-	if k.ready != nil {
-		if err := k.ready(ctx, s); err != nil {
-			return err
-		}
+	if err := k.ready(ctx, s); err != nil {
+		return err
 	}
 	if err := k.read(ctx); err != nil {
 		return err
@@ -236,8 +234,10 @@ func (k *keyboard) await(ctx context.Context, patience, stand time.Duration, wan
 	var since time.Time
 	deadline := time.Now().Add(patience)
 	for wait := firstPause; ; wait = min(wait*2, longestPause) {
-		if err := pause(ctx, wait); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
 		}
 		if err := k.read(ctx); err != nil {
 			return err
@@ -304,13 +304,4 @@ func (k *keyboard) moveTo(ctx context.Context, wanted func(Row) bool, changed fu
 func sameScreen(a, b Screen) bool {
 	a.Busy, b.Busy = false, false
 	return reflect.DeepEqual(a, b)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -2,7 +2,6 @@ package inject
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,14 +10,14 @@ import (
 
 // alive says whether a process is there and has not ended.
 func alive(pid int) bool {
-	p, _, err := readStat(pid)
-	return err == nil && !p.dead
+	p, there := processOf(pid)
+	return there && !p.dead
 }
 
 // StartOf is when the process started, in clock ticks since boot, which no later process with its pid shares; "" is unknown.
 func StartOf(pid int) string {
-	_, start, _ := readStat(pid)
-	return start
+	p, _ := processOf(pid)
+	return p.start
 }
 
 // processes is the process table, as far as it could be read.
@@ -30,7 +29,7 @@ func processes() (map[int]process, error) {
 	all := make(map[int]process, len(entries))
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if p, _, err := readStat(pid); err == nil {
+			if p, there := processOf(pid); there {
 				all[pid] = p
 			}
 		}
@@ -38,34 +37,26 @@ func processes() (map[int]process, error) {
 	return all, nil
 }
 
-func processOf(pid int) (process, bool) {
-	p, _, err := readStat(pid)
-	return p, err == nil
-}
-
-// readStat reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.
-func readStat(pid int) (p process, start string, err error) {
+// processOf reads /proc/PID/stat (proc(5)); the name in it may hold blanks and parentheses.
+func processOf(pid int) (p process, there bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return p, "", err
-	}
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 0 || end < open {
-		return p, "", errors.New("no process name")
+	if err != nil || open < 0 || end < open {
+		return p, false
 	}
 	f := strings.Fields(string(b[end+1:]))
 	if len(f) < 20 {
-		return p, "", errors.New("too few fields")
+		return p, false
 	}
 	number := func(i int) int { n, _ := strconv.Atoi(f[i]); return n }
 	p = process{
 		pid: pid, parent: number(1), group: number(2), foreground: number(5), terminal: f[4], name: string(b[open+1 : end]),
-		stopped: f[0] == "T" || f[0] == "t", dead: f[0] == "Z" || f[0] == "X",
+		stopped: f[0] == "T" || f[0] == "t", dead: f[0] == "Z" || f[0] == "X", start: f[19],
 	}
 	if p.terminal == "0" {
 		p.terminal = ""
 	}
-	return p, f[19], nil
+	return p, true
 }
 
 func argsOf(pid int) []string {

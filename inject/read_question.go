@@ -16,6 +16,7 @@ var (
 
 	chipPattern = pattern(`^ ([☐☒✔]) (\S.*)$`)
 	tabsPattern = pattern(`^← .* →$|^←  ?[☐☒✔].*$`)
+	tabPattern  = pattern(`[☐☒✔] `) // one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →"
 )
 
 const (
@@ -328,14 +329,6 @@ func (s *Screen) readTitle(l line) bool {
 	if !tabsPattern().MatchString(l.text) {
 		return false
 	}
-	s.readTabs(l)
-	return len(s.Tabs) > 0
-}
-
-// tabPattern is one tab of "←  ☒ DB  ☐ Features  ✔ Submit  →".
-var tabPattern = pattern(`[☐☒✔] `)
-
-func (s *Screen) readTabs(l line) {
 	text := strings.TrimSuffix(l.text, "→")
 	marks := tabPattern().FindAllString(text, -1)
 	for i, title := range tabPattern().Split(text, -1)[1:] {
@@ -346,6 +339,7 @@ func (s *Screen) readTabs(l line) {
 	if n := len(s.Tabs); n > 0 && !s.Tabs[n-1].Submit {
 		s.Tabs = nil // cut, or something else
 	}
+	return len(s.Tabs) > 0
 }
 
 // questionText takes away the bar that 2.1.329 draws before a question of several lines.

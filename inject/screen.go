@@ -1,10 +1,10 @@
 package inject
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"gchat-hooks/state"
 )
 
 // Kind is what has the keys in a pane of Claude Code.
@@ -104,10 +104,7 @@ type Row struct {
 // shellPrompt is how a line ends on which a shell waits for a command. "45%" is more likely a person's status line.
 var shellPrompt = pattern(`(^|[^0-9])[$#%>❯➜λ»]$`)
 
-// pattern compiles an expression when it is first used: most hooks need none.
-func pattern(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
+var pattern = state.Pattern
 
 // ReadScreen reads what `tmux capture-pane -p -e` printed of a pane. Only what is at the very bottom of the screen
 // counts, and only if all of it is as the measured versions (2.1.197, 2.1.329) draw it: a dialog further up is a

@@ -72,22 +72,17 @@ func (s Server) socket() string {
 // callTimeout bounds one call of tmux. A call takes 5 ms; a server that was stopped with SIGSTOP never answers.
 const callTimeout = 3 * time.Second
 
-// elsewhere is where tmux lies on machines whose daemons get a PATH without it: launchd gives /usr/bin:/bin:/usr/sbin:/sbin.
-var elsewhere = []string{
-	"/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
-}
-
+// program is tmux: on the PATH (""), or where it lies on machines whose daemons get a PATH without it: launchd gives
+// /usr/bin:/bin:/usr/sbin:/sbin.
 func program() (string, error) {
-	found, err := exec.LookPath("tmux")
-	if err == nil {
-		return found, nil
-	}
-	for _, dir := range elsewhere {
+	for _, dir := range []string{
+		"", "/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin",
+	} {
 		if found, err := exec.LookPath(filepath.Join(dir, "tmux")); err == nil {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("find tmux: %w", err)
+	return "", fmt.Errorf("find tmux: %w", exec.ErrNotFound)
 }
 
 // call gives the server one command and returns what it printed. None of the commands used here starts a server that

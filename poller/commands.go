@@ -3,10 +3,8 @@ package poller
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/gchat"
@@ -278,8 +276,8 @@ func (p *Poller) menu(one *state.Session) inject.Menu {
 
 var (
 	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
-	toolLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`) })
-	promptLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[❯>] (.+)`) })
+	toolLine   = state.Pattern(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`)
+	promptLine = state.Pattern(`^[❯>] (.+)`)
 )
 
 // underWay is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt.

@@ -334,10 +334,10 @@ func (s *sender) finish(m *state.Message, as func(*state.Message)) step {
 
 // tellRecord writes where a message is into the question, or the session, that it is of.
 func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err error) {
-	switch {
-	case way == nil:
+	if way == nil {
 		return nil
-	case m.Kind == state.MessageQuestion:
+	}
+	if m.Kind == state.MessageQuestion {
 		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)

@@ -53,9 +53,6 @@ type gateway struct {
 	reads bool // its space can be read, as far as that is known without asking
 }
 
-// freshFor is how long a gateway is used before its configuration is read again.
-const freshFor = time.Second
-
 // gateways are those of the projects, for several goroutines.
 type gateways struct {
 	mu      sync.Mutex
@@ -73,6 +70,7 @@ func (g *gateways) renew() {
 
 // gateway is how messages of a project go. A command for the webhook runs once, until what it printed does not work.
 func (p *Poller) gateway(ctx context.Context, projectDir string, trusted bool) *gateway {
+	const freshFor = time.Second // then its configuration is read again
 	g := &p.ways
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,15 +111,15 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 }
 
 // useApp has a project's messages go through the Chat app, which is kept with its tokens.
-func (g *gateways) useApp(ctx context.Context, way *gateway) (err error) {
+func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	c := way.cfg
 	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
 	if way.app = g.apps[key]; way.app == nil {
-		if way.app, err = gchat.NewApp(ctx, c); err != nil {
-			way.app = nil
+		app, err := gchat.NewApp(ctx, c)
+		if err != nil {
 			return err
 		}
-		g.apps[key] = way.app
+		way.app, g.apps[key] = app, app
 	}
 	way.out = way.app
 	return nil

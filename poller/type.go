@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,33 +24,19 @@ var (
 	errTmuxGone = errors.New("the tmux session is gone")
 )
 
-// panesBound is how long tmux may take to show its panes.
-const panesBound = 10 * time.Second
-
-// panesOf asks each tmux server once, however many questions there are.
-func panesOf(ctx context.Context) func(inject.Server) ([]inject.Pane, error) {
-	asked := map[string]func() ([]inject.Pane, error){}
-	return func(s inject.Server) ([]inject.Pane, error) {
-		if asked[s.Socket] == nil {
-			asked[s.Socket] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
-		}
-		return asked[s.Socket]()
-	}
-}
-
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
-func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
+func (p *Poller) where(ctx context.Context, q *state.Question) (inject.Target, error) {
 	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
 	if q.TmuxSocket == "" {
 		to.Server = inject.ServerOf(p.Env("TMUX"))
 	}
-	panes, err := panesOf(to.Server)
+	panes, err := to.Server.Panes(ctx)
 	if err != nil && !errors.Is(err, inject.ErrNoServer) {
 		return to, err
 	}
 	session := cmp.Or(q.TmuxSession, q.SessionName)
-	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
+	there := slices.DeleteFunc(panes, func(p inject.Pane) bool {
 		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
 	})
 	switch {
@@ -118,11 +102,10 @@ func (p *Poller) findPanes(ctx context.Context) {
 	}
 	p.beside("find panes", func() {
 		defer p.asking.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, panesBound)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		panes := panesOf(ctx)
 		for _, q := range qs {
-			_, err := p.where(q, panes)
+			_, err := p.where(ctx, q)
 			gone := errors.Is(err, errTmuxGone)
 			if !gone && q.TmuxMissed == 0 {
 				continue
@@ -202,11 +185,7 @@ func (p *Poller) projectOf(stateDir string) string {
 	if project, ok := strings.CutSuffix(stateDir, "/.claude/state"); ok && project != "" {
 		return project
 	}
-	dir := state.ProjectDir(p.Env)
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
+	return state.ProjectDir(p.Env)
 }
 
 const (
@@ -283,7 +262,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.where(q, panesOf(ctx))
+	to, err := p.where(ctx, q)
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return

@@ -72,9 +72,6 @@ func (f Folder[T]) Create(name string, rec *T) error {
 	if err != nil {
 		return err
 	}
-	if err := MakeDir(f.Dir); err != nil {
-		return err
-	}
 	if err := createFile(f.path(name), b, true); err != nil {
 		return err
 	}
@@ -288,18 +285,11 @@ func encode(rec any) ([]byte, error) {
 	if q, ok := rec.(*Question); ok {
 		members = q.forOthers(members)
 	}
-	var out bytes.Buffer
+	var pairs [][]byte
 	known := map[string]bool{}
 	write := func(name string, value []byte) {
-		sep := byte(',')
-		if out.Len() == 0 {
-			sep = '{'
-		}
-		out.WriteByte(sep)
 		key, _ := json.Marshal(name)
-		out.Write(key)
-		out.WriteByte(':')
-		out.Write(value)
+		pairs = append(pairs, slices.Concat(key, []byte(":"), value))
 	}
 	for _, m := range members {
 		if m.empty && raw[m.name] == nil {
@@ -320,8 +310,7 @@ func encode(rec any) ([]byte, error) {
 			write(name, raw[name])
 		}
 	}
-	out.WriteString("}\n")
-	return out.Bytes(), nil
+	return slices.Concat([]byte("{"), bytes.Join(pairs, []byte(",")), []byte("}\n")), nil
 }
 
 // member is a member of a record's JSON object.

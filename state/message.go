@@ -167,9 +167,6 @@ func (o Outbox) Put(env Getenv, m *Message, again time.Duration) (stands *Messag
 	if m.ProjectDir != "" && !m.Trusted {
 		m.Trusted = ProjectCounts(env, m.ProjectDir)
 	}
-	if err := MakeDir(o.Dir); err != nil {
-		return nil, false, err
-	}
 	lock, err := lockSoon(o.lockPath("put"))
 	if err != nil {
 		return nil, false, fmt.Errorf("put message: %w", err)

@@ -70,9 +70,6 @@ func Announce(env Getenv, o Open) error {
 	if stands {
 		return replaceFile(old.File, b)
 	}
-	if err := MakeDir(openDir(env)); err != nil {
-		return err
-	}
 	if err := createFile(OpenFile(env, o.Path), b, false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)
 	}

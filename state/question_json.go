@@ -113,19 +113,13 @@ func (q *Question) MarshalJSON() ([]byte, error) { return encode(q) }
 func (q *Question) UnmarshalJSON(b []byte) error {
 	type plain Question
 	var p plain
-	err := json.Unmarshal(b, &p)
-	if err != nil {
-		mended := withOurTimes(b)
-		if mended == nil {
+	if json.Unmarshal(b, &p) != nil {
+		p = plain{}
+		if err := json.Unmarshal(withOurTimes(b), &p); err != nil {
 			return err
 		}
-		p = plain{}
-		err = json.Unmarshal(mended, &p)
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &p.raw)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, &p.raw); err != nil {
 		return err
 	}
 	*q = Question(p)
@@ -133,17 +127,42 @@ func (q *Question) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// foreignTimes are how other programs write a time: Python's isoformat knows neither a Z nor, of UTC, a zone.
-var foreignTimes = []string{
-	"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
-	"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
+// foreignTime reads a time as we or other programs write it: Python's isoformat knows neither a Z nor, of UTC, a zone. A time
+// without a zone is taken for one in zone.
+func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
+		"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
+	} {
+		if t, err = time.ParseInLocation(layout, text, zone); err == nil {
+			break
+		}
+	}
+	return t, err
 }
 
-// withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC; nil when that mends nothing.
+// MarkerSlack is how far a marker's time can lie ahead: other programs round, and clocks are set.
+const MarkerSlack = 2 * time.Minute
+
+// timeNear reads a time as we or other programs write it. One without a zone may be UTC or this machine's: it is the later
+// of the two that does not lie after the file was written.
+func timeNear(text string, written time.Time) (time.Time, error) {
+	early, err := foreignTime(text, time.UTC)
+	late, _ := foreignTime(text, time.Local)
+	if early.After(late) {
+		early, late = late, early
+	}
+	if late.After(written.Add(MarkerSlack)) {
+		return early, err
+	}
+	return late, err
+}
+
+// withOurTimes is a question with its times as RFC 3339, a time without a zone taken for UTC. What is no object stays as it is.
 func withOurTimes(b []byte) []byte {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(b, &raw) != nil {
-		return nil
+		return b
 	}
 	for _, name := range []string{"asked_at", "resolved_at"} {
 		var text string
@@ -152,17 +171,10 @@ func withOurTimes(b []byte) []byte {
 			raw[name], _ = json.Marshal(time.Unix(int64(seconds), 0).UTC())
 		} else if json.Unmarshal(raw[name], &text) == nil && text == "" {
 			raw[name] = json.RawMessage("null")
-		}
-		for _, layout := range foreignTimes {
-			if t, err := time.Parse(layout, text); err == nil {
-				raw[name], _ = json.Marshal(t.UTC())
-				break
-			}
+		} else if t, err := foreignTime(text, time.UTC); err == nil {
+			raw[name], _ = json.Marshal(t.UTC())
 		}
 	}
-	mended, err := json.Marshal(raw)
-	if err != nil {
-		return nil
-	}
+	mended, _ := json.Marshal(raw) // its members were just read
 	return mended
 }

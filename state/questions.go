@@ -43,19 +43,13 @@ func AmongMarkers(path string) bool { return filepath.Base(filepath.Dir(path)) =
 // can come between: decide gets those that stand there, newest first, and returns the question to use: one of them, a new
 // one (without Path, it is written), or nil.
 func (s Questions) Record(claudeSession string, decide func(open []*Question) *Question) (*Question, error) {
-	if err := MakeDir(s.Dir); err != nil {
-		return nil, err
-	}
-	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
-	ignore := filepath.Join(filepath.Dir(s.Dir), gitignore)
-	if _, err := os.Lstat(ignore); Missing(err) {
-		_ = createFile(ignore, []byte(ignoreAll), true)
-	}
 	l, err := lockSoon(s.lockPath("record"))
 	if err != nil {
 		return nil, err
 	}
 	defer l.Unlock()
+	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
+	_ = createFile(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), true)
 	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err
@@ -109,6 +103,49 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 	}
 	SortNewestFirst(qs)
 	return qs, bad, nil
+}
+
+// Find looks at the questions of these sessions whose files were written since then, the newest first, until one proves what
+// is wanted; written is when its file was. A question is a session's by its session_id or by Claude Code's own id, which /clear
+// and a resume change. What does not parse is passed over and returned in bad, as is what proves has an error about.
+func (s Questions) Find(sessions []string, since time.Time,
+	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
+	type questionFile struct {
+		path    string
+		written time.Time
+		b       []byte
+	}
+	var files []questionFile
+	names, _ := s.Names()
+	for _, name := range names { // a session that was resumed under another $CLAUDE_SESSION_ID has files of several names
+		path := s.path(name)
+		b, written, err := readPlain(path, maxRecord)
+		mentions := func(id string) bool {
+			quoted, _ := json.Marshal(id)
+			return bytes.Contains(b, quoted)
+		}
+		if err == nil && !written.Before(since) && slices.ContainsFunc(sessions, mentions) {
+			files = append(files, questionFile{path, written, b})
+		}
+	}
+	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
+	for _, file := range files {
+		q := &Question{}
+		err := decode(file.b, q, file.written)
+		if err == nil {
+			q.Path = file.path
+			if !slices.Contains(sessions, q.ClaudeSession()) && !slices.Contains(sessions, q.SessionID) {
+				continue
+			}
+			found, err = proves(q, file.written)
+		}
+		if err != nil {
+			bad = append(bad, &Corrupt{Path: file.path, Err: err})
+		} else if found {
+			return true, bad
+		}
+	}
+	return false, bad
 }
 
 // SortNewestFirst sorts questions by when they were asked.

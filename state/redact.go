@@ -3,24 +3,30 @@ package state
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
+
+// Pattern compiles an expression when it is first used: most hooks need none.
+func Pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // secretShapes are the places where a secret shows even when its value is not known: the query of a webhook URL and of
 // a login's callback, a bearer token, the fields of a credentials file up to their end (keys hold blanks and escapes, refresh
 // tokens slashes), a token in the path of the embedded space, and what begins as Google's OAuth secrets do.
-// Compiled at its first use: most hooks log nothing.
-var secretShapes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
-		`|bearer\s+)[^\s"'&<>\\]+` +
-		`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
-		`|(/t/)[^\s"'&<>\\/]+` +
-		`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
-})
+var secretShapes = Pattern(`(?i)((?:[?&]|\\u0026)(?:key|token|access_token|refresh_token|client_secret|code|code_verifier)=` +
+	`|bearer\s+)[^\s"'&<>\\]+` +
+	`|("(?:private_key|refresh_token|client_secret|access_token|id_token)"\s*:\s*")(?:[^"\\]|\\.)*` +
+	`|(/t/)[^\s"'&<>\\/]+` +
+	`|\b(?:4/0A|1//0|ya29\.|GOCSPX-)[\w.-]{8,}`)
 
 // Redactor takes secrets out of text that a person or a file gets to see. The zero value works.
 type Redactor struct {
@@ -66,6 +72,55 @@ func (r *Redactor) Hidden(s string) string {
 func (r *Redactor) Clean(s string) string {
 	s = r.Hidden(s)
 	return secretShapes().ReplaceAllString(s, "${1}${2}${3}[secret]")
+}
+
+// maxLog is when the log is renamed to .1 and begun anew, in bytes.
+const maxLog = 10 << 20
+
+// Log is ~/.claude/logs/gchat-hooks.log: JSON lines without secrets, capped at 10 MB and one old file. What cannot be logged is
+// dropped: a log must not break a hook.
+type Log struct {
+	zerolog.Logger
+	Redactor
+
+	path string
+	mu   sync.Mutex
+}
+
+// setTimes sets how times are written, which zerolog keeps for all its users.
+var setTimes = sync.OnceFunc(func() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" })
+
+// NewLog is the log of one process; job is the name that it runs under.
+func NewLog(env Getenv, job string) *Log {
+	l := &Log{path: LogPath(env)}
+	setTimes()
+	l.Logger = zerolog.New(l).With().Timestamp().Str("job", job).Int("pid", os.Getpid()).Logger()
+	return l
+}
+
+// LogPath is where the log is.
+func LogPath(env Getenv) string {
+	return filepath.Join(Home(env), ".claude", "logs", "gchat-hooks.log")
+}
+
+// Write takes one line from zerolog. A daemon lives long, so each line opens the file that stands there now.
+func (l *Log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLog {
+		// Two processes may both rename; the second then renames a fresh, short file, and that is all that is lost.
+		_ = os.Rename(l.path, l.path+".1")
+	}
+	if MakeDir(filepath.Dir(l.path)) != nil {
+		return len(line), nil
+	}
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return len(line), nil
+	}
+	defer f.Close()
+	_, _ = f.WriteString(l.Clean(string(line)))
+	return len(line), nil
 }
 
 // ShellQuoted is a word as a POSIX shell takes it.

@@ -44,12 +44,9 @@ type Pause struct {
 
 func (s *Space) check(time.Time) error { return nil }
 
-// maxLeftAlone bounds how long a space is left alone; what says more comes from a clock that was set back.
-const maxLeftAlone = time.Hour
-
 // LeftAlone is how long the space is to be left alone; 0 when it may be written to.
 func (s *Space) LeftAlone(now time.Time) time.Duration {
-	if wait := s.NotBefore.Sub(now); wait <= maxLeftAlone {
+	if wait := s.NotBefore.Sub(now); wait <= time.Hour { // what says more comes from a clock that was set back
 		return max(wait, 0)
 	}
 	return 0

@@ -52,7 +52,7 @@ func salt(env Getenv) []byte {
 	}
 	fresh := make([]byte, 16)
 	_, _ = rand.Read(fresh)
-	if MakeDir(filepath.Dir(path)) != nil || errors.Is(createFile(path, fresh, true), fs.ErrExist) {
+	if errors.Is(createFile(path, fresh, true), fs.ErrExist) {
 		fresh, _ = ReadPlain(path, 64)
 	}
 	return fresh
@@ -88,13 +88,11 @@ func pollerFile(env Getenv, ext string) string {
 // TakePollerLock makes the caller the poller of its environment; ErrLocked when there is one.
 func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, ".lock")) }
 
-// inheritedLock is the descriptor under which a detached poller gets its lock.
-const inheritedLock = 3
-
 // InheritPollerLock is the lock that the process which started this poller took for it. Another file under that descriptor, or a
 // lock that another process has, is an error.
 func InheritPollerLock(env Getenv) (*Lock, error) {
-	return inherit(os.NewFile(inheritedLock, "poller.lock"), pollerFile(env, ".lock"))
+	const inherited = 3 // the descriptor that start passes it as
+	return inherit(os.NewFile(inherited, "poller.lock"), pollerFile(env, ".lock"))
 }
 
 func inherit(f *os.File, path string) (*Lock, error) {
@@ -124,19 +122,13 @@ func (l *Lock) Pass(self string) error { return l.start(self, "--orphan") }
 func (l *Lock) PassOn(self string) error { return l.start(self, "--detached") }
 
 func (l *Lock) start(self, as string) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		l.Unlock()
-		return fmt.Errorf("start poller: %w", err)
-	}
-	defer null.Close()
 	kept := slices.DeleteFunc(os.Environ(), func(pair string) bool { // the poller belongs to no session and to no pane
 		return strings.HasPrefix(pair, "CLAUDE") || strings.HasPrefix(pair, "TMUX")
 	})
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{"gchat-hooks", "poller", as}, // self may be a copy that is called as a hook
 		Dir: "/", Env: kept, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		Stdin: null, Stdout: null, Stderr: null, ExtraFiles: []*os.File{l.file},
+		ExtraFiles: []*os.File{l.file}, // the three before it are the null device
 	}
 	if err := cmd.Start(); err != nil {
 		l.Unlock()
@@ -205,9 +197,6 @@ const BeatEvery = 10 * time.Second
 func Beat(env Getenv, h Heartbeat) error {
 	b, err := json.Marshal(h)
 	if err != nil {
-		return err
-	}
-	if err := MakeDir(pollersDir(env)); err != nil {
 		return err
 	}
 	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))

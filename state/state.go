@@ -129,8 +129,11 @@ func replaceFile(path string, b []byte) error {
 	return err
 }
 
-// newTemp writes b to a new file in dir, under a name that no reader looks for.
+// newTemp writes b to a new file in dir, which it makes, under a name that no reader looks for.
 func newTemp(dir string, b []byte, synced bool) (path string, err error) {
+	if err := MakeDir(dir); err != nil {
+		return "", err
+	}
 	tmp, err := os.CreateTemp(dir, ".new-")
 	if err != nil {
 		return "", err
@@ -177,17 +180,11 @@ func Missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
+var notInNames = Pattern(`[^a-zA-Z0-9_.-]`)
+
 // safeName makes a file name of a foreign id: ids come from another program, and "../x" is a legal string.
 func safeName(id string) string {
-	ok := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
-	}
-	name := strings.TrimLeft(strings.Map(func(r rune) rune {
-		if ok(r) {
-			return r
-		}
-		return '_'
-	}, id), ".")
+	name := strings.TrimLeft(notInNames().ReplaceAllString(id, "_"), ".")
 	if name != id || len(name) > 100 || name == "" {
 		// Two ids must not meet in one file: what was changed is told apart by a hash.
 		name = name[:min(len(name), 80)] + "_" + hashName(id)[:8]

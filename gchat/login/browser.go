@@ -101,9 +101,6 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // readPasted reads the address that the browser ended on; a line that is none has no state.
 func readPasted(line string) url.Values {
 	_, query, _ := strings.Cut(strings.Trim(line, " \t\r\n\"'<>"), "?")
-	answer, err := url.ParseQuery(query)
-	if err != nil {
-		return nil
-	}
+	answer, _ := url.ParseQuery(query) // as far as it is one
 	return answer
 }

@@ -235,13 +235,9 @@ func Logout(ctx context.Context, env state.Getenv) (notRevoked, err error) {
 func revoke(ctx context.Context, l *config.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	address, err := url.Parse(endpoint(l.TokenURI).TokenURL)
-	if err != nil {
-		return fmt.Errorf("revoke login: %w", err)
-	}
-	address.Path = "/revoke"
+	address := strings.TrimSuffix(endpoint(l.TokenURI).TokenURL, "/token") + "/revoke"
 	form := url.Values{"token": {l.RefreshToken}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), strings.NewReader(form))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form))
 	if err != nil {
 		return fmt.Errorf("revoke login: %w", err)
 	}

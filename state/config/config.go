@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +77,10 @@ func Load(env state.Getenv, projectDir string) *Config {
 	c := &Config{}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
-	layers := []layer{envLayer(env)}
+	layers := []layer{{environment: true, value: map[string]string{}}}
+	for _, name := range Variables() {
+		layers[0].value[name] = env(name)
+	}
 	mine := projectDir == state.Home(env) || projectDir == state.ConfigDir(env) // what stands there came with no repository
 	for _, f := range []struct {
 		path    string
@@ -177,9 +179,7 @@ func Load(env state.Getenv, projectDir string) *Config {
 	return c
 }
 
-var subscriptionForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
-})
+var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20

@@ -3,12 +3,14 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"gchat-hooks/state"
 
 	"github.com/tailscale/hujson"
 )
@@ -25,17 +27,14 @@ type layer struct {
 	reports     reportSettings
 }
 
-func envLayer(env state.Getenv) layer {
-	l := layer{environment: true, value: map[string]string{}}
-	for _, name := range Variables() {
-		l.value[name] = env(name)
-	}
-	return l
-}
-
+// configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
 func configLayer(b []byte) (layer, error) {
+	b = trimBOM(b)
+	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil { // else the error is to be JSON's
+		b = plain
+	}
 	var file map[string]json.RawMessage
-	if err := json.Unmarshal(plainJSON(trimBOM(b)), &file); err != nil {
+	if err := json.Unmarshal(b, &file); err != nil {
 		return layer{}, err
 	}
 	l := layer{value: map[string]string{}}
@@ -114,16 +113,50 @@ func mcpLayer(b []byte) (layer, error) {
 	return l, nil
 }
 
-// plainJSON takes comments and trailing commas out of a file that people write. What it cannot understand stays, for the
-// error to be JSON's.
-func plainJSON(b []byte) []byte {
-	if json.Valid(b) {
-		return b
+func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
+
+// SetMember writes a setting, a text or a list of texts, into the person's configuration, readable by them only. Other
+// members, their order and comments stay; a file that does not parse is left alone.
+func SetMember(path, name string, value any) error {
+	if behindLinks, err := filepath.EvalSymlinks(path); err == nil {
+		path = behindLinks // a person's link, as into a folder of dotfiles, stays one
 	}
-	if plain, err := hujson.Standardize(bytes.Clone(b)); err == nil {
-		return plain
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read configuration: %w", err)
 	}
-	return b
+	text, err := withMember(old, name, value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make configuration folder: %w", err)
+	}
+	return WriteSecret(path, text)
 }
 
-func trimBOM(b []byte) []byte { return []byte(strings.TrimPrefix(string(b), "\ufeff")) }
+// withMember is the file with a member set, as hujson formats it: it indents with tabs. Where the file says it already, it
+// stays as it is.
+func withMember(file []byte, name string, value any) ([]byte, error) {
+	if len(bytes.TrimSpace(file)) == 0 {
+		file = []byte("{}\n")
+	}
+	root, err := hujson.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	var patch bytes.Buffer
+	e := json.NewEncoder(&patch)
+	e.SetEscapeHTML(false) // a URL keeps its &
+	if err := e.Encode([]map[string]any{{"op": "add", "path": "/" + name, "value": value}}); err != nil {
+		return nil, err
+	}
+	if err := root.Patch(patch.Bytes()); err != nil {
+		return nil, err
+	}
+	if set := root.Pack(); bytes.Equal(set, file) {
+		return set, nil
+	}
+	root.Format()
+	return root.Pack(), nil
+}

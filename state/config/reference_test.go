@@ -177,8 +177,8 @@ func TestSettingsAreAll(t *testing.T) {
 	for _, in := range []struct{ file, pattern string }{
 		{"layers.go", `file\["(\w+)"\]`},
 		{"approvals.go", `file\["(\w+)"\]`},
-		{"report_rules.go", `file\["(\w+)"\]`},
-		{"report_rules.go", `each\("(\w+)"`},
+		{"report.go", `file\["(\w+)"\]`},
+		{"report.go", `each\("(\w+)"`},
 	} {
 		b, err := os.ReadFile(in.file)
 		if err != nil {

@@ -2,8 +2,12 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+	_ "time/tzdata" // a small container has no time zones of its own
 
 	"gchat-hooks/state"
 
@@ -17,9 +21,6 @@ type Outcome struct {
 	Repeated  bool           // the session said the same less than a minute ago, and Message is that one
 	HeldUntil time.Time      // a rule or the quiet hours hold it until then; zero for at once
 }
-
-// repeatWithin is how long the same words of the same session are said once.
-const repeatWithin = time.Minute
 
 // PutReport puts a message with a Report into the outbox, as the rules of its project's configuration have it; otherwise is
 // the rule that holds where the person set none, "" is ReportOn. The caller starts a poller then.
@@ -43,7 +44,7 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	}
 	again := state.MaxAge
 	if m.Key == "" {
-		m.Key, again = wordsKey(m), repeatWithin
+		m.Key, again = wordsKey(m), time.Minute // for so long the same words of the same session are said once
 	}
 	m.Kind, m.Urgent = state.MessageReport, r.Type.Urgent()
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
@@ -84,4 +85,184 @@ func heldUntil(cfg *Config, rule ReportRule, urgent bool, now time.Time) (until 
 		return end
 	}
 	return until
+}
+
+// ReportRule is what becomes of a kind of report.
+type ReportRule string
+
+const (
+	ReportOn     ReportRule = "on"     // sent at once
+	ReportOff    ReportRule = "off"    // not sent
+	ReportDigest ReportRule = "digest" // collected, and sent as one message every digest_every
+)
+
+// ReportRule is what the person set for the first of the kinds that they set something for; "" when for none. Kinds are
+// the message types (task_completion, …) and the finer subagent_done, task_done and permission.
+func (c *Config) ReportRule(kinds ...string) ReportRule {
+	for _, k := range kinds {
+		if r := c.Reports[k]; r != "" {
+			return r
+		}
+	}
+	return ""
+}
+
+// NotificationRoute is what becomes of one of Claude Code's notification types. In the file it is "on", "off", or
+// {"type": "error", "prefix": "[Alert]"}.
+type NotificationRoute struct {
+	Off    bool
+	Type   string // message type; "" for the usual one
+	Prefix string // in place of the type's; "" for the usual one
+}
+
+var errRoute = errors.New(`it takes "on", "off", or {"type": …, "prefix": …}`)
+
+// UnmarshalJSON reads the forms that a route can have.
+func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
+	var word string
+	var route struct{ Type, Prefix string }
+	if json.Unmarshal(b, &word) == nil {
+		word = strings.ToLower(strings.TrimSpace(word))
+		*r = NotificationRoute{Off: word != "on"}
+		if word != "on" && word != "off" && string(b) != "null" {
+			return errRoute
+		}
+		return nil
+	}
+	if json.Unmarshal(b, &route) != nil {
+		return errRoute
+	}
+	*r = NotificationRoute{Type: route.Type, Prefix: route.Prefix}
+	return nil
+}
+
+// reportSettings are the parts of a configuration file that are about reports.
+type reportSettings struct {
+	rules    map[string]ReportRule
+	routes   map[string]NotificationRoute
+	quiet    *QuietHours
+	problems []error
+}
+
+// readReportSettings leaves out what it cannot read: a slip in the quiet hours is no reason to send no questions.
+func readReportSettings(file map[string]json.RawMessage) (s reportSettings) {
+	s.rules, s.routes = map[string]ReportRule{}, map[string]NotificationRoute{}
+	each := func(name string, take func(key string, raw json.RawMessage) error) {
+		var members map[string]json.RawMessage
+		if raw, ok := file[name]; !ok {
+			return
+		} else if err := json.Unmarshal(raw, &members); err != nil {
+			s.problems = append(s.problems, fmt.Errorf("%s: %w", name, err))
+		}
+		for key, raw := range members {
+			if err := take(key, raw); err != nil {
+				s.problems = append(s.problems, fmt.Errorf("%s: %s: %w", name, key, err))
+			}
+		}
+	}
+	each("reports", func(kind string, raw json.RawMessage) error {
+		var r ReportRule
+		_ = json.Unmarshal(raw, &r)
+		switch r = ReportRule(strings.ToLower(strings.TrimSpace(string(r)))); r {
+		case ReportOn, ReportOff, ReportDigest:
+			s.rules[kind] = r
+			return nil
+		}
+		return errors.New("it takes on, off or digest")
+	})
+	each("notifications", func(name string, raw json.RawMessage) error {
+		var r NotificationRoute
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return err
+		}
+		s.routes[name] = r
+		return nil
+	})
+	if raw, ok := file["quiet_hours"]; ok {
+		if err := json.Unmarshal(raw, &s.quiet); err != nil {
+			s.problems = append(s.problems, fmt.Errorf("quiet_hours: %w", err))
+			s.quiet = nil
+		}
+	}
+	return s
+}
+
+// takeReports lets the highest layer that says something about a kind, a notification or the quiet hours decide it.
+func (c *Config) takeReports(layers []layer) {
+	c.Reports, c.Notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
+	for _, l := range layers {
+		for kind, r := range l.reports.rules {
+			c.Reports[kind] = cmp.Or(c.Reports[kind], r)
+		}
+		for name, r := range l.reports.routes {
+			if _, ok := c.Notifications[name]; !ok {
+				c.Notifications[name] = r
+			}
+		}
+		c.Problems = append(c.Problems, l.reports.problems...)
+		if c.Quiet == nil {
+			c.Quiet = l.reports.quiet
+		}
+	}
+}
+
+// QuietHours are the part of each day in which reports are held back: {"from": "22:00", "to": "07:00", "time_zone":
+// "Europe/Berlin"}, the machine's own zone when none is given.
+type QuietHours struct {
+	From, To Clock
+	Zone     *time.Location
+}
+
+// Clock is a time of day, in minutes since midnight.
+type Clock int
+
+// UnmarshalJSON reads quiet hours; hours that never or always hold are refused.
+func (q *QuietHours) UnmarshalJSON(b []byte) error {
+	var v struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+		Zone string `json:"time_zone"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		at *Clock
+		s  string
+	}{{&q.From, v.From}, {&q.To, v.To}} {
+		t, err := time.Parse("15:04", c.s)
+		if err != nil {
+			return fmt.Errorf("%q is not a time of day such as 22:00", c.s)
+		}
+		*c.at = Clock(t.Hour()*60 + t.Minute())
+	}
+	if q.From == q.To {
+		return fmt.Errorf("from and to are both %s", v.From)
+	}
+	q.Zone = time.Local
+	if v.Zone != "" {
+		var err error
+		if q.Zone, err = time.LoadLocation(v.Zone); err != nil {
+			return fmt.Errorf("time_zone: %w", err)
+		}
+	}
+	return nil
+}
+
+// Until says whether t is in quiet hours (nil has none), and when they end.
+func (q *QuietHours) Until(t time.Time) (end time.Time, quiet bool) {
+	if q == nil {
+		return time.Time{}, false
+	}
+	t = t.In(q.Zone)
+	day, now := t.Day(), Clock(t.Hour()*60+t.Minute())
+	switch overnight := q.From > q.To; {
+	case overnight && now >= q.From:
+		day++
+	case overnight && now < q.To, now >= q.From && now < q.To:
+	default:
+		return time.Time{}, false
+	}
+	// time.Date knows on which days the clock is changed.
+	return time.Date(t.Year(), t.Month(), day, int(q.To)/60, int(q.To)%60, 0, 0, q.Zone), true
 }

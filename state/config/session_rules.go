@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gchat-hooks/state"
 )
@@ -59,23 +57,23 @@ const (
 // StopGate is the level of each check of the stop gate. In a file it is an object, or one level for all checks.
 type StopGate map[string]GateLevel
 
-var gateChecks = []string{QuestionAsked, PersistentAgents}
+// allAt is a gate with all checks at one level.
+func allAt(level GateLevel) StopGate { return StopGate{QuestionAsked: level, PersistentAgents: level} }
 
 // Guards says whether any check is made.
 func (g StopGate) Guards() bool {
-	return slices.ContainsFunc(gateChecks, func(check string) bool { return g[check] == GateOn || g[check] == GateAdvice })
+	made := []GateLevel{GateOn, GateAdvice}
+	return slices.Contains(made, g[QuestionAsked]) || slices.Contains(made, g[PersistentAgents])
 }
 
 // UnmarshalJSON reads both forms.
 func (g *StopGate) UnmarshalJSON(b []byte) error {
 	var all GateLevel
-	*g = StopGate{}
 	if json.Unmarshal(b, &all) == nil {
-		for _, check := range gateChecks {
-			(*g)[check] = all
-		}
+		*g = allAt(all)
 		return nil
 	}
+	*g = StopGate{}
 	return json.Unmarshal(b, (*map[string]GateLevel)(g))
 }
 
@@ -108,9 +106,7 @@ func (c *Config) For(a Asked) SessionRules {
 	if is.AskMode == state.Deny {
 		level = GateOn // such a session stops only after its person was asked, unless a rule says otherwise
 	}
-	for _, check := range gateChecks {
-		fill("", "", StopGate{check: level})
-	}
+	fill("", "", allAt(level))
 	return is
 }
 
@@ -126,9 +122,7 @@ func (r Rule) matches(a Asked) bool {
 const presetSystem3 = "system3"
 
 // timestamped are names such as 20260221T103000Z-a7f3b9e1, 2026-02-21-review or 1771669800.
-var timestamped = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
-})
+var timestamped = state.Pattern(`^(20\d\d-?[01]\d-?[0-3]\d([T_-]?\d\d:?\d\d(:?\d\d)?Z?)?|1\d{9}(\d{3})?)([^0-9A-Za-z]|$)`)
 
 // system3 says whether a session is a meta-orchestrator's: by its name, unless only its style counts, or by its style.
 // Those that it supervises never are: it answers their questions itself.
@@ -153,12 +147,7 @@ func (c *Config) settleRules(get func(string) string, layers []layer) {
 	c.AskMode = cmp.Or(c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))), state.Native)
 	c.TimeoutPolicy = cmp.Or(c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))), state.LeaveOpen)
 	c.Idle = c.idle("idle", Idle(get("GCHAT_IDLE")))
-	c.StopGate = StopGate{}
-	if level := GateLevel(get("GCHAT_STOP_GATE")); level != "" {
-		for _, check := range gateChecks {
-			c.StopGate[check] = level
-		}
-	}
+	c.StopGate = allAt(GateLevel(get("GCHAT_STOP_GATE")))
 	for _, l := range layers {
 		for check, level := range l.gate {
 			c.StopGate[check] = cmp.Or(c.StopGate[check], level)

@@ -50,7 +50,7 @@ func TestSessionRules(t *testing.T) {
 				c.want.TimeoutPolicy = state.LeaveOpen
 			}
 			got := cfg.For(c.a)
-			for _, check := range gateChecks {
+			for _, check := range []string{QuestionAsked, PersistentAgents} {
 				want := c.want.StopGate[check]
 				if want == "" && c.want.AskMode == state.Deny {
 					want = GateOn
