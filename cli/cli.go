@@ -12,11 +12,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"text/tabwriter"
 
@@ -289,7 +287,7 @@ func arguments(args []string, app *cli.App) []string {
 	return append([]string{"gchat-hooks"}, rest...)
 }
 
-var longFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z-]*(=.*)?$`) })
+var longFlag = state.Pattern(`^--[a-z][a-z-]*(=.*)?$`)
 
 // flagsFirst puts the flags before the words: the library takes what stands behind the first word for words, and people
 // as well as Claude write `gchat-send "done" --type task_completion`. A lone "--" ends the flags.

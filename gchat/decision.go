@@ -194,9 +194,7 @@ func longPieces(q *state.Question) (header, text, how string) {
 }
 
 // unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.
-var unshown = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?m)^[\\s>*+-]*(?:\\d{1,9}[.)][ \\t]|(?:`{3,}|~{3,})[ \\t]*[A-Za-z0-9+#-]{0,12}[ \\t]*$)")
-})
+var unshown = state.Pattern("(?m)^[\\s>*+-]*(?:\\d{1,9}[.)][ \\t]|(?:`{3,}|~{3,})[ \\t]*[A-Za-z0-9+#-]{0,12}[ \\t]*$)")
 
 // keepsWords says whether a rendering has all words of its source: titles of links, a character that is written as a number, or
 // what stands behind a code block's language may hide some.

@@ -12,13 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
 
@@ -34,9 +33,7 @@ type Webhook struct {
 	url   *url.URL
 }
 
-var webhookPath = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
-})
+var webhookPath = state.Pattern(`^(.*/)?v1/(spaces/[^/]+)/messages/?$`)
 
 // ParseWebhook takes the URL that a space's page "Apps & integrations > Webhooks" gives:
 // https://chat.googleapis.com/v1/spaces/S/messages?key=K&token=T. Plain http is taken for this machine only. An
@@ -285,9 +282,7 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	return ahead, fmt.Errorf("reach webhook: %w", embedded(err, w.url, w.Space))
 }
 
-var threadParts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
-})
+var threadParts = state.Pattern(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
 
 // ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
 // it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this

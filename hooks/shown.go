@@ -8,10 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -209,8 +207,8 @@ func shorter(s string) string {
 }
 
 var (
-	manyBreaks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n(?:[\t\pZ]*\n){4,}`) })
-	manyBlanks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\t\pZ]{40,}`) })
+	manyBreaks = state.Pattern(`\n(?:[\t\pZ]*\n){4,}`)
+	manyBlanks = state.Pattern(`[\t\pZ]{40,}`)
 )
 
 // seen is a text as its place takes it, with the runs of blanks counted that push the end of a command out of sight.

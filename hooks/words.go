@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/state"
@@ -71,9 +69,7 @@ func code(s string) string {
 }
 
 // markup is what some renderer could take for markup; an underscore between letters or digits emphasises nothing.
-var markup = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
-})
+var markup = state.Pattern("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
 
 // plain makes foreign text safe within a line of Markdown: a code span where a renderer could take any of it for markup.
 func plain(line string) string {

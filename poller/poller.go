@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -483,7 +482,7 @@ func (p *Poller) logOnce(err error, what string) {
 }
 
 // random are words of an error that may be others each time: names of temporary files, numbers of ports and processes.
-var random = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\w.-]*[0-9]{5}[\w.-]*`) })
+var random = state.Pattern(`[\w.-]*[0-9]{5}[\w.-]*`)
 
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {

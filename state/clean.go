@@ -2,9 +2,7 @@ package state
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -109,11 +107,9 @@ func kindOf(r rune) kind {
 
 // EscapeSequence is an escape sequence as a whole (ECMA-48; what xterm and tmux read): CSI; OSC and its like up to their end,
 // without which only the introducer goes, for a terminal would swallow the rest and a person would miss it; the others.
-var EscapeSequence = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
-		`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
-		`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
-})
+var EscapeSequence = Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])(?:[^\a\x1b\x{9c}\r\n]*(?:\a|\x{9c}|\x1b\\))?` +
+	`|\x1b[NO][ -~]?|\x1b[ -/]*[0-~]?`)
 
 // Clean is text as its place takes it: UTF-8, of which Clean changes nothing more.
 func Clean(place Place, text string) string {
