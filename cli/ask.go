@@ -18,12 +18,23 @@ type asker struct {
 	terminal bool // both ends are one
 	in       io.Reader
 	out      io.Writer
-	lines    chan string
-	begin    sync.Once // reading lines
+	// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be
+	// called off: a line that one caller does not take any more is the answer to the next question.
+	next func() <-chan string
 }
 
 func newAsker(in io.Reader, out io.Writer) *asker {
-	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, lines: make(chan string)}
+	next := sync.OnceValue(func() <-chan string {
+		typed := make(chan string)
+		go func() {
+			defer close(typed)
+			for lines := bufio.NewScanner(in); lines.Scan(); {
+				typed <- lines.Text()
+			}
+		}()
+		return typed
+	})
+	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, next: next}
 }
 
 // isTerminal says whether an end of this program is a person's terminal.
@@ -34,20 +45,6 @@ func isTerminal(end any) bool {
 
 // errStopped says that the person ended the conversation.
 var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
-
-// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be called
-// off: a line that one caller does not take any more is the answer to the next question.
-func (a *asker) next() <-chan string {
-	a.begin.Do(func() {
-		go func() {
-			defer close(a.lines)
-			for lines := bufio.NewScanner(a.in); lines.Scan(); {
-				a.lines <- lines.Text()
-			}
-		}()
-	})
-	return a.lines
-}
 
 // line asks, and returns what was typed.
 func (a *asker) line(ctx context.Context, question string) (string, error) {

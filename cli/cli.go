@@ -49,7 +49,7 @@ func silent(err error, code int) error {
 
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
-	p := Program{self: asCalled(os.Args[0], self), in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	p := Program{self: asCalled(os.Args[0], self), env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	app := p.app()
 	args := arguments(os.Args, app)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -88,9 +88,10 @@ func (p Program) tell(err error, calledAs string) int {
 // plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
 func plain(s string) string { return new(state.Redactor).Clean(state.Clean(state.ForTerminal, s)) }
 
-// Program is what every command is given: the path of this program, and the terminal.
+// Program is what every command is given: the path of this program, the environment, and the terminal.
 type Program struct {
 	self        string
+	env         state.Getenv
 	in          io.Reader
 	out, errOut io.Writer
 }
@@ -250,20 +251,14 @@ func (p Program) help(app *cli.App, all bool) {
 // asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
 // to. self is that version, for a call that tells nothing.
 func asCalled(arg0, self string) string {
-	called, err := exec.LookPath(arg0)
-	if err != nil {
-		return self
+	called, _ := exec.LookPath(arg0)
+	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // arg0 may be the name of a command
+	there, _ := os.Stat(called)
+	is, _ := os.Stat(self)
+	if os.SameFile(there, is) { // not where one of them cannot be found
+		return called
 	}
-	if called, err = filepath.Abs(called); err != nil {
-		return self
-	}
-	called = filepath.Join(filepath.Dir(called), "gchat-hooks") // it may have been called by the name of a command
-	there, err := os.Stat(called)
-	is, err2 := os.Stat(self)
-	if err != nil || err2 != nil || !os.SameFile(there, is) {
-		return self
-	}
-	return called
+	return self
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.

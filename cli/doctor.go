@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ func (p Program) doctorCommand() *cli.Command {
 // exam is what doctor and verify have in common.
 func (p Program) exam(wait time.Duration) doctor.Options {
 	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
-	return doctor.Options{Env: os.Getenv, Self: p.self, Wait: wait, Tell: tell}
+	return doctor.Options{Env: p.env, Self: p.self, Wait: wait, Tell: tell}
 }
 
 // printReport prints what was found, and ends with its exit code.

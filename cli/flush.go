@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -25,10 +24,7 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
-			f := flush{
-				Program: p, env: os.Getenv, environment: state.Environment(os.Getenv),
-				box: state.OutboxIn(state.UserState(os.Getenv)),
-			}
+			f := flush{p, state.Environment(p.env), state.OutboxIn(state.UserState(p.env))}
 			if !c.Bool("forget-dead") {
 				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 				defer cancel()
@@ -46,7 +42,6 @@ func (p Program) flushCommand() *cli.Command {
 // flush sends what is waiting.
 type flush struct {
 	Program
-	env         state.Getenv
 	environment string // see state.Environment
 	box         state.Outbox
 }

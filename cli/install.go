@@ -48,7 +48,7 @@ func (p Program) installCommand() *cli.Command {
 				return usage(errors.New("--phase takes 1, 2 or 3, and no --preset beside it"), "gchat-hooks install --help")
 			}
 			return install{
-				Program: p, env: os.Getenv, scope: scope, presets: presets,
+				Program: p, scope: scope, presets: presets,
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -82,7 +82,6 @@ func scopeOf(c *cli.Context) (scope settings.Scope, err error) {
 // install writes our hooks into Claude Code's settings.
 type install struct {
 	Program
-	env     state.Getenv
 	scope   settings.Scope
 	presets []string // none: the default one
 	also    []string // presets beside the hooks that are kept
@@ -128,7 +127,7 @@ func (i install) run(ctx context.Context) error {
 			return err
 		}
 	} else if !wakes(hooks) {
-		i.tellMenuDecides(i.env)
+		i.tellMenuDecides()
 	}
 	if i.links && !i.dryRun {
 		return link(i.out, filepath.Dir(program), namesFor(hooks))
@@ -150,10 +149,10 @@ func (i install) letMenuDecide() error {
 }
 
 // tellMenuDecides says that menu-driver may still decide, though no hook wakes an agent.
-func (p Program) tellMenuDecides(env state.Getenv) {
-	if config.Load(env, state.ConfigDir(env)).MenuDecides {
+func (p Program) tellMenuDecides() {
+	if config.Load(p.env, state.ConfigDir(p.env)).MenuDecides {
 		const still = "menu-driver may still choose in permissions and plans; take it out if no agent needs it"
-		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(env), still)
+		fmt.Fprintf(p.out, "%s has \"menu_decides\": true: %s\n", state.ConfigFile(p.env), still)
 	}
 }
 

@@ -56,11 +56,9 @@ func (p Program) sendCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if url := c.String("webhook"); url != "" { // also for the poller that this command starts
-				if err := os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url); err != nil {
-					return usage(errors.New("--webhook takes a URL"), "gchat-send --help")
-				}
+				_ = os.Setenv("GOOGLE_CHAT_WEBHOOK_URL", url) // it takes any text of a command line
 			}
-			return (&send{Program: p, flags: c, env: os.Getenv}).run(c.Context)
+			return (&send{Program: p, flags: c}).run(c.Context)
 		},
 	}
 }
@@ -78,7 +76,6 @@ const (
 type send struct {
 	Program
 	flags *cli.Context
-	env   state.Getenv
 }
 
 // Exit codes of gchat-send. 3 was "curl or jq not found" in the first design, and stays unused.
@@ -149,7 +146,7 @@ func (s *send) run(ctx context.Context) error {
 		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
 		_ = state.StartPoller(s.env, s.self)
-		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: &out.HeldUntil})
+		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case s.flags.Bool("queue"):
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
@@ -288,17 +285,13 @@ func (s *send) why(log *state.Log, m *state.Message) string {
 
 // result is what --json prints. thread is in the shape of Chat's own messages, thread_name is for a shell.
 type result struct {
-	Name       string     `json:"name,omitempty"`
-	ThreadName string     `json:"thread_name,omitempty"`
-	Thread     *thread    `json:"thread,omitempty"`
-	Repeated   bool       `json:"repeated,omitempty"`
-	Queued     bool       `json:"queued,omitempty"`
-	HeldUntil  *time.Time `json:"held_until,omitempty"`
-	Off        bool       `json:"off,omitempty"`
-}
-
-type thread struct {
-	Name string `json:"name"`
+	Name       string            `json:"name,omitempty"`
+	ThreadName string            `json:"thread_name,omitempty"`
+	Thread     map[string]string `json:"thread,omitempty"`
+	Repeated   bool              `json:"repeated,omitempty"`
+	Queued     bool              `json:"queued,omitempty"`
+	HeldUntil  time.Time         `json:"held_until,omitzero"`
+	Off        bool              `json:"off,omitempty"`
 }
 
 func (s *send) say(words string, r result) error {
@@ -306,7 +299,7 @@ func (s *send) say(words string, r result) error {
 	case s.flags.Bool("quiet"):
 	case s.flags.Bool("json"):
 		if r.ThreadName != "" {
-			r.Thread = &thread{r.ThreadName}
+			r.Thread = map[string]string{"name": r.ThreadName}
 		}
 		return json.NewEncoder(s.out).Encode(r)
 	default:

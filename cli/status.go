@@ -51,10 +51,10 @@ func (p Program) statusCommand() *cli.Command {
 
 // printStatus prints how things stand, without secrets, wherever those were written.
 func (p Program) printStatus(asJSON bool) error {
-	cfg := config.Load(os.Getenv, state.ProjectDir(os.Getenv))
+	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	var redact state.Redactor
-	redact.Hide(cfg.Secrets(os.Getenv)...)
-	r := gather(os.Getenv, cfg, &redact)
+	redact.Hide(cfg.Secrets(p.env)...)
+	r := gather(p.env, cfg, &redact)
 	text := r.text()
 	if asJSON {
 		text = inJSON(r)

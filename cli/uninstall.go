@@ -37,13 +37,13 @@ func (p Program) uninstallCommand() *cli.Command {
 				if c.Bool("user") || c.Bool("project") || c.Bool("local") {
 					return usage(errors.New("--purge takes the hooks out of all scopes"), "gchat-hooks uninstall --help")
 				}
-				return (&purge{Program: p, env: os.Getenv}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
+				return (&purge{Program: p}).run(c.Context, c.Bool("dry-run"), c.Bool("yes"))
 			}
 			scope, err := scopeOf(c)
 			if err != nil {
 				return err
 			}
-			file, err := settings.At(os.Getenv, scope)
+			file, err := settings.At(p.env, scope)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (p Program) uninstallCommand() *cli.Command {
 				return err
 			}
 			tell(p.out, change, c.Bool("dry-run"), "removed")
-			p.tellMenuDecides(os.Getenv)
+			p.tellMenuDecides()
 			if links := ourLinks(filepath.Dir(p.self)); c.Bool("links") && !c.Bool("dry-run") {
 				fmt.Fprintf(p.out, "%s: %d links removed\n", filepath.Dir(p.self), len(links))
 				return removeForGood(links...)
@@ -65,7 +65,6 @@ func (p Program) uninstallCommand() *cli.Command {
 // purge is an uninstall of everything. It looks first, shows what it found, and asks.
 type purge struct {
 	Program
-	env     state.Getenv
 	parts   []part
 	folders []string // go in the end, the inmost first, where nothing is in them any more
 }

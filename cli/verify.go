@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,8 +30,7 @@ func (p Program) verifyCommand() *cli.Command {
 			if c.Bool("no-human") {
 				wait = 0
 			}
-			tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
-			report, err := doctor.RoundTrip(c.Context, doctor.Options{Env: os.Getenv, Wait: wait, Tell: tell})
+			report, err := doctor.RoundTrip(c.Context, p.exam(wait))
 			if err != nil {
 				return err
 			}

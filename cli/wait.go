@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			w := wait{Program: p, env: os.Getenv, asJSON: c.Bool("json")}
+			w := wait{Program: p, asJSON: c.Bool("json")}
 			refs, err := awaited(c)
 			if err == nil {
 				w.timeout, err = config.ParseInterval(c.String("timeout"))
@@ -72,7 +71,6 @@ const (
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
 	Program
-	env     state.Getenv
 	timeout time.Duration
 	asJSON  bool
 }
