@@ -41,12 +41,9 @@ func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
 	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
-	url, err := e.cfg.Webhook(ctx)
-	e.log.Hide(url)
-	if err != nil {
-		return nil, err
-	}
-	return gchat.ConfiguredWebhook(e.cfg, url)
+	hook, err := gchat.WebhookOf(ctx, e.cfg)
+	e.log.Hide(e.cfg.WebhookURL) // its command may only now have told it
+	return hook, err
 }
 
 func (e *exam) readerOf(ctx context.Context, hook *gchat.Webhook) (*gchat.Reader, error) {

@@ -80,17 +80,6 @@ type Finding struct {
 	fix func() (did string, err error)
 }
 
-// String is the finding as a person reads it, in a line.
-func (f *Finding) String() string {
-	words := f.What
-	if f.Fixed != "" {
-		words += " – fixed: " + f.Fixed
-	} else if f.Mend != "" {
-		words += " → " + f.Mend
-	}
-	return fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words)
-}
-
 // result collects what one check finds.
 type result struct {
 	check
@@ -249,20 +238,25 @@ func (e *exam) report(found []*Finding) *Report {
 
 // Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
 func (r *Report) Print(out io.Writer, all bool) error {
-	var lines []string
+	var text strings.Builder
 	for _, f := range r.Findings {
-		tried := f.Level == OK && strings.HasPrefix(f.ID, live)
+		tried, toDo := f.Level == OK && strings.HasPrefix(f.ID, live), ""
+		if f.Fixed != "" {
+			toDo = " – fixed: " + f.Fixed
+		} else if f.Mend != "" {
+			toDo = " → " + f.Mend
+		}
 		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
-			lines = append(lines, f.String())
+			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
 		}
 	}
-	if len(lines) > 0 {
-		lines = append(lines, "")
+	if text.Len() > 0 {
+		text.WriteString("\n")
 	}
-	sum := fmt.Sprintf("%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
+	fmt.Fprintf(&text, "%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
 	if !all {
-		sum += "; gchat-hooks doctor --all shows every line"
+		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}
-	_, err := fmt.Fprintln(out, strings.Join(append(lines, sum), "\n"))
+	_, err := fmt.Fprintln(out, text.String())
 	return err
 }
