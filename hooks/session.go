@@ -25,9 +25,7 @@ import (
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
 // end is written nowhere: turns are counted in the transcript.
 func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
-	switch e.HookEventName {
-	case "SessionStart", "Stop", "SessionEnd":
-	default:
+	if !slices.Contains([]string{"SessionStart", "Stop", "SessionEnd"}, e.HookEventName) {
 		return nil
 	}
 	defer h.notify(e)
@@ -38,10 +36,10 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 		return nil
 	}
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	if !cfg.Sends() {
+	switch {
+	case !cfg.Sends():
 		return nil
-	}
-	if e.HookEventName == "SessionEnd" {
+	case e.HookEventName == "SessionEnd":
 		return h.sessionEnd(e)
 	}
 	return h.sessionStart(ctx, e, cfg)
@@ -59,11 +57,10 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) e
 	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
 		s.LastSeen, s.EndedAt = now, time.Time{}
 		s.Model, s.TranscriptPath = cmp.Or(string(e.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
-		if goesOn {
-			return nil
+		if !goesOn {
+			s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
+			s.Branch, s.Commit = branch, commit
 		}
-		s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
-		s.Branch, s.Commit = branch, commit
 		return nil
 	})
 	if goesOn {

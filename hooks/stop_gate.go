@@ -39,12 +39,8 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SentBack() {
 		return nil
 	}
-	out := h.verdict(e)
-	if len(out) == 0 {
-		return nil
-	}
-	if err := h.Print(out); err != nil {
-		return fmt.Errorf("the session stops all the same: %w", err)
+	if out := h.verdict(e); len(out) > 0 {
+		return h.Print(out)
 	}
 	return nil
 }
