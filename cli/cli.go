@@ -186,19 +186,14 @@ func checkArguments(c *cli.Command) {
 	}
 }
 
-// nearest is the name that a mistyped word is nearest to, or "" where none is near.
-func nearest(word string, names []string) (name string) {
-	best := 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
-	for _, n := range names {
-		if near := smetrics.JaroWinkler(word, n, 0.7, 4); near > best {
-			best, name = near, n
+// mistyped is a mistake on the command line. The hint is the command with the name that the word is nearest to, else its help.
+func mistyped(what, command, word string, names []string, code int) error {
+	near, best := "", 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
+	for _, name := range names {
+		if alike := smetrics.JaroWinkler(word, name, 0.7, 4); alike > best {
+			near, best = name, alike
 		}
 	}
-	return name
-}
-
-// mistyped is a mistake on the command line. The hint is the command with the name that may be meant, else its help.
-func mistyped(what, command, near string, code int) error {
 	if near == "" {
 		return failed(errors.New(what), strings.TrimSpace(command)+" --help", code)
 	}
@@ -211,7 +206,7 @@ func notKnown(what, word, command string, commands []*cli.Command) error {
 	for _, c := range commands {
 		names = append(names, c.Name)
 	}
-	return mistyped(what, command, nearest(word, names), exitUsage)
+	return mistyped(what, command, word, names, exitUsage)
 }
 
 // noFlag words the library's error about a command's flags.
@@ -227,7 +222,7 @@ func noFlag(err error, command string, flags []cli.Flag, code int) error {
 		}
 	}
 	name = "--" + strings.TrimLeft(name, "-")
-	return mistyped("no such flag: "+name, command+" ", nearest(name, names), code)
+	return mistyped("no such flag: "+name, command+" ", name, names, code)
 }
 
 // help prints the commands by what they are for. Those for programs are listed where all is true.

@@ -137,18 +137,17 @@ func (p Program) runDaemon(c *cli.Context) error {
 	if len(dirs) == 0 {
 		dirs = filepath.SplitList(p.env("GCHAT_POLLER_PENDING_DIR"))
 	}
-	for i, dir := range dirs {
-		abs, err := filepath.Abs(dir)
-		if err != nil {
+	var err error
+	for i := range dirs {
+		if dirs[i], err = filepath.Abs(dirs[i]); err != nil {
 			return fmt.Errorf("pending dir: %w", err)
 		}
-		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	log := state.NewLog(p.env, service.Name)
-	err := poller.Run(c.Context, poller.Options{
+	err = poller.Run(c.Context, poller.Options{
 		Env: p.env, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})

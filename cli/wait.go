@@ -136,45 +136,36 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 		final := func(q *state.Question) bool {
 			return q.Status != state.Pending && !(late && q.Late(time.Now()))
 		}
-		path := one.Path
-		go func() {
+		go func(path string) {
 			q, err := state.Await(ctx, w.env, w.self, path, final)
 			ends <- end{one, q, err}
-		}()
+		}(one.Path)
 	}
 	tick := time.NewTicker(unreadEvery)
 	defer tick.Stop()
 	for left := len(all); left > 0; {
 		select {
-		case <-ctx.Done():
-			return nil, cmp.Or(err, w.unread(all))
 		case <-tick.C:
 			if err := w.unread(all); err != nil {
 				return nil, err
 			}
 		case e := <-ends:
 			left--
+			e.one.Question = cmp.Or(e.q, e.one.Question)
 			switch {
+			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
 			case errors.Is(e.err, state.ErrUnserved):
 				err = errors.New("the question was removed")
-				continue
-			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
-				return nil, cmp.Or(err, w.unread(all))
 			case e.err != nil:
 				err = e.err
-				continue
-			}
-			e.one.Question = e.q
-			switch e.q.Status {
-			case state.Answered, state.Resolved:
+			case e.q.Status == state.Answered, e.q.Status == state.Resolved:
 				return e.one, nil
-			case state.TimedOut: // by another process, or by the poller
-			default:
+			case e.q.Status != state.TimedOut: // which another process, or the poller, writes
 				err = fmt.Errorf("the question was closed without a reply: it is %s", e.q.Status)
 			}
 		}
 	}
-	return nil, err
+	return nil, cmp.Or(err, w.unread(all))
 }
 
 // unreadEvery is how often gchat-wait checks whether the space can be read at all.
@@ -344,11 +335,7 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 // say prints one line.
 func (w wait) say(h heard, line string) error {
 	if w.asJSON {
-		b, err := json.Marshal(h)
-		if err != nil {
-			return err
-		}
-		line = string(b)
+		return json.NewEncoder(w.out).Encode(h)
 	}
 	_, err := fmt.Fprintln(w.out, line)
 	return err

@@ -237,8 +237,8 @@ const (
 )
 
 // git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
-// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
+// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end. It says "" where git fails.
+func git(ctx context.Context, dir string, args ...string) string {
 	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
 		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
 	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
@@ -249,20 +249,17 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd.WaitDelay = gitQuick
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git %s: %w", args[0], err)
+		return ""
 	}
-	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
+	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
 // headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
 func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
-	if err != nil { // before the first commit
-		return "", ""
-	}
-	commit, branch, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	said := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") // it fails before the first commit
+	commit, branch, _ = strings.Cut(strings.TrimSpace(said), "\n")
 	return branch, commit
 }
 
@@ -298,9 +295,5 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 
 // gitList is what git answers with -z; none where it fails.
 func gitList(ctx context.Context, dir string, args ...string) []string {
-	out, err := git(ctx, dir, args...)
-	if err != nil || out == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	return nonEmpty(strings.Split(git(ctx, dir, args...), "\x00")...)
 }

@@ -86,11 +86,7 @@ func (h *Hook) verdict(e *Event) map[string]string {
 
 // sessions are the names under which other files know this session.
 func (h *Hook) sessions(e *Event) []string {
-	ids := []string{e.SessionID}
-	if name := h.Env("CLAUDE_SESSION_ID"); name != "" && name != e.SessionID {
-		ids = append(ids, name)
-	}
-	return ids
+	return slices.Compact(nonEmpty(e.SessionID, h.Env("CLAUDE_SESSION_ID")))
 }
 
 // recently is how long a question, or its answer, lets its session stop.
