@@ -86,11 +86,7 @@ func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error)
 
 // yes asks for a yes or a no. Enter is otherwise, and any other word a no.
 func (a *asker) yes(ctx context.Context, question string, otherwise bool) (bool, error) {
-	choice := " [y/N]"
-	if otherwise {
-		choice = " [Y/n]"
-	}
-	said, err := a.line(ctx, question+choice)
+	said, err := a.line(ctx, question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[otherwise])
 	if said == "" {
 		return otherwise, err
 	}

@@ -82,12 +82,12 @@ func (p Program) exam(wait time.Duration) doctor.Options {
 }
 
 // printReport prints what was found, and ends with its exit code.
-func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error) {
+func (p Program) printReport(report *doctor.Report, asJSON, all bool) error {
+	text := report.Text(all)
 	if asJSON {
-		_, err = io.WriteString(p.out, inJSON(report))
-	} else {
-		err = report.Print(p.out, all)
+		text = inJSON(report)
 	}
+	_, err := io.WriteString(p.out, text)
 	if err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)
 	}

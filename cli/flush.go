@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -108,19 +109,13 @@ func (f flush) owes() bool {
 		return true
 	}
 	opens, _ := state.Opens(f.env)
-	for _, o := range opens {
-		q, err := state.PeekQuestion(o.Path)
-		if o.Kind == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0 {
-			return true
-		}
-	}
 	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
-	for _, s := range sessions {
-		if !s.OwesSummary.IsZero() && s.Env == f.environment {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(opens, func(o *state.Open) bool {
+		q, err := state.PeekQuestion(o.Path)
+		return o.Kind == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0
+	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
+		return !s.OwesSummary.IsZero() && s.Env == f.environment
+	})
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.

@@ -36,10 +36,7 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
 			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			&cli.StringSliceFlag{
-				Name:  "first-of",
-				Usage: "the first reply to one of several: `IDS`, thread keys, thread names or files",
-			},
+			&cli.StringSliceFlag{Name: "first-of", Usage: "the first reply to one of `IDS`, thread keys, thread names or files"},
 			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},

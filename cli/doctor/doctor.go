@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -236,8 +235,8 @@ func (e *exam) report(found []*Finding) *Report {
 	return r
 }
 
-// Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
-func (r *Report) Print(out io.Writer, all bool) error {
+// Text has a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
+func (r *Report) Text(all bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
 		tried, toDo := f.Level == OK && strings.HasPrefix(f.ID, live), ""
@@ -257,6 +256,5 @@ func (r *Report) Print(out io.Writer, all bool) error {
 	if !all {
 		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}
-	_, err := fmt.Fprintln(out, text.String())
-	return err
+	return text.String() + "\n"
 }
