@@ -120,21 +120,21 @@ func hooksIn(parts []string) (hooks []Hook) {
 
 // partsOf are the parts that a hook belongs to; none for one that this version does not register. Where the person gave it
 // another matcher, they are those of the same hook on the same event.
-func partsOf(event, matcher, name string) (parts []string) {
-	var similar []string
+func partsOf(event, matcher, name string) []string {
+	var same, similar []string
 	for _, row := range table {
-		if row.Event != event || row.Name != name {
-			continue
-		}
-		similar = append(similar, row.part)
-		if row.Matcher == matcher {
-			parts = append(parts, row.part)
+		switch {
+		case row.Event != event || row.Name != name:
+		case row.Matcher == matcher:
+			same = append(same, row.part)
+		default:
+			similar = append(similar, row.part)
 		}
 	}
-	if parts == nil {
+	if same == nil {
 		return similar
 	}
-	return parts
+	return same
 }
 
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute
