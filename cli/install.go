@@ -43,7 +43,7 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			presets := c.StringSlice("preset")
+			presets, phases := c.StringSlice("preset"), []string{"send", "report", "system3"} // only send, also answer, all
 			if phase := c.Int("phase"); phase >= 1 && phase <= len(phases) && len(presets) == 0 {
 				presets = []string{phases[phase-1]}
 			} else if c.IsSet("phase") {
@@ -56,9 +56,6 @@ func (p Program) installCommand() *cli.Command {
 		},
 	}
 }
-
-// phases are the presets of a roll-out beside another bridge: only send, also answer, all.
-var phases = []string{"send", "report", "system3"}
 
 // scopeFlags say whose settings are meant.
 func scopeFlags() []cli.Flag {
@@ -322,10 +319,8 @@ func (p *purge) run(ctx context.Context, dryRun, yes bool) error {
 		if !ask.terminal {
 			return usage(errors.New("there is no terminal to ask on"), "gchat-hooks uninstall --purge --yes")
 		}
-		if yes, err := ask.yes(ctx, "Remove all of it?", false); err != nil {
-			return err
-		} else if !yes {
-			return failed(errors.New("nothing was removed"), "", exitFailed)
+		if yes, err := ask.yes(ctx, "Remove all of it?", false); err != nil || !yes {
+			return cmp.Or(err, failed(errors.New("nothing was removed"), "", exitFailed))
 		}
 	}
 	var left error

@@ -154,7 +154,7 @@ func (s *send) run(ctx context.Context) error {
 	return s.deliver(ctx, log, out, orNever)
 }
 
-func (s *send) box() state.Outbox { return state.OutboxIn(state.UserState(s.env)) }
+func (p Program) box() state.Outbox { return state.OutboxIn(state.UserState(p.env)) }
 
 // message reads the message and the flags. Its errors are the caller's mistakes.
 func (s *send) message(args []string) (*state.Message, error) {
@@ -319,7 +319,7 @@ func (p Program) flushCommand() *cli.Command {
 			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
-			f := flush{p, state.Environment(p.env), state.OutboxIn(state.UserState(p.env))}
+			f := flush{p, state.Environment(p.env)}
 			if !c.Bool("forget-dead") {
 				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 				defer cancel()
@@ -338,13 +338,12 @@ func (p Program) flushCommand() *cli.Command {
 type flush struct {
 	Program
 	environment string // see state.Environment
-	box         state.Outbox
 }
 
 // run sends until nothing is left that can be sent, or the time is up. What is held back for a digest stays.
 func (f flush) run(ctx context.Context, dead, held bool) error {
 	if dead {
-		if _, err := f.box.Revive(time.Now()); err != nil {
+		if _, err := f.box().Revive(time.Now()); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 	}
@@ -366,7 +365,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	if others > 0 {
 		fmt.Fprintf(f.out, "%d wait for a shell with the settings under which they were written\n", others)
 	}
-	aside := f.box.Aside()
+	aside := f.box().Aside()
 	switch {
 	case due > 0:
 		_ = state.StartPoller(f.env, f.self) // it goes on
@@ -383,7 +382,7 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 
 // waiting counts the messages that are due, that are held back, and that the poller of another environment sends.
 func (f flush) waiting() (due, later, others int) {
-	all, _ := f.box.Waiting()
+	all, _ := f.box().Waiting()
 	for _, m := range all {
 		switch {
 		case m.Env != "" && m.Env != f.environment:
@@ -415,10 +414,10 @@ func (f flush) owes() bool {
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
 func (f flush) retry(held bool) (failed error) {
 	now := time.Now().UTC()
-	all, _ := f.box.Waiting()
+	all, _ := f.box().Waiting()
 	for _, m := range all {
 		if m.Tries > 0 || held {
-			_, err := f.box.Change(m, func(m *state.Message) error {
+			_, err := f.box().Change(m, func(m *state.Message) error {
 				m.NotBefore, m.Urgent = now, m.Urgent || held // the quiet hours are not asked again
 				return nil
 			})
@@ -444,9 +443,9 @@ func (f flush) retry(held bool) (failed error) {
 
 // forget drops what Chat refused, and says what that was: it cannot be got back.
 func (f flush) forget() error {
-	aside := f.box.Aside()
+	aside := f.box().Aside()
 	for _, m := range aside {
-		if err := f.box.Drop(f.env, m); err != nil {
+		if err := f.box().Drop(f.env, m); err != nil {
 			return fmt.Errorf("dead messages: %w", err)
 		}
 		l := messageStatusOf(m, new(state.Redactor))

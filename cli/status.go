@@ -31,11 +31,11 @@ func (p Program) statusCommand() *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
 		Action: func(c *cli.Context) error {
-			for tick := time.Tick(2 * time.Second); c.Bool("watch"); {
-				if isTerminal(p.out) {
+			for tick := time.Tick(2 * time.Second); ; {
+				if c.Bool("watch") && isTerminal(p.out) {
 					fmt.Fprint(p.out, "\x1b[H\x1b[2J") // the screen is empty
 				}
-				if err := p.printStatus(c.Bool("json")); err != nil {
+				if err := p.printStatus(c.Bool("json")); err != nil || !c.Bool("watch") {
 					return err
 				}
 				select {
@@ -44,7 +44,6 @@ func (p Program) statusCommand() *cli.Command {
 				case <-tick:
 				}
 			}
-			return p.printStatus(c.Bool("json"))
 		},
 	}
 }

@@ -138,11 +138,10 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 			ends <- end{one, q, err}
 		}(one.Path)
 	}
-	tick := time.NewTicker(unreadEvery)
-	defer tick.Stop()
+	unreadable := time.Tick(3 * time.Second) // can the space be read at all?
 	for left := len(all); left > 0; {
 		select {
-		case <-tick.C:
+		case <-unreadable:
 			if err := w.unread(all); err != nil {
 				return nil, err
 			}
@@ -164,9 +163,6 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 	}
 	return nil, cmp.Or(err, w.unread(all))
 }
-
-// unreadEvery is how often gchat-wait checks whether the space can be read at all.
-const unreadEvery = 3 * time.Second
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
 func (w wait) unread(all []*waitedFor) error {
@@ -190,10 +186,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 	if name := w.threadOf(ref); name != "" {
 		return w.thread(ctx, ref, name)
 	}
-	path, err := filepath.Abs(ref)
-	if err != nil {
-		return nil, err
-	}
+	path, _ := filepath.Abs(ref)
 	q, err := state.PeekQuestion(path)
 	if err != nil {
 		return nil, failed(fmt.Errorf("no question %s is known, no such thread or file either", ref),

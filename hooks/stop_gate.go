@@ -144,9 +144,6 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 	return now.Sub(q.AskedAt) < recently || (q.Status != state.Pending || q.Unread()) && now.Sub(written) < recently
 }
 
-// maxTeam bounds a team's configuration, in bytes.
-const maxTeam = 4 << 20
-
 // member is one of a team's members, as far as it is known whether it is there.
 type member struct {
 	Name   Words `json:"name"`
@@ -198,7 +195,7 @@ func (h *Hook) team(e *Event) (name string, members []member, err error) {
 		if filepath.Base(name) != name {
 			continue
 		}
-		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), maxTeam)
+		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), 4<<20)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -127,9 +127,6 @@ func delta(was, is []string, least int) (told []string) {
 	return told
 }
 
-// actions are what menu-driver can do in a session.
-var actions = []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"}
-
 // message is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
 // A question has a section of its own in place of the content, and says nothing of the context's pressure.
 func (f *fire) message(c content) string {
@@ -164,7 +161,7 @@ func actionLines(p pane) string {
 		session = p.Pane
 	}
 	var lines []string
-	for _, a := range actions {
+	for _, a := range []string{"choose <n>", "type <text>", "clear_then <command>", "enter", "esc", "submit", "snapshot"} {
 		lines = append(lines, "menu-driver.sh "+state.ShellQuoted(session)+" "+a)
 	}
 	return strings.Join(lines, "\n")
