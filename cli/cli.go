@@ -1,4 +1,4 @@
-// Package cli is what a person or an agent types: one file a command, with its flags, help, words and action.
+// Package cli is what a person or an agent types. A command's flags, help, words and action stand together in one file.
 package cli
 
 import (

@@ -250,10 +250,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		_ = poller.GoOn(serve) // also with what relied on this process
 	}
 	if !m.SentAt.IsZero() {
-		word := "sent"
-		if out.Repeated {
-			word = "already sent, less than a minute ago"
-		}
+		word := map[bool]string{true: "already sent, less than a minute ago", false: "sent"}[out.Repeated]
 		if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
 			_ = s.box().Drop(s.env, m)
 		}

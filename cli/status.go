@@ -414,12 +414,12 @@ func questionCells(q poller.OpenQuestion, now time.Time) []string {
 const mostWords = 200
 
 // questionWords are what it asks, and where.
-func questionWords(q poller.OpenQuestion) (lines []string) {
+func questionWords(q poller.OpenQuestion) []string {
 	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
 	if q.Questions > 1 {
 		words += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
-	lines = append(lines, words)
+	lines := []string{words}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")
 	}
