@@ -281,7 +281,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	}
 	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	c.stat = strings.TrimSpace(strings.Join(gitList(ctx, dir, append(diff, "--shortstat", commit, "--")...), ""))
+	c.stat = strings.TrimSpace(git(ctx, dir, append(diff, "--shortstat", commit, "--")...))
 	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
 	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
