@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ func (p Program) answerCommand() *cli.Command {
 			"Permissions, plans and the next instruction are a person's to give: in Chat, or in the terminal.\n" +
 			"Exit codes: 0 answered, 1 no question or several have that ID, 2 not understood or over, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
-			return answer{p, os.Getenv}.run(c.Context, c.Args().Slice())
+			return answer{p}.run(c.Context, c.Args().Slice())
 		},
 	}
 }
@@ -42,10 +41,7 @@ const decidedElsewhere = "decide it in Google Chat, or in its terminal"
 const exitNotUsed = 2
 
 // answer gives a question its reply at a shell, on the way that a reply in Chat takes.
-type answer struct {
-	Program
-	env state.Getenv
-}
+type answer struct{ Program }
 
 // judgedSoon is how long the poller may take to judge a reply; it takes milliseconds where it runs.
 const judgedSoon = 5 * time.Second

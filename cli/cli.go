@@ -1,7 +1,8 @@
-// Package cli is what a person or an agent types: one file a command, with its flags, help, words and action.
+// Package cli is what a person or an agent types. A command's flags, help, words and action stand together in one file.
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
+	"golang.org/x/term"
 
 	"gchat-hooks/hooks"
 	"gchat-hooks/hooks/wake"
@@ -47,7 +49,7 @@ func silent(err error, code int) error {
 
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
-	p := Program{self: asCalled(os.Args[0], self), in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	p := Program{self: asCalled(os.Args[0], self), env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
 	app := p.app()
 	args := arguments(os.Args, app)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -86,9 +88,10 @@ func (p Program) tell(err error, calledAs string) int {
 // plain is text for a terminal without secrets, and without what a terminal obeys: the words may be Chat's, or a file's.
 func plain(s string) string { return new(state.Redactor).Clean(state.Clean(state.ForTerminal, s)) }
 
-// Program is what every command is given: the path of this program, and the terminal.
+// Program is what every command is given: the path of this program, the environment, and the terminal.
 type Program struct {
 	self        string
+	env         state.Getenv
 	in          io.Reader
 	out, errOut io.Writer
 }
@@ -183,19 +186,14 @@ func checkArguments(c *cli.Command) {
 	}
 }
 
-// nearest is the name that a mistyped word is nearest to, or "" where none is near.
-func nearest(word string, names []string) (name string) {
-	best := 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
-	for _, n := range names {
-		if near := smetrics.JaroWinkler(word, n, 0.7, 4); near > best {
-			best, name = near, n
+// mistyped is a mistake on the command line. The hint is the command with the name that the word is nearest to, else its help.
+func mistyped(what, command, word string, names []string, code int) error {
+	near, best := "", 0.8 // Jaro-Winkler: two words with a slip in one are at 0.9 and more
+	for _, name := range names {
+		if alike := smetrics.JaroWinkler(word, name, 0.7, 4); alike > best {
+			near, best = name, alike
 		}
 	}
-	return name
-}
-
-// mistyped is a mistake on the command line. The hint is the command with the name that may be meant, else its help.
-func mistyped(what, command, near string, code int) error {
 	if near == "" {
 		return failed(errors.New(what), strings.TrimSpace(command)+" --help", code)
 	}
@@ -208,7 +206,7 @@ func notKnown(what, word, command string, commands []*cli.Command) error {
 	for _, c := range commands {
 		names = append(names, c.Name)
 	}
-	return mistyped(what, command, nearest(word, names), exitUsage)
+	return mistyped(what, command, word, names, exitUsage)
 }
 
 // noFlag words the library's error about a command's flags.
@@ -224,7 +222,7 @@ func noFlag(err error, command string, flags []cli.Flag, code int) error {
 		}
 	}
 	name = "--" + strings.TrimLeft(name, "-")
-	return mistyped("no such flag: "+name, command+" ", nearest(name, names), code)
+	return mistyped("no such flag: "+name, command+" ", name, names, code)
 }
 
 // help prints the commands by what they are for. Those for programs are listed where all is true.
@@ -248,20 +246,14 @@ func (p Program) help(app *cli.App, all bool) {
 // asCalled is the path of this program where it was called: a link in a person's folder outlasts the version that it leads
 // to. self is that version, for a call that tells nothing.
 func asCalled(arg0, self string) string {
-	called, err := exec.LookPath(arg0)
-	if err != nil {
-		return self
+	called, _ := exec.LookPath(arg0)
+	called, _ = filepath.Abs(filepath.Join(filepath.Dir(called), "gchat-hooks")) // arg0 may be the name of a command
+	there, _ := os.Stat(called)
+	is, _ := os.Stat(self)
+	if os.SameFile(there, is) { // not where one of them cannot be found
+		return called
 	}
-	if called, err = filepath.Abs(called); err != nil {
-		return self
-	}
-	called = filepath.Join(filepath.Dir(called), "gchat-hooks") // it may have been called by the name of a command
-	there, err := os.Stat(called)
-	is, err2 := os.Stat(self)
-	if err != nil || err2 != nil || !os.SameFile(there, is) {
-		return self
-	}
-	return called
+	return self
 }
 
 // calledAs are the commands that have a name of their own, as a symlink and as a first word.
@@ -342,4 +334,84 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// asker puts questions to the person at the terminal. Without one a flag has to say it.
+type asker struct {
+	terminal bool // both ends are one
+	in       io.Reader
+	out      io.Writer
+	// next has the next line that the person types, and is closed at the end of the input. A read of a terminal cannot be
+	// called off: a line that one caller does not take any more is the answer to the next question.
+	next func() <-chan string
+}
+
+func newAsker(in io.Reader, out io.Writer) *asker {
+	next := sync.OnceValue(func() <-chan string {
+		typed := make(chan string)
+		go func() {
+			defer close(typed)
+			for lines := bufio.NewScanner(in); lines.Scan(); {
+				typed <- lines.Text()
+			}
+		}()
+		return typed
+	})
+	return &asker{terminal: isTerminal(in) && isTerminal(out), in: in, out: out, next: next}
+}
+
+// isTerminal says whether an end of this program is a person's terminal.
+func isTerminal(end any) bool {
+	f, ok := end.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// errStopped says that the person ended the conversation.
+var errStopped = errors.New("stopped; what was done so far stays, and the same command goes on from there")
+
+// line asks, and returns what was typed.
+func (a *asker) line(ctx context.Context, question string) (string, error) {
+	fmt.Fprintf(a.out, "%s ", question)
+	return a.answer(ctx, a.next())
+}
+
+// secret asks on the terminal for what must not stay on the screen. However it ends, the terminal shows again what is typed.
+// It goes before the first line: next would read the secret, too.
+func (a *asker) secret(ctx context.Context, question string) (string, error) {
+	fd := int(a.in.(*os.File).Fd())
+	defer fmt.Fprintln(a.out)
+	if before, err := term.GetState(fd); err == nil {
+		defer term.Restore(fd, before)
+	}
+	fmt.Fprintf(a.out, "%s ", question)
+	typed := make(chan string)
+	go func() {
+		defer close(typed)
+		if line, err := term.ReadPassword(fd); err == nil {
+			typed <- string(line)
+		}
+	}()
+	return a.answer(ctx, typed)
+}
+
+// answer waits for a line, or for the person to go.
+func (a *asker) answer(ctx context.Context, lines <-chan string) (string, error) {
+	select {
+	case line, ok := <-lines:
+		if ok {
+			return strings.TrimSpace(line), nil
+		}
+	case <-ctx.Done():
+	}
+	fmt.Fprintln(a.out)
+	return "", errStopped
+}
+
+// yes asks for a yes or a no. Enter is otherwise, and any other word a no.
+func (a *asker) yes(ctx context.Context, question string, otherwise bool) (bool, error) {
+	said, err := a.line(ctx, question+map[bool]string{true: " [Y/n]", false: " [y/N]"}[otherwise])
+	if said == "" {
+		return otherwise, err
+	}
+	return strings.EqualFold(said, "y") || strings.EqualFold(said, "yes"), err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"gchat-hooks/cli/doctor"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 func (p Program) doctorCommand() *cli.Command {
@@ -45,19 +45,49 @@ func (p Program) doctorCommand() *cli.Command {
 	}
 }
 
+func (p Program) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "verify",
+		Usage: "send test messages to the space, and check that your reply comes back",
+		Description: "Once:    gchat-hooks verify                 (you reply to one question)\n" +
+			"In CI:   gchat-hooks verify --no-human --json\n" +
+			"It posts three or four messages, in threads marked [Verify].\n" +
+			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
+			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "`TIME` to wait for that reply"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
+		},
+		Action: func(c *cli.Context) error {
+			wait, err := config.ParseInterval(c.String("wait"))
+			if err != nil {
+				return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks verify --help")
+			}
+			if c.Bool("no-human") {
+				wait = 0
+			}
+			report, err := doctor.RoundTrip(c.Context, p.exam(wait))
+			if err != nil {
+				return err
+			}
+			return p.printReport(report, c.Bool("json"), true)
+		},
+	}
+}
+
 // exam is what doctor and verify have in common.
 func (p Program) exam(wait time.Duration) doctor.Options {
 	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
-	return doctor.Options{Env: os.Getenv, Self: p.self, Wait: wait, Tell: tell}
+	return doctor.Options{Env: p.env, Self: p.self, Wait: wait, Tell: tell}
 }
 
 // printReport prints what was found, and ends with its exit code.
-func (p Program) printReport(report *doctor.Report, asJSON, all bool) (err error) {
+func (p Program) printReport(report *doctor.Report, asJSON, all bool) error {
+	text := report.Text(all)
 	if asJSON {
-		_, err = io.WriteString(p.out, inJSON(report))
-	} else {
-		err = report.Print(p.out, all)
+		text = inJSON(report)
 	}
+	_, err := io.WriteString(p.out, text)
 	if err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)
 	}

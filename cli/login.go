@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -28,14 +27,14 @@ func (p Program) loginCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for you"},
 		},
 		Action: func(c *cli.Context) error {
-			if _, err := config.ReadLogin(config.LoginFile(os.Getenv)); err != nil && c.String("client-id-file") == "" {
+			if _, err := config.ReadLogin(config.LoginFile(p.env)); err != nil && c.String("client-id-file") == "" {
 				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
 				return usage(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
 			// The endpoint is never a project's: who logged in may answer in all of them.
-			cfg := config.Load(os.Getenv, state.ConfigDir(os.Getenv))
+			cfg := config.Load(p.env, state.ConfigDir(p.env))
 			return logIn(c.Context, login.Options{
-				Env: os.Getenv, Out: p.out, Paste: newAsker(p.in, p.out).next, Endpoint: cfg.APIEndpoint,
+				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next, Endpoint: cfg.APIEndpoint,
 				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
 			})
 		},
@@ -71,7 +70,7 @@ func (p Program) logoutCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			err := p.logOut(c.Context)
 			if err == nil {
-				fmt.Fprintf(p.out, "logged out: %s is gone\n", config.LoginFile(os.Getenv))
+				fmt.Fprintf(p.out, "logged out: %s is gone\n", config.LoginFile(p.env))
 			}
 			return err
 		},
@@ -79,7 +78,7 @@ func (p Program) logoutCommand() *cli.Command {
 }
 
 func (p Program) logOut(ctx context.Context) error {
-	notRevoked, err := login.Logout(ctx, os.Getenv)
+	notRevoked, err := login.Logout(ctx, p.env)
 	if err == nil && notRevoked != nil {
 		const end = "end it at https://myaccount.google.com/connections"
 		fmt.Fprintf(p.out, "Google may still know the login (%v): %s\n", notRevoked, end)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -32,10 +31,12 @@ func (p Program) logsCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print the lines as they are, each a JSON object"},
 		},
 		Action: func(c *cli.Context) error {
-			l := logs{env: os.Getenv, out: p.out, lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json")}
-			l.level, l.path = c.String("level"), state.LogPath(os.Getenv)
+			l := logs{
+				Program: p, path: state.LogPath(p.env), level: c.String("level"),
+				lines: c.Int("lines"), follow: c.Bool("follow"), asJSON: c.Bool("json"),
+			}
 			if c.Bool("audit") {
-				l.path = state.AuditPath(os.Getenv)
+				l.path = state.AuditPath(p.env)
 			}
 			return l.run(c.Context)
 		},
@@ -44,12 +45,10 @@ func (p Program) logsCommand() *cli.Command {
 
 // logs shows the log: what all jobs of this machine wrote.
 type logs struct {
-	env            state.Getenv
-	out            io.Writer
+	Program
+	path, level    string
 	lines          int
 	follow, asJSON bool
-	level          string
-	path           string
 }
 
 // logLevels are the names that --level takes.
@@ -59,16 +58,15 @@ func (l logs) run(ctx context.Context) error {
 	if l.level != "" && !slices.Contains(logLevels, l.level) {
 		return usage(fmt.Errorf("--level takes one of %s", strings.Join(logLevels, ", ")), "gchat-hooks logs --help")
 	}
-	path := l.path
-	older, _ := os.ReadFile(path + ".1")
-	now, err := os.ReadFile(path)
+	older, _ := os.ReadFile(l.path + ".1")
+	now, err := os.ReadFile(l.path)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	lines := slices.Collect(bytes.Lines(append(older, now...)))
 	lines = slices.DeleteFunc(lines, func(line []byte) bool { return !l.wants(line) })
 	if len(lines) == 0 && !l.asJSON {
-		fmt.Fprintf(l.out, "no such lines in the log, %s\n", path)
+		fmt.Fprintf(l.out, "no such lines in the log, %s\n", l.path)
 	}
 	for _, line := range lines[max(0, len(lines)-max(0, l.lines)):] {
 		l.print(line)
@@ -77,7 +75,7 @@ func (l logs) run(ctx context.Context) error {
 		return nil
 	}
 	// tail goes on with a log that is begun anew, too. It ends with ctx, which ends the loop.
-	tail := exec.CommandContext(ctx, "tail", "-c", fmt.Sprint("+", len(now)+1), "-F", path)
+	tail := exec.CommandContext(ctx, "tail", "-c", fmt.Sprint("+", len(now)+1), "-F", l.path)
 	out, err := tail.StdoutPipe()
 	if err = errors.Join(err, tail.Start()); err != nil {
 		return fmt.Errorf("follow the log: %w", err)

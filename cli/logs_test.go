@@ -46,7 +46,9 @@ func TestLogsFollow(t *testing.T) {
 	out, in := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- logs{env: env, path: path, out: in, lines: 1, follow: true}.run(ctx) }()
+	go func() {
+		ended <- logs{Program: Program{env: env, out: in}, path: path, lines: 1, follow: true}.run(ctx)
+	}()
 	printed := bufio.NewReader(out)
 	expect := func(want string) {
 		t.Helper()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,8 +33,8 @@ func (p Program) menuCommand() *cli.Command {
 			if len(words) < 2 {
 				return usage(errors.New("menu-driver needs a session and an action"), "menu-driver --help")
 			}
-			mine := config.Load(os.Getenv, state.ConfigDir(os.Getenv)) // no project has a say
-			m := inject.Menu{UserState: state.UserState(os.Getenv), Env: os.Getenv, Out: p.out, Decides: mine.MenuDecides}
+			mine := config.Load(p.env, state.ConfigDir(p.env)) // no project has a say
+			m := inject.Menu{UserState: state.UserState(p.env), Env: p.env, Out: p.out, Decides: mine.MenuDecides}
 			return m.Run(c.Context, words[0], words[1], words[2:])
 		},
 	}

@@ -34,7 +34,7 @@ func (p Program) pollerCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("orphan") {
-				lock, err := state.InheritPollerLock(os.Getenv)
+				lock, err := state.InheritPollerLock(p.env)
 				if err != nil {
 					return err
 				}
@@ -47,9 +47,7 @@ func (p Program) pollerCommand() *cli.Command {
 				if _, err := config.ParseInterval(s); err != nil {
 					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
 				}
-				if err := os.Setenv("GCHAT_POLLER_INTERVAL", s); err != nil {
-					return err
-				}
+				_ = os.Setenv("GCHAT_POLLER_INTERVAL", s)
 			}
 			return p.runDaemon(c)
 		},
@@ -71,14 +69,14 @@ func (p Program) pollerCommand() *cli.Command {
 	}
 }
 
-func (p Program) service() *service.Service { return service.New(os.Getenv, p.self, p.out) }
+func (p Program) service() *service.Service { return service.New(p.env, p.self, p.out) }
 
 func (p Program) healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
 		Usage: "say whether the daemon works: exit code 0 yes, 1 it is stuck, 2 it never ran (also as health-check.sh)",
 		Action: func(*cli.Context) error { // monitors read the line on stdout
-			line, code := service.Health(os.Getenv, time.Now())
+			line, code := service.Health(p.env, time.Now())
 			fmt.Fprintln(p.out, line)
 			hint := "gchat-hooks doctor"
 			switch code {
@@ -122,10 +120,10 @@ func endPollers(env state.Getenv) {
 
 // runDetached is the poller that a hook or a command started: it inherits the lock, and ends soon after its work is done.
 func (p Program) runDetached(ctx context.Context) error {
-	log := state.NewLog(os.Getenv, "poller")
-	lock, err := state.InheritPollerLock(os.Getenv)
+	log := state.NewLog(p.env, "poller")
+	lock, err := state.InheritPollerLock(p.env)
 	if err == nil {
-		err = poller.Run(ctx, poller.Options{Env: os.Getenv, Log: log, Self: p.self, Lock: lock, Summary: hooks.Summary})
+		err = poller.Run(ctx, poller.Options{Env: p.env, Log: log, Self: p.self, Lock: lock, Summary: hooks.Summary})
 	}
 	if err != nil {
 		log.Error().Err(err).Msg("the poller ends")
@@ -137,21 +135,20 @@ func (p Program) runDetached(ctx context.Context) error {
 func (p Program) runDaemon(c *cli.Context) error {
 	dirs := c.StringSlice("pending-dir")
 	if len(dirs) == 0 {
-		dirs = filepath.SplitList(os.Getenv("GCHAT_POLLER_PENDING_DIR"))
+		dirs = filepath.SplitList(p.env("GCHAT_POLLER_PENDING_DIR"))
 	}
-	for i, dir := range dirs {
-		abs, err := filepath.Abs(dir)
-		if err != nil {
+	var err error
+	for i := range dirs {
+		if dirs[i], err = filepath.Abs(dirs[i]); err != nil {
 			return fmt.Errorf("pending dir: %w", err)
 		}
-		dirs[i] = abs
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	log := state.NewLog(os.Getenv, service.Name)
-	err := poller.Run(c.Context, poller.Options{
-		Env: os.Getenv, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
+	log := state.NewLog(p.env, service.Name)
+	err = poller.Run(c.Context, poller.Options{
+		Env: p.env, Log: log, Self: p.self, Daemon: true, Once: c.Bool("once"), DryRun: c.Bool("dry-run"), Out: p.out,
 		Dirs: dirs, Hangup: hangup, Summary: hooks.Summary,
 	})
 	var cannot *state.UserError

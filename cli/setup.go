@@ -394,7 +394,7 @@ func (s *setup) hooks(ctx context.Context) error {
 		return nil
 	}
 	presets := s.flags.StringSlice("preset")
-	registers := install{Program: s.Program, env: os.Getenv, scope: settings.User, presets: presets, keep: true}
+	registers := install{Program: s.Program, scope: settings.User, presets: presets, keep: true}
 	switch {
 	case s.sendOnly:
 	case len(presets) > 0 && s.flags.Bool("approve"):

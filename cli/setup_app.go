@@ -134,12 +134,11 @@ func (s *setup) appSpace(ctx context.Context, app *gchat.App) error {
 	for _, one := range spaces {
 		names = append(names, one.Name)
 	}
-	configured := s.config().SpaceID
-	switch {
-	case configured != "" && !slices.Contains(names, configured):
-		return fmt.Errorf("the app is not in %s", configured)
-	case configured != "":
+	switch configured := s.config().SpaceID; {
+	case slices.Contains(names, configured):
 		return nil
+	case configured != "":
+		return fmt.Errorf("the app is not in %s", configured)
 	case len(names) == 0:
 		return errors.New("the app is in no space, and in no direct message")
 	case len(names) > 1 && (spaces[0].SpaceType != "DIRECT_MESSAGE" || spaces[1].SpaceType == "DIRECT_MESSAGE"):
@@ -183,10 +182,8 @@ func (s *setup) testCard(ctx context.Context, app *gchat.App) error {
 				heard = errors.New("a message arrived, and no tap")
 			}
 		}
-		if len(acks) > 0 {
-			_ = app.Ack(ctx, acks)
-		}
 		if by != nil {
+			_ = app.Ack(ctx, acks)
 			over("Your taps arrive. This card has done its work.")
 			return s.letAnswer(ctx, *by)
 		}

@@ -31,11 +31,11 @@ func (p Program) statusCommand() *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
 		Action: func(c *cli.Context) error {
-			for tick := time.Tick(2 * time.Second); c.Bool("watch"); {
-				if isTerminal(p.out) {
+			for tick := time.Tick(2 * time.Second); ; {
+				if c.Bool("watch") && isTerminal(p.out) {
 					fmt.Fprint(p.out, "\x1b[H\x1b[2J") // the screen is empty
 				}
-				if err := p.printStatus(c.Bool("json")); err != nil {
+				if err := p.printStatus(c.Bool("json")); err != nil || !c.Bool("watch") {
 					return err
 				}
 				select {
@@ -44,17 +44,16 @@ func (p Program) statusCommand() *cli.Command {
 				case <-tick:
 				}
 			}
-			return p.printStatus(c.Bool("json"))
 		},
 	}
 }
 
 // printStatus prints how things stand, without secrets, wherever those were written.
 func (p Program) printStatus(asJSON bool) error {
-	cfg := config.Load(os.Getenv, state.ProjectDir(os.Getenv))
+	cfg := config.Load(p.env, state.ProjectDir(p.env))
 	var redact state.Redactor
-	redact.Hide(cfg.Secrets(os.Getenv)...)
-	r := gather(os.Getenv, cfg, &redact)
+	redact.Hide(cfg.Secrets(p.env)...)
+	r := gather(p.env, cfg, &redact)
 	text := r.text()
 	if asJSON {
 		text = inJSON(r)
@@ -415,12 +414,12 @@ func questionCells(q poller.OpenQuestion, now time.Time) []string {
 const mostWords = 200
 
 // questionWords are what it asks, and where.
-func questionWords(q poller.OpenQuestion) (lines []string) {
+func questionWords(q poller.OpenQuestion) []string {
 	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
 	if q.Questions > 1 {
 		words += fmt.Sprintf(" and %d more", q.Questions-1)
 	}
-	lines = append(lines, words)
+	lines := []string{words}
 	if q.Status == state.TimedOut {
 		lines = append(lines, "nobody replied in time; a reply still counts")
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,16 +36,13 @@ func (p Program) waitCommand() *cli.Command {
 			&cli.StringFlag{Name: "thread-key", Usage: "the question or message with the thread key `KEY`"},
 			&cli.StringFlag{Name: "thread-name", Usage: "the question or a reply in the thread `NAME`, spaces/S/threads/T"},
 			&cli.StringFlag{Name: "marker", Usage: "the question in `FILE`"},
-			&cli.StringSliceFlag{
-				Name:  "first-of",
-				Usage: "the first reply to one of several: `IDS`, thread keys, thread names or files",
-			},
+			&cli.StringSliceFlag{Name: "first-of", Usage: "the first reply to one of `IDS`, thread keys, thread names or files"},
 			&cli.StringFlag{Name: "interval", Hidden: true}, // of older callers; the poller's pace is poll_interval
 			&cli.StringFlag{Name: "timeout", Value: "30m", Usage: "give up after `TIME`"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object: status, response, answers, answered_by, question_id and more"},
 		},
 		Action: func(c *cli.Context) error {
-			w := wait{Program: p, env: os.Getenv, asJSON: c.Bool("json")}
+			w := wait{Program: p, asJSON: c.Bool("json")}
 			refs, err := awaited(c)
 			if err == nil {
 				w.timeout, err = config.ParseInterval(c.String("timeout"))
@@ -72,7 +68,6 @@ const (
 // wait is gchat-wait: it waits for one reply.
 type wait struct {
 	Program
-	env     state.Getenv
 	timeout time.Duration
 	asJSON  bool
 }
@@ -138,49 +133,36 @@ func (w wait) first(ctx context.Context, all []*waitedFor) (answered *waitedFor,
 		final := func(q *state.Question) bool {
 			return q.Status != state.Pending && !(late && q.Late(time.Now()))
 		}
-		path := one.Path
-		go func() {
+		go func(path string) {
 			q, err := state.Await(ctx, w.env, w.self, path, final)
 			ends <- end{one, q, err}
-		}()
+		}(one.Path)
 	}
-	tick := time.NewTicker(unreadEvery)
-	defer tick.Stop()
+	unreadable := time.Tick(3 * time.Second) // can the space be read at all?
 	for left := len(all); left > 0; {
 		select {
-		case <-ctx.Done():
-			return nil, cmp.Or(err, w.unread(all))
-		case <-tick.C:
+		case <-unreadable:
 			if err := w.unread(all); err != nil {
 				return nil, err
 			}
 		case e := <-ends:
 			left--
+			e.one.Question = cmp.Or(e.q, e.one.Question)
 			switch {
+			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
 			case errors.Is(e.err, state.ErrUnserved):
 				err = errors.New("the question was removed")
-				continue
-			case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
-				return nil, cmp.Or(err, w.unread(all))
 			case e.err != nil:
 				err = e.err
-				continue
-			}
-			e.one.Question = e.q
-			switch e.q.Status {
-			case state.Answered, state.Resolved:
+			case e.q.Status == state.Answered, e.q.Status == state.Resolved:
 				return e.one, nil
-			case state.TimedOut: // by another process, or by the poller
-			default:
+			case e.q.Status != state.TimedOut: // which another process, or the poller, writes
 				err = fmt.Errorf("the question was closed without a reply: it is %s", e.q.Status)
 			}
 		}
 	}
-	return nil, err
+	return nil, cmp.Or(err, w.unread(all))
 }
-
-// unreadEvery is how often gchat-wait checks whether the space can be read at all.
-const unreadEvery = 3 * time.Second
 
 // unread says why replies cannot be read before a person mends something; nil when they can.
 func (w wait) unread(all []*waitedFor) error {
@@ -204,10 +186,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 	if name := w.threadOf(ref); name != "" {
 		return w.thread(ctx, ref, name)
 	}
-	path, err := filepath.Abs(ref)
-	if err != nil {
-		return nil, err
-	}
+	path, _ := filepath.Abs(ref)
 	q, err := state.PeekQuestion(path)
 	if err != nil {
 		return nil, failed(fmt.Errorf("no question %s is known, no such thread or file either", ref),
@@ -346,11 +325,7 @@ func (w wait) sayTimeout(all []*waitedFor) error {
 // say prints one line.
 func (w wait) say(h heard, line string) error {
 	if w.asJSON {
-		b, err := json.Marshal(h)
-		if err != nil {
-			return err
-		}
-		line = string(b)
+		return json.NewEncoder(w.out).Encode(h)
 	}
 	_, err := fmt.Fprintln(w.out, line)
 	return err

@@ -31,7 +31,7 @@ func TestWaitPrintsTheAnswerOfTheLastMoment(t *testing.T) {
 			one := &waitedFor{Question: &stale}
 			one.lock, _ = state.LockWaiter(env, q.Path)
 			var out bytes.Buffer
-			w := wait{Program: Program{self: filepath.Join(dir, "no-program"), out: &out}, env: env, timeout: time.Minute}
+			w := wait{Program: Program{self: filepath.Join(dir, "no-program"), env: env, out: &out}, timeout: time.Minute}
 			err := w.sayTimeout([]*waitedFor{one})
 			w.letGo(one)
 			if got := out.String(); err != nil || got != "GCHAT_RESPONSE: yes\n" {
@@ -67,7 +67,7 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 				}
 				all = append(all, &waitedFor{Question: q})
 			}
-			w := wait{env: env, timeout: 3 * time.Second}
+			w := wait{Program: Program{env: env}, timeout: 3 * time.Second}
 			if answered, err := w.first(t.Context(), all); answered != nil || err != nil {
 				t.Fatalf("ended with %v, %v", answered, err)
 			}

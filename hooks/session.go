@@ -25,9 +25,7 @@ import (
 // sessionEvent is gchat-session-event: it keeps the session's record, from which the poller has the summary worded. A turn's
 // end is written nowhere: turns are counted in the transcript.
 func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
-	switch e.HookEventName {
-	case "SessionStart", "Stop", "SessionEnd":
-	default:
+	if !slices.Contains([]string{"SessionStart", "Stop", "SessionEnd"}, e.HookEventName) {
 		return nil
 	}
 	defer h.notify(e)
@@ -38,10 +36,10 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 		return nil
 	}
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	if !cfg.Sends() {
+	switch {
+	case !cfg.Sends():
 		return nil
-	}
-	if e.HookEventName == "SessionEnd" {
+	case e.HookEventName == "SessionEnd":
 		return h.sessionEnd(e)
 	}
 	return h.sessionStart(ctx, e, cfg)
@@ -59,11 +57,10 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) e
 	_, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
 		s.LastSeen, s.EndedAt = now, time.Time{}
 		s.Model, s.TranscriptPath = cmp.Or(string(e.Model), s.Model), cmp.Or(string(e.Transcript), s.TranscriptPath)
-		if goesOn {
-			return nil
+		if !goesOn {
+			s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
+			s.Branch, s.Commit = branch, commit
 		}
-		s.StartedAt, s.Source, s.CWD = now, string(e.Source), e.CWD
-		s.Branch, s.Commit = branch, commit
 		return nil
 	})
 	if goesOn {
@@ -240,8 +237,8 @@ const (
 )
 
 // git runs git in dir. It takes no lock, starts none of the programs that a repository can name for hooks, diffs and
-// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
+// signatures, asks for no password, fetches nothing, and is gone with its children at ctx's end. It says "" where git fails.
+func git(ctx context.Context, dir string, args ...string) string {
 	options := []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
 		"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "protocol.allow=never"}
 	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
@@ -252,20 +249,17 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd.WaitDelay = gitQuick
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git %s: %w", args[0], err)
+		return ""
 	}
-	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
+	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
 // headOf is the branch and the commit that dir is at; "" for what git does not say in that time.
 func headOf(ctx context.Context, dir string, bound time.Duration) (branch, commit string) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	out, err := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
-	if err != nil { // before the first commit
-		return "", ""
-	}
-	commit, branch, _ = strings.Cut(strings.TrimSpace(out), "\n")
+	said := git(ctx, dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") // it fails before the first commit
+	commit, branch, _ = strings.Cut(strings.TrimSpace(said), "\n")
 	return branch, commit
 }
 
@@ -287,7 +281,7 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 	}
 	c.subjects = gitList(ctx, dir, "log", "-z", "--format=%s", commit+"..HEAD", "--")
 	diff := []string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}
-	c.stat = strings.TrimSpace(strings.Join(gitList(ctx, dir, append(diff, "--shortstat", commit, "--")...), ""))
+	c.stat = strings.TrimSpace(git(ctx, dir, append(diff, "--shortstat", commit, "--")...))
 	c.files = gitList(ctx, dir, append(diff, "--name-only", "-z", commit, "--")...)
 	// A diff knows nothing of files that were never added. What is in .claude is our own and other tools'.
 	for _, f := range gitList(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z", "--", ".", ":(exclude).claude") {
@@ -301,9 +295,5 @@ func changesSince(ctx context.Context, dir, commit string, began time.Time) (c c
 
 // gitList is what git answers with -z; none where it fails.
 func gitList(ctx context.Context, dir string, args ...string) []string {
-	out, err := git(ctx, dir, args...)
-	if err != nil || out == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	return nonEmpty(strings.Split(git(ctx, dir, args...), "\x00")...)
 }

@@ -39,12 +39,8 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.SentBack() {
 		return nil
 	}
-	out := h.verdict(e)
-	if len(out) == 0 {
-		return nil
-	}
-	if err := h.Print(out); err != nil {
-		return fmt.Errorf("the session stops all the same: %w", err)
+	if out := h.verdict(e); len(out) > 0 {
+		return h.Print(out)
 	}
 	return nil
 }
@@ -90,11 +86,7 @@ func (h *Hook) verdict(e *Event) map[string]string {
 
 // sessions are the names under which other files know this session.
 func (h *Hook) sessions(e *Event) []string {
-	ids := []string{e.SessionID}
-	if name := h.Env("CLAUDE_SESSION_ID"); name != "" && name != e.SessionID {
-		ids = append(ids, name)
-	}
-	return ids
+	return slices.Compact(nonEmpty(e.SessionID, h.Env("CLAUDE_SESSION_ID")))
 }
 
 // recently is how long a question, or its answer, lets its session stop.
@@ -152,9 +144,6 @@ func letsStop(q *state.Question, written, now time.Time) bool {
 	return now.Sub(q.AskedAt) < recently || (q.Status != state.Pending || q.Unread()) && now.Sub(written) < recently
 }
 
-// maxTeam bounds a team's configuration, in bytes.
-const maxTeam = 4 << 20
-
 // member is one of a team's members, as far as it is known whether it is there.
 type member struct {
 	Name   Words `json:"name"`
@@ -206,7 +195,7 @@ func (h *Hook) team(e *Event) (name string, members []member, err error) {
 		if filepath.Base(name) != name {
 			continue
 		}
-		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), maxTeam)
+		b, err := state.ReadPlain(filepath.Join(config, "teams", name, "config.json"), 4<<20)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

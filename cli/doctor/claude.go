@@ -52,14 +52,9 @@ type settingsFile struct {
 
 // hook is an entry of ours in a source.
 type hook struct {
-	Command     string   `json:"command"`
-	Args        []string `json:"args"`
-	Timeout     float64  `json:"timeout"`
-	AsyncRewake bool     `json:"asyncRewake"`
-
-	from           *source
-	event, matcher string
-	start, name    string // the program, and what it is called as
+	settings.Entry
+	from        *source
+	start, name string // the program, and what it is called as
 }
 
 // claudeDir is where Claude Code keeps what belongs to the person.
@@ -128,7 +123,7 @@ func (s *source) parse(b []byte, root string) {
 			for _, h := range group.Hooks {
 				h.Command = strings.ReplaceAll(h.Command, "${CLAUDE_PLUGIN_ROOT}", root)
 				if h.start, h.name = settings.Ours(h.Command, h.Args); h.name != "" {
-					h.from, h.event, h.matcher = s, event, group.Matcher
+					h.from, h.Event, h.Matcher = s, event, group.Matcher
 					s.hooks = append(s.hooks, &h)
 				}
 			}
@@ -225,7 +220,7 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 		}
 	}
 	preset := "answer"
-	if slices.ContainsFunc(all, func(h *hook) bool { return h.event == "PostToolBatch" || h.forEveryPermission() }) {
+	if slices.ContainsFunc(all, func(h *hook) bool { return h.Event == "PostToolBatch" || h.forEveryPermission() }) {
 		preset = "approve"
 	}
 	want, _ := settings.Hooks(preset)
@@ -234,7 +229,7 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 			if w.Event == "PermissionRequest" && w.Matcher == "" && !h.forEveryPermission() {
 				return false
 			}
-			return h.event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.matcher))
+			return h.Event == w.Event && h.name == w.Name && (w.Matcher == "" || matches(h.Matcher))
 		})
 		switch what := w.Name + " is not registered on " + w.Event; {
 		case there:
@@ -258,7 +253,7 @@ const mendKept = "gchat-hooks install --keep"
 
 // forEveryPermission says whether the hook answers permissions, not only questions.
 func (h *hook) forEveryPermission() bool {
-	return h.event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.matcher == "" || h.matcher == "*")
+	return h.Event == "PermissionRequest" && h.name == "gchat-ask-user-forward" && (h.Matcher == "" || h.Matcher == "*")
 }
 
 // cannotStart is why a shell in a hook would not start a program.
@@ -283,13 +278,13 @@ func (e *exam) claudeLimit(_ context.Context, r *result) {
 	for _, h := range e.own() {
 		wake := h.name == "gchat-ask-user-rewake"
 		if wakes = wakes || wake; wake && !h.AsyncRewake {
-			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.event)
+			r.fail("%s is registered on %s without asyncRewake: the session hangs in it until you reply", h.name, h.Event)
 		}
 		waits := wake || h.name == "gchat-ask-user-forward" &&
-			(h.event == "PermissionRequest" || h.event == "PreToolUse" && e.asks(state.Hold))
+			(h.Event == "PermissionRequest" || h.Event == "PreToolUse" && e.asks(state.Hold))
 		limit := cmp.Or(h.Timeout, 600) // Claude Code's own
-		if waits && limit < config.HookTimeout.Seconds() {
-			r.warn("Claude Code ends %s on %s after %.0f seconds (%s)", h.name, h.event, limit, h.from.path)
+		if waits && limit < int(config.HookTimeout.Seconds()) {
+			r.warn("Claude Code ends %s on %s after %d seconds (%s)", h.name, h.Event, limit, h.from.path)
 		}
 	}
 	if e.asks(state.Deny) && !wakes {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,17 +77,6 @@ type Finding struct {
 
 	// fix mends it where that is safe, and says what it did. nil: a person has to.
 	fix func() (did string, err error)
-}
-
-// String is the finding as a person reads it, in a line.
-func (f *Finding) String() string {
-	words := f.What
-	if f.Fixed != "" {
-		words += " – fixed: " + f.Fixed
-	} else if f.Mend != "" {
-		words += " → " + f.Mend
-	}
-	return fmt.Sprintf("%-4s  %-15s %s", f.Level, f.ID, words)
 }
 
 // result collects what one check finds.
@@ -247,22 +235,26 @@ func (e *exam) report(found []*Finding) *Report {
 	return r
 }
 
-// Print prints a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
-func (r *Report) Print(out io.Writer, all bool) error {
-	var lines []string
+// Text has a line for each problem, for what was mended and for a round trip, then a sum; all adds a line for the rest.
+func (r *Report) Text(all bool) string {
+	var text strings.Builder
 	for _, f := range r.Findings {
-		tried := f.Level == OK && strings.HasPrefix(f.ID, live)
+		tried, toDo := f.Level == OK && strings.HasPrefix(f.ID, live), ""
+		if f.Fixed != "" {
+			toDo = " – fixed: " + f.Fixed
+		} else if f.Mend != "" {
+			toDo = " → " + f.Mend
+		}
 		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
-			lines = append(lines, f.String())
+			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
 		}
 	}
-	if len(lines) > 0 {
-		lines = append(lines, "")
+	if text.Len() > 0 {
+		text.WriteString("\n")
 	}
-	sum := fmt.Sprintf("%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
+	fmt.Fprintf(&text, "%d ok, %d warn, %d fail, %d skip", r.Counts[OK], r.Counts[Warn], r.Counts[Fail], r.Counts[Skip])
 	if !all {
-		sum += "; gchat-hooks doctor --all shows every line"
+		text.WriteString("; gchat-hooks doctor --all shows every line")
 	}
-	_, err := fmt.Fprintln(out, strings.Join(append(lines, sum), "\n"))
-	return err
+	return text.String() + "\n"
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -60,12 +59,7 @@ func (e *exam) projectConfig() string { return filepath.Join(e.project, ".claude
 
 // read is what a file begins with, up to 2 MB; nil where it cannot be read.
 func read(path string) []byte {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b, _ := io.ReadAll(io.LimitReader(f, 2<<20))
+	b, _ := state.ReadLinked(path, 2<<20)
 	return b
 }
 

@@ -20,7 +20,6 @@ import (
 // It keeps nothing in the state folder: no hook and no poller sees its question.
 type trip struct {
 	*exam
-	run    string
 	hook   *gchat.Webhook
 	reader *gchat.Reader
 	from   time.Time // what is listed is younger; the server's clock
@@ -45,7 +44,7 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trip{exam: e, run: uuid.NewString()[:8], hook: hook, reader: reader, from: time.Now()}
+	t := &trip{exam: e, hook: hook, reader: reader, from: time.Now()}
 	if _, err := t.list(ctx); err != nil { // a thread that cannot be read back is of no use
 		return nil, err
 	}
@@ -72,8 +71,9 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
 // program's. A Chat that does not keep to thread keys begins a thread for each, or puts all into one.
 func (t *trip) out(ctx context.Context, r *result) *state.Question {
+	run := uuid.NewString()[:8]
 	q := &state.Question{
-		QuestionID: t.run, SessionName: "[Verify] round trip " + t.run, ThreadKey: "verify-" + t.run + "-a",
+		QuestionID: run, SessionName: "[Verify] round trip " + run, ThreadKey: "verify-" + run + "-a",
 		Status: state.Pending, Mode: state.Native, Questions: []state.Prompt{{
 			Header: "Verify", Question: "Round trip of gchat-hooks: reply ok in this thread.", OptionCount: 2,
 			Options: []state.Option{{Label: "ok"}, {Label: "not ok"}},
@@ -86,7 +86,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 	var sent []gchat.Posted
 	began := time.Now()
 	for _, p := range []gchat.Post{
-		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + t.run + "-b"},
+		{Text: text, ThreadKey: q.ThreadKey}, {Text: "[Verify] Another thread. " + over, ThreadKey: "verify-" + run + "-b"},
 		{Text: again, ThreadKey: q.ThreadKey},
 	} {
 		done, err := t.hook.Post(ctx, p)

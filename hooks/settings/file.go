@@ -45,10 +45,8 @@ func At(env state.Getenv, scope Scope) (File, error) {
 		return File{filepath.Join(dir, "settings.json"), 0o600}, nil
 	case Project:
 		return File{filepath.Join(project, "settings.json"), 0o644}, nil
-	case Local:
-		return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 	}
-	return File{}, fmt.Errorf("no such settings: %s", scope)
+	return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 }
 
 // Backup is where the file is kept as it was without hooks of ours: what an uninstall gives back. It stands beside the
@@ -71,14 +69,12 @@ func (c *Change) Diff() string {
 	return lines
 }
 
-// Install makes these entries the only ones of ours in the file; dry only tells what that would change.
-func (f File) Install(entries []Entry, dry bool) (*Change, error) { return f.change(entries, dry) }
-
 // Uninstall takes our entries out of the file, and removes the backup; dry only tells what that would change. A file that an
 // install made, and that no other program wrote into, goes.
-func (f File) Uninstall(dry bool) (*Change, error) { return f.change(nil, dry) }
+func (f File) Uninstall(dry bool) (*Change, error) { return f.Install(nil, dry) }
 
-func (f File) change(entries []Entry, dry bool) (*Change, error) {
+// Install makes these entries the only ones of ours in the file; dry only tells what that would change.
+func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 	path, old, err := f.read()
 	if err != nil {
 		return nil, err

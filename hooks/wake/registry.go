@@ -78,7 +78,7 @@ func parseRegistry(b []byte) (*registry, error) {
 		return nil, errors.New(`it is not a JSON object such as {"agents": [...]}`)
 	}
 	r := &registry{}
-	r.settings, r.problems = builtIn.with(file["hook_settings"], "hook_settings")
+	r.settings = r.read(builtIn, file["hook_settings"], "hook_settings")
 	var entries []json.RawMessage
 	if len(file["agents"]) > 0 && json.Unmarshal(file["agents"], &entries) != nil {
 		return nil, errors.New("agents is not a list")
@@ -89,31 +89,28 @@ func parseRegistry(b []byte) (*registry, error) {
 	return r, nil
 }
 
+func (r *registry) wrong(where, what string) { r.problems = append(r.problems, where+what) }
+
 // add takes an entry. It ignores one that it does not understand.
 func (r *registry) add(entry json.RawMessage, where string) {
-	wrong := func(format string, args ...any) { r.problems = append(r.problems, where+fmt.Sprintf(format, args...)) }
 	in, ok := members(entry)
-	if !ok {
-		wrong(" is not an object and is ignored")
+	id, session := text(in["agent_id"]), text(in["tmux_session_name"])
+	switch {
+	case !ok:
+		r.wrong(where, " is not an object and is ignored")
+		return
+	case id == "" && session == "":
+		r.wrong(where, " has neither agent_id nor tmux_session_name and is ignored")
 		return
 	}
 	a := agent{
-		id: text(in["agent_id"]), session: text(in["tmux_session_name"]), to: text(in["openclaw_session_id"]), enabled: true,
-	}
-	if a.unnamed = a.id == ""; a.unnamed {
-		a.id = a.session
-	}
-	if a.id == "" {
-		wrong(" has neither agent_id nor tmux_session_name and is ignored")
-		return
+		id: cmp.Or(id, session), session: session, to: text(in["openclaw_session_id"]), enabled: true, unnamed: id == "",
+		settings: r.read(r.settings, in["hook_settings"], where+".hook_settings"),
 	}
 	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
 		a.enabled = false
-		wrong(".enabled is neither true nor false; the agent is not told")
+		r.wrong(where, ".enabled is neither true nor false; the agent is not told")
 	}
-	var problems []string
-	a.settings, problems = r.settings.with(in["hook_settings"], where+".hook_settings")
-	r.problems = append(r.problems, problems...)
 	r.agents, r.mostLines = append(r.agents, a), max(r.mostLines, a.paneLines)
 }
 
@@ -148,16 +145,13 @@ func (r *registry) agentOf(session string) (best agent, ok bool) {
 	return best, best.enabled
 }
 
-// with is s with what an object of settings says. It ignores a value that a setting does not take, and names the problem.
-func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
+// read is s with what an object of settings says. It ignores a value that a setting does not take, and names the problem.
+func (r *registry) read(s settings, raw json.RawMessage, where string) settings {
 	in, ok := members(raw)
 	if isSet(raw) && !ok {
-		return s, []string{where + " is not an object and is ignored"}
+		r.wrong(where, " is not an object and is ignored")
 	}
-	var problems []string
-	wrong := func(name, wanted string) {
-		problems = append(problems, fmt.Sprintf("%s.%s is not %s and is ignored", where, name, wanted))
-	}
+	wrong := func(name, wanted string) { r.wrong(where, "."+name+" is not "+wanted+" and is ignored") }
 	for _, n := range []struct {
 		name   string
 		to     *int
@@ -190,7 +184,7 @@ func (s settings) with(raw json.RawMessage, where string) (settings, []string) {
 	case isSet(to):
 		wrong("deliver", "openclaw, chat or both")
 	}
-	return s, problems
+	return s
 }
 
 // members are an object's.

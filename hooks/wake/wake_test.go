@@ -424,7 +424,8 @@ func TestSettingsPage(t *testing.T) {
 			value = strconv.Quote(value)
 		}
 		with := func(value string) (settings, []string) {
-			return builtIn.with(json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here")
+			r := &registry{}
+			return r.read(builtIn, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
 		}
 		if is, problems := with(value); is != builtIn || len(problems) > 0 {
 			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)

@@ -158,10 +158,7 @@ func (s *Service) Uninstall(ctx context.Context) error {
 func (s *Service) Status(ctx context.Context, now time.Time) {
 	path, there := s.Installed()
 	pid, err := s.supervisor().pid(ctx)
-	install := "gchat-hooks poller install"
-	if !s.daemon() {
-		install = StartSpace
-	}
+	install := map[bool]string{true: "gchat-hooks poller install", false: StartSpace}[s.daemon()]
 	switch {
 	case !there:
 		s.say("service:   not installed; %s", install)
