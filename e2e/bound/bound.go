@@ -4,7 +4,6 @@ package bound
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,26 +35,43 @@ func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 // Within is Command for a process that may take longer, or less long.
 func Within(t testing.TB, most time.Duration, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), most)
-	cmd := exec.CommandContext(ctx, name, args...)
-	saw := make(chan string, 1)
-	cmd.Cancel = func() error {
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return cmd.Process.Kill()
-		}
-		saw <- End(cmd.Process.Pid)
-		return nil
-	}
+	cmd := exec.Command(name, args...)
 	cmd.WaitDelay = 2 * printWait
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case said := <-saw:
-			t.Errorf("%q did not end within %v:\n%s%s", cmd.Args, most, said, printed(cmd))
-		default:
-		}
-	})
+	t.Cleanup(late(t, cmd, most))
 	return cmd
+}
+
+// Wait is cmd.Wait for a process that was told to end: it has Patience for that.
+func Wait(t testing.TB, cmd *exec.Cmd) error {
+	t.Helper()
+	defer late(t, cmd, Patience)()
+	return cmd.Wait()
+}
+
+// late fails a test whose process is there after a time, and ends that. stop ends the watch; it says what the process printed.
+func late(t testing.TB, cmd *exec.Cmd, most time.Duration) (stop func()) {
+	saw := make(chan string, 1)
+	timer := time.AfterFunc(most, func() {
+		said := ""
+		if cmd.Process != nil && cmd.Process.Signal(syscall.Signal(0)) == nil { // it was started, and not waited for
+			said = End(cmd.Process.Pid)
+		}
+		saw <- said
+	})
+	return func() {
+		if timer.Stop() {
+			return
+		}
+		said := <-saw
+		for _, w := range []any{cmd.Stdout, cmd.Stderr} {
+			if buffer, ok := w.(interface{ Bytes() []byte }); ok && said != "" { // also what exec.Cmd.Output makes
+				said += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
+			}
+		}
+		if said != "" {
+			t.Errorf("%q did not end within %v:\n%s", cmd.Args, most, said)
+		}
+	}
 }
 
 // Build builds gchat-hooks, as the README says.
@@ -68,28 +84,6 @@ func Build(path string) error {
 		return fmt.Errorf("build gchat-hooks: %w: %s", err, out)
 	}
 	return nil
-}
-
-// Wait is cmd.Wait for a process that was told to end: it has Patience for that.
-func Wait(t testing.TB, cmd *exec.Cmd) error {
-	t.Helper()
-	saw := make(chan string, 1)
-	late := time.AfterFunc(Patience, func() { saw <- End(cmd.Process.Pid) })
-	err := cmd.Wait()
-	if !late.Stop() {
-		t.Errorf("%q did not end within %v:\n%s%s", cmd.Args, Patience, <-saw, printed(cmd))
-	}
-	return err
-}
-
-// printed is what a command wrote into buffers of the test.
-func printed(cmd *exec.Cmd) (text string) {
-	for _, w := range []any{cmd.Stdout, cmd.Stderr} {
-		if buffer, ok := w.(interface{ Bytes() []byte }); ok { // also what exec.Cmd.Output makes
-			text += "it printed\n" + string(bytes.ToValidUTF8(buffer.Bytes(), []byte("?")))
-		}
-	}
-	return text
 }
 
 // Children ends those processes with a variable, such as "WORK=/tmp/x", that this program started and that are there after
