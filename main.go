@@ -15,7 +15,9 @@ func main() {
 	self, _ := os.Executable()
 	// Hooks are decided before the command line's library runs: it prints usage errors to stdout, which is the protocol.
 	if name, ok := hookName(os.Args); ok {
-		h := &hooks.Hook{Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self, Args: os.Args}
+		h := &hooks.Hook{
+			Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Self: self, Args: os.Args,
+		}
 		if hooks.Known(name) || wake.Hook(h) { // a hook of another version is ignored in silence
 			os.Exit(h.Run())
 		}

@@ -264,7 +264,8 @@ func briefly(q *state.Question) string {
 	}
 	const most = state.MostAbout
 	if len(about) > most { // with its end, which a command may be about
-		about = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(about, most/3*2), len(about)-most, strings.ToValidUTF8(about[len(about)-most/3:], ""))
+		end := strings.ToValidUTF8(about[len(about)-most/3:], "")
+		about = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(about, most/3*2), len(about)-most, end)
 	}
 	return field(q.Tool) + ": " + clause(about)
 }

@@ -207,8 +207,7 @@ func answeredWhere(q *state.Question) string {
 	return ""
 }
 
-// outsideChat says where a reply came from that is no message in Chat: from the command, or from a file that another program wrote.
-// Who ran the command is not known: Claude can run it, too.
+// outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran the command is not known: Claude can run it, too.
 func outsideChat(message, by string) string {
 	switch by = clause(by); {
 	case !strings.HasPrefix(message, "local/"):
@@ -247,7 +246,8 @@ func refusedText(r *state.Reply, seen string) string {
 		return ""
 	}
 	who := cmp.Or(clause(r.DisplayName), "You")
-	why, list, then := who+" may not answer.", "allowed_users", ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
+	why, list := who+" may not answer.", "allowed_users"
+	then := ", or to GCHAT_ALLOWED_USERS before the session starts, and reply again."
 	switch seen {
 	case NobodyAllowed:
 		why = "Nobody may answer yet."

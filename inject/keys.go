@@ -54,8 +54,8 @@ func (s Server) Key(ctx context.Context, pane string, key Key) error {
 
 // Paste pastes text into the pane, as a person pastes from a clipboard: several lines arrive as one text when the program
 // has asked for bracketed pastes, as Claude Code does (-p), and with the line breaks that they have (-r). Text that
-// state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is gone
-// afterwards, also when nothing was pasted.
+// state.Clean would change is refused: an escape sequence in it could end the paste early. A buffer of our own carries it and is
+// gone afterwards, also when nothing was pasted.
 func (s Server) Paste(ctx context.Context, pane, text string) (err error) {
 	if state.Clean(state.ForTyping, text) != text {
 		return errors.New("paste text: it has control characters or is not UTF-8")

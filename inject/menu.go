@@ -338,8 +338,8 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	case was.Kind != Prompt && at.Kind != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
-	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are completed,
-	// and Enter takes what is offered. A blank ends all of them.
+	// Before Enter a backslash says that the text goes on (2.1.329). "@word", ":word" (2.1.329) and "/word" (2.1.197) are
+	// completed, and Enter takes what is offered. A blank ends all of them.
 	if last := strings.LastIndexAny(text, " \n") + 1; strings.ContainsAny(text[last:], `\@:/`) && (last > 0 || text[0] != '/') {
 		text += " "
 	}
@@ -352,7 +352,8 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 		return err
 	}
 	err := d.submit(ctx)
-	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") { // later texts would wait behind it
+	// What stays unsent is taken back: later texts would wait behind it.
+	if left := d.screen.Draft; err != nil && Same(left, text) && !strings.Contains(left, "\n") {
 		_ = d.press(ctx, keyStep(KeyClear), func(now Screen) bool { return now.Draft == "" })
 	}
 	if err != nil || len(was.Tabs) != 2 {

@@ -208,9 +208,10 @@ func (f Folder[T]) Remove(name string) error {
 func SweepTemporary(dir string, now time.Time) {
 	for _, name := range namesIn(dir) {
 		path, plain := filepath.Join(dir, name), strings.TrimRight(name, "0123456789")
-		renamed := len(name) > len(plain)+5 && strings.HasPrefix(name, ".") && slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
+		written := slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
+		ours := strings.HasPrefix(name, ".new-") || written && strings.HasPrefix(name, ".") && len(name) > len(plain)+5
 		info, err := os.Lstat(path)
-		if err == nil && (renamed || strings.HasPrefix(name, ".new-")) && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
+		if err == nil && ours && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}

@@ -32,11 +32,12 @@ var keyShapes = Pattern(`(\b(?:` + strings.Join([]string{
 var (
 	// keyStart is how the shapes begin: up to here a key tells what it is, and no secret.
 	keyStart = Pattern(`^(?:hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/|discord(?:app)?\.com/api/webhooks/[0-9]+/|` +
-		`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|(?:sk|rk|pk)_(?:live|test)_|` +
-		`do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`)
+		`sk-(?:ant-[a-z]+[0-9]+|proj|svcacct|admin|or-v1)-|github_pat_|AGE-SECRET-KEY-1|dckr_pat_|lin_api_|` +
+		`(?:sk|rk|pk)_(?:live|test)_|do[opr]_v1_|[0-9]{8,10}:|[A-Za-z0-9]{2,6}[_.-]|A[A-Z]{3}|AIza|1//0|SK|eyJ)`)
 	// privateKey is a private key as PEM, with its line breaks, or with those of a JSON text. pemLine is a line of its body.
-	privateKey = Pattern(`-----BEGIN ((?:[A-Z0-9]+ )*)PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`)
-	pemLine    = Pattern(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/]+={0,2})([A-Za-z0-9+/=]*)`)
+	privateKey = Pattern(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[A-Za-z0-9+/=\r\n]|\\n|\\r)+` +
+		`-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----`)
+	pemLine = Pattern(`((?:^|[\r\n]|\\n|\\r))([A-Za-z0-9+/]+={0,2})([A-Za-z0-9+/=]*)`)
 )
 
 // keyLine is how long a line of a key is at least. One without a slash is hidden, also of a key that this program cannot read: it
@@ -62,7 +63,7 @@ func MaskKeys(s string) string {
 	})
 }
 
-// isPrivateKey says whether a block of PEM is a private key and holds nothing else: no line of it is a path that a shell would run.
+// isPrivateKey says whether a block of PEM is a private key, and holds nothing else.
 func isPrivateKey(block string) bool {
 	p, _ := pem.Decode([]byte(strings.NewReplacer(`\n`, "\n", `\r`, "").Replace(block)))
 	if p == nil {

@@ -73,8 +73,8 @@ const (
 // Refuses says that a decision lets Claude do nothing.
 func Refuses(label string) bool { return label == LabelDeny || label == LabelSendBack }
 
-// MostAbout is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of it
-// whatever else stands there.
+// MostAbout is how long a file's name, or what "always" allows, may be to be decided from Chat, in bytes: a card shows so much of
+// it whatever else stands there.
 const MostAbout = 300
 
 // TimeoutPolicy is what becomes of a question in deny mode without a reply in time.
@@ -216,8 +216,8 @@ type Question struct {
 	About           string            `json:"about,omitempty"`         // what a permission is for, in one line
 	Shown           string            `json:"shown,omitempty"`         // a command, a diff, a plan, last words; secrets masked
 	AlwaysAllows    string            `json:"always_allows,omitempty"` // what "always" would allow; "" where it is not offered
-	TerminalOnly    bool              `json:"terminal_only,omitempty"` // no reply allows it: never_remote names it, or not all is shown
-	Approvers       *[]string         `json:"approvers,omitempty"`     // who could decide it when it was asked; nil where no hook said
+	TerminalOnly    bool              `json:"terminal_only,omitempty"` // no reply allows it
+	Approvers       *[]string         `json:"approvers,omitempty"`     // who could decide when it was asked; nil: not known
 	NeverRemote     []string          `json:"never_remote,omitempty"`  // as it was then
 	Call            []string          `json:"call,omitempty"`          // what never_remote is held against: a command, a file
 	SeenBy          []string          `json:"seen_by,omitempty"`       // the registrations of ours whose hooks had its event

@@ -169,8 +169,8 @@ func UpdateQuestion(path string, change func(*Question) error) (*Question, error
 	return questionsOf(filepath.Dir(path)).Update(nameOf(path), change)
 }
 
-// SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be written,
-// so no poller serves them. What other programs wrote stays.
+// SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be
+// written, so no poller serves them. What other programs wrote stays.
 func SweepUnannounced(env Getenv, dir string, before time.Time) (removed int, err error) {
 	for _, name := range namesIn(dir) {
 		path := filepath.Join(dir, name)

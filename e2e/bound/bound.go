@@ -119,7 +119,8 @@ func Children(variable string, tell func(string)) (stop func()) {
 func End(pid int) (said string) {
 	all := []int{pid}
 	for _, variable := range strings.Split(read(pid, "environ"), "\x00") {
-		if home, ok := strings.CutPrefix(variable, "HOME="); ok && strings.HasPrefix(home, os.TempDir()) && home != os.Getenv("HOME") {
+		home, ok := strings.CutPrefix(variable, "HOME=")
+		if ok && strings.HasPrefix(home, os.TempDir()) && home != os.Getenv("HOME") {
 			all = append(all, with(variable)...)
 			log, _ := os.ReadFile(filepath.Join(home, ".claude", "logs", "gchat-hooks.log"))
 			said = fmt.Sprintf("the log of %s ends:\n%s\n", home, log[max(0, len(log)-16<<10):])

@@ -29,8 +29,8 @@ const (
 )
 
 // takeApprovals settles who decides permissions and plans, and when a thread hears of them. Here the person's file goes before
-// the environment, which a trusted project's settings can change: beside a list in the file, that one names fewer, and nobody else.
-// login is who logged in.
+// the environment, which a trusted project's settings can change: beside a list in the file, the environment names fewer people
+// only. login is who logged in.
 func (c *Config) takeApprovals(get func(string) string, layers []layer, login []string) {
 	inFiles := func(setting string) (users []string, isSet bool) {
 		for _, l := range layers {

@@ -28,8 +28,8 @@ func (l *layer) leavePersonal(path, own string) {
 }
 
 // errForeignWebhook is about a project's webhook that leads to a host of the project's choice.
-var errForeignWebhook = errors.New("webhook_url does not count: a project's webhook has to be Google's, or on the host of your own " +
-	"api_endpoint or webhook_url")
+var errForeignWebhook = errors.New("webhook_url does not count: " +
+	"a project's webhook has to be Google's, or on the host of your own api_endpoint or webhook_url")
 
 // ownHost says whether a webhook leads to Google, or to a host that the person's own endpoint or webhook names.
 func ownHost(layers []layer, webhook string) bool {
