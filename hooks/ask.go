@@ -121,9 +121,7 @@ func otherThanLocked(err error) error {
 // permissionRequest is the hook beside the open dialog.
 func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode) error {
 	if mode == state.Deny { // its dialog is on the screen
-		if err := h.reclaim(e); err != nil {
-			h.log.Error().Err(err).Msg("marker not handed over")
-		}
+		h.logFailed(h.reclaim(e), "marker not handed over")
 		mode = state.Native
 	}
 	if mode == state.Inject && h.session(e).TmuxPane != "" {
@@ -204,9 +202,7 @@ func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *stat
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {
 	ended, err := state.CloseQuestion(path, to, by, nil)
-	if err != nil {
-		h.log.Error().Err(err).Msg("question not closed")
-	}
+	h.logFailed(err, "question not closed")
 	if ended {
 		h.StartPoller()
 	}
@@ -255,9 +251,7 @@ func (h *Hook) record(ctx context.Context, dirs []string, folder func(projectSta
 			q, err = folder(dir).Record(e.SessionID, decide)
 		}
 		if err == nil && q != nil && !q.Closed() {
-			if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
-				h.log.Error().Err(err).Msg("project not registered; status does not show it")
-			}
+			h.logFailed(state.Register(h.Env, dir, q.ProjectDir), "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {

@@ -26,9 +26,7 @@ const (
 // native mode: a question is never denied into the void.
 func (h *Hook) deny(ctx context.Context, e *Event) error {
 	again, err := h.askAgain(e)
-	if err != nil {
-		h.log.Error().Err(err).Msg("markers")
-	}
+	h.logFailed(err, "markers")
 	if !again && h.lacksRewake() {
 		h.log.Warn().Str("hint", "gchat-hooks install registers it").
 			Msg("no gchat-ask-user-rewake hook is registered to wake the session: the question is asked in the terminal")
@@ -161,9 +159,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 	if gone, lerr := state.LoadQuestion(q.Path); err == nil && lerr == nil {
 		err = state.RemoveQuestion(h.Env, gone)
 	}
-	if err != nil {
-		h.log.Error().Err(err).Msg("marker not removed")
-	}
+	h.logFailed(err, "marker not removed")
 	h.StartPoller()
 	return nil
 }

@@ -159,8 +159,13 @@ func (h *Hook) StartPoller() {
 	if h.Self == "" {
 		return
 	}
-	if err := state.StartPoller(h.Env, h.Self); err != nil {
-		h.log.Error().Err(err).Msg("poller not started; the next hook tries again")
+	h.logFailed(state.StartPoller(h.Env, h.Self), "poller not started; the next hook tries again")
+}
+
+// logFailed logs an error, where there is one, with what it means.
+func (h *Hook) logFailed(err error, what string) {
+	if err != nil {
+		h.log.Error().Err(err).Msg(what)
 	}
 }
 
@@ -326,9 +331,7 @@ func (e *Event) inputHash() string {
 func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := folder(dir).OfSession(e.SessionID)
-		if err != nil {
-			h.log.Error().Err(err).Msg("questions not read")
-		}
+		h.logFailed(err, "questions not read")
 		h.passedOver(bad)
 		all = append(all, qs...)
 	}
@@ -347,9 +350,7 @@ func (h *Hook) announceLater(e *Event, q *state.Question) {
 	}
 	here, s := *q, h.session(e)
 	here.TmuxPane, here.TmuxSocket = s.TmuxPane, s.TmuxSocket
-	if err := state.AnnounceQuestion(h.Env, &here); err != nil {
-		h.log.Error().Err(err).Msg("question not announced; the next hook tries again")
-	}
+	h.logFailed(state.AnnounceQuestion(h.Env, &here), "question not announced; the next hook tries again")
 }
 
 // tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does not
@@ -393,10 +394,7 @@ func (h *Hook) notify(e *Event) {
 	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
 		out["systemMessage"] = text
 	}
-	if len(out) == 0 {
-		return
-	}
-	if err := h.Print(out); err != nil {
-		h.log.Error().Err(err).Msg("notice not shown")
+	if len(out) > 0 {
+		h.logFailed(h.Print(out), "notice not shown")
 	}
 }

@@ -187,9 +187,7 @@ func decision(e *Event, q *state.Question) map[string]any {
 // audit writes a decision down before Claude is told of it.
 func (h *Hook) audit(q *state.Question, told string) {
 	h.log.Hide(h.asked.cfg.Secrets(h.Env)...)
-	if err := state.Audit(h.Env, h.log, q.Decided(told)); err != nil {
-		h.log.Error().Err(err).Msg("decision not in the audit log")
-	}
+	h.logFailed(state.Audit(h.Env, h.log, q.Decided(told)), "decision not in the audit log")
 }
 
 // batchCall is a call of a PostToolBatch event.

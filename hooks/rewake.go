@@ -214,16 +214,15 @@ func (h *Hook) sessionEnded(e *Event) {
 		if h.inOtherTerminal(q) {
 			continue
 		}
-		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 			if q.Closed() && !q.Answerable() || q.SessionEnded != nil {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()
 			q.SessionEnded = &now
 			return nil
-		}); err != nil {
-			h.log.Error().Err(err).Msg("end of session not written down")
-		}
+		})
+		h.logFailed(err, "end of session not written down")
 	}
 }
 
