@@ -78,9 +78,6 @@ func Known(name string) bool { return jobs[name] != nil }
 // quickBound is for a hook that does not wait. It is reached only when its event does not arrive, or a disk or a lock hangs.
 const quickBound = 10 * time.Second
 
-// exitWake is the exit code with which a hook in the background wakes its session.
-const exitWake = 2
-
 // Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it wakes the session. It returns when
 // the hook is done, in bound, without an error and without a panic: what went wrong is in the log.
 func (h *Hook) Run() (code int) {
@@ -279,7 +276,6 @@ type Event struct {
 	Source  Words           `json:"source"`
 	Model   Words           `json:"model"`
 	Reason  Words           `json:"reason"`
-	Tasks   Words           `json:"background_tasks"`
 	Again   Words           `json:"stop_hook_active"`
 	Prompt  Words           `json:"prompt"`
 
@@ -290,14 +286,11 @@ type Event struct {
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
-// askInput is the tool_input of an AskUserQuestion call.
-type askInput struct {
-	Questions []state.Prompt `json:"questions"`
-}
-
 // prompts reads the questions of an AskUserQuestion call.
 func (e *Event) prompts() ([]state.Prompt, error) {
-	var in askInput
+	var in struct {
+		Questions []state.Prompt `json:"questions"`
+	}
 	if err := json.Unmarshal(e.ToolInput, &in); err != nil {
 		return nil, fmt.Errorf("tool input: %w", err)
 	}
