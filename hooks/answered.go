@@ -70,9 +70,8 @@ func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
 		return byID
 	}
 	for q, id := range map[*state.Question]string{byID: byAnswer.ToolUseID, byAnswer: e.ToolUseID} {
-		if _, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil }); err != nil {
-			h.log.Error().Err(err).Msg("equal questions not told apart")
-		}
+		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil })
+		h.logFailed(err, "equal questions not told apart")
 	}
 	return byAnswer
 }
@@ -81,9 +80,7 @@ func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
 // was closed before with something else, its thread is told once more.
 func (h *Hook) confirm(e *Event, q *state.Question) error {
 	answers, notes, err := answersOf(e, q.Questions)
-	if err != nil { // closed all the same: Claude went on
-		h.log.Error().Err(err).Msg("the answer was not understood")
-	}
+	h.logFailed(err, "the answer was not understood") // closed all the same: Claude went on
 	differs := func(q *state.Question) bool {
 		return answers != nil && !maps.Equal(q.Answers, answers) && !typed(q, answers)
 	}

@@ -102,39 +102,23 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case q.Closed():
 		return nil
 	}
-	lock, err := state.LockWaiter(h.Env, q.Path)
-	if err != nil {
-		return otherThanLocked(err) // the same event from a second install: one of them waits
-	}
-	defer lock.Unlock()
-	return h.wait(ctx, e, q)
-}
-
-// otherThanLocked is an error, but that another process waits.
-func otherThanLocked(err error) error {
-	if errors.Is(err, state.ErrLocked) {
-		return nil
-	}
-	return err
+	return h.wait(ctx, e, q, nil)
 }
 
 // permissionRequest is the hook beside the open dialog.
 func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode) error {
 	if mode == state.Deny { // its dialog is on the screen
-		if err := h.reclaim(e); err != nil {
-			h.log.Error().Err(err).Msg("marker not handed over")
-		}
+		h.logFailed(h.reclaim(e), "marker not handed over")
 		mode = state.Native
 	}
 	if mode == state.Inject && h.session(e).TmuxPane != "" {
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
 	q, lock, err := h.findCall(ctx, e, mode)
-	if lock == nil || err != nil {
+	if q == nil || err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	return h.wait(ctx, e, q)
+	return h.wait(ctx, e, q, lock)
 }
 
 // recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
@@ -148,7 +132,7 @@ func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (q *st
 	if mode == state.Deny {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(ctx, h.dirs(one.Kind), folder, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, one.Kind, folder, e, func(have []*state.Question) *state.Question {
 		return cmp.Or(ofCall(have, e), one)
 	})
 	return q, q == one, err
@@ -165,14 +149,14 @@ func ofCall(qs []*state.Question, e *Event) *state.Question {
 }
 
 // findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id, and takes the
-// lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself. It
-// returns nil when another process has the question, or had it.
+// lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself, and takes
+// none yet. It returns nil when another process has the question, or had it.
 func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
 	fresh, err := h.question(e, mode)
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err = h.record(ctx, h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, fresh.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			switch {
@@ -194,19 +178,13 @@ func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *stat
 		}
 		return fresh
 	})
-	if err != nil || q == nil || lock != nil {
-		return q, lock, err
-	}
-	lock, err = state.LockWaiter(h.Env, q.Path)
-	return q, lock, otherThanLocked(err)
+	return q, lock, err
 }
 
 // close ends a question; what its thread is told of that is the poller's.
 func (h *Hook) close(path string, to state.Status, by string) {
 	ended, err := state.CloseQuestion(path, to, by, nil)
-	if err != nil {
-		h.log.Error().Err(err).Msg("question not closed")
-	}
+	h.logFailed(err, "question not closed")
 	if ended {
 		h.StartPoller()
 	}
@@ -245,19 +223,21 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 // person's own, and announces it to the poller. A question that a killed hook did not announce is announced now.
 //
 // A hook that waits for a person also waits for a folder that another process holds, for at most busyBound.
-func (h *Hook) record(ctx context.Context, dirs []string, folder func(projectState string) state.Questions, e *Event,
+func (h *Hook) record(ctx context.Context, kind state.Kind, folder func(projectState string) state.Questions, e *Event,
 	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
-	began := time.Now()
+	began, dirs := time.Now(), h.stateDirs()
+	if kind != state.AskedQuestion {
+		// What lets Claude act, or tells it what to do, stands in the person's own: Claude itself may write into the project.
+		dirs = []string{state.SpareState(h.Env)}
+	}
 	for _, dir := range dirs {
 		q, err := folder(dir).Record(e.SessionID, decide)
 		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(began) < busyBound {
 			q, err = folder(dir).Record(e.SessionID, decide)
 		}
 		if err == nil && q != nil && !q.Closed() {
-			if err := state.Register(h.Env, dir, q.ProjectDir); err != nil {
-				h.log.Error().Err(err).Msg("project not registered; status does not show it")
-			}
+			h.logFailed(state.Register(h.Env, dir, q.ProjectDir), "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {
@@ -275,15 +255,6 @@ func (h *Hook) stateDirs() []string {
 	return []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
 }
 
-// dirs are the folders that a record of this kind may be in. What lets Claude act, or tells it what to do, stands in the person's
-// own: Claude itself may write into the project.
-func (h *Hook) dirs(kind state.Kind) []string {
-	if kind == state.AskedQuestion {
-		return h.stateDirs()
-	}
-	return []string{state.SpareState(h.Env)}
-}
-
 func absolute(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		return abs
@@ -292,9 +263,18 @@ func absolute(dir string) string {
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
-// Claude Code would kill it: the question then stays open in the terminal.
-func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
+// Claude Code would kill it: the question then stays open in the terminal. Where lock is nil, it takes the waiter's lock itself.
+func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, lock *state.Lock) (err error) {
 	path := q.Path
+	if lock == nil {
+		if lock, err = state.LockWaiter(h.Env, path); errors.Is(err, state.ErrLocked) {
+			return nil // the same event from a second install: one of them waits
+		}
+		if err != nil {
+			return err
+		}
+	}
+	defer lock.Unlock()
 	dismiss := func() {
 		defer h.catch()
 		h.close(path, state.Cancelled, "signal")
@@ -302,7 +282,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	told := context.AfterFunc(ctx, dismiss) // at once, not when everything has ended: Claude Code may follow up with SIGKILL
 	waiting, cancel := context.WithTimeout(ctx, config.HookTimeout-30*time.Second)
 	defer cancel()
-	q, err := state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
+	q, err = state.Await(waiting, h.Env, h.Self, path, func(q *state.Question) bool { return q.Status != state.Pending })
 	if !told() { // from here on the answer is on its way, and a signal changes nothing
 		dismiss()
 		return nil
@@ -396,10 +376,10 @@ func decide(event string, members map[string]any) map[string]any {
 // Print writes one JSON object to stdout, whole or not at all. An error is that of a pipe whose other end is gone.
 func (h *Hook) Print(v any) error {
 	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("print decision: %w", err)
+	if err == nil {
+		_, err = h.Stdout.Write(append(b, '\n'))
 	}
-	if _, err := h.Stdout.Write(append(b, '\n')); err != nil {
+	if err != nil {
 		return fmt.Errorf("print decision: %w", err)
 	}
 	return nil

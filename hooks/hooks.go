@@ -78,9 +78,6 @@ func Known(name string) bool { return jobs[name] != nil }
 // quickBound is for a hook that does not wait. It is reached only when its event does not arrive, or a disk or a lock hangs.
 const quickBound = 10 * time.Second
 
-// exitWake is the exit code with which a hook in the background wakes its session.
-const exitWake = 2
-
 // Run runs the hook and returns its exit code: 0, and for gchat-ask-user-rewake 2 when it wakes the session. It returns when
 // the hook is done, in bound, without an error and without a panic: what went wrong is in the log.
 func (h *Hook) Run() (code int) {
@@ -159,8 +156,13 @@ func (h *Hook) StartPoller() {
 	if h.Self == "" {
 		return
 	}
-	if err := state.StartPoller(h.Env, h.Self); err != nil {
-		h.log.Error().Err(err).Msg("poller not started; the next hook tries again")
+	h.logFailed(state.StartPoller(h.Env, h.Self), "poller not started; the next hook tries again")
+}
+
+// logFailed logs an error, where there is one, with what it means.
+func (h *Hook) logFailed(err error, what string) {
+	if err != nil {
+		h.log.Error().Err(err).Msg(what)
 	}
 }
 
@@ -274,7 +276,6 @@ type Event struct {
 	Source  Words           `json:"source"`
 	Model   Words           `json:"model"`
 	Reason  Words           `json:"reason"`
-	Tasks   Words           `json:"background_tasks"`
 	Again   Words           `json:"stop_hook_active"`
 	Prompt  Words           `json:"prompt"`
 
@@ -285,14 +286,11 @@ type Event struct {
 // SentBack says that a Stop hook sent the session back already.
 func (e *Event) SentBack() bool { return e.Again != "" && e.Again != "false" }
 
-// askInput is the tool_input of an AskUserQuestion call.
-type askInput struct {
-	Questions []state.Prompt `json:"questions"`
-}
-
 // prompts reads the questions of an AskUserQuestion call.
 func (e *Event) prompts() ([]state.Prompt, error) {
-	var in askInput
+	var in struct {
+		Questions []state.Prompt `json:"questions"`
+	}
 	if err := json.Unmarshal(e.ToolInput, &in); err != nil {
 		return nil, fmt.Errorf("tool input: %w", err)
 	}
@@ -326,9 +324,7 @@ func (e *Event) inputHash() string {
 func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
 	for _, dir := range h.stateDirs() {
 		qs, bad, err := folder(dir).OfSession(e.SessionID)
-		if err != nil {
-			h.log.Error().Err(err).Msg("questions not read")
-		}
+		h.logFailed(err, "questions not read")
 		h.passedOver(bad)
 		all = append(all, qs...)
 	}
@@ -347,9 +343,7 @@ func (h *Hook) announceLater(e *Event, q *state.Question) {
 	}
 	here, s := *q, h.session(e)
 	here.TmuxPane, here.TmuxSocket = s.TmuxPane, s.TmuxSocket
-	if err := state.AnnounceQuestion(h.Env, &here); err != nil {
-		h.log.Error().Err(err).Msg("question not announced; the next hook tries again")
-	}
+	h.logFailed(state.AnnounceQuestion(h.Env, &here), "question not announced; the next hook tries again")
 }
 
 // tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does not
@@ -393,10 +387,7 @@ func (h *Hook) notify(e *Event) {
 	if text := state.SessionsIn(state.UserState(h.Env)).TakeNotices(e.SessionID); text != "" {
 		out["systemMessage"] = text
 	}
-	if len(out) == 0 {
-		return
-	}
-	if err := h.Print(out); err != nil {
-		h.log.Error().Err(err).Msg("notice not shown")
+	if len(out) > 0 {
+		h.logFailed(h.Print(out), "notice not shown")
 	}
 }

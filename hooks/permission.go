@@ -18,17 +18,6 @@ import (
 // planTool is the tool whose calls ask the person to approve a plan.
 const planTool = "ExitPlanMode"
 
-// kindOf is what a person is asked by the dialog of this event's tool.
-func kindOf(tool string) state.Kind {
-	switch tool {
-	case askTool:
-		return state.AskedQuestion
-	case planTool:
-		return state.AskedPlan
-	}
-	return state.AskedPermission
-}
-
 // savedWithin is how long an editor may take to save the configuration file.
 const savedWithin = 2 * time.Second
 
@@ -44,26 +33,25 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 		return nil
 	}
 	h.listen(e)
-	q, lock, err := h.wish(ctx, e, own)
-	if lock == nil || err != nil {
+	q, err := h.wish(ctx, e, own)
+	if err != nil || q.Status != state.Pending {
 		return err
 	}
-	defer lock.Unlock()
-	return h.wait(ctx, e, q)
+	return h.wait(ctx, e, q, nil)
 }
 
-// wish writes down one call that Claude wants to make, and takes the lock of the process that waits for its decision. The record
-// serves this call alone: equal input is another call. Only where another registration of ours (settings and plugin) wrote the
-// event down, it is the same call; lock is nil then, unless that hook was killed.
-func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (q *state.Question, lock *state.Lock, err error) {
+// wish writes down one call that Claude wants to make. The record serves this call alone: equal input is another call. Only where
+// another registration of ours (settings and plugin) wrote the event down, it is the same call: that one's hook waits, unless it
+// was killed.
+func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Question, error) {
 	fresh, err := h.question(e, state.Native)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
-	q, err = h.record(ctx, h.dirs(fresh.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(ctx, fresh.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, q := range slices.Backward(have) { // the oldest first
 			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
 				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
@@ -80,13 +68,6 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (q *state
 		}
 		return fresh
 	})
-	if err != nil || q.Status != state.Pending {
-		return nil, nil, err
-	}
-	if lock, err = state.LockWaiter(h.Env, q.Path); errors.Is(err, state.ErrLocked) {
-		err = nil // the other registration's hook waits
-	}
-	return q, lock, err
 }
 
 // listen writes down that a session can be steered from its thread: the poller reads commands there.
@@ -108,14 +89,15 @@ func (h *Hook) listen(e *Event) {
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may decide
 // it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
-	q.Kind, q.Tool, q.Grace = kindOf(e.ToolName), e.ToolName, h.asked.cfg.Grace
+	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.asked.cfg.Grace
 	approvers := append([]string{}, own.Approvers...)
 	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
 	whole := false
 	prompt := state.Prompt{Header: "Permission", Question: "Claude wants to use " + e.ToolName + "."}
 	labels := []string{state.LabelAllow, state.LabelDeny}
-	if q.Kind == state.AskedPlan {
+	if e.ToolName == planTool {
+		q.Kind = state.AskedPlan
 		q.Shown, whole = planShown(e.ToolInput, string(e.Transcript))
 		q.InputHash = planHash(q.Shown)
 		prompt = state.Prompt{Header: "Plan", Question: "Claude has a plan."}
@@ -187,9 +169,7 @@ func decision(e *Event, q *state.Question) map[string]any {
 // audit writes a decision down before Claude is told of it.
 func (h *Hook) audit(q *state.Question, told string) {
 	h.log.Hide(h.asked.cfg.Secrets(h.Env)...)
-	if err := state.Audit(h.Env, h.log, q.Decided(told)); err != nil {
-		h.log.Error().Err(err).Msg("decision not in the audit log")
-	}
+	h.logFailed(state.Audit(h.Env, h.log, q.Decided(told)), "decision not in the audit log")
 }
 
 // batchCall is a call of a PostToolBatch event.
@@ -279,7 +259,7 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), "session-"+e.SessionID
 	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
-	return h.record(context.Background(), h.dirs(q.Kind), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(context.Background(), q.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, old := range have {
 			if old.Kind == state.AskedNext && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
 				return old // a second install's hook wrote it down

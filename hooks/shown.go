@@ -98,15 +98,13 @@ const mostDiffed = 1 << 20
 
 // writtenOver is what stands in the file that a call replaces; note says that something stands there that cannot be shown.
 func writtenOver(file string) (was, note string) {
-	b, err := state.ReadPlain(file, mostDiffed)
-	info, serr := os.Lstat(file)
-	switch {
-	case err == nil && utf8.Valid(b):
+	if b, err := state.ReadPlain(file, mostDiffed); err == nil && utf8.Valid(b) {
 		return string(b), ""
-	case serr == nil:
-		return "", fmt.Sprintf("replaces a file of %d bytes, which is not shown", info.Size())
 	}
-	return "", ""
+	if info, err := os.Lstat(file); err == nil {
+		note = fmt.Sprintf("replaces a file of %d bytes, which is not shown", info.Size())
+	}
+	return "", note
 }
 
 // visible is text in which all is seen and keys are masked, of a length that is kept; whole says that it is all of it.

@@ -212,10 +212,9 @@ func (c toolCall) text() string {
 
 func (c toolCall) what() string {
 	if c.Name == askTool {
-		var in askInput
-		if json.Unmarshal(c.Input, &in) == nil && len(in.Questions) > 0 {
+		if prompts, err := (&Event{ToolInput: c.Input}).prompts(); err == nil {
 			var texts []string
-			for _, q := range in.Questions {
+			for _, q := range prompts {
 				texts = append(texts, flat(q.Question, shownBytes))
 			}
 			return strings.Join(texts, "\n")

@@ -79,9 +79,7 @@ func (p *Poller) scan() {
 	}
 	for _, dir := range p.Dirs {
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
-		if err != nil {
-			p.logOnce(err, "folder not read")
-		}
+		p.logOnce(err, "folder not read")
 		at := realPath(dir)
 		for _, name := range names {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
@@ -92,7 +90,7 @@ func (p *Poller) scan() {
 	}
 	for file, s := range p.index {
 		if !there[file] && !s.typing.Load() {
-			s.unlock()
+			release(&s.lock)
 			delete(p.index, file)
 			continue
 		}
@@ -116,7 +114,7 @@ func (p *Poller) readOpen(s *served, file string, e os.DirEntry) *served {
 		return nil
 	}
 	if s != nil {
-		s.unlock()
+		release(&s.lock)
 	}
 	dir, name := filepath.Split(o.Path)
 	p.index[file] = &served{Open: o, info: info, real: filepath.Join(realPath(dir), name)}
@@ -171,7 +169,7 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	now := p.now()
 	waits := s.waiting || s.q != nil && (s.q.Status == state.Pending || s.q.Late(now))
 	if s.lock != nil && (!waits || s.q != s.lockedAs) {
-		s.unlock()
+		release(&s.lock)
 		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
 	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
@@ -190,11 +188,6 @@ func (p *Poller) hold(s *served) (again time.Time) {
 	return time.Time{}
 }
 
-func (s *served) unlock() {
-	s.lock.Unlock()
-	s.lock = nil
-}
-
 // forget takes a record out of the index that is gone, while no process waits for it.
 func (p *Poller) forget(s *served) {
 	if s.info == nil || s.typing.Load() {
@@ -211,10 +204,8 @@ func (p *Poller) forget(s *served) {
 		}
 		s.lock = lock
 	}
-	if err := state.Forget(p.Env, s.Path); err != nil {
-		p.logOnce(err, "record not forgotten")
-	}
-	s.unlock()
+	p.logOnce(state.Forget(p.Env, s.Path), "record not forgotten")
+	release(&s.lock)
 	delete(p.index, s.File)
 }
 
@@ -225,9 +216,7 @@ func (p *Poller) scanSessions() {
 		return
 	}
 	names, err := folder.Names()
-	if err != nil {
-		p.logOnce(err, "sessions not read")
-	}
+	p.logOnce(err, "sessions not read")
 	p.people, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
 		s, err := p.sessions.Load(filepath.Join(folder.Dir, name+".json"), false)

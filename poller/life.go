@@ -113,9 +113,8 @@ func (p *Poller) change(s *served, what string, change func(*state.Question) err
 // end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
 	ended, err := state.CloseQuestion(q.Path, to, by, also)
-	if err != nil {
-		p.logOnce(err, "question not closed")
-	} else if ended {
+	p.logOnce(err, "question not closed")
+	if ended {
 		p.Log.Info().Str("question", q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
 	}
 }
@@ -344,9 +343,7 @@ func (p *Poller) putOwed(s *served) {
 		if !done {
 			done, err = p.putNote(q, s.Open, owed)
 		}
-		if err != nil {
-			p.logOnce(err, "note not put into the outbox")
-		}
+		p.logOnce(err, "note not put into the outbox")
 		if done {
 			told = append(told, owed)
 		}
@@ -422,9 +419,8 @@ func (p *Poller) sweep() {
 	}
 	for folder := range folders {
 		state.SweepTemporary(folder, now)
-		if _, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers)); err != nil {
-			p.logOnce(err, "old questions not removed")
-		}
+		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
+		p.logOnce(err, "old questions not removed")
 	}
 }
 
@@ -437,9 +433,7 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
 	}
 	if s.q.Closed() && age > state.MaxAge && (s.settled || age > state.MaxAge+expireOthers) {
-		s.unlock()
-		if err := state.RemoveQuestion(p.Env, s.q); err != nil {
-			p.logOnce(err, "question not removed")
-		}
+		release(&s.lock)
+		p.logOnce(state.RemoveQuestion(p.Env, s.q), "question not removed")
 	}
 }

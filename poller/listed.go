@@ -66,9 +66,8 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 		return err
 	}
 	r.mark.Watermark = n.newest
-	if _, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest }); serr != nil {
-		r.logOnce(serr, "watermark not written down")
-	}
+	_, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest })
+	r.logOnce(serr, "watermark not written down")
 	return err
 }
 
@@ -204,9 +203,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 			return nil
 		})
 	}
-	if err != nil {
-		r.logOnce(err, "note not put into the outbox")
-	}
+	r.logOnce(err, "note not put into the outbox")
 }
 
 // writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's

@@ -98,7 +98,5 @@ func (p *Poller) readyFor(ctx context.Context, session, words string) (one *stat
 
 // audit adds a line to the log of decisions.
 func (p *Poller) audit(line state.AuditLine) {
-	if err := state.Audit(p.Env, p.Log, line); err != nil {
-		p.logOnce(err, "not in the audit log")
-	}
+	p.logOnce(state.Audit(p.Env, p.Log, line), "not in the audit log")
 }

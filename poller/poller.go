@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := p.lock(ctx); err != nil {
 		return err
 	}
-	defer p.release()
+	defer release(&p.Lock)
 	if p.Daemon && !p.atWork() {
 		if err := p.configured(); err != nil {
 			return err
@@ -156,7 +156,7 @@ func GoOn(o Options) error { return newPoller(o).leave() }
 
 // leave lets the lock go. What saw it held relied on this process: where work is left, a detached poller goes on.
 func (p *Poller) leave() error {
-	p.release()
+	release(&p.Lock)
 	p.Dirs = nil // no detached poller looks there
 	if p.Self == "" || p.DryRun || !p.atWork() {
 		return nil
@@ -216,9 +216,10 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-func (p *Poller) release() {
-	p.Lock.Unlock()
-	p.Lock = nil
+// release gives a lock up; nil stands in its place then.
+func release(lock **state.Lock) {
+	(*lock).Unlock()
+	*lock = nil
 }
 
 // serve is the loop.
@@ -244,9 +245,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 			idleSince = now
 		}
 		switch {
-		case ctx.Err() != nil:
-			return stopped
-		case !p.Daemon && state.PollerWanted(p.Env):
+		case ctx.Err() != nil, !p.Daemon && state.PollerWanted(p.Env):
 			return stopped
 		case p.Until != nil && p.Until(), p.programChanged():
 			return replaced
@@ -270,12 +269,11 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		cancel()
 		p.working.Wait()
 		for _, r := range p.readers {
-			r.unlock()
+			release(&r.lock)
 		}
-		p.ear.lock.Unlock()
-		p.ear.lock = nil
+		release(&p.ear.lock)
 		for _, s := range p.index {
-			s.unlock()
+			release(&s.lock)
 		}
 		if p.watch != nil {
 			_ = p.watch.Close()
@@ -422,9 +420,7 @@ func (p *Poller) beat() {
 			h.Open++
 		}
 	}
-	if err := state.Beat(p.Env, h); err != nil {
-		p.logOnce(err, "heartbeat")
-	}
+	p.logOnce(state.Beat(p.Env, h), "heartbeat")
 	if p.Daemon && p.reading() {
 		p.noteLastPoll()
 	}
@@ -432,9 +428,7 @@ func (p *Poller) beat() {
 
 func (p *Poller) noteLastPoll() {
 	for _, dir := range p.homes {
-		if err := state.NoteLastPoll(dir, p.now()); err != nil {
-			p.logOnce(err, "last poll not noted")
-		}
+		p.logOnce(state.NoteLastPoll(dir, p.now()), "last poll not noted")
 	}
 }
 
@@ -473,8 +467,11 @@ func (p *Poller) wake() {
 	}
 }
 
-// logOnce logs what would come again with every step.
+// logOnce logs an error, where there is one, that would come again with every step.
 func (p *Poller) logOnce(err error, what string) {
+	if err == nil {
+		return
+	}
 	text := p.Log.Clean(err.Error())
 	if _, said := p.logged.LoadOrStore(what+random().ReplaceAllString(text, "#"), true); !said {
 		p.Log.Error().Str("error", text).Msg(what)

@@ -47,8 +47,7 @@ type ear struct {
 // stays for a command's moment pulls nothing: what Google gives to a pull that ends is kept from the next one for a while.
 func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time) {
 	if subscription == "" || p.Until != nil {
-		p.ear.lock.Unlock() // where it was configured until now, another environment's poller may pull
-		p.ear.lock = nil
+		release(&p.ear.lock) // where it was configured until now, another environment's poller may pull
 		return time.Time{}
 	}
 	way := p.gateway(ctx, p.user(), false)
@@ -86,9 +85,7 @@ func (p *Poller) leadEar(app *gchat.App) bool {
 	if errors.Is(err, state.ErrLocked) {
 		return false
 	}
-	if err != nil {
-		p.logOnce(err, "subscription's lock") // better two processes that pull than none
-	}
+	p.logOnce(err, "subscription's lock") // better two processes that pull than none
 	p.ear.lock = lock
 	return true
 }
@@ -161,9 +158,8 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	}
 	if len(done) > 0 {
 		p.beside("acknowledge", func() {
-			if err := app.Ack(context.WithoutCancel(ctx), done); err != nil {
-				p.logOnce(err, "events not acknowledged: they come again, and are known then")
-			}
+			err := app.Ack(context.WithoutCancel(ctx), done)
+			p.logOnce(err, "events not acknowledged: they come again, and are known then")
 		})
 	}
 	return kept
@@ -240,9 +236,7 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
 		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
 	})
-	if err != nil {
-		p.logOnce(err, "note not put into the outbox")
-	}
+	p.logOnce(err, "note not put into the outbox")
 }
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.

@@ -90,9 +90,6 @@ func (p *Poller) putNote(q *state.Question, o *state.Open, owed state.Owed) (don
 // no second one.
 func (p *Poller) putSummary(ctx context.Context, one *state.Session) error {
 	owed := one.OwesSummary
-	if owed.IsZero() {
-		return nil
-	}
 	if p.Summary != nil {
 		r, turns, err := p.Summary(ctx, p.Env, one)
 		if err != nil {

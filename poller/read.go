@@ -183,7 +183,7 @@ func (p *Poller) readerOf(chat string) *reader {
 func (p *Poller) closeReaders(kept map[string]*view) {
 	for chat, r := range p.readers {
 		if kept[chat] == nil && !r.busy.Load() {
-			r.unlock()
+			release(&r.lock)
 			delete(p.readers, chat)
 		}
 	}
@@ -224,7 +224,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 		r.api, r.from = nil, r.from+1
 	}
 	if err != nil {
-		r.unlock() // a process with better credentials, or a better way to Chat, gets its turn
+		release(&r.lock) // a process with better credentials, or a better way to Chat, gets its turn
 	}
 	return err
 }
@@ -242,16 +242,9 @@ func (r *reader) lead() bool {
 		}
 		return false
 	}
-	if err != nil {
-		r.logOnce(err, "reader's lock") // better two processes that list than none
-	}
+	r.logOnce(err, "reader's lock")            // better two processes that list than none
 	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
 	return true
-}
-
-func (r *reader) unlock() {
-	r.lock.Unlock()
-	r.lock = nil
 }
 
 // configuredBy is the project by whose configuration the space is read: another one after the credentials of the former were
@@ -323,9 +316,8 @@ func (r *reader) tell(err error, v *view) {
 
 func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.mark.Trouble = t
-	if _, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t }); err != nil {
-		r.logOnce(err, "trouble not written down")
-	}
+	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t })
+	r.logOnce(err, "trouble not written down")
 }
 
 // trouble counts the failures of listing and says how long to leave Chat alone.
@@ -339,14 +331,10 @@ func (t *trouble) after(err error) time.Duration {
 	switch {
 	case err == nil:
 		*t = trouble{}
-	case gchat.AuthFailure(err):
-		t.auth++
-		return refusedPause
-	case gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
-		if t.auth++; !t.degraded() {
-			return 0
+	case gchat.AuthFailure(err), gchat.Permanent(err): // 400, 404: a person has to look, or the space is being made
+		if t.auth++; gchat.AuthFailure(err) || t.degraded() {
+			return refusedPause
 		}
-		return refusedPause
 	case gchat.Overloaded(err):
 		t.overloaded++
 		// What Chat asks for counts, also when it is less than our own rule: it knows when the quota is back.

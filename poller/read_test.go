@@ -105,7 +105,7 @@ func newReading(d *desk, q *state.Question) *reading {
 
 // listOnce is a list that lets others read the space afterwards.
 func (r *reader) listOnce(ctx context.Context, v *view) error {
-	defer r.unlock()
+	defer release(&r.lock)
 	return r.list(ctx, v)
 }
 
