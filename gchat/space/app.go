@@ -29,7 +29,7 @@ func (s *Space) resource() *chat.Space {
 }
 
 // createAsApp is spaces.messages.create of a Chat app: with cards, and an answer that tells all.
-func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
+func (s *Space) createAsApp(d draft) (any, error) {
 	d.sender = &chat.User{Name: App, Type: "BOT", DisplayName: "gchat-hooks"}
 	if d.requestID != "" {
 		d.requestID = "app:" + d.requestID
@@ -44,9 +44,6 @@ func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hasApp = true
 	return posted.Message, nil
 }
 

@@ -68,10 +68,9 @@ func (s *Space) tellApp(r *row) error {
 }
 
 // callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
-func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
+func (s *Space) callSubscription(r *http.Request) (any, error) {
 	if !fromApp(r) {
-		writeError(w, unauthenticated("Request is missing required authentication credential."))
-		return
+		return nil, unauthenticated("Request is missing required authentication credential.")
 	}
 	_, call, _ := strings.Cut(r.PathValue("subscription"), ":") // one queue, whatever it is called
 	var in struct {
@@ -81,20 +80,15 @@ func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
 	case err != nil:
-		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+		return nil, invalid("Invalid JSON payload received. " + err.Error())
 	case call == "acknowledge":
-		if err := s.acknowledge(in.AckIDs); err != nil {
-			writeError(w, err)
-			return
-		}
-		writeJSON(w, http.StatusOK, struct{}{})
+		return struct{}{}, s.acknowledge(in.AckIDs)
 	case call == "testIamPermissions":
-		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
+		return map[string][]string{"permissions": in.Permissions}, nil
 	case call == "pull" && in.MaxMessages > 0:
-		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
-	default:
-		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
+		return s.pull(r, in.MaxMessages), nil
 	}
+	return nil, invalid("There is no such call, or maxMessages is not positive.")
 }
 
 // pull waits until there is an event, and gives those that there are.

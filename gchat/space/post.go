@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -48,8 +46,8 @@ const (
 )
 
 var (
-	threadForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`) })
-	clientForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`) })
+	threadForm = pattern(`^spaces/[^/]+/threads/[^/]+$`)
+	clientForm = pattern(`^client-[a-z0-9-]{1,56}$`)
 )
 
 // post puts a message into the space. It is on disk when post returns. A request
@@ -149,13 +147,14 @@ func (s *Space) tick() time.Time {
 
 // index makes a row that is on disk visible.
 func (s *Space) index(r *row) {
-	switch m := r.Message; {
+	if r.RequestID != "" {
+		s.byRequest[r.RequestID] = r
+	}
+	m := r.Message
+	switch {
 	case r.Event != nil:
 		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
 		if m == nil { // a tap
-			if r.RequestID != "" {
-				s.byRequest[r.RequestID] = r
-			}
 			return
 		}
 	case r.Acked != nil:
@@ -164,7 +163,6 @@ func (s *Space) index(r *row) {
 	case m.Sender != nil && m.Sender.Name == App:
 		s.hasApp = true
 	}
-	m := r.Message
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
 		s.last = t
@@ -172,9 +170,6 @@ func (s *Space) index(r *row) {
 	s.byName[m.Name] = r
 	if m.ClientAssignedMessageId != "" {
 		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
-	}
-	if r.RequestID != "" {
-		s.byRequest[r.RequestID] = r
 	}
 	s.threads[m.Thread.Name] = true
 	if r.ThreadKey != "" {
@@ -243,7 +238,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		return nil, invalid("The request contains an invalid message id")
 	}
 	if !query.Has("key") {
-		return s.createAsApp(r, d)
+		return s.createAsApp(d)
 	}
 	if len(content.CardsV2) > 0 {
 		return nil, invalid("Cards are not served here.")
