@@ -1,9 +1,11 @@
 package space
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +32,7 @@ type queued struct {
 
 // event is what a person did, as a classic Chat app is told. The caller holds the lock.
 func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.DeprecatedEvent {
-	if user == nil {
-		user = Person()
-	}
-	u := *user
+	u := *cmp.Or(user, Person())
 	u.Type = "HUMAN"
 	return &chat.DeprecatedEvent{
 		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: &u, Space: s.resource(), Message: m, Thread: m.Thread,
@@ -136,11 +135,9 @@ func (s *Space) acknowledge(acks []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var done []string
-	for _, ack := range acks {
-		for _, q := range s.queue {
-			if q.ack == ack {
-				done = append(done, q.id)
-			}
+	for _, q := range s.queue {
+		if slices.Contains(acks, q.ack) {
+			done = append(done, q.id)
 		}
 	}
 	if len(done) == 0 {

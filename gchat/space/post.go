@@ -2,6 +2,7 @@ package space
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,10 +41,7 @@ type draft struct {
 	reply      string // messageReplyOption
 }
 
-const (
-	replyOrFail     = "REPLY_MESSAGE_OR_FAIL"
-	replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
-)
+const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
 var (
 	threadForm = pattern(`^spaces/[^/]+/threads/[^/]+$`)
@@ -172,10 +170,8 @@ func (s *Space) index(r *row) {
 		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
 	}
 	s.threads[m.Thread.Name] = true
-	if r.ThreadKey != "" {
-		if _, taken := s.byKey[r.ThreadKey]; !taken {
-			s.byKey[r.ThreadKey] = m.Thread.Name
-		}
+	if r.ThreadKey != "" && s.byKey[r.ThreadKey] == "" {
+		s.byKey[r.ThreadKey] = m.Thread.Name
 	}
 }
 
@@ -186,13 +182,8 @@ func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, 
 }
 
 func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
-	from := *Person()
-	if sender != nil {
-		from = *sender
-	}
-	if from.Type == "" {
-		from.Type = "HUMAN"
-	}
+	from := *cmp.Or(sender, Person())
+	from.Type = cmp.Or(from.Type, "HUMAN")
 	d := draft{content: &chat.Message{Text: text}, sender: &from, requestID: requestID, threadName: threadName}
 	if threadName != "" {
 		d.reply = replyOrFail
@@ -223,17 +214,14 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		content:    content,
 		sender:     &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"},
 		messageID:  query.Get("messageId"),
+		requestID:  query.Get("requestId"),
 		threadName: thread.Name,
-		threadKey:  thread.ThreadKey,
+		threadKey:  cmp.Or(thread.ThreadKey, query.Get("threadKey")), // the second one is deprecated, and still in use
 		reply:      query.Get("messageReplyOption"),
 	}
 	if d.reply == "MESSAGE_REPLY_OPTION_UNSPECIFIED" {
 		d.reply = ""
 	}
-	if d.threadKey == "" {
-		d.threadKey = query.Get("threadKey") // deprecated, and still in use
-	}
-	d.requestID = query.Get("requestId")
 	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
@@ -274,7 +262,7 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if err != nil {
 		return nil, chat.Thread{}, err
 	}
-	m := chat.Message{Thread: &chat.Thread{}}
+	var m chat.Message
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
@@ -283,7 +271,7 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
 	}
-	if m.Thread == nil { // null
+	if m.Thread == nil { // also null
 		m.Thread = &chat.Thread{}
 	}
 	return &chat.Message{

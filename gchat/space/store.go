@@ -79,18 +79,15 @@ func readSecrets(path string) (s secrets, err error) {
 
 // loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
-func (st *store) loadMessages(dir string) ([]*row, error) {
+func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	path := filepath.Join(dir, messagesFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
+	if st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
-	st.file = f
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var rows []*row
 	for n := 1; len(b) > 0; n++ {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
 		r, err := decodeRow(line)
