@@ -57,7 +57,7 @@ func (s *Space) post(d draft) (*row, error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.byRequest[d.requestID]; r != nil && d.requestID != "" {
+	if r := s.byRequest[d.requestID]; r != nil {
 		return r, nil
 	}
 	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
@@ -203,7 +203,8 @@ func randomID() string {
 // maxBody is how much of a request body is read, in bytes.
 const maxBody = 1 << 20
 
-// createMessage is the webhook: spaces.messages.create, authorised by the URL.
+// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
+// answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
 	content, thread, err := readMessage(r.Body)
 	if err != nil {
@@ -225,21 +226,31 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
-	if !query.Has("key") {
-		return s.createAsApp(d)
-	}
-	if len(content.CardsV2) > 0 {
+	asApp, private := !query.Has("key"), content.PrivateMessageViewer != nil
+	switch {
+	case !asApp && len(content.CardsV2) > 0:
 		return nil, invalid("Cards are not served here.")
-	}
-	if content.PrivateMessageViewer != nil {
+	case !asApp && private:
 		return nil, invalid("A webhook cannot post private messages.")
+	case private && s.direct:
+		return nil, invalid("Private messages aren't supported in direct messages.")
+	}
+	caller := "webhook:"
+	if asApp {
+		caller, d.sender.Name = "app:", App
 	}
 	if d.requestID != "" {
-		d.requestID = "webhook:" + d.requestID
+		d.requestID = caller + d.requestID
+	}
+	if asApp && d.threadKey != "" {
+		d.threadKey = caller + d.threadKey // by the same key a webhook has a thread of its own
 	}
 	posted, err := s.post(d)
 	if err != nil {
 		return nil, err
+	}
+	if asApp {
+		return posted.Message, nil
 	}
 	return webhookAnswer(posted), nil
 }

@@ -17,7 +17,6 @@ import (
 const (
 	messagesFile = "messages.jsonl"
 	secretsFile  = "space.json"
-	lockFile     = "lock"
 	addressFile  = "address"
 )
 
@@ -36,7 +35,7 @@ func openStore(dir string) (st *store, rows []*row, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	st = &store{dir: dir, lock: flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))}
+	st = &store{dir: dir, lock: flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
