@@ -62,7 +62,10 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 	if d.dir, err = os.MkdirTemp("", "gchat-hooks-demo-"); err != nil {
 		return err
 	}
-	defer d.remove()
+	defer func() {
+		endPollers(d.user) // which the hooks started
+		_ = removeForGood(d.dir)
+	}()
 	if d.chat, err = space.Open(space.Options{Data: filepath.Join(d.dir, "space"), Direct: true}); err != nil {
 		return err
 	}
@@ -90,12 +93,6 @@ func (d *demo) run(ctx context.Context, ask func(context.Context) error) (err er
 		err = errors.New("the session ended without an answer")
 	}
 	return err
-}
-
-// remove takes the demo's folder away, once the poller that the hooks started has ended.
-func (d *demo) remove() {
-	endPollers(d.user)
-	_ = removeForGood(d.dir)
 }
 
 // user is the environment in which the demo's folder has the user's state.

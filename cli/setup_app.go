@@ -115,9 +115,7 @@ func (s *setup) newApp(ctx context.Context) (*gchat.App, error) {
 		s.answers["GOOGLE_CHAT_CREDENTIALS_FILE"] = s.appKey()
 	}
 	cfg := s.config()
-	if cfg.SpaceID == "" {
-		cfg.SpaceID = "spaces/-" // until appSpace finds it
-	}
+	cfg.SpaceID = cmp.Or(cfg.SpaceID, "spaces/-") // until appSpace finds it
 	if len(cfg.Problems) > 0 {
 		return nil, cfg.Problems[0]
 	}

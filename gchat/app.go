@@ -120,27 +120,18 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 
 // ByClientID gets the message that was posted with that MessageID.
 func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
-	m, err := a.get(ctx, a.Space+"/messages/"+id)
-	if err != nil {
-		return Message{}, err
-	}
-	return fromChat(m), nil
-}
-
-func (a *App) get(ctx context.Context, name string) (*chat.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
-	}
-	return m, nil
+	return (&Reader{svc: a.chat, base: a.base}).ByClientID(ctx, a.Space, id)
 }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
 func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
-	m, err := a.get(ctx, name)
-	return err == nil && shows(m, question), err
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
+	if err != nil {
+		return false, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
+	}
+	return shows(m, question), nil
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked

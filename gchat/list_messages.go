@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,9 +181,7 @@ func apiError(err error) error {
 	switch {
 	case errors.As(err, &api):
 		e := answeredError(api.Code, api.Header, []byte(api.Body))
-		if e.Message == "" {
-			e.Message = shorten(api.Message, 300)
-		}
+		e.Message = cmp.Or(e.Message, shorten(api.Message, 300))
 		return e
 	case errors.As(err, &token):
 		return tokenError(token, time.Now())

@@ -120,15 +120,12 @@ func (p Post) Body() []byte {
 		ThreadKey string `json:"threadKey,omitempty"`
 	}
 	message := struct {
-		Text         string  `json:"text"`
-		MarkupSyntax string  `json:"markupSyntax"`
-		Thread       *thread `json:"thread,omitempty"`
-	}{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
-	switch {
-	case p.ThreadName != "":
-		message.Thread = &thread{Name: p.ThreadName}
-	case p.ThreadKey != "":
-		message.Thread = &thread{ThreadKey: p.ThreadKey}
+		Text         string `json:"text"`
+		MarkupSyntax string `json:"markupSyntax"`
+		Thread       thread `json:"thread,omitzero"`
+	}{p.Text, "MARKUP_SYNTAX_CHAT", thread{p.ThreadName, p.ThreadKey}}
+	if p.ThreadName != "" {
+		message.Thread.ThreadKey = ""
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -180,32 +177,31 @@ func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
 	u.RawQuery = strings.TrimPrefix(q, "&")
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	resp, answer, err := w.do(ctx, u.String(), p.Body())
-	if err != nil {
-		return Posted{}, fmt.Errorf("post message: %w", embedded(err, w.url, w.Space))
-	}
-	posted, err := readPosted(resp, answer, w.Space)
+	posted, _, err := w.do(ctx, u.String(), p.Body())
 	if err != nil {
 		return posted, fmt.Errorf("post message: %w", embedded(err, w.url, w.Space))
 	}
 	return posted, nil
 }
 
-// do posts a body and reads the answer.
-func (w *Webhook) do(ctx context.Context, to string, body []byte) (resp *http.Response, answer []byte, err error) {
+// do posts a body and reads the answer. date is the header that tells Chat's clock.
+func (w *Webhook) do(ctx context.Context, to string, body []byte) (posted Posted, date string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, ErrNotWebhook
+		return posted, "", ErrNotWebhook
 	}
 	req.Header.Set("Content-Type", "application/json; charset=UTF-8")
-	if resp, err = noRedirects.Do(req); err != nil {
-		return nil, nil, unquote(err)
+	resp, err := noRedirects.Do(req)
+	if err != nil {
+		return posted, "", unquote(err)
 	}
 	defer resp.Body.Close()
-	if answer, err = io.ReadAll(io.LimitReader(resp.Body, maxBody)); err != nil {
-		err = fmt.Errorf("read answer: %w", unquote(err))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return posted, "", fmt.Errorf("read answer: %w", unquote(err))
 	}
-	return resp, answer, err
+	posted, err = readPosted(resp, answer, w.Space)
+	return posted, resp.Header.Get("Date"), err
 }
 
 // readPosted makes sense of the answer to a post, or does not.
@@ -267,14 +263,10 @@ func shorten(s string, n int) string {
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	resp, body, err := w.do(ctx, w.url.String(), []byte("{}"))
-	if err != nil {
-		return 0, fmt.Errorf("reach webhook: %w", embedded(err, w.url, w.Space))
-	}
-	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+	_, date, err := w.do(ctx, w.url.String(), []byte("{}"))
+	if t, err := http.ParseTime(date); err == nil {
 		ahead = time.Until(t)
 	}
-	_, err = readPosted(resp, body, w.Space)
 	refused := answered(err)
 	if err == nil || refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
 		return ahead, nil

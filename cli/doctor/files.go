@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/tailscale/hujson"
@@ -64,9 +62,7 @@ func read(path string) []byte {
 }
 
 // secret is one by its shape: a webhook's URL, a private key, a login, Anthropic's key. A reference, ${NAME}, is none.
-var secret = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|sk-ant-`)
-})
+var secret = state.Pattern(`/messages\?[^"'\s]*token=[\w.%-]{6}|PRIVATE KEY-----|"refresh_token"|sk-ant-`)
 
 func hasSecret(path string) bool { return secret().Match(read(path)) }
 

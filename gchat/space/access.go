@@ -36,8 +36,7 @@ func (s *Space) Handler() http.Handler {
 				writeError(w, unauthenticated("The token in the path is wrong."))
 				return
 			}
-			r = r.Clone(r.Context())
-			r = r.WithContext(context.WithValue(r.Context(), appToken{}, true))
+			r = r.Clone(context.WithValue(r.Context(), appToken{}, true))
 			r.URL.Path, r.URL.RawPath = "/"+path, strings.TrimPrefix(r.URL.RawPath, "/t/"+token)
 		}
 		switch {

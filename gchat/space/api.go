@@ -6,10 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -23,48 +21,49 @@ func (s *Space) apiRoutes() http.Handler {
 	mux.Handle("GET /v1/spaces/{space}/messages/{message}", s.apiMethod(s.getMessage))
 	mux.Handle("PATCH /v1/spaces/{space}/messages/{message}", s.apiMethod(s.patchMessage))
 	mux.Handle("GET /v1/spaces/{space}", s.apiMethod(func(*http.Request) (any, error) { return s.resource(), nil }))
-	mux.HandleFunc("GET /v1/spaces", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusOK, &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}})
-	})
-	mux.HandleFunc("POST /v1/projects/{project}/subscriptions/{subscription}", s.callSubscription)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, notFound("Method not found."))
-	})
+	mux.HandleFunc("GET /v1/spaces", answering(func(*http.Request) (any, error) {
+		return &chat.ListSpacesResponse{Spaces: []*chat.Space{s.resource()}}, nil
+	}))
+	mux.HandleFunc("POST /v1/projects/{project}/subscriptions/{subscription}", answering(s.callSubscription))
+	mux.HandleFunc("/", answering(func(*http.Request) (any, error) { return nil, notFound("Method not found.") }))
 	return mux
 }
 
-// apiMethod wraps one method of the API: the call returns what to answer.
-func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, err := s.callMethod(call, r)
+// answering serves what a call returns: an answer, or an error.
+func answering(call func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer, err := call(r)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, answer)
-	})
+	}
 }
 
-func (s *Space) callMethod(call func(*http.Request) (any, error), r *http.Request) (any, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, invalid("Invalid query string.")
-	}
-	if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
-		if err := s.checkWebhook(query); err != nil {
-			return nil, err
+// apiMethod wraps one method of the API: the call is made for those who may make it.
+func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
+	return answering(func(r *http.Request) (any, error) {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return nil, invalid("Invalid query string.")
 		}
-		if r.Method != http.MethodPost {
-			return nil, denied("A webhook cannot change messages.")
+		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
+			if err := s.checkWebhook(query); err != nil {
+				return nil, err
+			}
+			if r.Method != http.MethodPost {
+				return nil, denied("A webhook cannot change messages.")
+			}
 		}
-	}
-	if alt := query.Get("alt"); alt != "" && alt != "json" {
-		return nil, invalid("Only alt=json is served here.")
-	}
-	if space := "spaces/" + r.PathValue("space"); space != Name {
-		return nil, notFound("Space " + space + " not found")
-	}
-	return call(r)
+		if alt := query.Get("alt"); alt != "" && alt != "json" {
+			return nil, invalid("Only alt=json is served here.")
+		}
+		if space := "spaces/" + r.PathValue("space"); space != Name {
+			return nil, notFound("Space " + space + " not found")
+		}
+		return call(r)
+	})
 }
 
 // checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order and with the words of Google.
@@ -74,7 +73,7 @@ func (s *Space) checkWebhook(query url.Values) error {
 		return denied("Method doesn't allow unregistered callers (callers without established identity). " +
 			"Please use API Key or other form of API consumer identity to call this API.")
 	case !same(query.Get("key"), s.secrets.Key):
-		return badKey()
+		return invalid("API key not valid. Please pass a valid API key.") // a 400, not a 401
 	case !same(query.Get("token"), s.secrets.Token):
 		return denied("The API is called without a valid token. Instructions on how to use incoming webhooks " +
 			"can be found at https://developers.google.com/chat/how-tos/webhooks")
@@ -154,9 +153,7 @@ func (s *Space) listMessages(r *http.Request) (any, error) {
 	}
 }
 
-var orderForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^\s*(?:(?-i:createTime|create_time)(?:\s+(asc|desc))?\s*)?$`)
-})
+var orderForm = pattern(`(?i)^\s*(?:(?-i:createTime|create_time)(?:\s+(asc|desc))?\s*)?$`)
 
 // parseOrder reads orderBy; it tells whether the newest come first.
 func parseOrder(s string) (descending bool, err error) {
@@ -189,13 +186,9 @@ func (f filter) matches(m *chat.Message) bool {
 }
 
 var (
-	filterAnd  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s+AND\s+`) })
-	filterTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:createTime|create_time)\s*([<>])\s*"([^"]*)"$`)
-	})
-	filterThread = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^thread\.name\s*=\s*("?)(spaces/[^/\s"]+/threads/[^/\s"]+)("?)$`)
-	})
+	filterAnd    = pattern(`\s+AND\s+`)
+	filterTime   = pattern(`^(?:createTime|create_time)\s*([<>])\s*"([^"]*)"$`)
+	filterThread = pattern(`^thread\.name\s*=\s*("?)(spaces/[^/\s"]+/threads/[^/\s"]+)("?)$`)
 )
 
 // parseFilter reads a filter. Google tells no more than that one is invalid.
@@ -256,11 +249,6 @@ func denied(message string) *apiError {
 
 func unauthenticated(message string) *apiError {
 	return &apiError{Code: http.StatusUnauthorized, Status: "UNAUTHENTICATED", Message: message}
-}
-
-// badKey is what Google says to a wrong API key: a 400, not a 401.
-func badKey() *apiError {
-	return invalid("API key not valid. Please pass a valid API key.")
 }
 
 // writeError answers with err in Google's envelope. What is not an apiError is

@@ -3,7 +3,6 @@ package space
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -28,37 +27,11 @@ func (s *Space) resource() *chat.Space {
 	return &chat.Space{Name: Name, Type: "ROOM", SpaceType: "SPACE", DisplayName: "Local space"}
 }
 
-// createAsApp is spaces.messages.create of a Chat app: with cards, and an answer that tells all.
-func (s *Space) createAsApp(r *http.Request, d draft) (any, error) {
-	d.sender = &chat.User{Name: App, Type: "BOT", DisplayName: "gchat-hooks"}
-	if d.requestID != "" {
-		d.requestID = "app:" + d.requestID
-	}
-	if d.threadKey != "" {
-		d.threadKey = "app:" + d.threadKey // by the same key a webhook has a thread of its own
-	}
-	if d.content.PrivateMessageViewer != nil && s.direct {
-		return nil, invalid("Private messages aren't supported in direct messages.")
-	}
-	posted, err := s.post(d)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hasApp = true
-	return posted.Message, nil
-}
-
 // patchMessage is spaces.messages.patch: an app changes a message of its own.
 func (s *Space) patchMessage(r *http.Request) (any, error) {
-	b, err := io.ReadAll(r.Body)
+	in, _, err := readMessage(r.Body)
 	if err != nil {
 		return nil, err
-	}
-	in := new(chat.Message)
-	if err := json.Unmarshal(b, in); err != nil {
-		return nil, invalid("Invalid JSON payload received. " + err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +93,7 @@ func questionOf(m *chat.Message, choice string) (question string, ok bool) {
 func (s *Space) Tap(user *chat.User, message, question, choice string, inputs map[string][]string, requestID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if requestID != "" && s.byRequest[requestID] != nil {
+	if s.byRequest[requestID] != nil {
 		return nil
 	}
 	found := s.byName[message]

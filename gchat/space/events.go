@@ -1,9 +1,11 @@
 package space
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +32,7 @@ type queued struct {
 
 // event is what a person did, as a classic Chat app is told. The caller holds the lock.
 func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.DeprecatedEvent {
-	if user == nil {
-		user = Person()
-	}
-	u := *user
+	u := *cmp.Or(user, Person())
 	u.Type = "HUMAN"
 	return &chat.DeprecatedEvent{
 		Type: kind, EventTime: s.tick().Format(time.RFC3339Nano), User: &u, Space: s.resource(), Message: m, Thread: m.Thread,
@@ -68,10 +67,9 @@ func (s *Space) tellApp(r *row) error {
 }
 
 // callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
-func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
+func (s *Space) callSubscription(r *http.Request) (any, error) {
 	if !fromApp(r) {
-		writeError(w, unauthenticated("Request is missing required authentication credential."))
-		return
+		return nil, unauthenticated("Request is missing required authentication credential.")
 	}
 	_, call, _ := strings.Cut(r.PathValue("subscription"), ":") // one queue, whatever it is called
 	var in struct {
@@ -81,20 +79,15 @@ func (s *Space) callSubscription(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
 	case err != nil:
-		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
+		return nil, invalid("Invalid JSON payload received. " + err.Error())
 	case call == "acknowledge":
-		if err := s.acknowledge(in.AckIDs); err != nil {
-			writeError(w, err)
-			return
-		}
-		writeJSON(w, http.StatusOK, struct{}{})
+		return struct{}{}, s.acknowledge(in.AckIDs)
 	case call == "testIamPermissions":
-		writeJSON(w, http.StatusOK, map[string][]string{"permissions": in.Permissions})
+		return map[string][]string{"permissions": in.Permissions}, nil
 	case call == "pull" && in.MaxMessages > 0:
-		writeJSON(w, http.StatusOK, s.pull(r, in.MaxMessages))
-	default:
-		writeError(w, invalid("There is no such call, or maxMessages is not positive."))
+		return s.pull(r, in.MaxMessages), nil
 	}
+	return nil, invalid("There is no such call, or maxMessages is not positive.")
 }
 
 // pull waits until there is an event, and gives those that there are.
@@ -142,11 +135,9 @@ func (s *Space) acknowledge(acks []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var done []string
-	for _, ack := range acks {
-		for _, q := range s.queue {
-			if q.ack == ack {
-				done = append(done, q.id)
-			}
+	for _, q := range s.queue {
+		if slices.Contains(acks, q.ack) {
+			done = append(done, q.id)
 		}
 	}
 	if len(done) == 0 {

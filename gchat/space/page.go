@@ -10,10 +10,8 @@ import (
 	"mime"
 	"net/http"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -41,10 +39,10 @@ func (s *Space) pageRoutes() http.Handler {
 		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
 	}
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
-	mux.HandleFunc("POST /page/messages", s.needsCookie(s.postFromPage))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, notFound("There is nothing at this address."))
-	})
+	mux.HandleFunc("POST /page/messages", s.needsCookie(answering(s.postFromPage)))
+	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
+		return nil, notFound("There is nothing at this address.")
+	}))
 	return mux
 }
 
@@ -62,19 +60,17 @@ func servePageFile(name, kind string) http.HandlerFunc {
 	}
 }
 
-var clientIDForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
+var clientIDForm = pattern(`^[A-Za-z0-9-]{1,64}$`)
 
 // postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
 // elsewhere, and says where the request came from.
-func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
+func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		writeError(w, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
-			Message: "The content type must be application/json."})
-		return
+		return nil, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
+			Message: "The content type must be application/json."}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		writeError(w, denied("Only the space's own page may post here."))
-		return
+		return nil, denied("Only the space's own page may post here.")
 	}
 	var in struct {
 		Thread   string              `json:"thread"`
@@ -87,27 +83,19 @@ func (s *Space) postFromPage(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, invalid("Invalid JSON payload received. "+err.Error()))
-		return
+		return nil, invalid("Invalid JSON payload received. " + err.Error())
 	}
 	if !clientIDForm().MatchString(in.ClientID) {
-		writeError(w, invalid("clientId must be 1 to 64 letters, digits or -"))
-		return
+		return nil, invalid("clientId must be 1 to 64 letters, digits or -")
 	}
 	if in.Message != "" {
-		if err := s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID); err != nil {
-			writeError(w, err)
-			return
-		}
-		writeJSON(w, http.StatusOK, struct{}{})
-		return
+		return struct{}{}, s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID)
 	}
 	m, err := s.say(nil, in.Thread, in.Text, "page:"+in.ClientID)
 	if err != nil {
-		writeError(w, err)
-		return
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"name": m.Name, "thread": m.Thread.Name})
+	return map[string]string{"name": m.Name, "thread": m.Thread.Name}, nil
 }
 
 // A pageMessage is a message as the page wants it.
@@ -132,9 +120,7 @@ func forPage(r *row) pageMessage {
 	}
 	if m.Sender != nil {
 		p.Human = m.Sender.Type == "HUMAN"
-		if p.Sender = m.Sender.DisplayName; p.Sender == "" {
-			p.Sender = strings.TrimPrefix(m.Sender.Name, "users/")
-		}
+		p.Sender = cmp.Or(m.Sender.DisplayName, strings.TrimPrefix(m.Sender.Name, "users/"))
 	}
 	if id, ok := strings.CutPrefix(r.RequestID, "page:"); ok {
 		p.ClientID = id
@@ -151,10 +137,7 @@ const (
 // serveEvents streams the messages: first those after the last one the browser has, then each as it comes. An event's id is
 // "epoch-count"; a browser that comes with another epoch looks at another space's messages, and is told to forget them.
 func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
-	last := r.Header.Get("Last-Event-ID")
-	if last == "" {
-		last = r.URL.Query().Get("after")
-	}
+	last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	stream := &eventStream{w: w, control: http.NewResponseController(w), epoch: s.epoch()}
 	stream.control.SetReadDeadline(time.Time{}) // the server's is for requests, not for streams
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -2,14 +2,13 @@ package space
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -42,14 +41,11 @@ type draft struct {
 	reply      string // messageReplyOption
 }
 
-const (
-	replyOrFail     = "REPLY_MESSAGE_OR_FAIL"
-	replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
-)
+const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
 var (
-	threadForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spaces/[^/]+/threads/[^/]+$`) })
-	clientForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`) })
+	threadForm = pattern(`^spaces/[^/]+/threads/[^/]+$`)
+	clientForm = pattern(`^client-[a-z0-9-]{1,56}$`)
 )
 
 // post puts a message into the space. It is on disk when post returns. A request
@@ -61,7 +57,7 @@ func (s *Space) post(d draft) (*row, error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.byRequest[d.requestID]; r != nil && d.requestID != "" {
+	if r := s.byRequest[d.requestID]; r != nil {
 		return r, nil
 	}
 	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
@@ -149,13 +145,14 @@ func (s *Space) tick() time.Time {
 
 // index makes a row that is on disk visible.
 func (s *Space) index(r *row) {
-	switch m := r.Message; {
+	if r.RequestID != "" {
+		s.byRequest[r.RequestID] = r
+	}
+	m := r.Message
+	switch {
 	case r.Event != nil:
 		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
 		if m == nil { // a tap
-			if r.RequestID != "" {
-				s.byRequest[r.RequestID] = r
-			}
 			return
 		}
 	case r.Acked != nil:
@@ -164,7 +161,6 @@ func (s *Space) index(r *row) {
 	case m.Sender != nil && m.Sender.Name == App:
 		s.hasApp = true
 	}
-	m := r.Message
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
 		s.last = t
@@ -173,14 +169,9 @@ func (s *Space) index(r *row) {
 	if m.ClientAssignedMessageId != "" {
 		s.byName[Name+"/messages/"+m.ClientAssignedMessageId] = r
 	}
-	if r.RequestID != "" {
-		s.byRequest[r.RequestID] = r
-	}
 	s.threads[m.Thread.Name] = true
-	if r.ThreadKey != "" {
-		if _, taken := s.byKey[r.ThreadKey]; !taken {
-			s.byKey[r.ThreadKey] = m.Thread.Name
-		}
+	if r.ThreadKey != "" && s.byKey[r.ThreadKey] == "" {
+		s.byKey[r.ThreadKey] = m.Thread.Name
 	}
 }
 
@@ -191,13 +182,8 @@ func (s *Space) Say(sender *chat.User, threadName, text string) (*chat.Message, 
 }
 
 func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*chat.Message, error) {
-	from := *Person()
-	if sender != nil {
-		from = *sender
-	}
-	if from.Type == "" {
-		from.Type = "HUMAN"
-	}
+	from := *cmp.Or(sender, Person())
+	from.Type = cmp.Or(from.Type, "HUMAN")
 	d := draft{content: &chat.Message{Text: text}, sender: &from, requestID: requestID, threadName: threadName}
 	if threadName != "" {
 		d.reply = replyOrFail
@@ -217,7 +203,8 @@ func randomID() string {
 // maxBody is how much of a request body is read, in bytes.
 const maxBody = 1 << 20
 
-// createMessage is the webhook: spaces.messages.create, authorised by the URL.
+// createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
+// answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
 	content, thread, err := readMessage(r.Body)
 	if err != nil {
@@ -228,35 +215,42 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		content:    content,
 		sender:     &chat.User{Name: webhookSender, Type: "BOT", DisplayName: "gchat-hooks"},
 		messageID:  query.Get("messageId"),
+		requestID:  query.Get("requestId"),
 		threadName: thread.Name,
-		threadKey:  thread.ThreadKey,
+		threadKey:  cmp.Or(thread.ThreadKey, query.Get("threadKey")), // the second one is deprecated, and still in use
 		reply:      query.Get("messageReplyOption"),
 	}
 	if d.reply == "MESSAGE_REPLY_OPTION_UNSPECIFIED" {
 		d.reply = ""
 	}
-	if d.threadKey == "" {
-		d.threadKey = query.Get("threadKey") // deprecated, and still in use
-	}
-	d.requestID = query.Get("requestId")
 	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
-	if !query.Has("key") {
-		return s.createAsApp(r, d)
-	}
-	if len(content.CardsV2) > 0 {
+	asApp, private := !query.Has("key"), content.PrivateMessageViewer != nil
+	switch {
+	case !asApp && len(content.CardsV2) > 0:
 		return nil, invalid("Cards are not served here.")
-	}
-	if content.PrivateMessageViewer != nil {
+	case !asApp && private:
 		return nil, invalid("A webhook cannot post private messages.")
+	case private && s.direct:
+		return nil, invalid("Private messages aren't supported in direct messages.")
+	}
+	caller := "webhook:"
+	if asApp {
+		caller, d.sender.Name = "app:", App
 	}
 	if d.requestID != "" {
-		d.requestID = "webhook:" + d.requestID
+		d.requestID = caller + d.requestID
+	}
+	if asApp && d.threadKey != "" {
+		d.threadKey = caller + d.threadKey // by the same key a webhook has a thread of its own
 	}
 	posted, err := s.post(d)
 	if err != nil {
 		return nil, err
+	}
+	if asApp {
+		return posted.Message, nil
 	}
 	return webhookAnswer(posted), nil
 }
@@ -279,7 +273,7 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if err != nil {
 		return nil, chat.Thread{}, err
 	}
-	m := chat.Message{Thread: &chat.Thread{}}
+	var m chat.Message
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
@@ -288,7 +282,7 @@ func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
 	}
-	if m.Thread == nil { // null
+	if m.Thread == nil { // also null
 		m.Thread = &chat.Thread{}
 	}
 	return &chat.Message{

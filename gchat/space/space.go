@@ -87,7 +87,12 @@ type secrets struct {
 	Token string `json:"token"`
 }
 
-var tokenForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~-]+$`) })
+// pattern compiles an expression when it is first used.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+var tokenForm = pattern(`^[A-Za-z0-9._~-]+$`)
 
 // Open reads the messages of opts.Data and locks the folder. It returns an error
 // that is ErrInUse when another process holds it.

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/api/option"
 )
 
+const replyOrFallback = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
+
 // testServer serves a space and holds every answer of the API to the discovery
 // document.
 func testServer(t testing.TB, opts Options) (*Space, *httptest.Server) {

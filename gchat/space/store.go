@@ -17,7 +17,6 @@ import (
 const (
 	messagesFile = "messages.jsonl"
 	secretsFile  = "space.json"
-	lockFile     = "lock"
 	addressFile  = "address"
 )
 
@@ -32,11 +31,11 @@ type store struct {
 	broken  error // the file's end is not known to be good any more
 }
 
-func openStore(dir string) (_ *store, _ []*row, err error) {
+func openStore(dir string) (st *store, rows []*row, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	st := &store{dir: dir, lock: flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))}
+	st = &store{dir: dir, lock: flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))}
 	ok, err := st.lock.TryLock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", dir, err)
@@ -44,19 +43,13 @@ func openStore(dir string) (_ *store, _ []*row, err error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
-	defer func() {
-		if err != nil {
-			st.close()
-		}
-	}()
-	if err := st.loadSecrets(filepath.Join(dir, secretsFile)); err != nil {
-		return nil, nil, err
+	if err = st.loadSecrets(filepath.Join(dir, secretsFile)); err == nil {
+		rows, err = st.loadMessages(dir)
 	}
-	rows, err := st.loadMessages(dir)
 	if err != nil {
-		return nil, nil, err
+		st.close()
 	}
-	return st, rows, nil
+	return st, rows, err
 }
 
 func (st *store) loadSecrets(path string) (err error) {
@@ -85,18 +78,15 @@ func readSecrets(path string) (s secrets, err error) {
 
 // loadMessages reads the rows. A last line that was cut short by a crash was never acknowledged to a client: it is cut
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
-func (st *store) loadMessages(dir string) ([]*row, error) {
+func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	path := filepath.Join(dir, messagesFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
+	if st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
-	st.file = f
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var rows []*row
 	for n := 1; len(b) > 0; n++ {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
 		r, err := decodeRow(line)
@@ -165,9 +155,6 @@ func keptToken(data string) (string, error) {
 	path := filepath.Join(data, "page-token")
 	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
 		return strings.TrimSpace(string(b)), nil
-	}
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return "", fmt.Errorf("keep token: %w", err)
 	}
 	token := randomText(24)
 	if err := renameio.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {

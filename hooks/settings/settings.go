@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tailscale/hujson"
+
+	"gchat-hooks/state"
 )
 
 // An Entry is one hook as a settings file registers it.
@@ -162,10 +162,8 @@ const program = "gchat-hooks"
 
 // shellForm are the shell lines that are ours: what Entries and the plugin write, and what the docs show. A line that does
 // more is its person's.
-var shellForm = sync.OnceValue(func() *regexp.Regexp {
-	const word = `('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+)`
-	return regexp.MustCompile(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` + word + ` hook ([a-z0-9-]+)$`)
-})
+var shellForm = state.Pattern(`^(?:PATH="\$PATH:\$HOME/bin:\$HOME/go/bin" )?` +
+	`('(?:[^']|'\\'')*'|[^\s;&|<>()'"]+) hook ([a-z0-9-]+)$`)
 
 // Ours are the program and the hook of a command that is ours, `gchat-hooks hook NAME`; also of a version that knows more
 // names. hook is "" for another command. args is nil where a shell runs the command.

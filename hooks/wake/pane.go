@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/state"
 )
 
 // pane is the session's pane as tmux showed it.
@@ -76,26 +76,21 @@ const (
 	terminatedState = "terminated"
 )
 
-// A pattern is compiled when it is first needed: most hooks are called for sessions without an agent.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 var (
 	// failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
 	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
-	failure = pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
+	failure = state.Pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
 		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
 		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
 		`|(?i:(?:there (?:was|were|has been) )?an error(?: occurred)?: )` +
 		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) ` +
 		`(?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
 
-	percent      = pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
-	aboutContext = pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
-	left         = pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
+	percent      = state.Pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
+	aboutContext = state.Pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
+	left         = state.Pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
 	// separator is what status lines put between one part and the next.
-	separator = pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
+	separator = state.Pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
 
 // unknownScreens are those that the reader does not know, of other versions and other programs.
@@ -103,10 +98,10 @@ var unknownScreens = []struct {
 	state string
 	words func() *regexp.Regexp
 }{
-	{menuState, pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
-	{permissionState, pattern(
+	{menuState, state.Pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
+	{permissionState, state.Pattern(
 		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
-	{idleState, pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
+	{idleState, state.Pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
 	{errorState, failure},
 }
 
