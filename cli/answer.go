@@ -159,7 +159,8 @@ func (a answer) open() []*state.Question {
 
 // pick finds the question that a person names, also as the list calls its session.
 func (a answer) pick(by string) (*state.Question, error) {
-	them := slices.DeleteFunc(a.open(), func(q *state.Question) bool { return q.SessionName != by || q.Kind != state.AskedQuestion })
+	others := func(q *state.Question) bool { return q.SessionName != by || q.Kind != state.AskedQuestion }
+	them := slices.DeleteFunc(a.open(), others)
 	switch len(them) {
 	case 0:
 		return poller.PickQuestion(a.env, by)

@@ -26,7 +26,7 @@ func (p Program) menuCommand() *cli.Command {
 			"type also presses Enter. While Claude works, Claude Code queues the text. In a question, the text is the answer,\n" +
 			"together with what is ticked; after the last of several questions, submit sends the answers. Where a text stands\n" +
 			"already, and in a permission, plan or trust dialog, type is refused, and nothing is typed.\n" +
-			"In a permission or a plan, choose and enter are refused, unless your configuration file says \"menu_decides\": true.\n" +
+			"In a permission or a plan, choose and enter are refused, unless your configuration file has \"menu_decides\".\n" +
 			"Exit codes: 0 done, 1 no such session, 2 refused, 3 pressed without a visible effect, 4 wrong arguments",
 		Action: func(c *cli.Context) error {
 			words := c.Args().Slice()

@@ -207,7 +207,8 @@ func answeredWhere(q *state.Question) string {
 	return ""
 }
 
-// outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran the command is not known: Claude can run it, too.
+// outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran
+// the command is not known: Claude can run it, too.
 func outsideChat(message, by string) string {
 	switch by = clause(by); {
 	case !strings.HasPrefix(message, "local/"):

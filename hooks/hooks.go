@@ -334,8 +334,8 @@ func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questi
 	return all
 }
 
-// announceLater announces a question for which the index could not be written when it was asked. Claude may write into the project:
-// of what stands there only a question that waits for its answer is announced, in this session's own pane.
+// announceLater announces a question for which the index could not be written when it was asked. Claude may write into the
+// project: of what stands there only a question that waits for its answer is announced, in this session's own pane.
 func (h *Hook) announceLater(e *Event, q *state.Question) {
 	waits := q.Kind == state.AskedQuestion && q.Status == state.Pending && len(q.Replies) == 0
 	if !waits || state.Announced(h.Env, q.Path) {
@@ -346,8 +346,8 @@ func (h *Hook) announceLater(e *Event, q *state.Question) {
 	h.logFailed(state.AnnounceQuestion(h.Env, &here), "question not announced; the next hook tries again")
 }
 
-// tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does not
-// wait has time.
+// tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
+// not wait has time.
 func (h *Hook) tryAgain(ctx context.Context, write func() error) {
 	const every = 200 * time.Millisecond
 	for end := time.Now().Add(quickBound - 3*time.Second); ; sleep(ctx, every) {

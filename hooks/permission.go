@@ -22,12 +22,13 @@ const planTool = "ExitPlanMode"
 const savedWithin = 2 * time.Second
 
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
-// dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: without one, a project's
-// webhook gets none.
+// dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: a project's webhook
+// gets none.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
 	own := config.Personal(h.Env)
-	for end := time.Now().Add(savedWithin); own.Unread && time.Now().Before(end) && ctx.Err() == nil; own = config.Personal(h.Env) {
+	for end := time.Now().Add(savedWithin); own.Unread && time.Now().Before(end) && ctx.Err() == nil; {
 		sleep(ctx, 100*time.Millisecond)
+		own = config.Personal(h.Env)
 	}
 	if !own.Sends() {
 		return nil
@@ -86,8 +87,8 @@ func (h *Hook) listen(e *Event) {
 	h.asked.session = one
 }
 
-// describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may decide
-// it. What cannot be shown whole is allowed in the terminal alone.
+// describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
+// decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.asked.cfg.Grace
 	approvers := append([]string{}, own.Approvers...)
@@ -179,8 +180,8 @@ type batchCall struct {
 	Input json.RawMessage `json:"tool_input"`
 }
 
-// confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones first
-// that which was decided.
+// confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
+// first that which was decided.
 func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 	done := map[string]bool{}
 	for _, call := range e.Calls {

@@ -113,8 +113,8 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 	return shown, len(text) <= mostShown && !strings.Contains(shown, notShown)
 }
 
-// shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is below
-// that, and marked where it is below none. file is where it leads.
+// shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is
+// below that, and marked where it is below none. file is where it leads.
 func shownPath(path string, folders []string) (shown, file string) {
 	direct := filepath.Clean(path)
 	if !filepath.IsAbs(direct) && len(folders) > 0 {
@@ -219,9 +219,9 @@ func seen(place state.Place, s string) string {
 	})
 }
 
-// alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this version
-// does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote: beside it
-// only rules of tools that it does not name, for which never answers.
+// alwaysAllows says in Claude Code's words what it would allow from now on; "" where that is nothing, or of a kind that this
+// version does not know: a person cannot agree to what they cannot read. Nor is anything offered that may go round never_remote:
+// beside it only rules of tools that it does not name, for which never answers.
 func alwaysAllows(suggestions json.RawMessage, guarded bool, never func(tool string) bool) string {
 	var all []struct {
 		Type        string   `json:"type"`
@@ -291,8 +291,8 @@ func alsoAllowed(tool string) []string {
 // the commands that it lets through in the working folder.
 const acceptsEdits = "all edits and common file commands (mkdir, touch, rm, rmdir, mv, cp, sed)"
 
-// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names. whole says that
-// it was found, and all of it is shown.
+// planShown is the text of a plan: 2.1.197 has it in the call's input, 2.1.329 in a file that the transcript names. whole says
+// that it was found, and all of it is shown.
 func planShown(input json.RawMessage, transcript string) (plan string, whole bool) {
 	var in map[string]Words
 	_ = json.Unmarshal(input, &in)

@@ -290,8 +290,8 @@ func store(q *state.Question, m gchat.Message, stranger bool) bool {
 	return true
 }
 
-// makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of a
-// stranger one is enough: it is refused, once.
+// makeRoom says whether there is room for one more reply of a sender. When there are many, the oldest that was no answer goes. Of
+// a stranger one is enough: it is refused, once.
 func makeRoom(q *state.Question, sender string, stranger bool) bool {
 	if stranger && slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
 		return r.Sender == sender && (r.Verdict == state.Unread || r.Verdict == state.Refused)

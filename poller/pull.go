@@ -165,7 +165,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	return kept
 }
 
-// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or, after a day, is nobody's any more.
+// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or, after a day, is passed over.
 func (p *Poller) unknownFor(one gchat.Pulled) (waits, silent bool) {
 	return p.now().Sub(one.Heard).Abs() < foreignAge, p.now().Sub(one.At) > silentAge
 }

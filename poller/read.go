@@ -42,7 +42,7 @@ type view struct {
 	youngest time.Time                 // when the youngest question was asked that waits for a reply
 	ended    time.Time                 // when the last question ended whose thread may still get a reply
 	listens  bool                      // there is the thread of a session that listens
-	// beingAsked are ids of the sessions that are just being asked for their next instruction: a reply may come before the receipt.
+	// beingAsked are ids of the sessions that are just being asked what comes next: a reply may come before the receipt.
 	beingAsked map[string]bool
 }
 
