@@ -395,17 +395,16 @@ func (f flush) waiting() (due, later, others int) {
 
 // owes says whether this environment's poller has something to send: a message, a note, or a summary that it words first.
 func (f flush) owes() bool {
-	if due, _, _ := f.waiting(); due > 0 {
-		return true
-	}
 	opens, _ := state.Opens(f.env)
 	sessions, _ := state.SessionsIn(state.UserState(f.env)).All()
-	return slices.ContainsFunc(opens, func(o *state.Open) bool {
+	noted := slices.ContainsFunc(opens, func(o *state.Open) bool {
 		q, err := state.PeekQuestion(o.Path)
 		return o.Kind == state.OpenQuestion && o.Env == f.environment && err == nil && len(q.Owes) > 0
 	}) || slices.ContainsFunc(sessions, func(s *state.Session) bool {
 		return !s.OwesSummary.IsZero() && s.Env == f.environment
 	})
+	due, _, _ := f.waiting() // after the notes: the poller makes a note into a message, never the other way
+	return noted || due > 0
 }
 
 // retry makes due what waits for another try, for a person has mended what stopped it; held is true for what is held back, too.
