@@ -17,7 +17,10 @@ const (
 	older  = "2.1.197"
 )
 
-var both = []string{newest, older}
+var (
+	both = []string{newest, older}
+	ours = []string{newest} // for what is in our hands alone: kills, races and sessions beside each other
+)
 
 // claude is an installed Claude Code.
 type claude struct {

@@ -38,7 +38,7 @@ func TestTheDaemonIsKilledWhileItTypes(t *testing.T) {
 		steps = append(steps, step{call, 1 + rand.IntN(most/4)}, step{call, 1 + rand.IntN(most)})
 	}
 	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		var script []turn
 		for n := range steps {
 			script = append(script, turn{ask(round(n))}, turn{say(fmt.Sprintf("Noted %d.", n))})

@@ -163,7 +163,7 @@ func TestTypedAnswers(t *testing.T) {
 
 // A session that was started before the hooks: what is known of its question is what another program wrote down.
 func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := connect(t, c, config{Script: []turn{{ask(features)}, thanks}})
 		b.Prompt("go ahead")
 		b.WaitScreen("Submit")
@@ -196,7 +196,7 @@ func TestTypedAnswerOfAnotherProgramsQuestion(t *testing.T) {
 
 // The hook that waited beside the dialog is gone: the daemon takes its place.
 func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, all...)
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")

@@ -57,7 +57,7 @@ func TestHarnessAnswersInTheTerminal(t *testing.T) {
 }
 
 func TestHarnessAnswersFromAHook(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
 		answers := filepath.Join(t.TempDir(), "answers.json")
 		h := rec.On("SessionStart", "PreToolUse", "PostToolUse", "Stop")
@@ -110,7 +110,7 @@ func TestHarnessLeavesNothing(t *testing.T) {
 	}
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
+			eachClaude(t, ours, func(t *testing.T, c claude) {
 				rec := newRecorder(t)
 				never := filepath.Join(t.TempDir(), "never")
 				var s *session

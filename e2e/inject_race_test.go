@@ -52,7 +52,7 @@ func TestInjectedWhileAPersonAnswers(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("GCHAT_E2E_RACES")); err == nil {
 		rounds, only = n, os.Getenv("GCHAT_E2E_RACE")
 	}
-	eachClaude(t, both, func(t *testing.T, cl claude) {
+	eachClaude(t, ours, func(t *testing.T, cl claude) {
 		all := slices.DeleteFunc(contests(), func(c *contest) bool { return only != "" && !strings.Contains(c.name, only) })
 		tally := map[string]int{}
 		var s *session

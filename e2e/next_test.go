@@ -110,7 +110,7 @@ func (b *bridge) count(beginning string) (n int) {
 
 // Two sessions at once, and each gets what was said to it.
 func TestTwoSessionsAreDecidedCrosswise(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		one := approve(t, c, config{Script: []turn{{bash("mkdir one")}, asksBack, thanks}})
 		two := one.beside(config{Hooks: approving(t), Script: []turn{{bash("mkdir two")}, asksBack, {say("Bye.")}}})
 		one.Prompt("go ahead")
@@ -139,7 +139,7 @@ func TestTwoSessionsAreDecidedCrosswise(t *testing.T) {
 
 // Plans, edits and what is always allowed, of two sessions at once: each reply reaches its own.
 func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}
 		write := func(project, name string) turn {
 			return turn{call("Write", map[string]string{"file_path": filepath.Join(project, name), "content": "x\n"})}
@@ -186,7 +186,7 @@ func TestTwoSessionsPlanAndEditCrosswise(t *testing.T) {
 
 // What is done in one session's terminal, and to it, leaves the other one alone.
 func TestTwoSessionsOneOfThemAtTheTerminal(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		one := approve(t, c, config{Script: []turn{{bash("mkdir a")}, asksBack, {bash("mkdir b")}, {say("Well then.")}, {bash("mkdir c")}}})
 		two := one.beside(config{Hooks: approving(t), Script: []turn{{bash("mkdir a")}, asksBack, {bash("mkdir b")}, {bash("mkdir c")}, {say("Bye.")}}})
 		one.Prompt("go ahead")

@@ -124,7 +124,7 @@ func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
 
 // While Chat hangs a session goes on to its end. What it reported arrives when Chat is back, once and in order.
 func TestAHangingChatHoldsNobodyUp(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := bridged(t, c, config{Hooks: reporting(t), Prepare: repository(t), Script: twentyEvents()})
 		b.gate.shut()
 		b.Prompt("go ahead")
