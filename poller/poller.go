@@ -209,6 +209,9 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
+		if h := state.ReadBeat(p.Env); h.Daemon && h.Lives { // it had the lock, and had not yet said so
+			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
+		}
 		if p.Lock, err = state.TakePollerLock(p.Env); err != nil && !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
 		}

@@ -105,7 +105,13 @@ func Children(variable string, tell func(string)) (stop func()) {
 				}
 				if parent && time.Since(since[pid]) > Patience {
 					delete(since, pid)
-					tell(fmt.Sprintf("%d did not end within %v:\n%s", pid, Patience, End(pid)))
+					said := End(pid)
+					select {
+					case <-done: // its test is over, and nobody listens
+						return
+					default:
+						tell(fmt.Sprintf("%d did not end within %v:\n%s", pid, Patience, said))
+					}
 				}
 			}
 		}
