@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,17 +27,17 @@ var (
 
 // where finds the pane that a question's answer belongs into. Its record names the pane; one of another program names the tmux
 // session, in which one pane has Claude Code.
-func (p *Poller) where(ctx context.Context, q *state.Question) (inject.Target, error) {
+func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.Pane, error)) (inject.Target, error) {
 	to := inject.Target{Server: inject.Server{Socket: q.TmuxSocket}, ClaudePID: q.ClaudePID, ClaudeStart: q.ClaudeStart}
 	if q.TmuxSocket == "" {
 		to.Server = inject.ServerOf(p.Env("TMUX"))
 	}
-	panes, err := to.Server.Panes(ctx)
+	panes, err := panesOf(to.Server)
 	if err != nil && !errors.Is(err, inject.ErrNoServer) {
 		return to, err
 	}
 	session := cmp.Or(q.TmuxSession, q.SessionName)
-	there := slices.DeleteFunc(panes, func(p inject.Pane) bool {
+	there := slices.DeleteFunc(slices.Clone(panes), func(p inject.Pane) bool {
 		return q.TmuxPane != "" && p.ID != q.TmuxPane || q.TmuxPane == "" && p.Session != session
 	})
 	switch {
@@ -104,8 +105,15 @@ func (p *Poller) findPanes(ctx context.Context) {
 		defer p.asking.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
+		asked := map[inject.Server]func() ([]inject.Pane, error){} // each server once, however many questions there are
+		panesOf := func(s inject.Server) ([]inject.Pane, error) {
+			if asked[s] == nil {
+				asked[s] = sync.OnceValues(func() ([]inject.Pane, error) { return s.Panes(ctx) })
+			}
+			return asked[s]()
+		}
 		for _, q := range qs {
-			_, err := p.where(ctx, q)
+			_, err := p.where(q, panesOf)
 			gone := errors.Is(err, errTmuxGone)
 			if !gone && q.TmuxMissed == 0 {
 				continue
@@ -262,7 +270,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		p.confirmTyped(ctx, q)
 		return
 	}
-	to, err := p.where(ctx, q)
+	to, err := p.where(q, func(s inject.Server) ([]inject.Pane, error) { return s.Panes(ctx) })
 	if err != nil {
 		p.notTyped(s, q, err.Error(), false)
 		return
