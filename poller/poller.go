@@ -194,9 +194,6 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	if p.Lock, err = state.TakePollerLock(p.Env); !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
-	if h := state.ReadBeat(p.Env); h.Daemon && h.Lives {
-		return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
-	}
 	done, err := state.WantPoller(p.Env)
 	if errors.Is(err, state.ErrLocked) {
 		return ErrDaemonRuns // another one waits
@@ -206,11 +203,11 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	}
 	defer done()
 	for p.Lock == nil {
+		if h := state.ReadBeat(p.Env); h.Daemon && h.Lives { // it says so a moment after it took the lock
+			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
+		}
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
-		}
-		if h := state.ReadBeat(p.Env); h.Daemon && h.Lives { // it had the lock, and had not yet said so
-			return fmt.Errorf("%w: pid %d", ErrDaemonRuns, h.PID)
 		}
 		if p.Lock, err = state.TakePollerLock(p.Env); err != nil && !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
