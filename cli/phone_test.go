@@ -24,6 +24,24 @@ type pocket struct {
 	home, program, address string
 }
 
+// newPocket is a project whose setup is done, with a space on this machine that does not run yet.
+func newPocket(t *testing.T) *pocket {
+	t.Helper()
+	dir, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
+	t.Cleanup(func() { endPollersIn(p.home) })
+	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
+		t.Fatalf("setup: %s", out)
+	}
+	return p
+}
+
 func (p *pocket) env() []string {
 	return []string{"HOME=" + p.home, "XDG_STATE_HOME=" + p.home + "/state", "PATH=/usr/bin:/bin", "CLAUDE_PROJECT_DIR=" + p.home + "/project"}
 }
@@ -145,19 +163,8 @@ func TestQuestionSurvivesTheWayToThePhoneAndBack(t *testing.T) {
 	if elsewhere == "" {
 		t.Skip("this machine has no address but loopback")
 	}
-	dir, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
-	t.Cleanup(func() { endPollersIn(p.home) })
-	if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	p := newPocket(t)
 	config := filepath.Join(p.home, ".config/gchat-hooks/config.json")
-	if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
-		t.Fatalf("setup: %s", out)
-	}
 	local, _ := os.ReadFile(config)
 	out, code := p.runs("setup", "--space", "--phone", "--address", p.address)
 	for _, want := range []string{"http://" + elsewhere + ":", "?token=", "█ ▄▄▄▄▄ █", "ok    reading", "--phone\n"} {

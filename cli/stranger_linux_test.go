@@ -110,18 +110,7 @@ func TestAnotherUserStandsInForNoSpace(t *testing.T) {
 			if anotherUser && (os.Getuid() != 0 || exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true").Run() != nil) {
 				t.Skip("needs root and setpriv")
 			}
-			dir, err := builtProgram()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := &pocket{t, t.TempDir(), filepath.Join(dir, "gchat-hooks"), freeAddress(t)}
-			t.Cleanup(func() { endPollersIn(p.home) })
-			if err := os.Mkdir(filepath.Join(p.home, "project"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if out, code := p.runs("setup", "--space", "--address", p.address); code != 0 {
-				t.Fatalf("setup: %s", out)
-			}
+			p := newPocket(t)
 			page, end := p.space()
 			if !strings.Contains(page, "?token=") {
 				t.Errorf("the page is at %s", page)

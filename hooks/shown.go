@@ -46,8 +46,9 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	file, about := "", ""
 	if fileMembers[tool] != "" && text(fileMembers[tool]) != "" {
 		path := text(fileMembers[tool])
-		about, file = shownPath(path, folders)
-		c.call = append(c.call, path, file, strings.SplitN(about, " (", 2)[0], filepath.Base(file))
+		var name string
+		about, name, file = shownPath(path, folders)
+		c.call = append(c.call, path, file, name, filepath.Base(file))
 	}
 	var shown, note string
 	switch {
@@ -114,14 +115,15 @@ func visible(place state.Place, text string) (shown string, whole bool) {
 }
 
 // shownPath is a path as a person has to see it: where it leads, whatever links are in it, from the first folder where it is
-// below that, and marked where it is below none. file is where it leads.
-func shownPath(path string, folders []string) (shown, file string) {
+// below that, and marked where it is below none. name is that without marks, and file where it leads from the root.
+func shownPath(path string, folders []string) (shown, name, file string) {
 	direct := filepath.Clean(path)
 	if !filepath.IsAbs(direct) && len(folders) > 0 {
 		direct = filepath.Join(folders[0], direct)
 	}
 	file = resolved(direct)
-	shown, outside, linked := file, true, file != direct
+	name = file
+	outside, linked := true, file != direct
 	for i, folder := range slices.Backward(folders) {
 		rel, err := filepath.Rel(resolved(folder), file)
 		if err != nil || !filepath.IsAbs(folder) || !filepath.IsLocal(rel) {
@@ -129,16 +131,17 @@ func shownPath(path string, folders []string) (shown, file string) {
 		}
 		outside, linked = false, linked && filepath.Join(folder, rel) != direct
 		if i == 0 {
-			shown = rel
+			name = rel
 		}
 	}
+	shown = name
 	if outside {
 		shown += " (outside of the folder)"
 	}
 	if linked {
 		shown += " (through the link " + path + ")"
 	}
-	return shown, file
+	return shown, name, file
 }
 
 // mostLinks is how many links a path may have; Linux follows as many.

@@ -249,11 +249,11 @@ func TestEndsInQuestion(t *testing.T) {
 func TestAPathIsShownFromTheWorkingFolder(t *testing.T) {
 	project, _ := filepath.EvalSymlinks(t.TempDir())
 	for path, want := range map[string]string{"docs/a": "a", "Makefile": filepath.Join(project, "Makefile"), "docs/../Makefile": filepath.Join(project, "Makefile")} {
-		if shown, _ := shownPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
+		if shown, _, _ := shownPath(filepath.Join(project, path), []string{filepath.Join(project, "docs"), project}); shown != want {
 			t.Errorf("%s is shown as %s", path, shown)
 		}
 	}
-	if shown, _ := shownPath("/"+strings.Repeat("x/", 200)+"y", []string{project}); len(shown) > state.MostAbout {
+	if shown, _, _ := shownPath("/"+strings.Repeat("x/", 200)+"y", []string{project}); len(shown) > state.MostAbout {
 		input, _ := json.Marshal(map[string]string{"file_path": shown, "content": "x"})
 		if permissionShown("Write", input, project).whole {
 			t.Error("a path that a message shortens may be allowed")
