@@ -25,9 +25,9 @@ import (
 // TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
 // machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad(t *testing.T) {
-	workers, each := 20, 50
+	workers, each, calm := 20, 50, 1800
 	if testing.Short() {
-		workers, each = 8, 10
+		workers, each, calm = 8, 10, 200
 	}
 	m := newMachine(t, 6000)
 	m.stumble = func(r *rand.Rand) fault {
@@ -40,7 +40,7 @@ func TestLoad(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Duration(200+rand.IntN(1800)) * time.Millisecond):
+			case <-time.After(time.Duration(200+rand.IntN(calm)) * time.Millisecond):
 				if m.spared.Load() == 0 {
 					m.kill()
 				}
