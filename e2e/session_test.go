@@ -115,6 +115,7 @@ func (s *session) environ(extra []string) []string {
 		"ANTHROPIC_API_KEY=" + fakeKey, "ANTHROPIC_BASE_URL=" + s.API.URL,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "DISABLE_ERROR_REPORTING=1",
 		"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION=false", // a suggestion takes a turn of the script
+		"BUN_JSC_useDFGJIT=0",                        // to compile what is used for seconds costs more of a core than it gives
 		"GORACE=atexit_sleep_ms=0",                   // a recording hook built with -race would linger for a second
 		runVar + "=" + os.Getenv(runVar), sessionVar + "=" + s.mark,
 	}
