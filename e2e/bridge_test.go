@@ -85,10 +85,6 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 			for _, m := range chat.Messages() {
 				t.Logf("space: %s: %q", m.Sender.Name, cmp.Or(m.Text, m.FallbackText))
 			}
-			if b.session != nil {
-				log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
-				t.Logf("log of the hooks:\n%s", log)
-			}
 		}
 		b.gate.open()
 		server.CloseClientConnections()
@@ -104,6 +100,12 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 	b.page = chat.PageURL(server.URL)
 	cfg.Env = append(slices.Clone(b.env), cfg.Env...)
 	b.session = start(t, c, cfg)
+	t.Cleanup(func() { // before the home goes
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(b.Home, ".claude", "logs", "gchat-hooks.log"))
+			t.Logf("log of the hooks:\n%s", log)
+		}
+	})
 	return b
 }
 

@@ -184,6 +184,10 @@ var ErrUnserved = errors.New("the record is gone")
 func Await[T any](ctx context.Context, env Getenv, self, path string, done func(*T) bool) (*T, error) {
 	folder := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: AmongMarkers(path)}
 	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longPause) {
+		select { // before the record is read: a change meanwhile may leave the lock held
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 		rec, err := folder.Load(nameOf(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -192,11 +196,8 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 			return nil, err
 		case err == nil && done(rec):
 			return rec, nil
-		}
-		select {
-		case <-ctx.Done():
-			return rec, ctx.Err()
-		case <-time.After(pause):
+		case ctx.Err() != nil:
+			return rec, ctx.Err() // a goroutine may stay behind, blocked; the process ends soon
 		}
 		if self != "" {
 			if o, err := ReadOpen(OpenFile(env, path)); err == nil && pause > 0 {
@@ -213,7 +214,6 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		}()
 		select {
 		case <-ctx.Done():
-			return rec, ctx.Err() // the goroutine stays behind, blocked; the process ends soon
 		case <-released:
 		}
 		if time.Since(began) > longPause {

@@ -106,6 +106,41 @@ func TestAwaitReturnsWhenTheRecordIsFinal(t *testing.T) {
 	}
 }
 
+// A poller lets the waiting process go for a moment when the message was sent, and goes on serving the question: a process that
+// does not look in that moment learns of it all the same.
+func TestAwaitSeesAChangeThatItWasNotWokenFor(t *testing.T) {
+	env := envOf(t)
+	q := record(t, QuestionsIn(t.TempDir()), question("s"))
+	if err := AnnounceQuestion(env, q); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	looks, pauses := 0, make(chan bool, 1)
+	go func() {
+		<-pauses
+		time.Sleep(30 * time.Millisecond) // of a pause of 160
+		serving, err := TryLock(OpenFile(env, q.Path))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(serving.Unlock)
+		if _, err := UpdateQuestion(q.Path, func(q *Question) error { q.MessageSent = true; return nil }); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err := Await(ctx, env, "", q.Path, func(q *Question) bool {
+		if looks++; looks == 5 {
+			pauses <- true
+		}
+		return q.MessageSent
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAwaitEnds(t *testing.T) {
 	env := envOf(t)
 	q := record(t, QuestionsIn(t.TempDir()), question("s"))
