@@ -53,7 +53,7 @@ func TestAnsweredFromChat(t *testing.T) {
 }
 
 func TestPreviewOfTheChosenOptionIsPassedOn(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		layout := question{Question: "Which layout?", Header: "Layout", Options: []option{
 			{Label: "Side bar", Description: "left", Preview: "|nav|page|"}, {Label: "Top bar", Description: "above", Preview: "==nav==\npage"}}}
 		b := connect(t, c, config{Script: []turn{{ask(layout)}, thanks}}, all...)
@@ -64,7 +64,7 @@ func TestPreviewOfTheChosenOptionIsPassedOn(t *testing.T) {
 }
 
 func TestTwoQuestionsInOneTurnStayApart(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := connect(t, c, config{Script: []turn{{ask(database), ask(deploy)}, thanks}}, all...)
 		b.Prompt("go ahead")
 		second := b.await("[AskUserQuestion]", deploy.Question)
@@ -114,7 +114,7 @@ func TestDismissedInTheTerminal(t *testing.T) {
 func TestClaudeKilled(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, c claude) {
+			eachClaude(t, ours, func(t *testing.T, c claude) {
 				b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, all...)
 				b.Prompt("go ahead")
 				b.await("[AskUserQuestion]")
@@ -149,7 +149,7 @@ func TestPermissionModes(t *testing.T) {
 
 func TestOneHookIsEnough(t *testing.T) {
 	t.Run("PermissionRequest", func(t *testing.T) {
-		eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		eachClaude(t, ours, func(t *testing.T, c claude) {
 			b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, "PermissionRequest")
 			b.Prompt("go ahead")
 			b.reply(b.await("[AskUserQuestion]"), "2")
@@ -157,7 +157,7 @@ func TestOneHookIsEnough(t *testing.T) {
 		})
 	})
 	t.Run("PreToolUse", func(t *testing.T) {
-		eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+		eachClaude(t, ours, func(t *testing.T, c claude) {
 			b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, "PreToolUse")
 			b.Prompt("go ahead")
 			b.await("[AskUserQuestion]")

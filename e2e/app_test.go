@@ -81,7 +81,7 @@ func TestTappedAnswers(t *testing.T) {
 
 // A permission is allowed, one denied with a reason, one allowed for always; then comes the next instruction.
 func TestTappedDecisions(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Script: []turn{{bash("mkdir one")}, {bash("mkdir two")}, {bash("mkdir three")}, {bash("mkdir four")}, asksBack, thanks}})
 		b.Prompt("go ahead")
 		for _, step := range []struct{ shown, choice, why, says string }{
@@ -108,7 +108,7 @@ func TestTappedDecisions(t *testing.T) {
 
 func TestATappedPlan(t *testing.T) {
 	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{say("Hm.")}, plan, plan, thanks}})
 		b.thinks("# The plan\n\n1. do this")
 		b.Prompt("go ahead")
@@ -123,7 +123,7 @@ func TestATappedPlan(t *testing.T) {
 
 // The terminal, a second person and an old card: the first answer counts, and each of the others is told.
 func TestTapsThatComeTooLate(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Env: []string{"GCHAT_ALLOWED_USERS=" + space.Human + ",users/2"}, Script: []turn{{ask(deploy)}, {ask(database)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", deploy.Question)
@@ -159,7 +159,7 @@ func carried(m *chat.Message) string {
 
 // A tap while no poller runs is used when one is back, which the waiting hook starts.
 func TestATapWithoutAPoller(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")
@@ -172,7 +172,7 @@ func TestATapWithoutAPoller(t *testing.T) {
 
 // A card whose machine is gone: another one, which has its subscription, tells who tapped it.
 func TestACardOfAMachineThatIsGone(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]", deploy.Question)
@@ -187,7 +187,7 @@ func TestACardOfAMachineThatIsGone(t *testing.T) {
 
 // In a real browser, all is tapped, and the cards have no buttons afterwards.
 func TestTapsInABrowser(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Script: []turn{
 			{ask(deploy)}, {ask(features)}, {ask(database, features)}, {ask(deploy)}, {bash("mkdir one")}, {bash("mkdir two")}, asksBack, thanks,
 		}})
@@ -216,7 +216,7 @@ func TestTapsInABrowser(t *testing.T) {
 
 func TestAPlanIsTappedInABrowser(t *testing.T) {
 	plan := turn{call("ExitPlanMode", map[string]any{"plan": "# The plan\n\n1. do this"})}
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := app(t, c, config{Args: []string{"--permission-mode", "plan"}, Script: []turn{{say("Hm.")}, plan, plan, thanks}})
 		p := b.browser()
 		b.thinks("# The plan\n\n1. do this")
@@ -278,7 +278,7 @@ func (p *thumb) over(n int, told ...string) {
 
 // A tap and a key in the terminal at the same moment: one of them counts, and the card says which.
 func TestATapAndAKeyAtOnce(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		const rounds = 5
 		var script []turn
 		for n := range rounds {

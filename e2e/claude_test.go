@@ -19,7 +19,14 @@ const (
 
 var (
 	both = []string{newest, older}
-	ours = []string{newest} // for what is in our hands alone: kills, races and sessions beside each other
+	// ours is for what is in our hands, not in Claude Code's formats: kills, races, sessions beside each other. GCHAT_LOAD=1
+	// runs it on both, too.
+	ours = func() []string {
+		if os.Getenv("GCHAT_LOAD") != "" {
+			return both
+		}
+		return both[:1]
+	}()
 )
 
 // claude is an installed Claude Code.

@@ -216,7 +216,7 @@ func TestTypedAnswerWhereTheHookWasKilled(t *testing.T) {
 
 // What the daemon would have typed is said, and nothing is typed.
 func TestDryRunTypesNothing(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := typed(t, c, turn{ask(deploy)}, thanks)
 		b.Prompt("go ahead")
 		b.WaitScreen("Rolling deployment")
@@ -243,7 +243,7 @@ func TestDryRunTypesNothing(t *testing.T) {
 
 // Two dialogs queue; the second one's answer waits until its dialog is on the screen, however early it comes.
 func TestTypedAnswersOfQueuedQuestions(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := typed(t, c, turn{ask(database), ask(deploy)}, thanks)
 		b.daemon()
 		b.Prompt("go ahead")

@@ -14,7 +14,7 @@ import (
 
 // The demo in a real session: what a new user tries second.
 func TestDemoInARealSession(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		takeSeat(t)
 		exe, err := program()

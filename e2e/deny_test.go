@@ -67,7 +67,7 @@ func TestDeniedSessionGoesOnAndIsWokenByTheReply(t *testing.T) {
 }
 
 func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}, Env: []string{"GCHAT_REPLY_TIMEOUT=2", "GCHAT_TIMEOUT_POLICY=recommended"}})
 		b.Prompt("go ahead")
 		b.await("[AskUserQuestion]")
@@ -79,7 +79,7 @@ func TestDeniedSessionHearsThatNobodyReplied(t *testing.T) {
 
 // Without a hook that could wake the session, nothing is denied: the question is in the terminal and in its thread.
 func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}, Hooks: asking(t, all...)})
 		b.Prompt("go ahead")
 		b.WaitScreen(firstOption)
@@ -91,7 +91,7 @@ func TestDenyWithoutARewakeHookAsksInTheTerminal(t *testing.T) {
 
 // The reply comes although the process that waited for it was killed: the session's next turn brings it.
 func TestKilledWaiterIsTakenOver(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, {ask(database)}, goOn, acts, acts}})
 		b.Prompt("go ahead")
 		first := b.await("[AskUserQuestion]", deploy.Question)
@@ -110,7 +110,7 @@ func TestKilledWaiterIsTakenOver(t *testing.T) {
 
 // No other process waits: the next prompt brings it.
 func TestKilledWaiterIsTakenOverByTheNextPrompt(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")
@@ -170,7 +170,7 @@ func (b *bridge) noRewaker() {
 
 // Two sessions ask two questions each; the replies come crosswise.
 func TestRepliesReachTheSessionThatAsked(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		a := denying(t, c, config{Script: []turn{{ask(deploy), ask(database)}, goOn, acts, acts}, Env: []string{"CLAUDE_SESSION_ID=s3-a"}})
 		b := a.beside(config{Script: []turn{{ask(deploy), ask(database)}, goOn, acts, acts}, Hooks: meanwhile(t), Env: []string{"CLAUDE_SESSION_ID=s3-b", "GCHAT_ASK_MODE=deny"}})
 		a.Prompt("go ahead")
@@ -227,7 +227,7 @@ func TestResumedSessionGetsTheReply(t *testing.T) {
 
 // Chat does not answer: the question is asked in the terminal, and from there it goes on as in native mode.
 func TestNothingIsDeniedIntoTheVoid(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, thanks}})
 		b.gate.shut()
 		b.Prompt("go ahead")

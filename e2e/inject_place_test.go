@@ -165,7 +165,7 @@ func TestNothingIsTypedElsewhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, both, func(t *testing.T, cl claude) { test(t, start(t, cl, config{})) })
+			eachClaude(t, ours, func(t *testing.T, cl claude) { test(t, start(t, cl, config{})) })
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // From nothing to a question answered, as a person does it: install.sh, setup, a session that knows of neither but by its
 // files; and then all of it away again.
 func TestInstalledAndSetUp(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		script, err := filepath.Abs("../install.sh")
 		if err != nil {

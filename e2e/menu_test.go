@@ -163,7 +163,7 @@ func TestMenuDriverChoosesAmongPreviews(t *testing.T) {
 
 // A pane that nobody is attached to may be too small for a dialog: then the rows are looked for.
 func TestMenuDriverInASmallPane(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{ask(deploy)}, turn{ask(deployNext)}, thanks)
 		m.command("resize-window", "-t", "=claude:", "-x", "60", "-y", "15")
 		m.Prompt("go ahead")
@@ -206,7 +206,7 @@ func TestMenuDriverDecidesOnTools(t *testing.T) {
 
 // Only the person's own file lets menu-driver choose in a permission or a plan. A project's file does not.
 func TestMenuDriverDecidesWhereItsPersonSaysSo(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		script := []turn{{call("ExitPlanMode", map[string]any{"plan": "# The plan"})}, {bash("mkdir one")}, thanks}
 		word := map[string]bool{"menu_decides": true}
 		s := start(t, c, config{Script: script, Args: []string{"--permission-mode", "plan"}, Prepare: func(_, dir string) {
@@ -258,7 +258,7 @@ func TestMenuDriverDecidesWhereItsPersonSaysSo(t *testing.T) {
 
 // Claude Code completes the last word of some texts, and Enter would take what it offers.
 func TestMenuDriverSendsWhatThePromptWouldComplete(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c)
 		for _, text := range []string{"@/etc/hosts", "look at @README.md", "ask a@example.org now", "say :qa", "then run /cl", `a\`, "#note"} {
 			writeFile(t, filepath.Join(m.Dir, "README.md"), "read me")
@@ -270,7 +270,7 @@ func TestMenuDriverSendsWhatThePromptWouldComplete(t *testing.T) {
 }
 
 func TestMenuDriverClearsThenSends(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		m := newMenuDriver(t, c, turn{say("The first conversation.")}, turn{say("The second one.")}, turn{say("The third.")}, turn{say("The fourth.")})
 		m.Prompt("remember the heron")
 		m.WaitScreen("The first conversation.")

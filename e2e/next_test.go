@@ -34,7 +34,7 @@ func TestTheNextInstructionIsTypedIntoTmux(t *testing.T) {
 
 // What the prompt would not take as words is asked back, and what follows is typed.
 func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]")
@@ -55,7 +55,7 @@ func TestTheNextInstructionIsAskedBackOrSent(t *testing.T) {
 }
 
 func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Env: []string{"TMUX=", "TMUX_PANE=", "GCHAT_IDLE=on"}, Script: []turn{thanks, asksBack}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]", "Thanks, understood.")
@@ -67,7 +67,7 @@ func TestTheNextInstructionWakesASessionOutsideTmux(t *testing.T) {
 }
 
 func TestADraftIsPreserved(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]")
@@ -86,7 +86,7 @@ func TestADraftIsPreserved(t *testing.T) {
 }
 
 func TestAPromptInTheTerminalClosesTheNextInstruction(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Script: []turn{asksBack, thanks}})
 		b.Prompt("go ahead")
 		q := b.await("[Waiting for you]")

@@ -145,7 +145,7 @@ func TestAPlanIsDecidedFromChat(t *testing.T) {
 }
 
 func TestAPermissionEndsWithItsSession(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Script: []turn{{bash("mkdir out")}, thanks}})
 		b.Prompt("go ahead")
 		b.await("[Permission]")
@@ -272,7 +272,7 @@ func (b *bridge) killed(args string) {
 
 // never_remote is the person's: what it names is shown, and only the terminal allows it.
 func TestNeverRemote(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Script: []turn{{bash("cd . && mkdir out")}, thanks}, Prepare: func(home, project string) {
 			for path, text := range map[string]string{
 				filepath.Join(home, ".config", "gchat-hooks", "config.json"): `{"never_remote": ["Bash(mkdir*)"]}`,
@@ -299,7 +299,7 @@ func TestNeverRemote(t *testing.T) {
 
 // What a person answers at the terminal at once never reaches Chat; a session at which no person sits asks there at once.
 func TestWhatIsAnsweredAtOnceNeverReachesChat(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := approve(t, c, config{Env: []string{"GCHAT_GRACE=10m"}, Script: []turn{{bash("mkdir one")}, thanks}})
 		desk := b.sitDown(t)
 		desk("send-keys", "go ahead")

@@ -26,7 +26,7 @@ const elsewhere = "10.77.0.1"
 func TestANewUserAnswersOnThePage(t *testing.T) {
 	for name, phone := range map[string]bool{"here": false, "phone": true} {
 		t.Run(name, func(t *testing.T) {
-			eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+			eachClaude(t, ours, func(t *testing.T, c claude) {
 				requireIsolation(t)
 				program, installer := built(t), abs(t, "../install.sh")
 				address, args := "127.0.0.1:"+freePort(t), []string{"--space"}

@@ -11,7 +11,7 @@ import (
 
 // Claude Code itself says whether the plugin is one, and installs it from this folder.
 func TestPluginIsValid(t *testing.T) {
-	eachClaude(t, []string{newest}, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		requireIsolation(t)
 		takeSeat(t)
 		project, err := filepath.Abs("..")

@@ -124,7 +124,7 @@ func (s supervised) act(message, action string, more ...string) {
 
 func TestSupervisorHearsClaudesLastWords(t *testing.T) {
 	words := "The **last** words: \"ü\" 🙂 `x`\n\n- one\n- two"
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		s := supervise(t, c, "{}", false, turn{say("The first words.")}, turn{say("Let me look."), call("Bash", map[string]any{"command": "true", "description": "Look"})}, turn{say(words)})
 		s.Prompt("go ahead")
 		m := s.told("response_complete")
@@ -164,7 +164,7 @@ func TestSupervisorAnswersAQuestion(t *testing.T) {
 
 // A decision to block sends the session on, once.
 func TestSupervisorSendsTheSessionOn(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		s := supervise(t, c, `{"hook_mode":"bidirectional"}`, false, turn{say("I stop here.")}, turn{say("Then I go on.")})
 		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
 		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
