@@ -22,10 +22,10 @@ import (
 	"gchat-hooks/gchat/space"
 )
 
-// TestLoad has twenty workers send a thousand messages through a Chat that refuses or stumbles half the time, while the
+// TestLoad has twenty workers send five hundred messages through a Chat that refuses or stumbles half the time, while the
 // machine is killed at random moments. Every message arrives, none twice, in order in each thread, within the rate.
 func TestLoad(t *testing.T) {
-	workers, each, calm := 20, 50, 1800
+	workers, each, calm := 20, 25, 1800
 	if testing.Short() {
 		workers, each, calm = 8, 10, 200
 	}

@@ -77,7 +77,7 @@ func TestTwoQuestionsInOneTurnStayApart(t *testing.T) {
 }
 
 func TestTerminalAnswersFirst(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks, {ask(database)}, thanks}}, all...)
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")

@@ -202,7 +202,7 @@ func TestRepliesReachTheSessionThatAsked(t *testing.T) {
 
 // The session ended before the reply came: it gets it when it is resumed.
 func TestResumedSessionGetsTheReply(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := denying(t, c, config{Script: []turn{{ask(deploy)}, goOn, acts}})
 		b.Prompt("go ahead")
 		q := b.await("[AskUserQuestion]")

@@ -39,7 +39,7 @@ func TestHarnessReachesOnlyLoopback(t *testing.T) {
 }
 
 func TestHarnessAnswersInTheTerminal(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		s := start(t, c, config{Script: []turn{
 			{say("I need to ask you something."), ask(deploy)},
 			{say("Rolling it is.")},

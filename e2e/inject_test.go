@@ -182,7 +182,7 @@ func TestInjectedIntoOddDialogs(t *testing.T) {
 		{name: "small, own words", size: [2]string{"60", "15"}, choices: []inject.Choice{choice(extras, own("none\nof it"))}, told: []string{"\"=\"none\nof it\""}},
 		{name: "small, several", size: [2]string{"60", "15"}, choices: []inject.Choice{pick(deploy, 3), choice(extras, labels("Lint"))}, told: []string{`"="Canary"`, `"="Lint"`}},
 	}
-	eachClaude(t, both, func(t *testing.T, cl claude) {
+	eachClaude(t, ours, func(t *testing.T, cl claude) {
 		var s *session
 		told := 0
 		for _, c := range cases {

@@ -86,7 +86,7 @@ func TestASessionReports(t *testing.T) {
 }
 
 func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		b := bridged(t, c, config{
 			Hooks:  reporting(t),
 			Script: []turn{{say("Now the folder."), call("Bash", map[string]string{"command": "mkdir -p out/of/reach", "description": "make a folder"})}, thanks},
@@ -98,7 +98,7 @@ func TestAPermissionPromptIsReportedWithWhatIsAsked(t *testing.T) {
 
 // The question says it already: a second message about the same dialog is noise.
 func TestAQuestionsPermissionPromptIsNotReported(t *testing.T) {
-	eachClaude(t, both, func(t *testing.T, c claude) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
 		rec := newRecorder(t)
 		h := asking(t, all...)
 		for event, entries := range reporting(t) {

@@ -128,10 +128,8 @@ func TestAppTexts(t *testing.T) {
 
 // largest are questions that no one should ask.
 func largest() map[string]*state.Question {
-	all, size := map[string]*state.Question{}, 200_000
-	if testing.Short() {
-		size = 2 * MaxText
-	}
+	const size = 2 * MaxText
+	all := map[string]*state.Question{}
 	for name, unit := range map[string]string{
 		"words": "word ", "emoji": "👩‍👩‍👧", "marks": "<&>", "controls": "\x1b[31m\x00\u202ex\xff",
 	} {

@@ -145,10 +145,7 @@ func TestCancelledText(t *testing.T) {
 }
 
 func TestTextsFit(t *testing.T) {
-	size := 10 << 20
-	if testing.Short() {
-		size = 1 << 20
-	}
+	const size = 1 << 20
 	huge := strings.Repeat("<wörd> ", size/8)
 	options := func(n int, label, about string) (o []state.Option) {
 		for range n {
