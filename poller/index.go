@@ -35,7 +35,7 @@ type served struct {
 
 	settled bool        // the question is over, and nothing is left to be done about it
 	put     bool        // its message was put into the outbox
-	dialog  bool        // its dialog was seen to wait in the terminal
+	dialog  int         // 2: its dialog was seen to wait in the terminal; 1: and once since then no more
 	looked  sync.Once   // for its person's keys
 	sits    atomic.Bool // its person types in its pane, as far as is known: see graceLeft
 	typing  atomic.Bool // a goroutine types its answer

@@ -52,10 +52,7 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		if s.q != nil && s.mine(p) && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
 			p.ended = *s.q.ResolvedAt
 		}
-		if s.settled || s.missing {
-			continue
-		}
-		if !s.mine(p) {
+		if s.settled || s.missing || !s.mine(p) {
 			p.settle(s)
 			continue
 		}
@@ -205,8 +202,10 @@ func (p *Poller) noteDialogEnd(s *served) {
 	waits, known := inject.Waits(one.TranscriptPath, q.ClaudePID)
 	switch {
 	case waits:
-		s.dialog = true
-	case known && s.dialog:
+		s.dialog = 2
+	case known && s.dialog == 2:
+		s.dialog = 1 // on Esc its hook is told a moment later, and closes it as dismissed
+	case known && s.dialog == 1:
 		p.close(s, state.Resolved, "terminal", nil)
 	}
 }

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -482,5 +483,39 @@ func TestTheFirstSessionIsSeen(t *testing.T) {
 	case <-asked:
 	case <-time.After(5 * time.Second):
 		t.Error("its summary is not asked for")
+	}
+}
+
+// On Esc the session stops waiting a moment before its hook is told, and closes the permission as dismissed: the dialog's end counts
+// as an answer only when the question is still open a round later.
+func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
+	d := newDesk(t)
+	config, pid := filepath.Join(d.dir, "claude"), os.Getpid()
+	says := func(status string) {
+		file := filepath.Join(config, "sessions", fmt.Sprint(pid)+".json")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(`{"status":"`+status+`"}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := d.ask(func(q *state.Question) { q.Mode, q.Kind, q.ClaudePID = state.Native, state.AskedPermission, pid })
+	transcript := filepath.Join(config, "projects", "p", "s.jsonl")
+	if _, err := state.SessionsIn(state.UserState(d.env)).Change(q.SessionID, func(s *state.Session) error {
+		s.TranscriptPath = transcript
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p := d.poller()
+	p.scan()
+	s := p.inOrder()[0]
+	for i, step := range []struct {
+		status string
+		want   state.Status
+	}{{"busy", state.Pending}, {"waiting", state.Pending}, {"busy", state.Pending}, {"busy", state.Resolved}} {
+		says(step.status)
+		p.noteDialogEnd(s)
+		if is := d.load(q); is.Status != step.want {
+			t.Errorf("step %d, %s: %s, want %s", i, step.status, is.Status, step.want)
+		}
 	}
 }
