@@ -83,7 +83,7 @@ func (f Folder[T]) Create(name string, rec *T) error {
 // yet.
 func (f Folder[T]) Load(name string) (*T, error) {
 	path := f.path(name)
-	b, written, err := readPlain(path, maxRecord)
+	b, written, err := readPlain(path, maxRecord, &bytes.Buffer{})
 	switch {
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}

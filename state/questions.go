@@ -86,10 +86,10 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 		return nil, nil, err
 	}
 	id, _ := json.Marshal(claudeSession)
+	begins, buf := safeName(claudeSession)+"-", bytes.Buffer{} // one buffer: hooks that wait keep what they used
 	for _, name := range names {
-		// A damaged file is the session's by its name.
-		b, rerr := ReadPlain(s.path(name), maxRecord)
-		if !strings.Contains(name, safeName(claudeSession)+"-") && (rerr != nil || !bytes.Contains(b, id)) {
+		b, _, rerr := readPlain(s.path(name), maxRecord, &buf)
+		if !strings.Contains(name, begins) && (rerr != nil || !bytes.Contains(b, id)) { // a damaged file is the session's by its name
 			continue
 		}
 		q, err := s.Load(name)
@@ -119,7 +119,7 @@ func (s Questions) Find(sessions []string, since time.Time,
 	names, _ := s.Names()
 	for _, name := range names { // a session that was resumed under another $CLAUDE_SESSION_ID has files of several names
 		path := s.path(name)
-		b, written, err := readPlain(path, maxRecord)
+		b, written, err := readPlain(path, maxRecord, &bytes.Buffer{})
 		mentions := func(id string) bool {
 			quoted, _ := json.Marshal(id)
 			return bytes.Contains(b, quoted)
