@@ -43,10 +43,9 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	if name := mainInput[tool]; name != "" && text(name) != "" {
 		c.call = []string{text(name)}
 	}
-	file, about := "", ""
+	about, name, file := "", "", ""
 	if fileMembers[tool] != "" && text(fileMembers[tool]) != "" {
 		path := text(fileMembers[tool])
-		var name string
 		about, name, file = shownPath(path, folders)
 		c.call = append(c.call, path, file, name, filepath.Base(file))
 	}

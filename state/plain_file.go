@@ -103,8 +103,7 @@ func ReadLinked(path string, most int64) ([]byte, error) {
 	return ReadPlain(real, most)
 }
 
-// readPlain reads a file into buf, whose bytes it returns, and says when the file was written. Hooks read many files, so it asks
-// the kernel for little.
+// readPlain reads a file into buf, whose bytes it returns, and says when the file was written.
 func readPlain(path string, most int64, buf *bytes.Buffer) (b []byte, written time.Time, err error) {
 	f, info, err := openPlain(path, os.O_RDONLY)
 	if err != nil {
