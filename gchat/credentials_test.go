@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/strict"
 )
 
 // userFile writes a login whose tokens come from tokenURI.
@@ -46,7 +48,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was told", "log in again"},
 		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, "token refused", "log in again"},
 	} {
-		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(400)
 			io.WriteString(w, c.body)
 		})
@@ -65,7 +67,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 }
 
 func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
-	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(400)
 		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
 	})
@@ -81,7 +83,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 
 func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 	for _, code := range []int{429, 500, 503} {
-		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(code)
 		})
@@ -105,7 +107,7 @@ func TestRefreshTokenGoesNowhereElse(t *testing.T) {
 }
 
 func TestRedirectTakesNoSecretAlong(t *testing.T) {
-	elsewhere := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	elsewhere := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		t.Errorf("%s took %v along", r.URL.Path, r.Form)
 	})
@@ -143,13 +145,14 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 
 // trustedChat is a Chat API over TLS that this process trusts, and that takes one access token.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
+	google := strict.Google(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(401)
 			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no"}}`)
 			return
 		}
-		h(w, r)
+		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	was := http.DefaultTransport
@@ -159,9 +162,9 @@ func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Serve
 }
 
 func TestMe(t *testing.T) {
-	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
+		io.WriteString(w, `{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
 	})
 	row := func(name, kind string) string {
 		return fmt.Sprintf(`{"message":{"sender":{"name":%q,"type":%q,"email":"ann@example.com","displayName":"Ann"}}}`, name, kind)
@@ -175,7 +178,7 @@ func TestMe(t *testing.T) {
 		"an alias":         {row("users/ann@example.com", "HUMAN"), ""},
 		"nobody's message": {`{"message":{"sender":{"type":"HUMAN"}}}`, ""},
 	} {
-		srv := trustedChat(t, "ya29.access", func(w http.ResponseWriter, r *http.Request) {
+		srv := trustedChat(t, "scope:chat.messages.readonly", func(w http.ResponseWriter, r *http.Request) {
 			var body struct {
 				Filter   string `json:"filter"`
 				PageSize int    `json:"pageSize"`

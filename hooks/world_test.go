@@ -20,6 +20,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -110,7 +111,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w := newDesk(t)
 	w.chat = s
-	handler := s.Handler()
+	handler := strict.Google(t, s.Handler(), strict.Embedded)
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.trace.mu.Lock()
 		faulty := w.trace.faulty
