@@ -111,15 +111,15 @@ func newWorld(t testing.TB) *world {
 	}
 	w := newDesk(t)
 	w.chat = s
-	handler := strict.Google(t, s.Handler(), strict.Embedded)
-	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	handler := s.Handler()
+	srv := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.trace.mu.Lock()
 		faulty := w.trace.faulty
 		w.trace.mu.Unlock()
 		if faulty == nil || !faulty(rw, r) {
 			handler.ServeHTTP(rw, r)
 		}
-	}))
+	}), strict.Embedded))
 	t.Cleanup(func() {
 		w.endPollers()
 		srv.CloseClientConnections()
