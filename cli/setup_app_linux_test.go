@@ -62,7 +62,7 @@ func newAppCloud(t *testing.T) *appCloud {
 		c.mu.Unlock()
 		inner.ServeHTTP(w, r)
 		c.mu.Lock()
-	}), strict.Embedded))
+	}), strict.Embedded, strict.DirectMessage))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); sp.Close() })
 	c.url = sp.APIEndpoint(server.URL)
 	return c

@@ -80,7 +80,11 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 		t.Fatal(err)
 	}
 	b := &bridge{chat: chat, gate: newGate()}
-	server := httptest.NewServer(b.gate.before(strict.Google(t, chat.Handler(), strict.Embedded)))
+	rules := []strict.Rule{strict.Embedded}
+	if cfg.App {
+		rules = append(rules, strict.DirectMessage)
+	}
+	server := httptest.NewServer(b.gate.before(strict.Google(t, chat.Handler(), rules...)))
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, m := range chat.Messages() {

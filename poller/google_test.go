@@ -67,7 +67,7 @@ func newGoogle(t testing.TB) *google {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(g.serve)))
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage))
 	g.url = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
 	return g
