@@ -153,7 +153,8 @@ func (m *method) query(query url.Values) (bad []string) {
 
 var fieldPath = regexp.MustCompile("`([a-z][A-Za-z0-9_.]*|\\*)`")
 
-// mask lists the paths of an update mask that lead to no member of the request, and those that the method's description does not name.
+// mask lists the paths of an update mask that lead to no member of the request, and those that the description of the mask does
+// not name.
 func (m *method) mask(mask string) (bad []string) {
 	var named []string
 	for _, found := range fieldPath.FindAllStringSubmatch(m.Parameters["updateMask"].Description, -1) {

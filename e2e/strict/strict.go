@@ -1,5 +1,5 @@
-// Package strict is a Google in front of a stand-in: it checks each request as Google does, by the discovery documents of Chat and
-// Pub/Sub and by what their prose says beside them. Only tests import it.
+// Package strict is a Google in front of a stand-in: it checks each request as Google does, by the discovery documents of Chat
+// and Pub/Sub and by what their prose says beside them. Only tests import it.
 package strict
 
 import (
@@ -25,8 +25,9 @@ type Rule func(*google)
 // Embedded is for the embedded space: the token of its own in the path, /t/TOKEN/v1/…, and its page, which is no API.
 func Embedded(g *google) { g.embedded = true }
 
-// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only that a
-// message belongs into the thread that it names. spaces.messages.create: messageReplyOption is "only supported in named spaces".
+// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only that
+// a message belongs into the thread that it names. messageReplyOption of spaces.messages.create is "Only supported in named
+// spaces."
 func DirectMessage(g *google) { g.direct = true }
 
 // Missing says that there is no such resource, projects/P/subscriptions/S: testIamPermissions of it answers with no permissions,
@@ -183,8 +184,8 @@ func (c *call) check(body []byte) *refusal {
 	return nil
 }
 
-// caller says why whoever calls may not. A stand-in for a token names its scopes: "scope:chat.bot,chat.messages". Other tokens are
-// not judged.
+// caller says why the caller may not make the call. A stand-in for a token names its scopes: "scope:chat.bot,chat.messages".
+// Other tokens are not judged.
 func (c *call) caller() *refusal {
 	if c.query.Has("key") && c.query.Has("token") && c.ID != "chat.spaces.messages.create" {
 		// https://developers.google.com/workspace/chat/quickstart/webhooks: its address creates messages in its space, and no more
