@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 )
 
 // What others wrote reaches the terminal as text: neither Chat's words nor a file's are obeyed by it, and no secret is shown.
@@ -20,10 +21,10 @@ func TestErrorsAreInert(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hostile = `\u001b]52;c;cHduZWQ=\u0007\u009b31m\u202etxt`
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"error":{"code":403,"status":"PERMISSION_DENIED","message":"%s: wrong TOKENTOKEN1299 in %s"}}`, hostile, r.URL.RequestURI())
-	}))
+	})))
 	defer server.Close()
 	home := t.TempDir()
 	questions := filepath.Join(home, "state", "pending-questions")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
 
@@ -156,7 +157,7 @@ func newMachine(t testing.TB, perMinute int) *machine {
 	if m.space, err = space.Open(space.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(m.timed))
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(m.timed), strict.Embedded))
 	t.Cleanup(func() {
 		m.kill()
 		server.CloseClientConnections()

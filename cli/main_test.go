@@ -20,6 +20,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -67,7 +68,7 @@ func TestCommands(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				server := httptest.NewServer(s.Handler())
+				server := httptest.NewServer(strict.Google(t, s.Handler(), strict.Embedded))
 				e.Defer(func() { server.Close(); s.Close() })
 				e.Setenv("GOOGLE_CHAT_WEBHOOK_URL", s.WebhookURL(server.URL))
 				e.Setenv("SERVER", server.URL)

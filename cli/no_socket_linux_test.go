@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -87,7 +88,7 @@ func newHooked(t *testing.T, chat string) *hooked {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { chatSpace.Close() })
-	handler, released := chatSpace.Handler(), make(chan struct{})
+	handler, released := strict.Google(t, chatSpace.Handler(), strict.Embedded), make(chan struct{})
 	switch chat {
 	case "up":
 		h.space = chatSpace

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state/config"
@@ -37,7 +38,7 @@ func newAppCloud(t *testing.T) *appCloud {
 	}
 	c := &appCloud{Space: sp, traps: map[string]string{}}
 	inner := sp.Handler()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for end, says := range c.traps {
@@ -61,7 +62,7 @@ func newAppCloud(t *testing.T) *appCloud {
 		c.mu.Unlock()
 		inner.ServeHTTP(w, r)
 		c.mu.Lock()
-	}))
+	}), strict.Embedded, strict.DirectMessage))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); sp.Close() })
 	c.url = sp.APIEndpoint(server.URL)
 	return c

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/strict"
 )
 
 // cloud is a Google in front of a settler's space: it logs people in, and shows the space to nobody who is not.
@@ -33,7 +35,7 @@ func newCloud(t *testing.T) *cloud {
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"4/0Acode"}, "state": {q.Get("state")}, "scope": {q.Get("scope")}}.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
-		token := "ya29.access"
+		token := "scope:chat.messages.readonly,chat.spaces.readonly,ya29.access"
 		g.access.Store(&token)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"1//0refresh","expires_in":3599,"token_type":"Bearer",
@@ -44,7 +46,7 @@ func newCloud(t *testing.T) *cloud {
 		io.WriteString(w, `{"results":[{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}]}`)
 	})
 	api.Handle("/", g.space.Handler())
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/v1/", strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if good := g.access.Load(); good == nil || r.Header.Get("Authorization") != "Bearer "+*good {
 			g.refused.Add(1)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -56,7 +58,7 @@ func newCloud(t *testing.T) *cloud {
 			r.URL.Path = strings.TrimSuffix(g.space.APIEndpoint(""), "/") + r.URL.Path
 		}
 		api.ServeHTTP(w, r)
-	})
+	})))
 	g.server = httptest.NewTLSServer(mux)
 	t.Cleanup(g.server.Close)
 	cert := filepath.Join(t.TempDir(), "ca.pem")

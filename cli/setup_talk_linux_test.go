@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -38,7 +39,7 @@ func newSettler(t *testing.T) *settler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(sp.Handler())
+	server := httptest.NewServer(strict.Google(t, sp.Handler(), strict.Embedded))
 	t.Cleanup(func() { server.Close(); sp.Close() })
 	return &settler{t: t, home: t.TempDir(), program: filepath.Join(dir, "gchat-hooks"), space: sp, url: sp.WebhookURL(server.URL), server: server.URL}
 }

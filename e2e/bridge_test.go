@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
 
@@ -79,7 +80,11 @@ func bridged(t *testing.T, c claude, cfg config) *bridge {
 		t.Fatal(err)
 	}
 	b := &bridge{chat: chat, gate: newGate()}
-	server := httptest.NewServer(b.gate.before(chat.Handler()))
+	rules := []strict.Rule{strict.Embedded}
+	if cfg.App {
+		rules = append(rules, strict.DirectMessage)
+	}
+	server := httptest.NewServer(b.gate.before(strict.Google(t, chat.Handler(), rules...)))
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, m := range chat.Messages() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
 
@@ -24,7 +25,7 @@ func TestInstalledAndSetUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewServer(chat.Handler())
+		server := httptest.NewServer(strict.Google(t, chat.Handler(), strict.Embedded))
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); chat.Close() })
 
 		run := func(home, project string, extra []string, name string, args ...string) string {

@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state/config"
 )
 
 // userFile writes a login whose tokens come from tokenURI.
@@ -46,7 +50,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 		"another form":                        {`{"error":{"code":403,"status":"PERMISSION_DENIED","message":"no"}}`, "token refused: no reason was told", "log in again"},
 		"nothing to read":                     {`<html>GOCSPX-secret 1//refresh`, "token refused", "log in again"},
 	} {
-		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(400)
 			io.WriteString(w, c.body)
 		})
@@ -65,7 +69,7 @@ func TestDeadLoginSaysWhyAndWhatToDo(t *testing.T) {
 }
 
 func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
-	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(400)
 		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
 	})
@@ -81,7 +85,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 
 func TestTokenEndpointInTroubleIsNoDeadLogin(t *testing.T) {
 	for _, code := range []int{429, 500, 503} {
-		tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+		tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(code)
 		})
@@ -105,7 +109,7 @@ func TestRefreshTokenGoesNowhereElse(t *testing.T) {
 }
 
 func TestRedirectTakesNoSecretAlong(t *testing.T) {
-	elsewhere := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	elsewhere := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		t.Errorf("%s took %v along", r.URL.Path, r.Form)
 	})
@@ -141,15 +145,16 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 	}
 }
 
-// trustedChat is a Chat API over TLS that this process trusts, and that takes one access token.
+// trustedChat is a Chat API over TLS that this process trusts, and that takes one access token; "" for any.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
+	google := strict.Google(t, h)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+token {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(401)
 			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no"}}`)
 			return
 		}
-		h(w, r)
+		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	was := http.DefaultTransport
@@ -159,9 +164,9 @@ func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Serve
 }
 
 func TestMe(t *testing.T) {
-	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
+		io.WriteString(w, `{"access_token":"scope:chat.messages.readonly","expires_in":3600,"token_type":"Bearer"}`)
 	})
 	row := func(name, kind string) string {
 		return fmt.Sprintf(`{"message":{"sender":{"name":%q,"type":%q,"email":"ann@example.com","displayName":"Ann"}}}`, name, kind)
@@ -175,7 +180,7 @@ func TestMe(t *testing.T) {
 		"an alias":         {row("users/ann@example.com", "HUMAN"), ""},
 		"nobody's message": {`{"message":{"sender":{"type":"HUMAN"}}}`, ""},
 	} {
-		srv := trustedChat(t, "ya29.access", func(w http.ResponseWriter, r *http.Request) {
+		srv := trustedChat(t, "scope:chat.messages.readonly", func(w http.ResponseWriter, r *http.Request) {
 			var body struct {
 				Filter   string `json:"filter"`
 				PageSize int    `json:"pageSize"`
@@ -202,6 +207,58 @@ func TestMe(t *testing.T) {
 	}
 	if _, err := r.Me(t.Context()); !AuthFailure(err) || errors.Is(err, ErrNotTold) {
 		t.Errorf("refused: %v", err)
+	}
+}
+
+// Every call goes out with a token of a scope that its method takes: an app's, a service account's that reads, a login's.
+func TestScopesAreThoseOfTheMethods(t *testing.T) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
+		scopes := "https://www.googleapis.com/auth/chat.messages.readonly" // a login's, which package login asks for
+		if parts := strings.Split(r.PostFormValue("assertion"), "."); len(parts) == 3 {
+			var claims struct{ Scope string }
+			b, _ := base64.RawURLEncoding.DecodeString(parts[1])
+			_ = json.Unmarshal(b, &claims)
+			scopes = claims.Scope
+		}
+		names := strings.ReplaceAll(strings.ReplaceAll(scopes, "https://www.googleapis.com/auth/", ""), " ", ",")
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token":"scope:%s","expires_in":3600,"token_type":"Bearer"}`, names)
+	})
+	asked := 0
+	srv := trustedChat(t, "", func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		io.WriteString(w, `{"name":"spaces/AAA/messages/M"}`)
+	})
+	account := serviceAccount(t, tokens.URL)
+	for _, file := range []string{account, userFile(t, tokens.URL+"/token")} {
+		r, err := NewReader(t.Context(), srv.URL, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {})
+		_, _ = r.ByClientID(t.Context(), "spaces/AAA", "client-x")
+		if file != account {
+			_, _ = r.Me(t.Context())
+		}
+	}
+	a, err := NewApp(t.Context(), &config.Config{
+		SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", APIEndpoint: srv.URL, PubSubEndpoint: srv.URL, CredentialsFile: account,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := NoticeCard("words", "id")
+	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
+	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
+	_, _ = a.ByClientID(t.Context(), "client-x")
+	_, _ = a.Shows(t.Context(), "spaces/AAA/messages/M", "q")
+	_, _ = a.Direct(t.Context())
+	_, _ = a.Spaces(t.Context())
+	_, _ = a.Pull(t.Context())
+	_ = a.Ack(t.Context(), []string{"a"})
+	_ = a.MayPull(t.Context())
+	if asked != 14 {
+		t.Errorf("Google took %d of 14 calls", asked)
 	}
 }
 

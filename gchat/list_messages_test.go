@@ -129,7 +129,7 @@ func serviceAccount(t *testing.T, tokenURL string) string {
 
 func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	scope := ""
-	tokens := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
+	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		scope = r.Form.Get("assertion")
 		w.WriteHeader(400)

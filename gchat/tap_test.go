@@ -203,3 +203,36 @@ func FuzzReadTap(f *testing.F) {
 		}
 	})
 }
+
+// Google's events have members that no document of Google's names: retentionSettings, messageHistoryState, and more beside them.
+func TestReadEventWithUnknownMembers(t *testing.T) {
+	const (
+		user   = `{"name":"users/1","displayName":"Ann","avatarUrl":"https://a","email":"ann@example.com","type":"HUMAN","domainId":"d"}`
+		thread = `{"name":"spaces/A/threads/T","retentionSettings":{"state":"PERMANENT"}}`
+		kept   = `"retentionSettings":{"state":"EPHEMERAL_ONE_DAY","expiryTimestamp":"2026-07-31T10:00:00Z"},"messageHistoryState":"HISTORY_OFF"`
+		about  = `"eventTime":"2026-07-30T10:00:00.123456Z","user":` + user + `,"thread":` + thread +
+			`,"space":{"name":"spaces/A","type":"ROOM","spaceType":"SPACE","messageHistoryState":"HISTORY_OFF"},"configCompleteRedirectUrl":"https://c"`
+		button = `{"buttonList":{"buttons":[{"text":"A","onClick":{"action":{"parameters":[{"key":"question","value":"q"}]}}}]}}`
+	)
+	message := func(sender, rest string) string {
+		return `{"name":"spaces/A/messages/M.N","sender":` + sender + `,"thread":` + thread + `,` + kept + `,` + rest + `}`
+	}
+	for name, c := range map[string]struct {
+		event string
+		text  string
+		tap   *Tap
+	}{
+		"words": {`{"type":"MESSAGE",` + about + `,"message":` + message(user, `"text":"@app 2","argumentText":" 2"`) + `}`, " 2", nil},
+		"a tap": {`{"type":"CARD_CLICKED",` + about + `,"message":` + message(`{"name":"users/2","type":"BOT"}`, `"cardsV2":[{"card":{"sections":[{"widgets":[`+button+`]}]}}]`) +
+			`,"action":{"actionMethodName":"gchat-hooks","parameters":[{"key":"question","value":"q"},{"key":"choice","value":"1"}]},
+			"common":{"userLocale":"en","hostApp":"CHAT","platform":"WEB","timeZone":{"id":"Europe/Berlin","offset":7200000},"invokedFunction":"gchat-hooks",
+			"parameters":{"question":"q","choice":"1"},"formInputs":{"w1":{"stringInputs":{"value":["soon"]}}}}}`,
+			"", &Tap{Question: "q", Choice: "1", Inputs: map[string][]string{"w1": {"soon"}}, Stands: true}},
+	} {
+		e, err := ReadEvent([]byte(c.event))
+		if err != nil || e.By != (Person{"users/1", "ann@example.com", "Ann"}) || !e.Human || e.At.Nanosecond() != 123456000 ||
+			e.Message.Name != "spaces/A/messages/M.N" || e.Message.ThreadName != "spaces/A/threads/T" || e.Message.Text != c.text || !reflect.DeepEqual(e.Tap, c.tap) {
+			t.Errorf("%s: %+v, tap %+v, %v", name, e, e.Tap, err)
+		}
+	}
+}

@@ -11,17 +11,25 @@ import (
 	"testing"
 	"time"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
 
 const path = "/v1/spaces/AAA/messages?key=K%2BK&token=secret%3D"
 
-// chatServer answers every request with f.
+// chatServer answers every request with f, where Google would take it.
 func chatServer(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	srv := httptest.NewServer(f)
+	return server(t, strict.Google(t, f))
+}
+
+func server(t *testing.T, h http.Handler) *httptest.Server {
+	srv := httptest.NewServer(h)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv
 }
+
+// tokenServer answers in place of Google's token endpoint.
+func tokenServer(t *testing.T, f http.HandlerFunc) *httptest.Server { return server(t, f) }
 
 func TestParseWebhook(t *testing.T) {
 	for raw, space := range map[string]string{
@@ -286,11 +294,10 @@ func TestProbeTakesAMessageForALetIn(t *testing.T) {
 		{"a page", `<html>spaces/A/messages/m</html>`, 200, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			server := chatServer(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
-			}))
-			defer server.Close()
+			})
 			hook, err := ParseWebhook(server.URL+"/v1/spaces/A/messages?key=k&token=t", "")
 			if err != nil {
 				t.Fatal(err)

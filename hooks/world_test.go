@@ -20,6 +20,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks"
 	"gchat-hooks/state"
@@ -111,14 +112,14 @@ func newWorld(t testing.TB) *world {
 	w := newDesk(t)
 	w.chat = s
 	handler := s.Handler()
-	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.trace.mu.Lock()
 		faulty := w.trace.faulty
 		w.trace.mu.Unlock()
 		if faulty == nil || !faulty(rw, r) {
 			handler.ServeHTTP(rw, r)
 		}
-	}))
+	}), strict.Embedded))
 	t.Cleanup(func() {
 		w.endPollers()
 		srv.CloseClientConnections()

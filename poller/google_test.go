@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"gchat-hooks/e2e/strict"
 )
 
 const (
@@ -65,7 +67,7 @@ func newGoogle(t testing.TB) *google {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(g.serve))
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage))
 	g.url = server.URL
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); conn.Close(); g.pub.Close() })
 	return g

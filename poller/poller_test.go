@@ -15,6 +15,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -38,7 +39,7 @@ func newDesk(t testing.TB) *desk {
 	if d.space, err = space.Open(space.Options{Now: func() time.Time { return time.Now().Add(time.Duration(d.skew.Load())) }}); err != nil {
 		t.Fatal(err)
 	}
-	inner := d.space.Handler()
+	inner := strict.Google(t, d.space.Handler(), strict.Embedded)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(time.Duration(d.skew.Load())).UTC().Format(http.TimeFormat))
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") {

@@ -45,6 +45,27 @@ func TestATapIsTheAnswer(t *testing.T) {
 	}
 }
 
+// A plan of several messages is in one thread of a direct message, which knows no thread keys.
+func TestALongPlanIsOneThreadOfADirectMessage(t *testing.T) {
+	d, g := newAppDesk(t)
+	d.tapped(func(q *state.Question) {
+		q.Kind, q.Tool, q.Shown = state.AskedPlan, "ExitPlanMode", strings.Repeat("a step\n\n", 6000)
+		q.Questions[0].Options = []state.Option{{Label: state.LabelApprove}, {Label: state.LabelSendBack}}
+	})
+	d.run(Options{Daemon: true})
+	last := g.awaitPost("(The whole text stands above.)")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.posts) < 3 {
+		t.Errorf("%d messages", len(g.posts))
+	}
+	for _, m := range g.posts {
+		if m.Thread.Name != last.Thread.Name {
+			t.Errorf("%.20q is in %s, and the card in %s", m.Text, m.Thread.Name, last.Thread.Name)
+		}
+	}
+}
+
 // awaitPatch waits until a message shows these words, and no button.
 func (g *google) awaitPatch(name, words string) {
 	g.t.Helper()

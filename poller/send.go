@@ -292,9 +292,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 		_, err := s.box.Change(m, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
-			if m.ThreadKey == "" {
-				m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began
-			}
+			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began: a direct message knows no keys
 			return nil
 		})
 		return s.written(err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
 )
@@ -45,7 +46,7 @@ func newOffice(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	o := &office{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(o)
+	server := httptest.NewServer(strict.Google(t, o, strict.Embedded))
 	t.Cleanup(func() { server.Close(); s.Close() })
 	dir := t.TempDir()
 	o.env = map[string]string{

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/api/chat/v1"
 
 	bounded "gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
@@ -98,7 +99,7 @@ func newPatient(t *testing.T) *patient {
 	p.check(os.Symlink(self, p.program))
 	p.space, err = space.Open(space.Options{})
 	p.check(err)
-	p.server = httptest.NewServer(p)
+	p.server = httptest.NewServer(strict.Google(t, p, strict.Embedded))
 	t.Cleanup(func() { p.server.CloseClientConnections(); p.server.Close(); p.space.Close() })
 	p.env = map[string]string{
 		asDoctor: "1", "HOME": p.home, "PATH": p.bin + ":/usr/bin:/bin", "CLAUDE_PROJECT_DIR": p.project, "TZ": "UTC", "ANTHROPIC_API_KEY": plantedKey,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	bounded "gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -37,12 +38,13 @@ func refuse(method string, code int, status, message string) func(p *patient) {
 
 // google puts TLS before the space, so that it is read with credentials, which answer gives a token for, or none.
 func google(p *patient, answer func(w http.ResponseWriter)) *httptest.Server {
+	chat := strict.Google(p, p, strict.Embedded)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
 			answer(w)
 			return
 		}
-		p.ServeHTTP(w, r)
+		chat.ServeHTTP(w, r)
 	}))
 	p.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	ca := filepath.Join(p.bin, "ca.pem")
@@ -55,7 +57,7 @@ func google(p *patient, answer func(w http.ResponseWriter)) *httptest.Server {
 
 func givesToken(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(`{"access_token": "ya29.planted-access", "token_type": "Bearer", "expires_in": 3600}`))
+	_, _ = w.Write([]byte(`{"access_token": "scope:chat.messages.readonly,ya29.planted-access", "token_type": "Bearer", "expires_in": 3600}`))
 }
 
 // loggedIn writes a login as gchat-hooks login leaves it.

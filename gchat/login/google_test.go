@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
 
@@ -69,6 +70,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 		g.mu.Unlock()
 		io.WriteString(w, `{"messages":[{"name":"spaces/AAA/messages/1","text":"2","sender":{"name":"users/7","type":"HUMAN"}}]}`)
 	})
+	google := strict.Google(t, api)
 	g.chat = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		ok := g.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
@@ -78,7 +80,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 			io.WriteString(w, `{"error":{"code":401,"status":"UNAUTHENTICATED","message":"no such token"}}`)
 			return
 		}
-		api.ServeHTTP(w, r)
+		google.ServeHTTP(w, r)
 	}))
 	t.Cleanup(g.chat.Close)
 	was := http.DefaultTransport
@@ -148,7 +150,7 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		no("invalid_client")
 		return
 	}
-	access := g.secret("ya29.")
+	access := g.secret("scope:chat.messages.readonly,chat.spaces.readonly,ya29.")
 	answer := map[string]any{"access_token": access, "expires_in": 3599, "token_type": "Bearer"}
 	switch f.Get("grant_type") {
 	case "authorization_code":

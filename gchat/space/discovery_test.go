@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/gchat"
 )
 
 var update = flag.Bool("update", false, "write discovery.json anew from the chat/v1 module")
@@ -125,8 +121,6 @@ func extract(t *testing.T, full []byte) []byte {
 	}
 	b.WriteString("{\n\"revision\": ")
 	line(",", doc.Revision)
-	b.WriteString("\"parameters\": ")
-	line(",", doc.Parameters)
 	b.WriteString("\"methods\": {\n")
 	writeLines(t, &b, methods)
 	b.WriteString("},\n\"schemas\": {\n")
@@ -178,60 +172,6 @@ func TestCheck(t *testing.T) {
 				t.Errorf("check found %q, want %q", bad, tt.want)
 			}
 		})
-	}
-}
-
-// What we post is what Google takes.
-func TestPostsAreAsGoogleTakesThem(t *testing.T) {
-	for _, p := range []gchat.Post{{Text: "x"}, {Text: "x", ThreadKey: "k"}, {Text: "x", ThreadName: Name + "/threads/t"}} {
-		v, err := decode(p.Body())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bad := google().check("message", &schema{Ref: "Message"}, v); len(bad) > 0 {
-			t.Errorf("%s: %q", p.Body(), bad)
-		}
-	}
-}
-
-// The queries of our calls are such as Google takes.
-func TestQueriesAreAsGoogleTakesThem(t *testing.T) {
-	s, err := Open(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	var asked []string
-	methods := map[string]string{http.MethodPost: "create", http.MethodGet: "list"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, query := "chat.spaces.messages."+methods[r.Method], r.URL.Query()
-		if strings.Contains(r.URL.Path, "/messages/") {
-			id = "chat.spaces.messages.get"
-		}
-		asked = append(asked, id)
-		query.Del("token") // the webhook's own; no method knows it
-		if bad := google().checkQuery(google().Methods[id], query); len(bad) > 0 {
-			t.Errorf("%s %s: %q", r.Method, r.URL.RequestURI(), bad)
-		}
-		s.Handler().ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	hook, err := gchat.ParseWebhook(s.WebhookURL(server.URL), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := gchat.NewReader(t.Context(), s.APIEndpoint(server.URL), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := hook.Post(t.Context(), gchat.Post{Text: "x", ThreadKey: "k", MessageID: "client-1"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := reader.Since(t.Context(), Name, time.Now(), func([]gchat.Message) {}); err != nil {
-		t.Error(err)
-	}
-	if want := []string{"chat.spaces.messages.create", "chat.spaces.messages.list"}; !slices.Equal(asked, want) {
-		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
 

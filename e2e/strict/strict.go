@@ -1,0 +1,373 @@
+// Package strict is a Google in front of a stand-in: it checks each request as Google does, by the discovery documents of Chat
+// and Pub/Sub and by what their prose says beside them. Only tests import it.
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// A Rule changes what stands behind.
+type Rule func(*google)
+
+// Embedded is for the embedded space: the token of its own in the path, /t/TOKEN/v1/…, and its page, which is no API.
+func Embedded(g *google) { g.embedded = true }
+
+// DirectMessage is for a stand-in whose space is a direct message: it does not see threadKey, and of messageReplyOption only that
+// a message belongs into the thread that it names. messageReplyOption of spaces.messages.create is "Only supported in named
+// spaces."
+func DirectMessage(g *google) { g.direct = true }
+
+// Missing says that there is no such resource, projects/P/subscriptions/S: testIamPermissions of it answers with no permissions,
+// and no error (Pub/Sub, TestIamPermissions: "If the resource does not exist, this will return an empty set of permissions").
+func Missing(resource string) Rule {
+	return func(g *google) { g.missing = append(g.missing, resource) }
+}
+
+type google struct {
+	t        testing.TB
+	next     http.Handler
+	methods  []*method
+	embedded bool
+	direct   bool
+	missing  []string
+}
+
+// Google has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
+// answers it. It is stricter than Google about what does no harm there: members that are deprecated or output only. An empty
+// message passes: the probe of a webhook posts one on purpose.
+//
+// Where the documents cannot be found, the requests are not checked: the test's log says so, and it fails where
+// GCHAT_E2E_REQUIRED=1.
+func Google(t testing.TB, next http.Handler, rules ...Rule) http.Handler {
+	t.Helper()
+	all, err := methods()
+	if err != nil && os.Getenv("GCHAT_E2E_REQUIRED") == "1" {
+		t.Fatalf("requests to Google cannot be checked, and GCHAT_E2E_REQUIRED=1: %v", err)
+	}
+	if err != nil {
+		t.Logf("requests to Google are not checked: %v", err)
+	}
+	g := &google{t: t, next: next, methods: all}
+	for _, rule := range rules {
+		rule(g)
+	}
+	return g
+}
+
+// maxBody is how much of a body is read, in bytes. A longer one is cut, and then is no JSON.
+const maxBody = 8 << 20
+
+// ServeHTTP checks a request, and passes it on as it came.
+func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	seen := r.Clone(r.Context())
+	if rest, own := strings.CutPrefix(r.URL.Path, "/t/"); own && g.embedded {
+		_, path, _ := strings.Cut(rest, "/")
+		seen.URL.Path = "/" + path
+	}
+	if len(g.methods) == 0 || g.embedded && !strings.HasPrefix(seen.URL.Path, "/v1/") {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the caller went
+	}
+	m := methodOf(g.methods, seen)
+	if m == nil {
+		g.refuse(w, seen, &refusal{http.StatusNotFound, "NOT_FOUND", "Method not found."})
+		return
+	}
+	c := &call{method: m, request: seen, names: m.called.FindStringSubmatch(seen.URL.Path)[1:]}
+	if no := c.check(body); no != nil {
+		g.refuse(w, seen, no)
+		return
+	}
+	if slices.ContainsFunc(c.names, func(name string) bool { return slices.Contains(g.missing, name) }) {
+		if strings.HasSuffix(m.ID, ".testIamPermissions") {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		(&refusal{http.StatusNotFound, "NOT_FOUND", "Resource not found."}).write(w)
+		return
+	}
+	if g.direct && m.ID == "chat.spaces.messages.create" {
+		body = c.withoutKeys(r)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	g.next.ServeHTTP(w, r)
+}
+
+// A refusal is an error of Google's.
+type refusal struct {
+	Code    int    `json:"code"`
+	Status  string `json:"status"`
+	Message string `json:"message"`
+}
+
+func invalid(message string) *refusal {
+	return &refusal{http.StatusBadRequest, "INVALID_ARGUMENT", message}
+}
+
+func denied(message string) *refusal {
+	return &refusal{http.StatusForbidden, "PERMISSION_DENIED", message}
+}
+
+func (g *google) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
+	g.t.Errorf("Google would refuse %s %s: %d %s: %s", r.Method, r.URL.Path, no.Code, no.Status, no.Message)
+	no.write(w)
+}
+
+func (no *refusal) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(no.Code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": no})
+}
+
+// A call is a request to a method.
+type call struct {
+	*method
+	request *http.Request
+	names   []string // the resources in its path
+	query   url.Values
+	message map[string]any // its body, of whatever type
+}
+
+// check says why Google refuses a call; nil where it does not.
+func (c *call) check(body []byte) *refusal {
+	var err error
+	if c.query, err = url.ParseQuery(c.request.URL.RawQuery); err != nil {
+		return invalid("Invalid query string.")
+	}
+	if no := c.caller(); no != nil {
+		return no
+	}
+	query := c.query
+	if query.Has("key") { // the token of a webhook's address stands in no document
+		query, _ = url.ParseQuery(c.request.URL.RawQuery)
+		query.Del("token")
+	}
+	bad := c.method.query(query)
+	if len(bytes.TrimSpace(body)) > 0 {
+		v, err := decode(body)
+		if err != nil {
+			return invalid("Invalid JSON payload received. " + err.Error())
+		}
+		bad = append(bad, c.method.body(v)...)
+		c.message, _ = v.(map[string]any)
+	} else if c.Request != nil {
+		bad = append(bad, c.method.body(map[string]any{})...)
+	}
+	for _, about := range prose[c.ID] {
+		if len(bad) > 0 {
+			break
+		}
+		if says := about(c); says != "" {
+			bad = append(bad, says)
+		}
+	}
+	if len(bad) > 0 {
+		return invalid(strings.Join(bad, "\n"))
+	}
+	return nil
+}
+
+// caller says why the caller may not make the call. A stand-in for a token names its scopes: "scope:chat.bot,chat.messages".
+// Other tokens are not judged.
+func (c *call) caller() *refusal {
+	if c.query.Has("key") && c.query.Has("token") && c.ID != "chat.spaces.messages.create" {
+		// https://developers.google.com/workspace/chat/quickstart/webhooks: its address creates messages in its space, and no more
+		return denied("A webhook may only create messages.")
+	}
+	names, isStandIn := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer scope:")
+	if !isStandIn {
+		return nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if slices.Contains(c.Scopes, "https://www.googleapis.com/auth/"+name) {
+			return nil
+		}
+	}
+	return denied("Request had insufficient authentication scopes.")
+}
+
+// decode reads one JSON value and nothing after it, keeping numbers as written.
+func decode(b []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err = d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err = d.Token(); err != io.EOF {
+		return nil, errors.New("there is more after the JSON value")
+	}
+	return v, nil
+}
+
+// prose is what the documents only say in words, by method. Each returns what is wrong, or "".
+var prose = map[string][]func(*call) string{
+	"chat.spaces.messages.create": {messageID, thread, size, widgets},
+	"chat.spaces.messages.patch":  {size, widgets},
+	"chat.spaces.messages.update": {size, widgets},
+	"chat.spaces.messages.list":   {filter, order},
+	"chat.spaces.messages.search": {everywhere},
+	"pubsub.projects.subscriptions.pull": {func(c *call) string { // PullRequest.maxMessages: "Must be a positive integer."
+		if n, _ := c.message["maxMessages"].(json.Number); strings.HasPrefix(n.String(), "-") || n == "0" {
+			return "maxMessages must be positive"
+		}
+		return ""
+	}},
+}
+
+var clientID = regexp.MustCompile(`^client-[a-z0-9-]{1,56}$`)
+
+// messageID, of create: "Begins with `client-`. Contains up to 63 characters and only lowercase letters, numbers, and hyphens."
+func messageID(c *call) string {
+	if c.query.Has("messageId") && !clientID.MatchString(c.query.Get("messageId")) {
+		return "The request contains an invalid message id"
+	}
+	return ""
+}
+
+var threadName = regexp.MustCompile(`^(spaces/[^/]+)/threads/[^/]+$`)
+
+// thread is about where a message goes. A thread of another space is a 400 with these words whatever the reply option says
+// (https://github.com/openclaw/openclaw/issues/39554). A reply option beside no thread was refused
+// (https://github.com/caronc/apprise/issues/1376). Thread.threadKey: "Supports up to 4000 characters."
+func thread(c *call) string {
+	t, _ := c.message["thread"].(map[string]any)
+	name, _ := t["name"].(string)
+	key, _ := t["threadKey"].(string)
+	in := threadName.FindStringSubmatch(name)
+	switch {
+	case name != "" && (in == nil || in[1] != c.names[0]):
+		return "The request contains an invalid thread resource name"
+	case name == "" && key == "" && c.query.Has("messageReplyOption"):
+		return "messageReplyOption is given, and no thread"
+	case utf8.RuneCountInString(key) > 4000:
+		return "The thread key is too long"
+	}
+	return ""
+}
+
+// size: spaces.messages.create, "The maximum message size, including the message contents, is 32,000 bytes". cardsV2: 32 KB.
+func size(c *call) string {
+	text, _ := c.message["text"].(string)
+	fallback, _ := c.message["fallbackText"].(string)
+	n := len(text) + len(fallback)
+	if cards := c.message["cardsV2"]; cards != nil {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(cards) // it was decoded
+		n += b.Len()
+	}
+	if n > 32000 {
+		return "Message content is too long"
+	}
+	return ""
+}
+
+// widgets: GoogleAppsCardV1Card, "You can add up to 100 widgets per card. Any widgets beyond this limit are ignored."
+// GoogleAppsCardV1SelectionInput.items: "Supports up to 100 items."
+func widgets(c *call) string {
+	var body struct {
+		CardsV2 []struct {
+			Card struct {
+				Sections []struct {
+					Widgets []struct{ SelectionInput struct{ Items []any } }
+				}
+			}
+		}
+	}
+	b, _ := json.Marshal(c.message)
+	_ = json.Unmarshal(b, &body) // the schema was checked
+	for _, card := range body.CardsV2 {
+		n := 0
+		for _, section := range card.Card.Sections {
+			n += len(section.Widgets)
+			for _, w := range section.Widgets {
+				if len(w.SelectionInput.Items) > 100 {
+					return fmt.Sprintf("%d items in a selection", len(w.SelectionInput.Items))
+				}
+			}
+		}
+		if n > 100 {
+			return fmt.Sprintf("%d widgets in a card", n)
+		}
+	}
+	return ""
+}
+
+var (
+	createTime = regexp.MustCompile(`^(?:create_time|createTime) ?([<>]) ?"([^"]+)"$`)
+	inThread   = regexp.MustCompile(`^thread\.name ?= ?(?:"spaces/[^/\s"]+/threads/[^/\s"]+"|spaces/[^/\s"]+/threads/[^/\s"]+)$`)
+)
+
+// filter, of list: create_time with > or <, in RFC 3339 and in quotes, an interval at most; one thread.name; joined with AND.
+func filter(c *call) string {
+	given := map[string]bool{}
+	if c.query.Get("filter") == "" {
+		return ""
+	}
+	for term := range strings.SplitSeq(c.query.Get("filter"), " AND ") {
+		what := "thread"
+		if m := createTime.FindStringSubmatch(term); m != nil {
+			what = m[1]
+			if _, err := time.Parse(time.RFC3339Nano, m[2]); err != nil {
+				return "Invalid filter query"
+			}
+		} else if !inThread.MatchString(term) {
+			return "Invalid filter query"
+		}
+		if given[what] {
+			return "Invalid filter query"
+		}
+		given[what] = true
+	}
+	return ""
+}
+
+var ordering = regexp.MustCompile(`^((create_time|createTime)( (?i:ASC|DESC))?)?$`)
+
+// order, of list: "The default ordering is `create_time ASC`." pageSize: "Negative values return an INVALID_ARGUMENT error."
+func order(c *call) string {
+	if !ordering.MatchString(c.query.Get("orderBy")) || strings.HasPrefix(c.query.Get("pageSize"), "-") {
+		return "Invalid order by, or page size"
+	}
+	return ""
+}
+
+// everywhere, of search: "Using any other value for `parent` results in an `INVALID_ARGUMENT` error."
+func everywhere(c *call) string {
+	if c.names[0] != "spaces/-" {
+		return "Messages are searched in spaces/-"
+	}
+	return ""
+}
+
+// withoutKeys is the body of a message as a direct message takes it; it changes the request's query.
+func (c *call) withoutKeys(r *http.Request) []byte {
+	t, _ := c.message["thread"].(map[string]any)
+	delete(t, "threadKey")
+	query := r.URL.Query()
+	query.Del("messageReplyOption")
+	if t["name"] != nil {
+		query.Set("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+	}
+	r.URL.RawQuery = query.Encode()
+	b, _ := json.Marshal(c.message) // it was decoded
+	return b
+}
