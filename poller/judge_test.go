@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -341,8 +343,8 @@ func TestAReplyFileAnswersOneQuestion(t *testing.T) {
 	if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var file syscall.Stat_t
-	if err := syscall.Lstat(path, &file); err != nil {
+	var file unix.Stat_t
+	if err := unix.Lstat(path, &file); err != nil {
 		t.Fatal(err)
 	}
 	d.change(one, func(q *state.Question) {

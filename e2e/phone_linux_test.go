@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -98,31 +97,6 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	}
 	t.Fatal("the space printed no address")
 	return ""
-}
-
-// phoneBrowser starts a browser of a phone's size. What it returns does things in it.
-func phoneBrowser(t *testing.T) func(...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	home := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
-		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		chromedp.Cancel(ctx) // waits until the browser is gone
-		cancel()
-	})
-	act := func(actions ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if err := chromedp.Do(ctx, actions...); err != nil {
-			t.Fatalf("browser: %v", err)
-		}
-	}
-	act(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile))
-	return act
 }
 
 // addAddress gives the namespace's loopback interface a second address.
