@@ -3,6 +3,7 @@ package inject
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ type process struct {
 	stopped     bool
 	dead        bool   // ended, and its parent has not asked for its end yet
 	name        string // comm: what the kernel calls it
-	start       string // see StartOf; only Linux's table tells it
+	start       string // see StartOf
 }
 
 // hasKeyboard says whether keys typed into a terminal reach the process.
@@ -115,14 +116,14 @@ func (p process) hasKeyboard(terminal string) bool {
 }
 
 // isClaude says whether a process is a Claude Code. The kernel calls it "claude" (2.1.329; cli.js has node call
-// itself so, after its first second), or, as macOS names a program by the file behind a link, by its version; then it is
-// argv[0] that says claude. args is asked only where the name leaves it open.
+// itself so, after its first second), or, as macOS names a program by the file behind a link, by its version, claude.exe (npm) or
+// node; then it is argv[0] that says claude. args is asked only where the name leaves it open.
 func (p process) isClaude(args func(pid int) []string) bool {
 	name := filepath.Base(p.name)
 	if p.dead {
 		return false
 	}
-	if name == "claude" {
+	if name == "claude" || name == "claude.exe" {
 		return true
 	}
 	engine := name == "node" || name == "nodejs" || name == "bun"
@@ -131,12 +132,36 @@ func (p process) isClaude(args func(pid int) []string) bool {
 		return false
 	}
 	argv := args(p.pid)
-	if len(argv) > 1 && engine { // the package's script, or the link to it on the PATH
-		return filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
-			return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
-		})
+	if len(argv) == 0 || filepath.Base(argv[0]) == "claude" {
+		return len(argv) > 0
 	}
-	return len(argv) > 0 && version && filepath.Base(argv[0]) == "claude"
+	// The package's script, or the link to it on the PATH.
+	return engine && len(argv) > 1 && (filepath.Base(argv[1]) == "claude" || slices.ContainsFunc(argv[1:], func(arg string) bool {
+		return strings.HasSuffix("/"+arg, "/claude-code/cli.js")
+	}))
+}
+
+// lstart is a process's start on macOS as `ps -o lstart` printed it with LC_ALL=C and TZ=UTC, which earlier releases wrote into
+// records.
+func lstart(t time.Time) string { return t.UTC().Format("Mon Jan 2 15:04:05 2006") }
+
+// splitProcArgs reads macOS's kern.procargs2: argc in four bytes (of a little-endian machine), the program's path, NULs that pad
+// it, argc arguments, and the environment.
+func splitProcArgs(b []byte) []string {
+	if len(b) < 4 {
+		return nil
+	}
+	argc := binary.LittleEndian.Uint32(b)
+	_, rest, _ := strings.Cut(string(b[4:]), "\x00")
+	words := strings.SplitAfter(strings.TrimLeft(rest, "\x00"), "\x00")
+	if int64(len(words)) < int64(argc) {
+		return nil
+	}
+	words = words[:argc]
+	for i, word := range words {
+		words[i] = strings.TrimSuffix(word, "\x00")
+	}
+	return words
 }
 
 // claudeAbove is the Claude Code that started this process; 0 when there is none.

@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gchat-hooks/e2e/bound"
 )
@@ -161,6 +163,8 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 		"by version on macOS": {process{name: "2.1.329"}, []string{"claude", "--continue"}, true},
 		"other node":          {process{name: "node"}, []string{"node", "server.js", "claude"}, false},
 		"other folder":        {process{name: "node"}, []string{"node", "/x/not-claude-code/cli.js"}, false},
+		"npm's on macOS":      {process{name: "claude.exe"}, nil, true},
+		"its title on macOS":  {process{name: "node"}, []string{"claude", "", ""}, true},
 		"other version":       {process{name: "2.1.329"}, []string{"./2.1.329"}, false},
 		"editor of its name":  {process{name: "vim"}, []string{"vim", "claude"}, false},
 		"claude-squad":        {process{name: "claude-squad"}, nil, false},
@@ -170,6 +174,30 @@ func TestWhatTheNpmPackageStarts(t *testing.T) {
 	} {
 		if got := c.p.isClaude(args(c.argv...)); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What macOS tells of a process: its start is as `ps` printed it for earlier releases, whose records are still open.
+func TestWhatMacOSTells(t *testing.T) {
+	east := time.FixedZone("", 2*3600)
+	if got := lstart(time.Date(2026, 1, 2, 1, 4, 5, 999, east)); got != "Thu Jan 1 23:04:05 2026" {
+		t.Errorf("start %q", got)
+	}
+	argc := "\x03\x00\x00\x00"
+	for raw, want := range map[string][]string{
+		argc + "/opt/node\x00\x00\x00\x00node\x00a b\x00\x00HOME=/h\x00": {"node", "a b", ""},
+		argc + "/opt/node\x00\x00claude\x00\x00\x00HOME=/h\x00":          {"claude", "", ""},
+		argc + "/opt/node\x00node\x00":                                   nil,
+		argc + "/opt/node":                                               nil,
+		argc:                                                             nil,
+		"\xff\xff\xff\xff/opt/node\x00node\x00":                          nil,
+		"\x00\x00\x00\x00":                                               {},
+		"\x03":                                                           nil,
+		"":                                                               nil,
+	} {
+		if got := splitProcArgs([]byte(raw)); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
 	}
 }

@@ -1,0 +1,78 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// alive says whether a process is there and has not ended. One whose state the kernel does not tell, as in a sandbox, counts.
+func alive(pid int) bool {
+	if pid <= 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	p, known := processOf(pid)
+	return !known || !p.dead
+}
+
+// StartOf is when the process started, to the second, in UTC; "" when that cannot be told.
+func StartOf(pid int) string {
+	p, _ := processOf(pid)
+	return p.start
+}
+
+// processes is the process table.
+func processes() (map[int]process, error) {
+	table, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := make(map[int]process, len(table))
+	for i := range table {
+		if p := fromKernel(&table[i]); p.pid > 0 {
+			all[p.pid] = p
+		}
+	}
+	return all, nil
+}
+
+func processOf(pid int) (p process, there bool) {
+	if pid <= 0 {
+		return p, false
+	}
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return p, false
+	}
+	return fromKernel(k), true
+}
+
+// States of a process, sys/proc.h.
+const (
+	stopped = 4 // SSTOP
+	zombie  = 5 // SZOMB
+)
+
+func fromKernel(k *unix.KinfoProc) process {
+	p := process{
+		pid: int(k.Proc.P_pid), parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), foreground: int(k.Eproc.Tpgid),
+		name: unix.ByteSliceToString(k.Proc.P_comm[:]), stopped: k.Proc.P_stat == stopped, dead: k.Proc.P_stat == zombie,
+		start: lstart(time.Unix(k.Proc.P_starttime.Unix())),
+	}
+	if k.Eproc.Tdev != -1 { // NODEV
+		p.terminal = strconv.Itoa(int(k.Eproc.Tdev))
+	}
+	return p
+}
+
+func argsOf(pid int) []string {
+	b, err := unix.SysctlRaw("kern.procargs2", pid)
+	if err != nil {
+		return nil
+	}
+	return splitProcArgs(b)
+}

@@ -1,0 +1,30 @@
+package inject
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/bound"
+)
+
+// Earlier releases asked ps, and their records hold what it said.
+func TestTheKernelSaysWhatPsSaid(t *testing.T) {
+	pid := os.Getpid()
+	ps := bound.Command(t, "/bin/ps", "-o", "lstart=", "-p", strconv.Itoa(pid))
+	ps.Env = []string{"LC_ALL=C", "TZ=UTC"}
+	out, err := ps.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Join(strings.Fields(string(out)), " "); StartOf(pid) != want {
+		t.Errorf("start %q, ps says %q", StartOf(pid), want)
+	}
+	if p, _ := processOf(pid); p.parent != os.Getppid() || p.dead || p.stopped {
+		t.Errorf("this process is %+v", p)
+	}
+	if got := strings.Join(argsOf(pid), "\n"); got != strings.Join(os.Args, "\n") {
+		t.Errorf("its arguments are %q", got)
+	}
+}
