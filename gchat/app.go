@@ -164,7 +164,8 @@ type Pulled struct {
 	Heard time.Time // by this machine's clock, first
 }
 
-// Pull takes events from the subscription. Where there are none it may wait for a minute or two.
+// Pull takes events from the subscription. Where there are none it may wait for a minute or two. Its errors are ErrConnectionLost
+// and Chat's.
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
@@ -173,6 +174,9 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, nil // it waited in vain
+		}
+		if strings.HasSuffix(err.Error(), "http2: client connection lost") { // net/http does not export that error
+			err = ErrConnectionLost
 		}
 		return nil, fmt.Errorf("pull events: %w", apiError(err))
 	}

@@ -270,6 +270,18 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: at, Err: err}
 }
 
+// pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign of life, and how long that may take. A
+// pull is always under way, so its connection is never idle; after a computer's sleep or a change of network it may lead nowhere,
+// which TCP finds out after a quarter of an hour.
+const pingAfter = 15 * time.Second
+
+func init() {
+	http.DefaultTransport.(*http.Transport).HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}
+}
+
+// ErrConnectionLost says that a connection leads nowhere any more. The next request makes a new one.
+var ErrConnectionLost = errors.New("the connection was lost")
+
 // limitBodies keeps an answer that has no end, or unpacks to a large one, from filling the memory. It is the default transport,
 // and for plain http, which goes to this machine only, the one that knows the embedded space.
 type limitBodies struct{}

@@ -104,6 +104,8 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	e.heard = append(e.heard, got...)
 	switch {
 	case ctx.Err() != nil:
+	case errors.Is(err, gchat.ErrConnectionLost):
+		p.logOnce(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:
 		e.failed++
 		e.again = p.now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))

@@ -1,16 +1,27 @@
 package poller
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"gchat-hooks/gchat"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // tapped asks a question that is in the space, and returns what its buttons carry.
@@ -326,4 +337,60 @@ func TestAnOlderCardOfASessionHasNoButton(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.awaitPatch(m.Name, "[Cancelled]")
+}
+
+// lostPulls stands in for Google behind a connection that is lost under two pulls.
+type lostPulls struct{ pulls atomic.Int64 }
+
+func (l *lostPulls) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`
+	if strings.HasSuffix(r.URL.Path, ":pull") {
+		if l.pulls.Add(1) <= pullsAtOnce {
+			return nil, errors.New("http2: client connection lost")
+		}
+		answer = "{}"
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// After a computer's sleep the log says once that the connection was lost, and the next pull does not wait.
+func TestALostConnectionIsToldOnce(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, _ := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "x@p.iam.gserviceaccount.com", "token_uri": "https://token.example/",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+	file := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(file, account, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	was := http.DefaultTransport
+	http.DefaultTransport = &lostPulls{}
+	t.Cleanup(func() { http.DefaultTransport = was })
+
+	d := newDesk(t)
+	p := d.poller()
+	app, err := gchat.NewApp(t.Context(), &config.Config{SpaceID: appSpace, Subscription: appSubscription, CredentialsFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range pullsAtOnce {
+		p.ear.pulling++
+		p.pull(t.Context(), app)
+		if !p.ear.again.IsZero() || p.ear.failed > 0 {
+			t.Error("the next pull waits")
+		}
+	}
+	log, err := os.ReadFile(state.LogPath(d.env))
+	if err != nil || strings.Count(string(log), "connection was lost") != 1 || strings.Count(string(log), "\n") != 1 {
+		t.Errorf("the log: %s (%v)", log, err)
+	}
 }

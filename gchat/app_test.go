@@ -1,0 +1,122 @@
+package gchat
+
+import (
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"gchat-hooks/state/config"
+)
+
+// holes is a TCP proxy whose connections can be made to lead nowhere, as after a computer's sleep: they stay open, take what is
+// sent, and forward nothing.
+type holes struct {
+	net.Listener
+	dug atomic.Pointer[atomic.Bool] // of the connections that are made now
+}
+
+func newHoles(t *testing.T, to string) *holes {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &holes{Listener: listener}
+	h.dug.Store(&atomic.Bool{})
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				client.Close()
+				return
+			}
+			t.Cleanup(func() { client.Close(); server.Close() })
+			hole := h.dug.Load()
+			forward := func(to, from net.Conn) {
+				buffer := make([]byte, 4096)
+				for {
+					n, err := from.Read(buffer)
+					if err != nil {
+						return
+					}
+					if !hole.Load() {
+						_, _ = to.Write(buffer[:n])
+					}
+				}
+			}
+			go forward(server, client)
+			go forward(client, server)
+		}
+	}()
+	return h
+}
+
+// dig makes the connections that are there lead nowhere.
+func (h *holes) dig() { h.dug.Swap(&atomic.Bool{}).Store(true) }
+
+func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
+	arrived := make(chan string, 10)
+	var pulls atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, ":pull") {
+			io.WriteString(w, `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`)
+			return
+		}
+		arrived <- r.Proto
+		if pulls.Add(1) == 2 {
+			<-r.Context().Done() // nothing happens
+			return
+		}
+		io.WriteString(w, `{"receivedMessages":[{"ackId":"1","message":{"messageId":"1","data":"e30="}}]}`)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	proxy := newHoles(t, server.Listener.Addr().String())
+	at := "https://" + proxy.Addr().String()
+
+	was := http.DefaultTransport
+	transport := was.(*http.Transport).Clone()
+	transport.HTTP2.SendPingTimeout /= 20
+	transport.HTTP2.PingTimeout /= 20
+	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	transport.TLSClientConfig.RootCAs.AddCert(server.Certificate())
+	http.DefaultTransport = transport
+	t.Cleanup(func() { http.DefaultTransport = was })
+
+	app, err := NewApp(t.Context(), &config.Config{
+		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: serviceAccount(t, at+"/token"),
+		APIEndpoint: at, PubSubEndpoint: at,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	lost := make(chan error)
+	go func() {
+		_, err := app.Pull(t.Context())
+		lost <- err
+	}()
+	if first, second := <-arrived, <-arrived; first != "HTTP/2.0" || second != first {
+		t.Errorf("pulled over %s and %s", first, second)
+	}
+	proxy.dig()
+	if err := <-lost; !errors.Is(err, ErrConnectionLost) {
+		t.Fatalf("the pull that was under way ended with %v", err)
+	}
+	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
+		t.Errorf("over a new connection: %d events, %v", len(events), err)
+	}
+}
