@@ -71,7 +71,10 @@ func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	f, err := os.OpenFile(path, flag|plainFlags, 0)
-	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
+	switch {
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EISDIR):
+		return nil, nil, ErrNotPlain
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP): // a socket, on Linux and on macOS
 		return nil, nil, ErrNotPlain
 	}
 	if err != nil {

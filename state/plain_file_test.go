@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -129,6 +131,18 @@ func TestLinkedFileIsNotFollowed(t *testing.T) {
 	}
 	_, _ = pending.Record("s", func([]*Question) *Question { return nil })
 	c.untouched()
+}
+
+func TestASocketIsNoPlainFile(t *testing.T) {
+	t.Chdir(t.TempDir()) // a socket's path may have a hundred bytes only
+	listener, err := net.Listen("unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if _, err := OpenPlain("socket", os.O_RDONLY); !errors.Is(err, ErrNotPlain) {
+		t.Errorf("%v", err)
+	}
 }
 
 // The state of a project whose .claude leads out of it is kept in the user state; a folder that the person names may be a link.

@@ -98,11 +98,18 @@ var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 // ProjectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
 // only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
 func ProjectCounts(env Getenv, dir string) bool {
-	if named := env("CLAUDE_PROJECT_DIR"); named != "" && filepath.Clean(named) == filepath.Clean(dir) {
+	if named := env("CLAUDE_PROJECT_DIR"); named != "" && (filepath.Clean(named) == filepath.Clean(dir) || sameFolder(named, dir)) {
 		return true
 	}
 	yes, _ := Trusted(env, dir)
 	return yes
+}
+
+// sameFolder says whether two absolute paths lead to one folder, through a link or, on a Mac, in another case.
+func sameFolder(a, b string) bool {
+	is, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return filepath.IsAbs(a) && filepath.IsAbs(b) && err == nil && err2 == nil && os.SameFile(is, other)
 }
 
 // Trusted says whether Claude Code was told to trust a folder, or one around it, as far up as the folder's repository goes: a
@@ -131,7 +138,15 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	for ; !file.Projects[dir].Trusted; dir = filepath.Dir(dir) {
+	trusted := func() bool {
+		for path, project := range file.Projects {
+			if project.Trusted && sameFolder(path, dir) {
+				return true
+			}
+		}
+		return false
+	}
+	for ; !file.Projects[dir].Trusted && !trusted(); dir = filepath.Dir(dir) {
 		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {
 			return false, true
 		}

@@ -125,8 +125,14 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 		{"another one trusted", `{"projects":{"/elsewhere":{"hasTrustDialogAccepted":true}}}`, nil, false},
 		{"trusted", `{"projects":{"PROJECT":{"hasTrustDialogAccepted":true}}}`, nil, true},
 		{"a folder around it trusted", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"trusted by a link", `{"projects":{"LINK":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"a folder around it trusted by a link", `{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`, nil, true},
+		{"a link not trusted", `{"projects":{"LINK":{"hasTrustDialogAccepted":false}}}`, nil, false},
+		{"a folder that the working folder tells", `{"projects":{".":{"hasTrustDialogAccepted":true}}}`, nil, false},
+		{"a clone in a folder trusted by a link", `{"projects":{"AROUND":{"hasTrustDialogAccepted":true}}}`, map[string]string{"clone": "yes"}, false},
 		{"a clone in a trusted folder", `{"projects":{"PARENT":{"hasTrustDialogAccepted":true}}}`, map[string]string{"clone": "yes"}, false},
 		{"a hook", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PROJECT"}, true},
+		{"a hook by a link", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "LINK"}, true},
 		{"a hook of another project", `{"projects":{}}`, map[string]string{"CLAUDE_PROJECT_DIR": "PARENT"}, false},
 		{"Claude's own shell", `{"projects":{}}`, map[string]string{"CLAUDECODE": "1"}, false},
 		{"Claude's own shell, never used", "", map[string]string{"CLAUDECODE": "1"}, false},
@@ -135,7 +141,13 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			home, project := t.TempDir(), filepath.Join(t.TempDir(), "clone")
 			real, _ := filepath.EvalSymlinks(filepath.Dir(project))
-			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real)
+			link, around := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "around")
+			for to, name := range map[string]string{project: link, real: around} {
+				if err := os.Symlink(to, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			names := strings.NewReplacer("PROJECT", filepath.Join(real, "clone"), "PARENT", real, "LINK", link, "AROUND", around)
 			writeAll(t, map[string]string{
 				filepath.Join(project, ".claude", "gchat-hooks.json"):        `{"webhook_url": "theirs", "rules": [{"ask_mode": "off"}]}`,
 				filepath.Join(project, ".mcp.json"):                          `{"mcpServers":{"google-chat-bridge":{"env":{"GOOGLE_CHAT_SPACE_ID":"spaces/THEIRS"}}}}`,
@@ -147,6 +159,7 @@ func TestProjectCountsOnceTrusted(t *testing.T) {
 			if tt.env["clone"] != "" {
 				writeAll(t, map[string]string{filepath.Join(project, ".git", "HEAD"): ""})
 			}
+			t.Chdir(project)
 			env := map[string]string{"HOME": home}
 			for k, v := range tt.env {
 				env[k] = names.Replace(v)
