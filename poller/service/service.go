@@ -279,7 +279,8 @@ func (l launchd) file() string {
 // contents is the agent's file; the keys are those of launchd.plist(5). The daemon is started again after a crash and an
 // error, not after an end with 0: so it is stopped, and so it says that a new start would not help. To end, it may need longer
 // than launchd's 5 s: it finishes what it types. A crash is told in the
-// log; launchd starts nothing where the log's folder is missing.
+// log; launchd starts nothing where the log's folder is missing. A person waits for it: as anything but Interactive, launchd
+// throttles its CPU and disk. Its umask is 077, in decimal.
 func (l launchd) contents(env []string) string {
 	var vars strings.Builder
 	for _, v := range env {

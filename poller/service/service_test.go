@@ -162,6 +162,7 @@ func TestServicePlistIsOne(t *testing.T) {
 	want := map[string]any{
 		"Label": "com.claude.gchat-response-poller", "ProgramArguments": []any{s.Self, "poller"}, "RunAtLoad": true,
 		"KeepAlive": map[string]any{"Crashed": true, "SuccessfulExit": false}, "ThrottleInterval": 20.0, "ExitTimeOut": 90.0,
+		"ProcessType": "Interactive", "Umask": 63.0,
 		"StandardErrorPath":    home + "/.claude/logs/gchat-hooks.log",
 		"EnvironmentVariables": map[string]any{"PATH": "/bin", "A": "<b>=&"}, "WorkingDirectory": home,
 	}
