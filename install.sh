@@ -51,6 +51,8 @@ install() {
   trap 'exit 1' HUP INT TERM
   [ -n "$binary" ] || build
   cp "$binary" "$work/gchat-hooks" && chmod 755 "$work/gchat-hooks" || die "there is no program $binary" "./install.sh --help"
+  is_ours "$work/gchat-hooks" || ! xattr -p com.apple.quarantine "$binary" >/dev/null 2>&1 ||
+    die "macOS does not start $binary, since it was downloaded" "xattr -d com.apple.quarantine $binary"
   is_ours "$work/gchat-hooks" || die "the program does not run on this machine" "build it here: ./install.sh without --binary"
   # What would keep the hooks from being registered is found before anything is written.
   "$work/gchat-hooks" install --keep --dry-run "$@" >/dev/null

@@ -278,6 +278,20 @@ func TestInstallScriptRefusesFirst(t *testing.T) {
 	}
 }
 
+func TestInstallScriptNamesMacOSQuarantine(t *testing.T) {
+	fakes := t.TempDir()
+	mark := filepath.Join(fakes, "xattr")
+	if err := os.WriteFile(mark, []byte("#!/bin/sh\n[ \"$1 $2\" = '-p com.apple.quarantine' ] && [ -e \"$3\" ]\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := newNewcomer(t, fakes+":/usr/bin:/bin")
+	n.has("Downloads/gchat-hooks", "#!/bin/sh\nexit 137\n")
+	file := filepath.Join(n.home, "Downloads/gchat-hooks")
+	if out, err := n.run("sh", installScript(t), "--binary", file); err == nil || !strings.Contains(out, "xattr -d com.apple.quarantine "+file) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // From a pipe a shell's $0 is "sh", and the script has no folder: neither is looked for in the working folder.
 func TestInstallScriptFromAPipeRunsNoFileOfTheFolder(t *testing.T) {
 	for _, shell := range []string{"sh", "dash", "bash"} {

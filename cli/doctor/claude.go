@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"gchat-hooks/hooks/settings"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -216,7 +218,10 @@ func (e *exam) claudeHooks(_ context.Context, r *result) {
 	}
 	for _, h := range all {
 		if err := e.cannotStart(h.start); err != nil {
-			r.fail("%s starts %s: %v", h.from.path, h.start, err)
+			f := r.fail("%s starts %s: %v", h.from.path, h.start, err)
+			if marked := (*state.UserError)(nil); errors.As(err, &marked) {
+				f.Mend = marked.Hint
+			}
 		}
 	}
 	preset := "answer"
@@ -267,8 +272,28 @@ func (e *exam) cannotStart(program string) error {
 	if rest, ok := strings.CutPrefix(program, "~/"); ok {
 		program = filepath.Join(state.Home(e.Env), rest)
 	}
-	_, err := exec.LookPath(program)
+	path, err := exec.LookPath(program)
+	if err == nil {
+		err = quarantined(path)
+	}
 	return err
+}
+
+var quarantine = "com.apple.quarantine" // the extended attribute that browsers give a download, and cp its copy
+
+// quarantined is why macOS would not start a program that was downloaded; the hint takes the mark away. The attribute begins with
+// flags in hex: 0x40 is set once the person had it started all the same.
+func quarantined(program string) error {
+	value, flags := make([]byte, 1024), 0
+	n, err := unix.Getxattr(program, quarantine, value)
+	if err != nil {
+		return nil
+	}
+	if _, err := fmt.Sscanf(string(value[:n]), "%x;", &flags); err == nil && flags&0x40 != 0 {
+		return nil
+	}
+	err = errors.New("macOS has it in quarantine, as a download")
+	return &state.UserError{Err: err, Hint: "xattr -d " + quarantine + " " + program}
 }
 
 // claudeLimit looks whether the hooks that wait for a person may wait as long as they mean to: they end by themselves just

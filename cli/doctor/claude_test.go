@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gchat-hooks/state/config"
 )
 
@@ -140,4 +142,38 @@ func FuzzReadSource(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAHookThatMacOSHasInQuarantine(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "gchat-hooks")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	was := quarantine
+	quarantine = "user.quarantine" // Linux keeps no names of another kind
+	t.Cleanup(func() { quarantine = was })
+	e := settingsOf(t, map[string]string{userFile: `{"hooks": {"PreToolUse": [{"matcher": "AskUserQuestion", "hooks": [
+		{"type": "command", "command": "` + program + ` hook gchat-ask-user-forward"}]}]}}`})
+	starts := func() (mends []string) {
+		r := &result{check: check{mend: "another"}}
+		e.claudeHooks(t.Context(), r)
+		for _, f := range r.found {
+			if strings.Contains(f.What, program) && f.Level == Fail {
+				mends = append(mends, f.Mend)
+			}
+		}
+		return mends
+	}
+	if got := starts(); len(got) > 0 {
+		t.Errorf("without the mark: %q", got)
+	}
+	hint := []string{"xattr -d user.quarantine " + program}
+	for mark, want := range map[string][]string{"0083;6740a1b2;Safari;": hint, "": hint, "00c3;6740a1b2;Safari;": nil} {
+		if err := unix.Setxattr(program, quarantine, []byte(mark), 0); err != nil {
+			t.Skip(err)
+		}
+		if got := starts(); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", mark, got, want)
+		}
+	}
 }
