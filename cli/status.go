@@ -183,6 +183,9 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 				one.LastPoll = service.LastPoll(env).UTC()
 			}
 			r.Pollers = append(r.Pollers, one)
+			if what, hint := h.Unreadable(); what != "" {
+				r.Configuration = append(r.Configuration, what+": "+hint)
+			}
 		}
 	}
 	for _, err := range append(broken, more...) {

@@ -14,6 +14,7 @@ import (
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/poller"
 	"gchat-hooks/state"
+	"gchat-hooks/state/config"
 )
 
 // machineOf is a person's machine with so many open questions, and the environment of its programs.
@@ -143,6 +144,23 @@ func TestStatusText(t *testing.T) {
 		if !strings.Contains(screen, want) {
 			t.Errorf("no %q on\n%s", want, screen)
 		}
+	}
+}
+
+// What the daemon may not read is told also where the person's terminal may read it.
+func TestStatusTellsWhatThePollerMayNotRead(t *testing.T) {
+	home := t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	if err := os.MkdirAll(filepath.Join(state.UserState(env), "pollers"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := state.Heartbeat{PID: os.Getpid(), Beat: time.Now(), Unread: []string{"/Users/ann/Documents/shop"}}
+	if err := state.Beat(env, h); err != nil {
+		t.Fatal(err)
+	}
+	r := gather(env, &config.Config{}, &state.Redactor{})
+	if screen := r.text(); !strings.HasPrefix(screen, "configuration: the poller (pid ") || !strings.Contains(screen, "/Users/ann/Documents/shop: see who may read") {
+		t.Error(screen)
 	}
 }
 

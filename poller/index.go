@@ -26,6 +26,7 @@ type served struct {
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
 	missing bool            // the record's file is gone
+	denied  bool            // the system does not let us read it
 	waiting bool            // a message that is neither sent nor set aside
 
 	lock     *state.Lock     // of the Open's file
@@ -137,7 +138,9 @@ func (p *Poller) load(s *served) {
 	if s.missing || s.Kind == state.OpenMessage || s.settled && !p.changedIn(s.Path) {
 		return
 	}
-	switch q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path)); {
+	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))
+	s.denied = errors.Is(err, fs.ErrPermission)
+	switch {
 	case err != nil:
 		s.q = nil
 		p.logOnce(err, "question not read")

@@ -419,7 +419,12 @@ func (p *Poller) beat() {
 		if s.q != nil && s.mine(p) && s.q.Status.Open() {
 			h.Open++
 		}
+		const most = 10
+		if dir := filepath.Dir(s.Path); s.denied && !s.missing && len(h.Unread) < most && !slices.Contains(h.Unread, dir) {
+			h.Unread = append(h.Unread, dir)
+		}
 	}
+	slices.Sort(h.Unread)
 	p.logOnce(state.Beat(p.Env, h), "heartbeat")
 	if p.Daemon && p.reading() {
 		p.noteLastPoll()

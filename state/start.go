@@ -185,9 +185,21 @@ type Heartbeat struct {
 	Daemon  bool      `json:"daemon"`
 	Started time.Time `json:"started"`
 	Beat    time.Time `json:"beat"`
-	Open    int       `json:"open"` // questions that it serves
+	Open    int       `json:"open"`             // questions that it serves
+	Unread  []string  `json:"unread,omitempty"` // folders of questions that the system does not let it read, some of them
 
 	Lives bool `json:"-"` // its process is there. The lock is not tried: for that instant a hook would take us for the poller
+}
+
+// Unreadable says what the system does not let a living poller read, and what a person can do about it; "" where it reads all. A
+// launchd agent has permissions of its own: the person's terminal may read what the daemon may not.
+func (h Heartbeat) Unreadable() (what, hint string) {
+	if !h.Lives || len(h.Unread) == 0 {
+		return "", ""
+	}
+	what = fmt.Sprintf("the poller (pid %d) may not read the questions in %s", h.PID, strings.Join(h.Unread, ", "))
+	return what, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other volumes, " +
+		"allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; then gchat-hooks poller install"
 }
 
 // BeatEvery is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.

@@ -192,6 +192,11 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
 	h, runs := e.daemonLives()
+	for _, h := range state.Pollers(e.Env) {
+		if what, hint := h.Unreadable(); what != "" {
+			r.fail("%s", what).Mend = hint
+		}
+	}
 	if service.SpaceDown(e.Env) {
 		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
 	}

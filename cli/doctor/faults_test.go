@@ -288,6 +288,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 
 		// The daemon, the outbox, tmux.
 		{"a pid file that was left behind", func(p *patient) { p.write(filepath.Join(p.userState(), "gchat-poller.pid"), "4242\n", 0o600) }, "daemon.pid", warn, "4242", "doctor --fix", ""},
+		{"a daemon that may not read a project", func(p *patient) {
+			p.daemon(0)
+			h := state.ReadBeat(p.getenv)
+			h.Program, h.Unread = "/Users/ann/bin/gchat-hooks", []string{"/Users/ann/Documents/shop"}
+			p.check(state.Beat(p.getenv, h))
+		}, "daemon.runs", fail, "may not read the questions in /Users/ann/Documents/shop", "allow /Users/ann/bin/gchat-hooks in System Settings", ""},
 		{"a daemon that hangs", func(p *patient) { p.daemon(time.Hour) }, "daemon.runs", warn, "is stopped, or hangs", "poller install", ""},
 		{"inject without tmux", func(p *patient) {
 			p.config["ask_mode"] = "inject"

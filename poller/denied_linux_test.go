@@ -1,0 +1,61 @@
+package poller
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gchat-hooks/state"
+)
+
+// obeyPermissions has this thread read only what permissions allow, also as root: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH go.
+func obeyPermissions(t *testing.T) {
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var all [2]unix.CapUserData
+	if err := unix.Capget(&header, &all[0]); err != nil {
+		t.Skip(err)
+	}
+	was := all
+	all[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+	if err := unix.Capset(&header, &all[0]); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = unix.Capset(&header, &was[0]) })
+}
+
+// A daemon of launchd's may not read a project in ~/Documents before the person allows it.
+func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
+	for _, part := range []string{"folder", "file"} {
+		t.Run(part, func(t *testing.T) {
+			d := newDesk(t)
+			q := d.ask(nil)
+			d.ask(nil)
+			folder := filepath.Dir(q.Path)
+			closed := map[string]string{"folder": folder, "file": q.Path}[part]
+			p := d.poller()
+			obeyPermissions(t)
+			unread := func(mode os.FileMode) []string {
+				if err := os.Chmod(closed, mode); err != nil {
+					t.Fatal(err)
+				}
+				p.beaten = time.Time{}
+				p.scan()
+				p.beat()
+				return state.ReadBeat(d.env).Unread
+			}
+			if got := unread(0); !slices.Equal(got, []string{folder}) {
+				t.Errorf("closed: %q", got)
+			}
+			if got := unread(0o700); len(got) > 0 {
+				t.Errorf("open: %q", got)
+			}
+		})
+	}
+}
