@@ -198,8 +198,8 @@ func (h Heartbeat) Unreadable() (what, hint string) {
 		return "", ""
 	}
 	what = fmt.Sprintf("the poller (pid %d) may not read the questions in %s", h.PID, strings.Join(h.Unread, ", "))
-	return what, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other volumes, " +
-		"allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; then gchat-hooks poller install"
+	return what, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other " +
+		"volumes, allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; then gchat-hooks poller install"
 }
 
 // BeatEvery is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.
