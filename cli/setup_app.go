@@ -49,7 +49,7 @@ func (s *setup) app(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := strings.NewReplacer("PROJECT", project, "KEY", s.appKey())
+	words := strings.NewReplacer("PROJECT", project, "KEY", s.appKey(), "DIR", filepath.Dir(s.appKey()))
 	var app *gchat.App
 	for _, step := range []struct {
 		name, told, how string

@@ -92,20 +92,19 @@ func (c *appCloud) tapCard(t *testing.T, by *chat.User) {
 // A person is led past every trap, and ends with a tap.
 func TestSetupOfAnAppNamesWhatIsMissing(t *testing.T) {
 	s, c := newSettler(t), newAppCloud(t)
-	c.trap(":testIamPermissions", "404 Resource not found (resource=gchat-hooks).")
+	c.trap(":testIamPermissions", "200 {}") // so Google answers for a subscription that is not there, too
 	x := inTerminal(t, []string{"HOME=" + s.home, "PATH=/usr/bin:/bin", "TERM=dumb", "GCHAT_API_ENDPOINT=" + c.url, "GCHAT_PUBSUB_ENDPOINT=" + c.url},
 		s.program, "setup", "--app", "--no-hooks")
 	x.answer("The Cloud project's id", "my project")
 	x.answer("The Cloud project's id", "local")
+	x.expect(`--expiration-period=never`)
 	x.expect(`--member serviceAccount:chat-api-push@system\.gserviceaccount\.com`)
-	x.expect(`make the topic and the subscription`)
-	c.trap(":testIamPermissions", "200 {}")
-	x.answer("Press Enter", "")
-	x.expect(`grant roles/pubsub.subscriber on the subscription`)
+	x.expect(`roles/iam\.serviceAccountTokenCreator`)
+	x.expect(`make the subscription where it is missing, and grant roles/pubsub\.subscriber`)
 	c.trap(":testIamPermissions", "")
 	c.trap("/v1/spaces", "404 Google Chat app not found. To create a Chat app, you must turn on the Chat API and configure the app")
 	x.answer("Press Enter", "")
-	x.expect(`clear it BEFORE the first save`)
+	x.expect(`clear it, and say Disable, BEFORE the first save`)
 	x.expect(`fill in the app's page, and save it`)
 	c.trap("/v1/spaces", "200 {}")
 	x.answer("Press Enter", "")

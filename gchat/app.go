@@ -231,19 +231,24 @@ func (a *App) MayPull(ctx context.Context) error {
 	return nil
 }
 
-// ErrNotSubscriber says that the app's credentials may not take events from its subscription.
-var ErrNotSubscriber = errors.New("the service account may not pull from the subscription")
+// ErrNotSubscriber says that the app's credentials may not take events from its subscription, or that it is not there: Google
+// answers a test of permissions on what is missing as it answers one without any (testIamPermissions, {} and 200).
+var ErrNotSubscriber = errors.New("the subscription is not there, or the service account may not pull from it")
 
 // Spaces are the spaces that the app was added to, direct messages first.
 func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	got, err := a.chat.Spaces.List().PageSize(1000).Context(ctx).Do()
+	var all []*chat.Space
+	err = a.chat.Spaces.List().PageSize(1000).Pages(ctx, func(page *chat.ListSpacesResponse) error {
+		all = append(all, page.Spaces...)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
 	}
 	for _, direct := range []bool{true, false} {
-		for _, s := range got.Spaces {
+		for _, s := range all {
 			if isDirect(s) == direct {
 				spaces = append(spaces, s)
 			}
@@ -268,13 +273,11 @@ func AppHint(err error) string {
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
-		return "grant roles/pubsub.subscriber on the subscription to the service account"
+		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
 	case strings.Contains(words, "Chat app not found"):
 		return "fill in the app's page, and save it"
 	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
 		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
-	case strings.Contains(words, "look at the subscription") && strings.Contains(words, "404"):
-		return "make the topic and the subscription; a key of another project cannot see it"
 	case strings.Contains(words, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
 	case strings.Contains(words, "the app is "):

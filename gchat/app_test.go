@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
 
@@ -118,5 +119,26 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 	}
 	if events, err := app.Pull(t.Context()); err != nil || len(events) != 1 {
 		t.Errorf("over a new connection: %d events, %v", len(events), err)
+	}
+}
+
+// Google may answer a list of spaces in pages, also where a page had room for more.
+func TestSpacesOfAllPages(t *testing.T) {
+	server := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("pageToken") == "" {
+			io.WriteString(w, `{"spaces":[{"name":"spaces/A","spaceType":"SPACE"}],"nextPageToken":"2"}`)
+			return
+		}
+		io.WriteString(w, `{"spaces":[{"name":"spaces/B","spaceType":"DIRECT_MESSAGE"}]}`)
+	})))
+	defer server.Close()
+	a, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/A", Subscription: "projects/p/subscriptions/s",
+		APIEndpoint: server.URL, PubSubEndpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces, err := a.Spaces(t.Context())
+	if err != nil || len(spaces) != 2 || spaces[0].Name != "spaces/B" {
+		t.Errorf("%v, %v", spaces, err)
 	}
 }
