@@ -41,6 +41,7 @@ type method struct {
 
 	of     *document
 	called *regexp.Regexp // the paths that call it
+	answer bool           // what comes from it is judged, not what is asked: there members may be output only, or missing
 }
 
 // A schema is the type of a body, of a member of one, or of a parameter.
@@ -196,6 +197,21 @@ func (m *method) body(v any) []string {
 	return m.value("", m.Request, v)
 }
 
+// Answer lists what is wrong with an answer of Chat's, by the name of its schema: members that it does not have, and values of
+// another type. at is what to call the answer there.
+func Answer(at, kind string, body []byte) []string {
+	all, err := methods()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	v, err := decode(body)
+	if err != nil {
+		return []string{"the answer is not JSON: " + err.Error()}
+	}
+	of := all[slices.IndexFunc(all, func(m *method) bool { return m.of.Schemas[kind] != nil })].of
+	return (&method{of: of, answer: true}).value(at, &schema{Ref: kind}, v)
+}
+
 // value lists what is wrong with a value at a place in the body.
 func (m *method) value(at string, s *schema, v any) (bad []string) {
 	s = m.of.resolve(s)
@@ -229,7 +245,7 @@ func (m *method) value(at string, s *schema, v any) (bad []string) {
 func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		inPath := at == "" && m.Parameters[name] != nil
-		if s.Properties[name].required() && missing(v[name]) && !inPath {
+		if s.Properties[name].required() && missing(v[name]) && !inPath && !m.answer {
 			bad = append(bad, fmt.Sprintf("The field '%s' is required", at+"."+name))
 		}
 	}
@@ -244,6 +260,7 @@ func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 			continue
 		case v[name] == nil: // null is the same as absent
 			continue
+		case m.answer:
 		case member.ReadOnly:
 			bad = append(bad, fmt.Sprintf("The field '%s' is output only", at+"."+name))
 		case member.Deprecated:
