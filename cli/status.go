@@ -370,16 +370,20 @@ func (r *statusReport) text() string {
 }
 
 func (p pollerStatus) words(now time.Time) string {
+	on := ""
+	if p.Machine != "" {
+		on = ", on " + state.OneLine(p.Machine)
+	}
 	switch {
 	case p.Silent:
 		silent := ago(now.Sub(p.Beat))
-		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s: fg in its terminal, or end it", p.PID, silent)
+		return fmt.Sprintf("poller stopped: pid %d has shown no life for %s%s: fg in its terminal, or end it", p.PID, silent, on)
 	case p.Daemon && p.LastPoll.IsZero():
-		return fmt.Sprintf("daemon: pid %d, no cycle yet", p.PID)
+		return fmt.Sprintf("daemon: pid %d, no cycle yet%s", p.PID, on)
 	case p.Daemon:
-		return fmt.Sprintf("daemon: pid %d, last good cycle %s", p.PID, local(p.LastPoll))
+		return fmt.Sprintf("daemon: pid %d, last good cycle %s%s", p.PID, local(p.LastPoll), on)
 	}
-	return fmt.Sprintf("poller: pid %d since %s, questions that it serves: %d", p.PID, local(p.Started), p.Open)
+	return fmt.Sprintf("poller: pid %d since %s, questions that it serves: %d%s", p.PID, local(p.Started), p.Open, on)
 }
 
 // lineBelow begins a line below a row, until the columns are set: they end at a line of another shape. No text has a NUL here.

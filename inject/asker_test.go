@@ -71,8 +71,11 @@ func TestRunningKnowsALaterProcess(t *testing.T) {
 	if Ended(me, start) || Ended(me, "") {
 		t.Error("this process is running")
 	}
-	if !Ended(me, start+"1") {
+	if !Ended(me, "1"+start) {
 		t.Error("another process with this pid is taken for it")
+	}
+	if ended := 1 << 30; Ended(ended, "1@elsewhere") || Elsewhere(start) || Lives(ended, "") || !Lives(me, start) {
+		t.Error("what is not to be seen from here is judged")
 	}
 	if Ended(0, "") || !Ended(1<<30, "") {
 		t.Error("an unknown process, or none, is taken for another")

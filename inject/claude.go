@@ -89,13 +89,34 @@ func Waits(transcript string, pid int) (waits, known bool) {
 // its start tells ("" is not known). It is false where the pid is not known (0).
 func Ended(pid int, start string) bool {
 	switch {
-	case pid <= 1:
+	case pid <= 1, Elsewhere(start):
 		return false
 	case !alive(pid):
 		return true
 	}
-	now := StartOf(pid) // "" where it cannot be told
-	return start != "" && now != "" && now != start
+	began, _, _ := strings.Cut(start, "@")
+	p, _ := processOf(pid)
+	return began != "" && p.start != "" && p.start != began
+}
+
+// Lives says that a Claude Code that is known runs here.
+func Lives(pid int, start string) bool { return pid > 1 && !Elsewhere(start) && !Ended(pid, start) }
+
+// StartOf is when the process started, and where it is: in the kernel's words, which no later process with its pid shares; "" is
+// unknown.
+func StartOf(pid int) string {
+	p, _ := processOf(pid)
+	if p.start == "" {
+		return ""
+	}
+	return p.start + "@" + state.Here()
+}
+
+// Elsewhere says that a process which started so is on another machine, or in another pid namespace: from here nothing can be said
+// of it, or of the pane that it is in.
+func Elsewhere(start string) bool {
+	_, where, known := strings.Cut(start, "@")
+	return known && where != state.Here()
 }
 
 // process is one line of the machine's process table.
@@ -107,7 +128,7 @@ type process struct {
 	stopped     bool
 	dead        bool   // ended, and its parent has not asked for its end yet
 	name        string // comm: what the kernel calls it
-	start       string // see StartOf
+	start       string // clock ticks since boot, or on a Mac the second in UTC; "" where it cannot be told
 }
 
 // hasKeyboard says whether keys typed into a terminal reach the process.
@@ -209,6 +230,9 @@ var ErrNoClaude = errors.New("no Claude Code to type to")
 // the foreground of the pane's terminal, not of one that a program in between opened (script, sudo). wantPID 0 takes any, and of
 // several the outermost; else it must be that very process, which started at wantStart (see StartOf; "" is unknown).
 func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
+	if Elsewhere(wantStart) {
+		return 0, fmt.Errorf("%w: the Claude Code that asked runs on another machine, or in another container", ErrNoClaude)
+	}
 	all, err := processes()
 	if err != nil {
 		return 0, err

@@ -73,7 +73,10 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 					t.Errorf("asked for: %d, %v; want %d", got, err, pid)
 				}
 			}
-			if _, err := w.pane(p.ID).Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
+			if _, err := w.pane(p.ID).Claude(pid, start+"1"); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "another container") {
+				t.Errorf("one of the same number elsewhere: %v", err)
+			}
+			if _, err := w.pane(p.ID).Claude(pid, "1"+start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
 				t.Errorf("another process of the same number: %v", err)
 			}
 			if _, err := w.pane(first.ID).Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {

@@ -19,12 +19,6 @@ func alive(pid int) bool {
 	return !known || !p.dead
 }
 
-// StartOf is when the process started, to the second, in UTC; "" when that cannot be told.
-func StartOf(pid int) string {
-	p, _ := processOf(pid)
-	return p.start
-}
-
 // processes is the process table.
 func processes() (map[int]process, error) {
 	table, err := unix.SysctlKinfoProcSlice("kern.proc.all")

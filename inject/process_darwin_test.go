@@ -18,8 +18,8 @@ func TestTheKernelSaysWhatPsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := strings.Join(strings.Fields(string(out)), " "); StartOf(pid) != want {
-		t.Errorf("start %q, ps says %q", StartOf(pid), want)
+	if p, _ := processOf(pid); p.start != strings.Join(strings.Fields(string(out)), " ") {
+		t.Errorf("start %q, ps says %q", p.start, out)
 	}
 	if p, _ := processOf(pid); p.parent != os.Getppid() || p.dead || p.stopped {
 		t.Errorf("this process is %+v", p)

@@ -14,12 +14,6 @@ func alive(pid int) bool {
 	return there && !p.dead
 }
 
-// StartOf is when the process started, in clock ticks since boot, which no later process with its pid shares; "" is unknown.
-func StartOf(pid int) string {
-	p, _ := processOf(pid)
-	return p.start
-}
-
 // processes is the process table, as far as it could be read.
 func processes() (map[int]process, error) {
 	entries, err := os.ReadDir("/proc")

@@ -42,12 +42,12 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 
 // listens says whether this poller has the session's thread read.
 func (p *Poller) listens(one *state.Session) bool {
-	return one.Env == p.environment && p.takesCommands(one)
+	return p.has(one) && p.takesCommands(one)
 }
 
 // awaitsCommands says whether this poller is needed for the thread of a session.
 func (p *Poller) awaitsCommands(one *state.Session) bool {
-	return p.listens(one) || one.Env == p.environment && len(one.Commands) > 0
+	return p.listens(one) || p.has(one) && len(one.Commands) > 0
 }
 
 // takeCommand writes down what a person wrote in the thread of a session that listens, where it begins with a slash. The poller
@@ -60,7 +60,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
+	stranger := r.has(one) && !r.mayCommand(m.Sender, m.SenderEmail)
 	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
@@ -92,7 +92,7 @@ func (p *Poller) mayCommand(sender, email string) bool {
 func (p *Poller) obey(ctx context.Context) (needed bool) {
 	for _, one := range p.people {
 		needed = needed || p.awaitsCommands(one)
-		if one.Env != p.environment || len(one.Commands) == 0 || p.Short {
+		if !p.has(one) || len(one.Commands) == 0 || p.Short {
 			continue
 		}
 		if _, busy := p.obeying.LoadOrStore(one.ID, true); busy {

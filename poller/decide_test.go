@@ -79,6 +79,7 @@ func TestReminders(t *testing.T) {
 		QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, MessageSent: true,
 		AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
 	}
+	p.awake = q.AskedAt // it was here all the time
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)

@@ -219,6 +219,9 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if at := q.AskedAt.Add(q.Remind[q.Reminded]); now.Before(at) {
 		return at
 	}
+	if missed := p.awake.Sub(q.AskedAt) > clockJump; missed && now.Sub(p.awake) < clockJump && !p.readSince(q.Chat, p.awake) {
+		return now.Add(time.Second) // there may be a reply already, that was given while the machine slept
+	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
 		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
 			return state.ErrUnchanged
@@ -267,10 +270,27 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if q.Chat == "" || !q.MessageSent && q.Mode != state.Thread {
 		return true, false
 	}
-	if r := p.readers[q.Chat]; r != nil && !r.busy.Load() && r.good.After(end) {
+	if p.awake.After(end) {
+		end = p.awake // what was said while the machine slept, or no poller ran, is still to be read
+	}
+	if p.readSince(q.Chat, end) {
 		return !q.Unread() || now.Sub(end) > unreadGrace, q.Unread()
 	}
 	return now.Sub(end) > unreadGrace, true
+}
+
+// readSince says whether all was read that was said in a space until then.
+func (p *Poller) readSince(chat string, then time.Time) bool {
+	r := p.readers[chat]
+	if r == nil || r.busy.Load() {
+		return false
+	}
+	if !r.hears {
+		return r.good.After(then)
+	}
+	p.ear.mu.Lock()
+	defer p.ear.mu.Unlock()
+	return p.ear.good.After(then)
 }
 
 // choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
@@ -375,7 +395,7 @@ func (p *Poller) busy(s *served) bool {
 // owesSummary says whether a session of this environment owes a summary, which this process did not try yet.
 func (p *Poller) owesSummary(one *state.Session) bool {
 	_, tried := p.summed.Load(one.ID + one.OwesSummary.String())
-	return !one.OwesSummary.IsZero() && one.Env == p.environment && !tried
+	return !one.OwesSummary.IsZero() && p.has(one) && !tried
 }
 
 // summarise has the summaries put that sessions of this environment owe.

@@ -28,7 +28,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	way := r.gateway(ctx, by.projectDir, by.trusted)
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
-		if direct || gchat.Overloaded(err) {
+		if r.hears = direct; direct || gchat.Overloaded(err) {
 			return err // all that is said there is heard
 		}
 	}
@@ -182,7 +182,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 // was told stands in the session: the space shows the message again.
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
-	foreign := one == nil || one.Env != r.environment || cmp.Or(one.Chat, r.chat) != r.chat
+	foreign := one == nil || !r.has(one) || cmp.Or(one.Chat, r.chat) != r.chat
 	if foreign || m.Deleted || m.Sender == "" {
 		return
 	}

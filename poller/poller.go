@@ -69,6 +69,7 @@ const (
 type Poller struct {
 	Options
 	environment string // see state.Environment
+	earlier     string // see state.EarlierEnvironment
 	ways        gateways
 
 	sender   *sender
@@ -93,6 +94,7 @@ type Poller struct {
 	beaten  time.Time
 	ended   time.Time // when the last question of this environment ended; see endedLately
 	began   time.Time
+	awake   time.Time   // since when this process reads on: it began then, or the machine slept until then
 	program os.FileInfo // what stood at Self when this process began
 	homes   []string    // state folders that have the daemon's pid and the time of its last poll
 }
@@ -166,10 +168,11 @@ func (p *Poller) leave() error {
 
 func newPoller(o Options) *Poller {
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
+		Options: o, environment: state.Environment(o.Env), earlier: state.EarlierEnvironment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
 		changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
+	p.awake = p.began
 	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
@@ -235,9 +238,9 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 		if p.Lock.Gone() {
 			return homeless
 		}
-		// Without Go's monotonic clock, which stands still while the machine sleeps. What failed before that says nothing.
+		// Without Go's monotonic clock, which stands still while the machine sleeps.
 		if late := p.now().Round(0).Sub(expected); late > clockJump {
-			p.closeReaders(nil)
+			p.wakeUp()
 		}
 		next, busy := p.step(ctx)
 		now := p.now()
@@ -258,6 +261,16 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 		}
 		p.await(ctx, expected)
 	}
+}
+
+// wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
+// nothing. Only what Chat asked for itself is kept.
+func (p *Poller) wakeUp() {
+	p.awake = p.now()
+	p.closeReaders(nil)
+	p.ear.wakeUp()
+	p.sender.wakeUp()
+	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
 }
 
 // begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
@@ -414,7 +427,7 @@ func (p *Poller) beat() {
 		return
 	}
 	p.beaten = now
-	h := state.Heartbeat{PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC()}
+	h := state.Heartbeat{PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake()}
 	for _, s := range p.index {
 		if s.q != nil && s.mine(p) && s.q.Status.Open() {
 			h.Open++

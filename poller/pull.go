@@ -40,6 +40,8 @@ type ear struct {
 	pulling int
 	again   time.Time // no pull before
 	failed  int       // pulls one after another
+	asked   bool      // Chat itself asked for the pause
+	good    time.Time // when the last pull began that was answered
 	lock    *state.Lock
 }
 
@@ -75,6 +77,15 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	return next
 }
 
+// wakeUp has the next pull begin at once.
+func (e *ear) wakeUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.asked {
+		e.failed, e.again = 0, time.Time{}
+	}
+}
+
 // leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
 // too.
 func (p *Poller) leadEar(app *gchat.App) bool {
@@ -108,6 +119,7 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 		p.logOnce(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:
 		e.failed++
+		e.asked = gchat.TooMany(err)
 		e.again = p.now().Add(max(gchat.RetryAfter(err), backoff(time.Second, e.failed)))
 		p.Log.Error().Str("error", p.Log.Clean(err.Error())).Str("hint", gchat.Hint(err)).Str("until", readAgain).
 			Str("chat", app.Chat()).Msg("taps and messages to the app cannot be read")
@@ -118,7 +130,7 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 		if e.failed > 0 {
 			p.Log.Info().Str("chat", app.Chat()).Msg(readAgain)
 		}
-		e.failed, e.again = 0, time.Time{}
+		e.failed, e.again, e.asked, e.good = 0, time.Time{}, false, began
 		if len(got) == 0 {
 			e.again = began.Add(emptyPause) // Google waits, and what stands in for it may not
 		}

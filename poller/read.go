@@ -72,6 +72,7 @@ type reader struct {
 	began   time.Time     // when the last list began
 	pause   time.Duration // the least time from then to the next
 	good    time.Time     // when the last good list began
+	hears   bool          // what is said there comes from the subscription
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.Reader
 	pulled  bool // it does not list: its messages come from the subscription
@@ -212,7 +213,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	by := r.configuredBy(v)
 	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
 		r.logOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
-		r.api, r.pause, r.good = nil, deafPause, began
+		r.api, r.pause, r.hears = nil, deafPause, true
 		return nil
 	}
 	if r.pause = r.trouble.after(err); err == nil {

@@ -47,7 +47,7 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		if space.LeftAlone(now) == 0 { // of several lanes that fail together, one counts
 			space.Failures++
 			space.NotBefore = now.Add(max(gchat.RetryAfter(cause), backoff(pause, space.Failures))).UTC()
-			space.Why = why
+			space.Why, space.Asked = why, gchat.TooMany(cause)
 		}
 		until = space.NotBefore
 	})

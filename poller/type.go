@@ -76,7 +76,7 @@ func (p *Poller) typable(s *served) bool {
 	if s.info == nil {
 		return s.q.Mode != state.Native || s.q.TmuxPane != ""
 	}
-	return s.TmuxPane != ""
+	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
 }
 
 // placed is a question with the pane that its answer may be typed into.
@@ -94,7 +94,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		if s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !s.typing.Load() {
+		if s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !inject.Elsewhere(s.q.ClaudeStart) && !s.typing.Load() {
 			qs = append(qs, p.placed(s, s.q))
 		}
 	}

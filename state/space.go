@@ -25,6 +25,7 @@ type Space struct {
 	// Next is when the allowance for one write after another would be used up: a token bucket in one number.
 	Next      time.Time `json:"next,omitzero"`
 	NotBefore time.Time `json:"not_before,omitzero"` // Chat wants to be left alone, or is out of reach
+	Asked     bool      `json:"asked,omitempty"`     // Chat itself asked for that
 	Why       string    `json:"why,omitempty"`
 	Failures  int       `json:"failures,omitempty"` // one after another
 	// Paused are the webhooks through which nothing goes until a person mends something, by a hash of the URL: a space can

@@ -22,23 +22,40 @@ import (
 // environment are the variables that decide where, as whom and for whom messages go and replies are read.
 var environment = []string{
 	"GOOGLE_CHAT_WEBHOOK_URL", "GOOGLE_CHAT_SPACE_ID", "GOOGLE_CHAT_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS",
-	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_SUBSCRIPTION", "GCHAT_ALLOWED_USERS", "GCHAT_APPROVERS", "GCHAT_CONFIG",
-	"GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+	"CLOUDSDK_CONFIG", "GCHAT_API_ENDPOINT", "GCHAT_PUBSUB_SUBSCRIPTION", "GCHAT_PUBSUB_ENDPOINT", "GCHAT_ALLOWED_USERS",
+	"GCHAT_APPROVERS", "GCHAT_CONFIG", "GCHAT_FORMAT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_PROFILE",
 	"OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_URL",
 }
 
-// Environment names what this process's environment says about where messages go: a salted hash, so that no secret reaches the
-// disk. One poller serves the records of one environment.
+// Environment names this machine, and what this process's environment says about where messages go: a salted hash, so that no
+// secret reaches the disk. One poller serves the records of one environment: machines that share a HOME have one each.
 func Environment(env Getenv) string {
 	h := sha256.New()
 	h.Write(salt(env))
+	fmt.Fprintf(h, "machine=%s\x00", machine())
 	for _, name := range environment {
 		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
 	}
-	fmt.Fprint(h, env("GCHAT_PUBSUB_SUBSCRIPTION"), env("GCHAT_PUBSUB_ENDPOINT")) // unset, it is the name of earlier releases
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// EarlierEnvironment is Environment as it was before it named the machine, for what an update finds open.
+func EarlierEnvironment(env Getenv) string {
+	h := sha256.New()
+	h.Write(salt(env))
+	for _, name := range environment {
+		switch name {
+		case "GCHAT_PUBSUB_SUBSCRIPTION":
+			name = "GCHAT_SUBSCRIPTION"
+		case "GCHAT_PUBSUB_ENDPOINT":
+			continue
+		}
+		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
+	}
+	fmt.Fprint(h, env("GCHAT_PUBSUB_SUBSCRIPTION"), env("GCHAT_PUBSUB_ENDPOINT"))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
@@ -92,7 +109,12 @@ func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, 
 // lock that another process has, is an error.
 func InheritPollerLock(env Getenv) (*Lock, error) {
 	const inherited = 3 // the descriptor that start passes it as
-	return inherit(os.NewFile(inherited, "poller.lock"), pollerFile(env, ".lock"))
+	passed, earlier := os.NewFile(inherited, "poller.lock"), filepath.Join(pollersDir(env), EarlierEnvironment(env)+".lock")
+	if l, err := inherit(passed, earlier); err == nil { // by a hook that has waited since before an update
+		l.Unlock()
+		return TakePollerLock(env)
+	}
+	return inherit(passed, pollerFile(env, ".lock"))
 }
 
 func inherit(f *os.File, path string) (*Lock, error) {
@@ -173,6 +195,10 @@ func readBeat(file string) (h Heartbeat) {
 	if err != nil || json.Unmarshal(b, &h) != nil {
 		return Heartbeat{}
 	}
+	if h.Where != "" && h.Where != Here() {
+		h.Lives = !h.silent(time.Since(h.Beat)) // its process is not to be seen from here
+		return h
+	}
 	err = syscall.Kill(h.PID, 0)
 	h.Lives = h.PID > 0 && (err == nil || errors.Is(err, syscall.EPERM))
 	return h
@@ -180,13 +206,16 @@ func readBeat(file string) (h Heartbeat) {
 
 // Heartbeat is what a poller writes about itself every BeatEvery: file pollers/{environment}.json.
 type Heartbeat struct {
-	PID     int       `json:"pid"`
-	Program string    `json:"program"`
-	Daemon  bool      `json:"daemon"`
-	Started time.Time `json:"started"`
-	Beat    time.Time `json:"beat"`
-	Open    int       `json:"open"`             // questions that it serves
-	Unread  []string  `json:"unread,omitempty"` // folders of questions that the system does not let it read, some of them
+	PID     int           `json:"pid"`
+	Program string        `json:"program"`
+	Daemon  bool          `json:"daemon"`
+	Started time.Time     `json:"started"`
+	Beat    time.Time     `json:"beat"`
+	Open    int           `json:"open"`             // questions that it serves
+	Unread  []string      `json:"unread,omitempty"` // folders of questions that the system does not let it read, some of them
+	Machine string        `json:"machine"`          // as people call it: its host's name
+	Where   string        `json:"where"`            // see Here
+	Awake   time.Duration `json:"awake"`            // how long the machine had run by then, without its sleep, nanoseconds
 
 	Lives bool `json:"-"` // its process is there. The lock is not tried: for that instant a hook would take us for the poller
 }
@@ -207,6 +236,8 @@ const BeatEvery = 10 * time.Second
 
 // Beat writes the heartbeat of this environment's poller.
 func Beat(env Getenv, h Heartbeat) error {
+	h.Machine, _ = os.Hostname()
+	h.Where = Here()
 	b, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -227,8 +258,16 @@ func Pollers(env Getenv) (all []Heartbeat) {
 	return all
 }
 
-// Silent says whether a living poller shows no sign of going on: it is stopped, or hangs.
-func (h Heartbeat) Silent(now time.Time) bool { return h.Lives && now.Sub(h.Beat).Abs() > 3*BeatEvery }
+// Silent says whether a living poller shows no sign of going on: it is stopped, or hangs. While its machine sleeps it has no time.
+func (h Heartbeat) Silent(now time.Time) bool {
+	since := now.Sub(h.Beat)
+	if is := Awake(); h.Where == Here() && h.Awake > 0 && is >= h.Awake {
+		since = is - h.Awake
+	}
+	return h.Lives && h.silent(since)
+}
+
+func (Heartbeat) silent(since time.Duration) bool { return since.Abs() > 3*BeatEvery }
 
 // The files of gchat-response-poller in a state folder, which other programs read.
 const (
