@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -520,92 +518,6 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 		p.noteDialogEnd(s)
 		if is := d.load(q); is.Status != step.want {
 			t.Errorf("step %d, %s: %s, want %s", i, step.status, is.Status, step.want)
-		}
-	}
-}
-
-// TestSleep has a question in deny mode, asked at minute 0 for thirty minutes, whose reply is given at minute 12, while the machine
-// sleeps from 11 on. What this process put off before, in a moment without a network, waits no longer.
-func TestSleep(t *testing.T) {
-	for _, until := range []time.Duration{25 * time.Minute, 500 * time.Minute} {
-		t.Run(until.String(), func(t *testing.T) {
-			d := newDesk(t)
-			end := time.Now().Add(30 * time.Minute)
-			replied := d.ask(func(q *state.Question) { d.posted(q); q.Mode, q.TimesOutAt = state.Deny, &end })
-			silent := d.ask(func(q *state.Question) {
-				d.posted(q)
-				q.Mode, q.TimesOutAt, q.Remind = state.Deny, &end, []time.Duration{15 * time.Minute, time.Hour, 2 * time.Hour}
-			})
-			var clock atomic.Int64
-			pass := func(to time.Duration) { clock.Store(int64(to)); d.skew.Store(int64(to)) }
-			d.fail.Store(http.StatusServiceUnavailable)
-			pass(11 * time.Minute)
-			d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }})
-			for d.lists.Load() == 0 {
-				time.Sleep(10 * time.Millisecond)
-			}
-			d.skew.Store(int64(12 * time.Minute))
-			m := d.thread(replied)
-			d.fail.Store(0)
-			pass(until)
-			d.ask(nil) // as the timer does that went on while the machine slept
-			is := d.await(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending })
-			if is.Status != state.Answered || is.AnsweredMessage != m.Name {
-				t.Errorf("%s by %s", is.Status, is.ResolvedBy)
-			}
-			if until > 30*time.Minute {
-				if is := d.await(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
-					t.Errorf("without a reply: %s", is.Status)
-				}
-				return
-			}
-			d.await(silent, "reminded", func(q *state.Question) bool { return q.Reminded == 1 })
-			if got := d.load(replied).Reminded; got != 0 {
-				t.Error("reminded of what is answered")
-			}
-		})
-	}
-}
-
-// A poller that begins when the time for a reply has long been up, as after a night, reads first.
-func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
-	d := newDesk(t)
-	asked, end := time.Now().Add(-500*time.Minute).UTC(), time.Now().Add(-470*time.Minute)
-	late := func(q *state.Question) {
-		q.AskedAt = asked
-		d.posted(q)
-		q.Mode, q.TimesOutAt, q.Remind = state.Deny, &end, []time.Duration{time.Minute}
-	}
-	replied, silent := d.ask(late), d.ask(late)
-	d.skew.Store(int64(-488 * time.Minute))
-	m := d.thread(replied)
-	d.skew.Store(0)
-	d.run(Options{})
-	if is := d.await(replied, "judged", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.Answered ||
-		is.AnsweredMessage != m.Name || is.Reminded != 0 {
-		t.Errorf("%s by %s, reminded %d", is.Status, is.ResolvedBy, is.Reminded)
-	}
-	if is := d.await(silent, "over", func(q *state.Question) bool { return q.Status != state.Pending }); is.Status != state.TimedOut {
-		t.Errorf("without a reply: %s", is.Status)
-	}
-}
-
-// After the machine slept nothing waits that failed before, but what Chat itself asked for.
-func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
-	for _, asked := range []bool{false, true} {
-		d := newDesk(t)
-		p := d.poller()
-		chat, later := "example.com/spaces/A", time.Now().Add(5*time.Minute)
-		_, err := p.sender.spaces.Change(chat, func(s *state.Space) { s.NotBefore, s.Failures, s.Asked = later, 9, asked })
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.ear.again, p.ear.failed, p.ear.asked = later, 9, asked
-		p.sender.waits["a project"], p.sender.later["a message"] = step{until: later}, step{until: later}
-		p.wakeUp()
-		is := p.sender.spaces.Of(chat)
-		if is.NotBefore.IsZero() == asked || p.ear.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
-			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.ear.again)
 		}
 	}
 }

@@ -61,8 +61,6 @@ const (
 	burstPause = 10 * time.Millisecond
 	// unwatched is how long the loop rests at most where the system has no watch to give.
 	unwatched = 2 * time.Second
-	// clockJump is how much later than asked for the loop wakes when the machine slept.
-	clockJump = time.Minute
 )
 
 // Poller is one running poller.
@@ -87,16 +85,17 @@ type Poller struct {
 	changed  chan struct{}     // a goroutine of ours has something for the loop
 	working  sync.WaitGroup
 
-	asking  atomic.Bool // tmux is being asked for its panes
-	logged  sync.Map    // what is said once, not with every step
-	polled  time.Time   // of the last round: see round
-	swept   time.Time
-	beaten  time.Time
-	ended   time.Time // when the last question of this environment ended; see endedLately
-	began   time.Time
-	awake   time.Time   // since when this process reads on: it began then, or the machine slept until then
-	program os.FileInfo // what stood at Self when this process began
-	homes   []string    // state folders that have the daemon's pid and the time of its last poll
+	asking   atomic.Bool // tmux is being asked for its panes
+	logged   sync.Map    // what is said once, not with every step
+	polled   time.Time   // of the last round: see round
+	swept    time.Time
+	beaten   time.Time
+	ended    time.Time // when the last question of this environment ended; see endedLately
+	began    time.Time
+	letSleep func()      // ends what keeps the machine awake; nil where nothing does
+	awake    time.Time   // since when this process reads on: it began then, or the machine slept until then
+	program  os.FileInfo // what stood at Self when this process began
+	homes    []string    // state folders that have the daemon's pid and the time of its last poll
 }
 
 // ErrDaemonRuns says that a daemon of this environment runs already.
@@ -263,16 +262,6 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	}
 }
 
-// wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
-// nothing. Only what Chat asked for itself is kept.
-func (p *Poller) wakeUp() {
-	p.awake = p.now()
-	p.closeReaders(nil)
-	p.ear.wakeUp()
-	p.sender.wakeUp()
-	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
-}
-
 // begin makes a poller ready to serve. end waits for what this process still does, so that it does nothing any more without the
 // lock: an answer is typed to its end.
 func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()) {
@@ -280,6 +269,9 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 	ctx, cancel := context.WithCancel(ctx)
 	return ctx, func() {
 		cancel()
+		if p.letSleep != nil {
+			p.letSleep()
+		}
 		p.working.Wait()
 		for _, r := range p.readers {
 			release(&r.lock)
@@ -439,6 +431,7 @@ func (p *Poller) beat() {
 	}
 	slices.Sort(h.Unread)
 	p.logOnce(state.Beat(p.Env, h), "heartbeat")
+	p.keepAwake(h.Open > 0)
 	if p.Daemon && p.reading() {
 		p.noteLastPoll()
 	}

@@ -439,28 +439,6 @@ func TestAPanicEndsAStepAndNotTheProcess(t *testing.T) {
 	}
 }
 
-// After the machine slept, a space is listed at once that was left alone for a while.
-func TestAfterSleepSpacesAreListed(t *testing.T) {
-	d := newDesk(t)
-	d.ask(d.posted)
-	d.fail.Store(http.StatusForbidden) // a minute's pause
-	var asleep atomic.Int64
-	d.run(Options{Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }})
-	lists := func(n int64) bool {
-		for end := time.Now().Add(5 * time.Second); d.lists.Load() < n && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			d.ask(nil) // the loop's next steps
-		}
-		return d.lists.Load() >= n
-	}
-	if !lists(1) {
-		t.Fatal("it is not listed")
-	}
-	asleep.Store(int64(2 * clockJump))
-	if !lists(2) {
-		t.Error("it is not listed again")
-	}
-}
-
 // pollerRuns says whether a poller has the environment's lock.
 func pollerRuns(env state.Getenv) bool {
 	lock, err := state.TakePollerLock(env)

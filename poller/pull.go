@@ -77,15 +77,6 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	return next
 }
 
-// wakeUp has the next pull begin at once.
-func (e *ear) wakeUp() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.asked {
-		e.failed, e.again = 0, time.Time{}
-	}
-}
-
 // leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
 // too.
 func (p *Poller) leadEar(app *gchat.App) bool {

@@ -101,22 +101,6 @@ func (s *sender) took(m *state.Message, how step) {
 	}
 }
 
-// wakeUp has messages tried at once that wait for their space, unless Chat itself asked for the pause.
-func (s *sender) wakeUp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.later)
-	clear(s.waits)
-	all, _ := s.spaces.All()
-	for _, of := range all {
-		if of.NotBefore.IsZero() || of.Asked {
-			continue
-		}
-		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
-		s.logOnce(err, "a space's pause not ended")
-	}
-}
-
 // pass sends until nothing more can be sent now, for ten seconds at most, and returns when something is due.
 func (s *sender) pass(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, onceBound)

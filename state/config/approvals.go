@@ -69,6 +69,7 @@ func (c *Config) takeApprovals(get func(string) string, layers []layer, login []
 		}
 	}
 	c.MenuDecides = oneOf(c, "menu_decides", get("menu_decides"), "true", "false") == "true"
+	c.KeepAwake = oneOf(c, "keep_awake", get("keep_awake"), "true", "false") == "true"
 	c.Grace = DefaultGrace
 	if s := get("GCHAT_GRACE"); s == "0" || s == "0s" {
 		c.Grace = 0

@@ -48,6 +48,7 @@ type Config struct {
 	Approvers       []string            // GCHAT_APPROVERS, approvers: who decides permissions and plans; else AllowedUsers
 	NeverRemote     []string            // never_remote: patterns of calls that only the terminal allows
 	MenuDecides     bool                // menu_decides: menu-driver chooses in permissions and plans
+	KeepAwake       bool                // keep_awake: the machine does not fall asleep while something is open
 	Idle            Idle                // GCHAT_IDLE, idle; "" where nothing is said
 	Grace           time.Duration       // GCHAT_GRACE, grace
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending

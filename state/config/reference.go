@@ -31,6 +31,7 @@ var settings = []Setting{
 	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE"},
 	{Member: "rules", Object: true},
 	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL"},
+	{Member: "keep_awake", Personal: true},
 
 	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT"},
 	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY"},

@@ -1,0 +1,79 @@
+package poller
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"gchat-hooks/state"
+)
+
+// clockJump is how much later than asked for the loop wakes when the machine slept.
+const clockJump = time.Minute
+
+// wakeUp begins anew after the machine slept: what failed before, or while a Mac woke for a moment without its network, says
+// nothing. Only what Chat asked for itself is kept.
+func (p *Poller) wakeUp() {
+	p.awake = p.now()
+	p.closeReaders(nil)
+	p.ear.wakeUp()
+	p.sender.wakeUp()
+	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
+}
+
+// wakeUp has the next pull begin at once.
+func (e *ear) wakeUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.asked {
+		e.failed, e.again = 0, time.Time{}
+	}
+}
+
+// wakeUp has messages tried at once that wait for their space, unless Chat itself asked for the pause.
+func (s *sender) wakeUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.later)
+	clear(s.waits)
+	all, _ := s.spaces.All()
+	for _, of := range all {
+		if of.NotBefore.IsZero() || of.Asked {
+			continue
+		}
+		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
+		s.logOnce(err, "a space's pause not ended")
+	}
+}
+
+// keepAwake has the machine stay awake while a question is open, where its person wants that. What does it ends with this process,
+// however that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
+func (p *Poller) keepAwake(open bool) {
+	wanted := open && p.Until == nil && p.own().KeepAwake
+	if !wanted && p.letSleep != nil {
+		p.letSleep()
+		p.letSleep = nil
+	}
+	if !wanted || p.letSleep != nil {
+		return
+	}
+	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}
+	if runtime.GOOS == "darwin" {
+		args = []string{"caffeinate", "-i", "-w", strconv.Itoa(os.Getpid())}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p.letSleep = end
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		p.logOnce(err, "the machine is not kept awake")
+		return
+	}
+	p.beside("keep awake", func() {
+		if err := cmd.Run(); ctx.Err() == nil {
+			p.logOnce(err, "the machine is not kept awake")
+		}
+	})
+}
