@@ -39,14 +39,14 @@ type office struct {
 	fault func(text string, w http.ResponseWriter, store func()) (handled bool)
 }
 
-func newOffice(t *testing.T) *office {
+func newOffice(t *testing.T, rules ...strict.Rule) *office {
 	t.Helper()
 	s, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &office{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(strict.Google(t, o, strict.Embedded))
+	server := httptest.NewServer(strict.Google(t, o, append(rules, strict.Embedded)...))
 	t.Cleanup(func() { server.Close(); s.Close() })
 	dir := t.TempDir()
 	o.env = map[string]string{
@@ -645,6 +645,33 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	}
 	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
 		t.Errorf("the session knows of %+v, %v", one, err)
+	}
+}
+
+// A thread of another space loses no message: its own thread is the one of its key, or a new one. What is refused for another
+// reason is tried twice at most.
+func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
+	o := newOffice(t, strict.OtherThreads)
+	keyed := o.report("a", "keyed", func(m *state.Message) { m.ThreadName = "spaces/OLD/threads/T" })
+	alone := o.report("", "alone", func(m *state.Message) { m.ThreadName = "spaces/OLD/threads/T" })
+	s := o.newSender()
+	s.pass(t.Context())
+	keyed, alone = o.reread(keyed), o.reread(alone)
+	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
+		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
+	}
+	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != keyed.ThreadName {
+		t.Errorf("the session knows %q, want %q (%v)", one.ThreadName, keyed.ThreadName, err)
+	}
+	o.posts = nil
+	o.answers(refuse(400, "INVALID_ARGUMENT", "no"))
+	bad := o.report("b", "bad", func(m *state.Message) { m.ThreadName = keyed.ThreadName })
+	for range 3 {
+		s.pass(t.Context())
+		o.later(mostBackoff)
+	}
+	if n := len(o.posts); n != 2 || o.reread(bad).SetAside == "" {
+		t.Errorf("posted %d times, set aside: %q", n, o.reread(bad).SetAside)
 	}
 }
 
