@@ -625,6 +625,56 @@ func TestPartsAreOneThread(t *testing.T) {
 	}
 }
 
+// A direct message sees no thread keys: reports of a session, what it is to do next, and messages to a key that was used or is
+// a question's go into the threads that are known.
+func TestADirectMessageKeepsItsThreads(t *testing.T) {
+	o := newOffice(t, strict.DirectMessage)
+	s := o.newSender()
+	thread := func(m *state.Message) string {
+		t.Helper()
+		s.pass(t.Context())
+		if m = o.reread(m); m.SentAt.IsZero() {
+			t.Fatalf("%s is not sent: %s", m.Key, m.LastError)
+		}
+		return m.ThreadName
+	}
+	one, two := thread(o.report("a", "one")), thread(o.report("a", "two"))
+	if other := thread(o.report("b", "other")); one != two || other == one {
+		t.Errorf("of one session: %s and %s; of another: %s", one, two, other)
+	}
+	next := o.question(func(q *state.Question) {
+		q.Kind, q.ThreadKey, q.SessionID, q.ClaudeSessionID, q.QuestionID = state.AskedNext, "session-a", "a", "a", "99999999-q"
+	})
+	s.pass(t.Context())
+	if next, _ = state.LoadQuestion(next.Path); next.ThreadName != one {
+		t.Errorf("what comes next is asked in %s, and reported in %s", next.ThreadName, one)
+	}
+	keyed := func(text, key string) *state.Message {
+		return o.report("", text, func(m *state.Message) { m.ThreadKey = key })
+	}
+	if first, second := thread(keyed("first", "K")), thread(keyed("second", "K")); first != second {
+		t.Errorf("to one key: %s and %s", first, second)
+	}
+	q := o.question()
+	s.pass(t.Context())
+	if err := state.AnnounceQuestion(o.Env, q); err != nil {
+		t.Fatal(err)
+	}
+	q, _ = state.LoadQuestion(q.Path)
+	if got := thread(keyed("more", q.ThreadKey)); got != q.ThreadName || got == "" {
+		t.Errorf("to a question's key: %s, and the question is in %s", got, q.ThreadName)
+	}
+	if _, err := state.SessionsIn(o.user()).Change("b", func(one *state.Session) error {
+		one.ThreadName = "spaces/OLD/threads/T"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := thread(o.report("b", "moved")); !strings.HasPrefix(got, "spaces/local/") {
+		t.Errorf("after the space changed: %s", got)
+	}
+}
+
 // TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be tried.
 func TestKilledBeforeTheReceipt(t *testing.T) {
 	o := newOffice(t)
