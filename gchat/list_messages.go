@@ -41,6 +41,7 @@ type Message struct {
 	Text        string // without mentions of apps
 	CreateTime  time.Time
 	Deleted     bool
+	ClientID    string // it was posted with that MessageID; "" for none
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
@@ -142,6 +143,26 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	return false, nil
 }
 
+// Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
+// that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
+func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
+	found, err := r.ByClientID(ctx, space, id)
+	if answered(err).HTTP != http.StatusNotFound {
+		return found, err
+	}
+	_, lerr := r.Since(ctx, space, t, func(page []Message) {
+		for _, m := range page {
+			if m.ClientID == id {
+				found, err = m, nil
+			}
+		}
+	})
+	if err != nil && lerr != nil {
+		err = lerr
+	}
+	return found, err
+}
+
 // ByClientID gets the message that was posted with that MessageID.
 func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -154,7 +175,7 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 }
 
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, Text: m.Text, Deleted: m.DeleteTime != ""}
+	out := Message{Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != ""}
 	if m.Thread != nil {
 		out.ThreadName = m.Thread.Name
 	}

@@ -30,7 +30,8 @@ type office struct {
 	t     *testing.T
 	space *space.Space
 	env   map[string]string
-	blind int // the status that reading a message is answered with; 0 for none
+	blind int  // the status that reading a message is answered with; 0 for none
+	named bool // a message is not found by the id that it was posted with
 
 	mu    sync.Mutex
 	clock time.Time
@@ -87,6 +88,10 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.mu.Unlock()
 		if o.blind != 0 {
 			w.WriteHeader(o.blind)
+			return
+		}
+		if o.named && strings.Contains(r.URL.Path, "/messages/client-") {
+			refuse(404, "NOT_FOUND", "no such message")("", w, nil)
 			return
 		}
 		o.space.Handler().ServeHTTP(w, r)
@@ -348,6 +353,36 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	s.pass(t.Context())
 	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent || q.ThreadName == "" || len(o.texts()) != 2 {
 		t.Errorf("sent: %v, in thread %q; in the space: %q", q.MessageSent, q.ThreadName, o.texts())
+	}
+}
+
+// A login may not find a webhook's message by the id that it was posted with: the list has it, whatever others say like it.
+func TestTriedIsFoundInTheList(t *testing.T) {
+	o := newOffice(t)
+	o.named = true
+	s := o.newSender()
+	q := o.question()
+	o.answers(cut)
+	s.pass(t.Context())
+	there := o.space.Messages()[0]
+	if _, err := o.space.Say(nil, "", there.Text); err != nil {
+		t.Fatal(err)
+	}
+	o.answers(nil)
+	o.later(mostBackoff)
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); q.MessageName != there.Name || q.ThreadName != there.Thread.Name || len(o.posts) != 1 {
+		t.Errorf("it is %s in %q, want %s; posted %d times", q.MessageName, q.ThreadName, there.Name, len(o.posts))
+	}
+	m := o.report("a", "x")
+	o.answers(func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) })
+	s.pass(t.Context())
+	o.answers(nil)
+	o.posts, o.gets = nil, 0
+	o.later(mostBackoff)
+	s.pass(t.Context())
+	if m = o.reread(m); m.SentAt.IsZero() || len(o.posts) != 1 || o.gets != 2 {
+		t.Errorf("what is not there: posted %d times more, asked for %d times, last error %q", len(o.posts), o.gets, m.LastError)
 	}
 }
 

@@ -256,7 +256,7 @@ func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	} else if reader, rerr := c.way.newReader(ctx); rerr != nil {
 		return nil, nil
 	} else {
-		got, err = reader.ByClientID(ctx, c.way.space(), partID(m))
+		got, err = reader.Posted(ctx, c.way.space(), partID(m), m.TriedAt.Add(-clockSlack))
 	}
 	switch {
 	case err == nil:
