@@ -207,7 +207,7 @@ func apiError(err error) error {
 	case errors.As(err, &token):
 		return tokenError(token, time.Now())
 	}
-	return unquote(err)
+	return cmp.Or(impersonationError(err), unquote(err))
 }
 
 // Person is a person in Chat.
