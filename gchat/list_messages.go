@@ -112,13 +112,14 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first, and hands
-// over page after page: what was handed over counts, also when a later page fails. done says that the end was reached.
+// Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says that the
+// end was reached.
 func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
-	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
+	call := r.svc.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
 	for range maxPages {
 		got, err := call.Context(ctx).Do()
