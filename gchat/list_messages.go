@@ -41,6 +41,7 @@ type Message struct {
 	Text        string // without mentions of apps
 	CreateTime  time.Time
 	Deleted     bool
+	Reply       bool   // in a thread that another message began
 	ClientID    string // it was posted with that MessageID; "" for none
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
@@ -113,8 +114,8 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
-// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says that the
-// end was reached.
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says
+// that the end was reached.
 func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -176,7 +177,9 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 }
 
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != ""}
+	out := Message{
+		Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+	}
 	if m.Thread != nil {
 		out.ThreadName = m.Thread.Name
 	}
