@@ -1,7 +1,7 @@
 // Package login gets a person's permission to read Google Chat, by way of their browser, and leaves it on disk as a
 // credentials file that package gchat reads with. It asks for two scopes, which read messages and name spaces, for who
-// the person is, and for nothing that could write. The OAuth client is the person's own: Google lets no shared one have Chat scopes unreviewed,
-// and gcloud's has been refused them since June 2025.
+// the person is, and for nothing that could write. The OAuth client is the person's own: Google lets no shared one have
+// Chat scopes unreviewed, and gcloud's has been refused them since June 2025.
 //
 // The flow is that of RFC 8252: a Desktop client, PKCE (RFC 7636), a redirect to a port of this machine.
 package login
