@@ -44,6 +44,9 @@ func goesBy(q *state.Question, by string) bool {
 
 // ThreadOf is the thread of a key, as far as a session, a question or a message tells it; "" where none does.
 func ThreadOf(env state.Getenv, key string) (name string) {
+	if key == "" {
+		return ""
+	}
 	user := state.UserState(env)
 	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil && session.ThreadName != "" {
 		return session.ThreadName

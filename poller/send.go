@@ -291,11 +291,10 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 // savedThread is the thread of a message's key, where one is known in the space: a direct message sees no keys. A question begins
 // its own thread, but for what a session is to do next, which goes with its reports.
 func (s *sender) savedThread(m *state.Message, space string) string {
-	key := m.ThreadKey
-	if key == "" || m.Kind == state.MessageQuestion && key != "session-"+m.SessionID {
+	if m.Kind == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
 		return ""
 	}
-	name := ThreadOf(s.Env, key)
+	name := ThreadOf(s.Env, m.ThreadKey)
 	if !strings.HasPrefix(name, space+"/") {
 		return ""
 	}
