@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func logIn(ctx context.Context, o login.Options) error {
 	file := config.LoginFile(o.Env)
 	name := "a person whose name Chat does not tell"
 	if who.Unknown == nil {
-		name = plain(strings.TrimSpace(who.DisplayName + " " + who.Email + " (" + who.Name + ")"))
+		name = plain(cmp.Or(strings.TrimSpace(who.DisplayName+" "+who.Email), "you") + " (" + who.Name + ")")
 	}
 	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", name, file)
 	if who.Unknown != nil {

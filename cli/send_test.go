@@ -186,3 +186,19 @@ func TestSendOnAFullDisk(t *testing.T) {
 		t.Errorf("exit code %d: %s; in the space %q", code, stderr, m.texts())
 	}
 }
+
+// A dry run names the thread that the message would go into, where its key is known.
+func TestADryRunNamesTheThread(t *testing.T) {
+	m := newMachine(t, 60)
+	m.stumble = func(*rand.Rand) fault { return none }
+	for _, want := range []string{`"thread":{"threadKey":"K"}`, `"thread":{"name":"spaces/local/threads/`} {
+		cmd := bound.Command(m, m.program, "--dry-run", "--thread-key", "K", "words")
+		cmd.Env = m.env
+		if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %s, want %s", err, out, want)
+		}
+		if code, said := m.tell("--thread-key", "K", "words"); code != 0 {
+			t.Fatal(said)
+		}
+	}
+}

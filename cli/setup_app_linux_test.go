@@ -158,8 +158,8 @@ func TestSetupOfAnAppInAScript(t *testing.T) {
 	}
 }
 
-// Enter puts no stranger on the list, and a question's tap that setup pulls is left to the poller.
-func TestSetupOfAnAppTakesOnlyItsOwnTap(t *testing.T) {
+// Enter puts no stranger on the list, and a question's tap or reply that setup pulls is left to the poller; the greeting is not.
+func TestSetupOfAnAppTakesOnlyWhatItCaused(t *testing.T) {
 	s, c := newSettler(t), newAppCloud(t)
 	app, err := gchat.NewApp(context.Background(), &config.Config{
 		SpaceID: "spaces/local", Subscription: space.Subscription, APIEndpoint: c.url, PubSubEndpoint: c.url,
@@ -171,6 +171,11 @@ func TestSetupOfAnAppTakesOnlyItsOwnTap(t *testing.T) {
 	posted, err := app.Post(context.Background(), gchat.Post{Text: "a question", Card: question})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, thread := range []string{"", posted.ThreadName} { // a greeting, and an answer to the question
+		if _, err := c.Say(nil, thread, "hello"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	stranger := &chat.User{Name: "users/666", Type: "HUMAN", DisplayName: "Mallory"}
 	if err := c.Tap(stranger, posted.Name, "", "send", nil, ""); err != nil {
@@ -196,7 +201,7 @@ func TestSetupOfAnAppTakesOnlyItsOwnTap(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.acked) != 1 {
-		t.Errorf("%d events were acknowledged, want the card's own", len(c.acked))
+	if len(c.acked) != 2 {
+		t.Errorf("%d events were acknowledged, want the greeting's and the card's own", len(c.acked))
 	}
 }

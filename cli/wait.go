@@ -183,7 +183,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 	if gchat.IsThreadName(ref) {
 		return w.thread(ctx, "", ref)
 	}
-	if name := w.threadOf(ref); name != "" {
+	if name := poller.ThreadOf(w.env, ref); name != "" {
 		return w.thread(ctx, ref, name)
 	}
 	path, _ := filepath.Abs(ref)
@@ -215,21 +215,6 @@ func (w wait) chatOf(ctx context.Context, project, space string) string {
 		host = base.Host
 	}
 	return host + "/" + space
-}
-
-// threadOf is the thread of a key, as far as a session or a message tells it.
-func (w wait) threadOf(key string) (name string) {
-	user := state.UserState(w.env)
-	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil {
-		name = session.ThreadName
-	}
-	messages, _ := state.OutboxIn(user).All()
-	for _, m := range messages {
-		if m.ThreadKey == key {
-			name = cmp.Or(m.ThreadName, name)
-		}
-	}
-	return name
 }
 
 // thread writes down that this process waits in a thread.

@@ -269,7 +269,10 @@ func NoticeCard(words, id string) *chat.CardWithId {
 // AppHint says what a person can do where a step towards a Chat app fails.
 func AppHint(err error) string {
 	words := err.Error()
+	var told *state.UserError
 	switch {
+	case errors.Is(err, ErrCredentials) && errors.As(err, &told):
+		return told.Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +47,8 @@ func findCredentials(path, appScope, userScope string) (*auth.Credentials, error
 		return credentials.DetectDefault(app)
 	case path == "":
 		creds, err := credentials.DetectDefault(user)
-		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil && file.Type == credentials.ServiceAccount {
+		accounts := []credentials.CredType{credentials.ServiceAccount, credentials.ImpersonatedServiceAccount}
+		if err == nil && json.Unmarshal(creds.JSON(), &file) == nil && slices.Contains(accounts, file.Type) {
 			return credentials.DetectDefault(app)
 		}
 		return creds, err
@@ -100,7 +102,8 @@ const DesktopClient = "make an OAuth client of type Desktop app (console.cloud.g
 // words, which come beside a general one, are above it.
 var loginHints = []struct{ words, hint string }{
 	{"invalid_rapt rapt_required", "your organisation ends logins after some hours (Google Cloud session control): log in " +
-		"again (gchat-hooks login); an administrator can exempt the OAuth client as a trusted app, or give you " +
+		"again (gchat-hooks login; for an account that you impersonate, gcloud auth application-default login " +
+		"--impersonate-service-account ADDRESS); an administrator can exempt the OAuth client as a trusted app, or give you " +
 		"a service account"},
 	{"JWT", "the service account's key was not taken: see that it still exists, that this machine's clock is right, " +
 		"and that an administrator approved its scope"},
@@ -135,4 +138,25 @@ func tokenError(err *auth.Error, now time.Time) error {
 	}
 	said := ReadRefusal(err.Body)
 	return &state.UserError{Err: fmt.Errorf("%w: token refused: %s", ErrCredentials, said), Hint: LoginHint(said), Code: 1}
+}
+
+// impersonation is the whole error of a refused impersonation, which the library gives as a text.
+var impersonation = state.Pattern(`credentials: status code (\d+): ((?s).*)`)
+
+// impersonationError is tokenError of a service account that is impersonated; nil where err is another one's.
+func impersonationError(err error) error {
+	m := impersonation().FindStringSubmatch(err.Error())
+	if m == nil {
+		return nil
+	}
+	code, _ := strconv.Atoi(m[1])
+	e := answeredError(code, nil, []byte(m[2]))
+	if Overloaded(e) {
+		return e
+	}
+	hint := "run gcloud services enable iamcredentials.googleapis.com, and grant yourself roles/iam.serviceAccountTokenCreator on " +
+		"the service account; where your organisation ends logins after some hours, log in again: " +
+		"gcloud auth application-default login --impersonate-service-account ADDRESS"
+	words := cmp.Or(e.Message, "no reason was told")
+	return &state.UserError{Err: fmt.Errorf("%w: token refused: %d %s", ErrCredentials, code, words), Hint: hint, Code: 1}
 }

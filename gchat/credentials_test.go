@@ -145,6 +145,102 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 	}
 }
 
+// impersonating stands in for Google where a login gets the token of a service account: refusal is what that is answered with.
+type impersonating struct {
+	code    int
+	refusal string
+	scopes  []string // that were asked for
+	bearers []string // what Chat was asked with
+}
+
+func (i *impersonating) RoundTrip(r *http.Request) (*http.Response, error) {
+	code, answer := 200, `{"access_token":"ya29.login","expires_in":3600,"token_type":"Bearer"}`
+	switch r.URL.Host {
+	case "iamcredentials.googleapis.com":
+		var asked struct{ Scope []string }
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		i.scopes = append(i.scopes, asked.Scope...)
+		if answer = `{"accessToken":"scope:account","expireTime":"2099-01-01T00:00:00Z"}`; i.refusal != "" {
+			code, answer = i.code, i.refusal
+		}
+	case "chat.googleapis.com", "pubsub.googleapis.com":
+		i.bearers = append(i.bearers, r.Header.Get("Authorization"))
+		answer = "{}"
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// impersonates has this process's default credentials be a service account's that a login impersonates.
+func impersonates(t *testing.T, i *impersonating) (file string) {
+	was := http.DefaultTransport
+	http.DefaultTransport = i
+	t.Cleanup(func() { http.DefaultTransport = was })
+	file = filepath.Join(t.TempDir(), "adc.json")
+	const as = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/x@p.iam.gserviceaccount.com:generateAccessToken"
+	err := os.WriteFile(file, []byte(`{"type":"impersonated_service_account","service_account_impersonation_url":"`+as+`",
+		"source_credentials":{"type":"authorized_user","client_id":"id","client_secret":"GOCSPX-secret","refresh_token":"1//refresh"}}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	return file
+}
+
+// A service account that is impersonated reads with an app's scope, and not with a person's, which it cannot have.
+func TestAnImpersonatedAccountReadsAsAnApp(t *testing.T) {
+	i := &impersonating{}
+	impersonates(t, i)
+	r, err := NewReader(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.Since(t.Context(), "spaces/AAA", time.Now(), func([]Message) {}); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(i.scopes, " "); got != "https://www.googleapis.com/auth/chat.app.messages.readonly" {
+		t.Errorf("asked for %s", got)
+	}
+	if len(i.bearers) != 1 || i.bearers[0] != "Bearer scope:account" {
+		t.Errorf("asked Chat with %q", i.bearers)
+	}
+}
+
+func TestARefusedImpersonationSaysWhatToDo(t *testing.T) {
+	denied := `{"error":{"code":403,"message":"Permission 'iam.serviceAccounts.getAccessToken' denied","status":"PERMISSION_DENIED"}}`
+	for name, c := range map[string]struct {
+		code    int
+		refusal string
+		says    string
+		busy    bool
+	}{
+		"not granted": {403, denied, "403 Permission 'iam.serviceAccounts.getAccessToken' denied", false},
+		"another's":   {403, "<html>ya29.login", "403 no reason was told", false},
+		"overloaded":  {503, "{}", "503", true},
+	} {
+		file := impersonates(t, &impersonating{code: c.code, refusal: c.refusal})
+		for _, file := range []string{file, ""} {
+			app, err := NewApp(t.Context(), &config.Config{SpaceID: "spaces/AAA", Subscription: "projects/p/subscriptions/s", CredentialsFile: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = app.MayPull(t.Context())
+			if AuthFailure(err) == c.busy || errors.Is(err, ErrCredentials) == c.busy || Overloaded(err) != c.busy || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := app.Pull(t.Context()); AuthFailure(err) == c.busy {
+				t.Errorf("%s, pulled: %v", name, err)
+			}
+			for _, hint := range []string{Hint(err), AppHint(err)} {
+				told := strings.Contains(hint, "iamcredentials.googleapis.com") && strings.Contains(hint, "roles/iam.serviceAccountTokenCreator")
+				if told == c.busy || strings.Contains(err.Error()+hint, "ya29") {
+					t.Errorf("%s: %v; hint: %s", name, err, hint)
+				}
+			}
+		}
+	}
+}
+
 // trustedChat is a Chat API over TLS that this process trusts, and that takes one access token; "" for any.
 func trustedChat(t *testing.T, token string, h http.HandlerFunc) *httptest.Server {
 	google := strict.Google(t, h)

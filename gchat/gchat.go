@@ -86,6 +86,9 @@ func Refused(err error) bool {
 	return e.HTTP >= 400 && e.HTTP < 500 && !e.badKey()
 }
 
+// Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.
+func Malformed(err error) bool { return answered(err).HTTP == http.StatusBadRequest && Refused(err) }
+
 // Answered says that Chat answered, if only with an error. A proxy that wants a password is not Chat.
 func Answered(err error) bool {
 	e := answered(err)

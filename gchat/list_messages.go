@@ -41,6 +41,8 @@ type Message struct {
 	Text        string // without mentions of apps
 	CreateTime  time.Time
 	Deleted     bool
+	Reply       bool   // in a thread that another message began
+	ClientID    string // it was posted with that MessageID; "" for none
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
@@ -111,13 +113,14 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Since lists the messages of a space that were created after t (exclusive, the server's clock), oldest first, and hands
-// over page after page: what was handed over counts, also when a later page fails. done says that the end was reached.
+// Since lists the messages of a space that were created after t (exclusive, the server's clock), deleted ones too, oldest first
+// (Google's default), and hands over page after page: what was handed over counts, also when a later page fails. done says
+// that the end was reached.
 func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func([]Message)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
-	call := r.svc.Spaces.Messages.List(space).PageSize(1000).OrderBy("createTime ASC").
+	call := r.svc.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
 	for range maxPages {
 		got, err := call.Context(ctx).Do()
@@ -142,6 +145,26 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	return false, nil
 }
 
+// Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
+// that finds none. The id is described for the app that gave it (spaces.messages.get): a person's login may not know a webhook's.
+func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Message, error) {
+	found, err := r.ByClientID(ctx, space, id)
+	if answered(err).HTTP != http.StatusNotFound {
+		return found, err
+	}
+	_, lerr := r.Since(ctx, space, t, func(page []Message) {
+		for _, m := range page {
+			if m.ClientID == id {
+				found, err = m, nil
+			}
+		}
+	})
+	if err != nil && lerr != nil {
+		err = lerr
+	}
+	return found, err
+}
+
 // ByClientID gets the message that was posted with that MessageID.
 func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -154,7 +177,9 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 }
 
 func fromChat(m *chat.Message) Message {
-	out := Message{Name: m.Name, Text: m.Text, Deleted: m.DeleteTime != ""}
+	out := Message{
+		Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,
+	}
 	if m.Thread != nil {
 		out.ThreadName = m.Thread.Name
 	}
@@ -186,7 +211,7 @@ func apiError(err error) error {
 	case errors.As(err, &token):
 		return tokenError(token, time.Now())
 	}
-	return unquote(err)
+	return cmp.Or(impersonationError(err), unquote(err))
 }
 
 // Person is a person in Chat.

@@ -25,7 +25,7 @@ func TestSinceReadsAllPages(t *testing.T) {
 	srv := chatServer(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		filters, tokens = append(filters, q.Get("filter")), append(tokens, q.Get("pageToken"))
-		if q.Get("pageSize") != "1000" || q.Get("orderBy") != "createTime ASC" || r.URL.Path != "/v1/spaces/AAA/messages" || r.Header.Get("Authorization") != "" {
+		if q.Get("pageSize") != "1000" || q.Has("orderBy") || q.Get("showDeleted") != "true" || r.URL.Path != "/v1/spaces/AAA/messages" || r.Header.Get("Authorization") != "" {
 			t.Errorf("asked %s", r.URL)
 		}
 		if q.Has("pageToken") && q.Get("pageToken") == "" {

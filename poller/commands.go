@@ -61,7 +61,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
 	stranger := r.has(one) && !r.mayCommand(m.Sender, m.SenderEmail)
-	if m.Deleted || m.Sender == "" || !at.After(one.ToldNobody) || stranger {
+	if m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
 	ahead, _ := r.api.Ahead()

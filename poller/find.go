@@ -42,6 +42,27 @@ func goesBy(q *state.Question, by string) bool {
 	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
 }
 
+// ThreadOf is the thread of a key, as far as a session, a question or a message tells it; "" where none does.
+func ThreadOf(env state.Getenv, key string) (name string) {
+	if key == "" {
+		return ""
+	}
+	user := state.UserState(env)
+	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil && session.ThreadName != "" {
+		return session.ThreadName
+	}
+	if q := FindQuestion(env, key); q != nil {
+		name = q.ThreadName
+	}
+	messages, _ := state.OutboxIn(user).All()
+	for _, m := range messages {
+		if m.ThreadKey == key {
+			name = cmp.Or(m.ThreadName, name)
+		}
+	}
+	return name
+}
+
 // PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name, else by its session's
 // name or id, where that has one question that can be answered. Where none can be answered, a closed one that is meant is
 // returned: that it is over is worth saying. The error is *NotOne, or what kept questions from being read.

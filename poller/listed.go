@@ -116,6 +116,10 @@ func (r *reader) take(n *pass, page []gchat.Message) {
 		}
 		switch q := n.target(m); {
 		case m.ThreadName == "":
+		case m.Deleted: // whose sender may not be told: it is of use only where it takes back what stands in a record
+			if q != nil && q.Reply(m.Name) != nil && !known(q, m) {
+				n.given[q] = append(n.given[q], m)
+			}
 		case !m.Human:
 			for _, q := range n.records[m.ThreadName] {
 				if m.Name == q.MessageName || beginsIn(q) && !strings.HasPrefix(m.Text, "[Not read]") {
@@ -183,7 +187,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 func (r *reader) answerNobody(n *pass, m gchat.Message) {
 	one := n.sessions[m.ThreadName]
 	foreign := one == nil || !r.has(one) || cmp.Or(one.Chat, r.chat) != r.chat
-	if foreign || m.Deleted || m.Sender == "" {
+	if foreign || m.Sender == "" {
 		return
 	}
 	ahead, _ := r.api.Ahead()
@@ -257,7 +261,7 @@ const alike = time.Second
 
 // store copies a message into the file of its question; of a stranger the first one. It reports whether that was news.
 func store(q *state.Question, m gchat.Message, stranger bool) bool {
-	if !m.Human {
+	if !m.Human && !m.Deleted {
 		born := m.CreateTime.Truncate(time.Millisecond) // as the question's file has it
 		if m.Name != q.MessageName || q.PostedAt != nil && q.PostedAt.Equal(born) {
 			return false

@@ -170,9 +170,11 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	return kept
 }
 
-// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or, after a day, is passed over.
-func (p *Poller) unknownFor(one gchat.Pulled) (waits, silent bool) {
-	return p.now().Sub(one.Heard).Abs() < foreignAge, p.now().Sub(one.At) > silentAge
+// unknownFor says what becomes of an event that no record here knows: it waits, is answered, or is passed over: after a day, and
+// in another space, where the app does not write.
+func (p *Poller) unknownFor(app *gchat.App, one gchat.Pulled) (waits, silent bool) {
+	elsewhere := !strings.HasPrefix(one.Message.Name, app.Space+"/")
+	return p.now().Sub(one.Heard).Abs() < foreignAge, elsewhere || p.now().Sub(one.At) > silentAge
 }
 
 // useEvent does what one event asks for. It reports false for an event that is to come again.
@@ -220,7 +222,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 // answerStale tells a person that the card they tapped is over: no record here knows it. Where the card still has that button,
 // another machine's question may be on it, which gets time to use the tap.
 func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pulled) (used bool) {
-	waits, silent := p.unknownFor(one)
+	waits, silent := p.unknownFor(app, one)
 	if one.Tap.Stands && waits {
 		return false
 	}
@@ -258,7 +260,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 			}
 		}
 	}
-	waits, silent := p.unknownFor(one)
+	waits, silent := p.unknownFor(app, one)
 	if len(v.records[m.ThreadName]) == 0 && v.sessions[m.ThreadName] == nil {
 		if waits {
 			return false

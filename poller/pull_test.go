@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	chatapi "google.golang.org/api/chat/v1"
+
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -169,6 +171,29 @@ func TestWordsInADirectMessage(t *testing.T) {
 	}
 	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/newer", "1", m.Name)))
 	d.await(two, "answered", func(q *state.Question) bool { return q.Answers["Which?"] == "One" })
+}
+
+// What people do where the app is, and where this machine does not write, is acknowledged and not answered.
+func TestEventsOfAnotherSpaceAreNotAnswered(t *testing.T) {
+	d, g := newAppDesk(t)
+	d.tapped(nil)
+	var later atomic.Int64
+	d.run(Options{Daemon: true, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
+	g.awaitPost("Which?")
+	elsewhere := &chatapi.Message{
+		Name: "spaces/OTHER/messages/M", Text: "hello", Thread: &chatapi.Thread{Name: "spaces/OTHER/threads/T"},
+		Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"},
+	}
+	g.publish(event("MESSAGE", "users/1", elsewhere))
+	g.tap("users/1", elsewhere, strings.Repeat("0", 32), "1", nil)
+	g.publish(event("MESSAGE", "users/1", g.said(appSpace+"/threads/new", "hello", "")))
+	for end := time.Now().Add(20 * time.Second); g.waiting() > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		later.Add(int64(foreignAge))
+	}
+	g.awaitPost("Nothing here waits for that")
+	if g.waiting() > 0 || len(g.posts) != 2 || len(g.others) > 0 {
+		t.Errorf("%d events wait, %d messages are posted, asked for %q", g.waiting(), len(g.posts), g.others)
+	}
 }
 
 // A reply counts that comes while Google still answers the post of its question.

@@ -2,15 +2,20 @@ package poller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
 	"gchat-hooks/state"
@@ -291,6 +296,51 @@ func TestReplyIsReadAsItWasRevised(t *testing.T) {
 				t.Errorf("%+v, want one, %q, %q", r, c.text, c.verdict)
 			}
 		})
+	}
+}
+
+// A reply that is deleted before it was judged answers nothing, also where Chat does not tell any more who wrote it. Judging waits
+// here for the file that says who may answer.
+func TestADeletedReplyIsNone(t *testing.T) {
+	d := newDesk(t)
+	delete(d.vars, "GCHAT_ALLOWED_USERS")
+	thread, deleted := space.Name+"/threads/00000001", false
+	file := filepath.Join(d.dir, ".config", "gchat-hooks", "config.json")
+	allow := func(text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(`{"allowed_users": [`)
+	chat := httptest.NewServer(strict.Google(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := &chatapi.Message{
+			Name: space.Name + "/messages/M", Thread: &chatapi.Thread{Name: thread}, CreateTime: time.Now().UTC().Format(time.RFC3339Nano),
+			Sender: &chatapi.User{Name: "users/1", Type: "HUMAN"}, Text: "2",
+		}
+		list := &chatapi.ListMessagesResponse{Messages: []*chatapi.Message{m}}
+		if deleted {
+			m.Text, m.Sender, m.DeleteTime = "", nil, m.CreateTime
+		}
+		if deleted && r.URL.Query().Get("showDeleted") != "true" {
+			list.Messages = nil
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})))
+	t.Cleanup(chat.Close)
+	d.vars["GCHAT_API_ENDPOINT"] = chat.URL
+	q := d.ask(d.posted)
+	x := newReading(d, q)
+	x.mustRead()
+	if is := d.load(q); len(is.Replies) != 1 || !is.Unread() {
+		t.Fatalf("before: %+v", is.Replies)
+	}
+	deleted = true
+	x.mustRead()
+	allow(`{"allowed_users": ["users/1"]}`)
+	x.mustRead()
+	if is := d.load(q); is.Status != state.Pending || len(is.Replies) != 1 || is.Replies[0].Verdict != state.Ignored {
+		t.Errorf("%s, %+v", is.Status, is.Replies)
 	}
 }
 

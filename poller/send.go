@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -272,6 +273,9 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
+	if way != nil && now.ThreadName == "" {
+		now.ThreadName = s.savedThread(now, way.space())
+	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
@@ -282,6 +286,19 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	out := s.delivered(now, way, r)
 	out.eased = way != nil && s.worked(way)
 	return out
+}
+
+// savedThread is the thread of a message's key, where one is known in the space: a direct message sees no keys. A question begins
+// its own thread, but for what a session is to do next, which goes with its reports.
+func (s *sender) savedThread(m *state.Message, space string) string {
+	if m.Kind == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
+		return ""
+	}
+	name := ThreadOf(s.Env, m.ThreadKey)
+	if !strings.HasPrefix(name, space+"/") {
+		return ""
+	}
+	return name
 }
 
 // delivered writes a receipt: into the question or the session that the message is of, then into the message itself. Killed in

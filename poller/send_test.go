@@ -30,7 +30,8 @@ type office struct {
 	t     *testing.T
 	space *space.Space
 	env   map[string]string
-	blind int // the status that reading a message is answered with; 0 for none
+	blind int  // the status that reading a message is answered with; 0 for none
+	named bool // a message is not found by the id that it was posted with
 
 	mu    sync.Mutex
 	clock time.Time
@@ -39,14 +40,14 @@ type office struct {
 	fault func(text string, w http.ResponseWriter, store func()) (handled bool)
 }
 
-func newOffice(t *testing.T) *office {
+func newOffice(t *testing.T, rules ...strict.Rule) *office {
 	t.Helper()
 	s, err := space.Open(space.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &office{t: t, space: s, clock: time.Now()}
-	server := httptest.NewServer(strict.Google(t, o, strict.Embedded))
+	server := httptest.NewServer(strict.Google(t, o, append(rules, strict.Embedded)...))
 	t.Cleanup(func() { server.Close(); s.Close() })
 	dir := t.TempDir()
 	o.env = map[string]string{
@@ -87,6 +88,10 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.mu.Unlock()
 		if o.blind != 0 {
 			w.WriteHeader(o.blind)
+			return
+		}
+		if o.named && strings.Contains(r.URL.Path, "/messages/client-") {
+			refuse(404, "NOT_FOUND", "no such message")("", w, nil)
 			return
 		}
 		o.space.Handler().ServeHTTP(w, r)
@@ -348,6 +353,36 @@ func TestTriedIsAskedForUntilChatSays(t *testing.T) {
 	s.pass(t.Context())
 	if q, _ = state.LoadQuestion(q.Path); !q.MessageSent || q.ThreadName == "" || len(o.texts()) != 2 {
 		t.Errorf("sent: %v, in thread %q; in the space: %q", q.MessageSent, q.ThreadName, o.texts())
+	}
+}
+
+// A login may not find a webhook's message by the id that it was posted with: the list has it, whatever others say like it.
+func TestTriedIsFoundInTheList(t *testing.T) {
+	o := newOffice(t)
+	o.named = true
+	s := o.newSender()
+	q := o.question()
+	o.answers(cut)
+	s.pass(t.Context())
+	there := o.space.Messages()[0]
+	if _, err := o.space.Say(nil, "", there.Text); err != nil {
+		t.Fatal(err)
+	}
+	o.answers(nil)
+	o.later(mostBackoff)
+	s.pass(t.Context())
+	if q, _ = state.LoadQuestion(q.Path); q.MessageName != there.Name || q.ThreadName != there.Thread.Name || len(o.posts) != 1 {
+		t.Errorf("it is %s in %q, want %s; posted %d times", q.MessageName, q.ThreadName, there.Name, len(o.posts))
+	}
+	m := o.report("a", "x")
+	o.answers(func(string, http.ResponseWriter, func()) bool { panic(http.ErrAbortHandler) })
+	s.pass(t.Context())
+	o.answers(nil)
+	o.posts, o.gets = nil, 0
+	o.later(mostBackoff)
+	s.pass(t.Context())
+	if m = o.reread(m); m.SentAt.IsZero() || len(o.posts) != 1 || o.gets != 2 {
+		t.Errorf("what is not there: posted %d times more, asked for %d times, last error %q", len(o.posts), o.gets, m.LastError)
 	}
 }
 
@@ -625,6 +660,56 @@ func TestPartsAreOneThread(t *testing.T) {
 	}
 }
 
+// A direct message sees no thread keys: reports of a session, what it is to do next, and messages to a key that was used or is
+// a question's go into the threads that are known.
+func TestADirectMessageKeepsItsThreads(t *testing.T) {
+	o := newOffice(t, strict.DirectMessage)
+	s := o.newSender()
+	thread := func(m *state.Message) string {
+		t.Helper()
+		s.pass(t.Context())
+		if m = o.reread(m); m.SentAt.IsZero() {
+			t.Fatalf("%s is not sent: %s", m.Key, m.LastError)
+		}
+		return m.ThreadName
+	}
+	one, two := thread(o.report("a", "one")), thread(o.report("a", "two"))
+	if other := thread(o.report("b", "other")); one != two || other == one {
+		t.Errorf("of one session: %s and %s; of another: %s", one, two, other)
+	}
+	next := o.question(func(q *state.Question) {
+		q.Kind, q.ThreadKey, q.SessionID, q.ClaudeSessionID, q.QuestionID = state.AskedNext, "session-a", "a", "a", "99999999-q"
+	})
+	s.pass(t.Context())
+	if next, _ = state.LoadQuestion(next.Path); next.ThreadName != one {
+		t.Errorf("what comes next is asked in %s, and reported in %s", next.ThreadName, one)
+	}
+	keyed := func(text, key string) *state.Message {
+		return o.report("", text, func(m *state.Message) { m.ThreadKey = key })
+	}
+	if first, second := thread(keyed("first", "K")), thread(keyed("second", "K")); first != second {
+		t.Errorf("to one key: %s and %s", first, second)
+	}
+	q := o.question()
+	s.pass(t.Context())
+	if err := state.AnnounceQuestion(o.Env, q); err != nil {
+		t.Fatal(err)
+	}
+	q, _ = state.LoadQuestion(q.Path)
+	if got := thread(keyed("more", q.ThreadKey)); got != q.ThreadName || got == "" {
+		t.Errorf("to a question's key: %s, and the question is in %s", got, q.ThreadName)
+	}
+	if _, err := state.SessionsIn(o.user()).Change("b", func(one *state.Session) error {
+		one.ThreadName = "spaces/OLD/threads/T"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := thread(o.report("b", "moved")); !strings.HasPrefix(got, "spaces/local/") {
+		t.Errorf("after the space changed: %s", got)
+	}
+}
+
 // TestKilledBeforeTheReceipt has a message in the space that the outbox knows only to be tried.
 func TestKilledBeforeTheReceipt(t *testing.T) {
 	o := newOffice(t)
@@ -645,6 +730,33 @@ func TestKilledBeforeTheReceipt(t *testing.T) {
 	}
 	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != sent.ThreadName || one.Chat == "" {
 		t.Errorf("the session knows of %+v, %v", one, err)
+	}
+}
+
+// A thread of another space loses no message: its own thread is the one of its key, or a new one. What is refused for another
+// reason is tried twice at most.
+func TestAThreadOfAnotherSpaceLosesNoMessage(t *testing.T) {
+	o := newOffice(t, strict.OtherThreads)
+	keyed := o.report("a", "keyed", func(m *state.Message) { m.ThreadName = "spaces/OLD/threads/T" })
+	alone := o.report("", "alone", func(m *state.Message) { m.ThreadName = "spaces/OLD/threads/T" })
+	s := o.newSender()
+	s.pass(t.Context())
+	keyed, alone = o.reread(keyed), o.reread(alone)
+	if keyed.SentAt.IsZero() || alone.SentAt.IsZero() || keyed.ThreadName == alone.ThreadName {
+		t.Errorf("keyed: %q in %s; alone: %q in %s", keyed.LastError, keyed.ThreadName, alone.LastError, alone.ThreadName)
+	}
+	if one, err := state.SessionsIn(o.user()).Of("a"); err != nil || one.ThreadName != keyed.ThreadName {
+		t.Errorf("the session knows %q, want %q (%v)", one.ThreadName, keyed.ThreadName, err)
+	}
+	o.posts = nil
+	o.answers(refuse(400, "INVALID_ARGUMENT", "no"))
+	bad := o.report("b", "bad", func(m *state.Message) { m.ThreadName = keyed.ThreadName })
+	for range 3 {
+		s.pass(t.Context())
+		o.later(mostBackoff)
+	}
+	if n := len(o.posts); n != 2 || o.reread(bad).SetAside == "" {
+		t.Errorf("posted %d times, set aside: %q", n, o.reread(bad).SetAside)
 	}
 }
 

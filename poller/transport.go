@@ -232,6 +232,10 @@ func (c chat) deliver(ctx context.Context, m *state.Message) (receipt, error) {
 		}
 	}
 	posted, err := c.way.out.Post(ctx, p)
+	if p.ThreadName != "" && gchat.Malformed(err) { // a thread of another space, for which Chat begins none anew
+		p.ThreadName = ""
+		posted, err = c.way.out.Post(ctx, p)
+	}
 	if gchat.AlreadyExists(err) {
 		r, err := c.find(ctx, m)
 		return *cmp.Or(r, &receipt{}), err // where messages cannot be read its thread stays unknown
@@ -252,7 +256,7 @@ func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	} else if reader, rerr := c.way.newReader(ctx); rerr != nil {
 		return nil, nil
 	} else {
-		got, err = reader.ByClientID(ctx, c.way.space(), partID(m))
+		got, err = reader.Posted(ctx, c.way.space(), partID(m), m.TriedAt.Add(-clockSlack))
 	}
 	switch {
 	case err == nil:

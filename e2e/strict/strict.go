@@ -36,6 +36,9 @@ func Missing(resource string) Rule {
 	return func(g *google) { g.missing = append(g.missing, resource) }
 }
 
+// OtherThreads says that a message to a thread of another space is refused, and is no mistake of the caller's.
+func OtherThreads(g *google) { g.otherThreads = true }
+
 type google struct {
 	t        testing.TB
 	next     http.Handler
@@ -43,6 +46,8 @@ type google struct {
 	embedded bool
 	direct   bool
 	missing  []string
+
+	otherThreads bool
 }
 
 // Google has a stand-in see only the requests that Google would take. Any other one fails the test, and is answered as Google
@@ -126,6 +131,10 @@ func denied(message string) *refusal {
 }
 
 func (g *google) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
+	if g.otherThreads && no.Message == otherThread {
+		no.write(w)
+		return
+	}
 	g.t.Errorf("Google would refuse %s %s: %d %s: %s", r.Method, r.URL.Path, no.Code, no.Status, no.Message)
 	no.write(w)
 }
@@ -243,6 +252,8 @@ func messageID(c *call) string {
 
 var threadName = regexp.MustCompile(`^(spaces/[^/]+)/threads/[^/]+$`)
 
+const otherThread = "The request contains an invalid thread resource name"
+
 // thread is about where a message goes. A thread of another space is a 400 with these words whatever the reply option says
 // (https://github.com/openclaw/openclaw/issues/39554). A reply option beside no thread was refused
 // (https://github.com/caronc/apprise/issues/1376). Thread.threadKey: "Supports up to 4000 characters."
@@ -253,7 +264,7 @@ func thread(c *call) string {
 	in := threadName.FindStringSubmatch(name)
 	switch {
 	case name != "" && (in == nil || in[1] != c.names[0]):
-		return "The request contains an invalid thread resource name"
+		return otherThread
 	case name == "" && key == "" && c.query.Has("messageReplyOption"):
 		return "messageReplyOption is given, and no thread"
 	case utf8.RuneCountInString(key) > 4000:

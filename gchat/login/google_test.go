@@ -109,7 +109,7 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
 		q.Get("access_type") != "offline" || q.Get("prompt") != "consent" || len(q.Get("state")) < 20 ||
-		q.Get("scope") != "https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly" {
+		q.Get("scope") != "openid https://www.googleapis.com/auth/chat.messages.readonly https://www.googleapis.com/auth/chat.spaces.readonly" {
 		g.t.Errorf("asked %v", q)
 	}
 	back, err := url.Parse(q.Get("redirect_uri"))

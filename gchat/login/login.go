@@ -1,7 +1,7 @@
 // Package login gets a person's permission to read Google Chat, by way of their browser, and leaves it on disk as a
-// credentials file that package gchat reads with. It asks for two scopes, which read messages and name spaces, and for
-// nothing that could write. The OAuth client is the person's own: Google lets no shared one have Chat scopes unreviewed,
-// and gcloud's has been refused them since June 2025.
+// credentials file that package gchat reads with. It asks for two scopes, which read messages and name spaces, for who
+// the person is, and for nothing that could write. The OAuth client is the person's own: Google lets no shared one have
+// Chat scopes unreviewed, and gcloud's has been refused them since June 2025.
 //
 // The flow is that of RFC 8252: a Desktop client, PKCE (RFC 7636), a redirect to a port of this machine.
 package login
@@ -10,6 +10,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +32,8 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// scopes are all that is asked for. No Cloud scope: session control would end the login after hours.
+// scopes are what a login needs; beside them it asks for openid, which tells who logged in. No Cloud scope: session control would
+// end the login after hours.
 var scopes = []string{chat.ChatMessagesReadonlyScope, chat.ChatSpacesReadonlyScope}
 
 // Options are what a login depends on. Env and Out are needed, and ClientFile where no login is kept; the rest has a
@@ -70,7 +73,7 @@ func Run(ctx context.Context, o Options) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("wait for the browser: %w", err)
 	}
-	client.Scopes, client.RedirectURL = scopes, "http://"+l.Addr().String()+"/"
+	client.Scopes, client.RedirectURL = append([]string{"openid"}, scopes...), "http://"+l.Addr().String()+"/"
 	b := &browser{state: rand.Text(), answers: make(chan url.Values), over: make(chan struct{})}
 	end := b.serve(l)
 	login, err := o.permission(ctx, client, b)
@@ -148,8 +151,25 @@ func (o Options) permission(ctx context.Context, client *oauth2.Config, b *brows
 	}
 	return &config.Login{
 		ClientID: client.ClientID, ClientSecret: client.ClientSecret,
-		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL,
+		RefreshToken: token.RefreshToken, TokenURI: client.Endpoint.TokenURL, User: personOf(token, client.ClientID),
 	}, nil
+}
+
+// personOf is who logged in, by the ID token that came with the others; "" where there is none for this client. It came from
+// Google over TLS, so its signature needs no look (OpenID Connect Core, 3.1.3.7). Chat's users/ID has the same number as its sub.
+func personOf(token *oauth2.Token, clientID string) string {
+	jwt, _ := token.Extra("id_token").(string)
+	parts := strings.Split(jwt, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	var claims struct{ Aud, Sub string }
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+	err := json.Unmarshal(payload, &claims)
+	if name := "users/" + claims.Sub; err == nil && claims.Aud == clientID && config.IsPerson(name) {
+		return name
+	}
+	return ""
 }
 
 // wait waits for the browser to come back, or for the person to paste the address that it came to.
@@ -202,9 +222,12 @@ func exchangeError(err error) error {
 	return failed(reach, "the token endpoint's answer is none of Google's")
 }
 
-// introduce asks Chat who logged in, with the credentials as they are on disk: that they can be refreshed and read with
-// shows here, and not when the first question waits for its reply.
+// introduce says who logged in: the person of the ID token, else Chat is asked, with the credentials as they are on disk. It takes
+// a configured Chat app to ask that, and does not find a person who wrote nothing.
 func (o Options) introduce(ctx context.Context, login *config.Login, file string) Account {
+	if login.User != "" {
+		return Account{Person: gchat.Person{Name: login.User}}
+	}
 	var me gchat.Person
 	r, err := gchat.NewReader(ctx, o.Endpoint, file)
 	if err == nil {

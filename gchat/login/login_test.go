@@ -3,6 +3,7 @@ package login
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
@@ -136,6 +137,41 @@ func TestLoginIsReadWith(t *testing.T) {
 		t.Errorf("after its end: %v; hint: %s", err, gchat.Hint(err))
 	}
 	g.unseen(err, gchat.Hint(err))
+}
+
+// Who logged in is the person of the ID token, also where Chat would not tell; a token of another client's, or of no person, is
+// none.
+func TestWhoLoggedInIsToldByTheIDToken(t *testing.T) {
+	idToken := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".signature"
+	}
+	for name, c := range map[string]struct {
+		token any
+		want  string
+	}{
+		"a person":         {idToken(`{"aud":"` + clientID + `","sub":"123456789012345678901"}`), "users/123456789012345678901"},
+		"another client's": {idToken(`{"aud":"another","sub":"8"}`), "users/7"},
+		"no person":        {idToken(`{"aud":"` + clientID + `","sub":"app"}`), "users/7"},
+		"no JSON":          {idToken("{"), "users/7"},
+		"no JWT":           {"x", "users/7"},
+		"no text":          {8, "users/7"},
+		"none":             {nil, "users/7"},
+	} {
+		g := newGoogle(t)
+		g.grant = map[string]any{"id_token": c.token}
+		acc, err := Run(t.Context(), newPerson(g).options())
+		if err != nil || acc.Name != c.want || acc.Unknown != nil {
+			t.Errorf("%s: %+v, %v", name, acc, err)
+		}
+		if l := g.kept(); l == nil || l.User != c.want {
+			t.Errorf("%s: kept %+v", name, l)
+		}
+	}
+	g := newGoogle(t)
+	g.grant, g.me = map[string]any{"id_token": idToken(`{"aud":"` + clientID + `","sub":"8"}`)}, ""
+	if acc, err := Run(t.Context(), newPerson(g).options()); err != nil || acc.Name != "users/8" {
+		t.Errorf("who wrote nothing: %+v, %v", acc, err)
+	}
 }
 
 func TestSecondLoginReplacesTheFirst(t *testing.T) {
