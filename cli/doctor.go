@@ -21,8 +21,7 @@ func (p Program) doctorCommand() *cli.Command {
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor          (posts nothing; also without a network)\n" +
 			"Fix:    gchat-hooks doctor --fix    (permissions, stale pid files, missing links; nothing else)\n" +
-			"Try:    gchat-hooks doctor --live   (verify's messages, and what Google's documents leave open; ends\n" +
-			"        with a JSON object for an issue: no secret, no e-mail, no words of a message; --json prints it alone)\n" +
+			"Try:    gchat-hooks doctor --live   (verify, what Google's documents leave open, and JSON for an issue)\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
 		Flags: append(liveFlags(),
 			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
@@ -74,12 +73,10 @@ func (p Program) examine(c *cli.Context, run func(context.Context, doctor.Option
 		return err
 	}
 	text := report.Text(c.Bool("all") || c.Command.Name == "verify")
-	if c.Bool("json") && !o.Live {
-		text = inJSON(report)
-	} else if c.Bool("json") {
-		text = inJSON(report.Live)
+	if object := map[bool]any{true: report.Live, false: report}[o.Live]; c.Bool("json") {
+		text = inJSON(object)
 	} else if o.Live {
-		text += "\n" + inJSON(report.Live)
+		text += "\n" + inJSON(object)
 	}
 	if _, err = io.WriteString(p.out, text); err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)

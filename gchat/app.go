@@ -127,11 +127,6 @@ func (a *App) Delete(ctx context.Context, name string) error {
 // Reader reads as the app: single messages and its space. Google lets it list none with the scope chat.bot.
 func (a *App) Reader() *Reader { return &Reader{svc: a.chat, base: a.base} }
 
-// ByClientID gets the message that was posted with that MessageID.
-func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
-	return a.Reader().ByClientID(ctx, a.Space, id)
-}
-
 // Shows says whether a message of the app's has a card with a button of that question now.
 func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)

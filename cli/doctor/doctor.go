@@ -130,7 +130,6 @@ type exam struct {
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() listed
-
 	posted  []string // the names of the messages that were posted
 	lag     string   // how soon they were listed; "" where they were not
 	replier string   // users/ID of the person whose reply was read
@@ -149,7 +148,7 @@ type Report struct {
 	ExitCode int           `json:"exit_code"` // 0 all is well, 1 warnings, 2 failures
 	Counts   map[Level]int `json:"counts"`
 	Findings []*Finding    `json:"findings"`
-	Live     *Live         `json:"-"` // of a live run
+	Live     Live          `json:"-"` // of a live run
 }
 
 // Run makes all checks, and mends what it was asked to.
@@ -258,10 +257,8 @@ func (r *Report) Text(all bool) string {
 			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
 		}
 	}
-	if r.Live != nil {
-		for _, p := range r.Live.Probes {
-			fmt.Fprintf(&text, "seen  %-15s %s %s\n", p.ID, p.Asks, p.Seen)
-		}
+	for _, p := range r.Live.Probes {
+		fmt.Fprintf(&text, "seen  %-15s %s %s\n", p.ID, p.Asks, p.Seen)
 	}
 	if text.Len() > 0 {
 		text.WriteString("\n")

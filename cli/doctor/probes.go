@@ -12,14 +12,12 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	"google.golang.org/api/chat/v1"
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, to be pasted into an issue. It names the space and messages by their random ids, and has no
-// secret, no address, no e-mail and no words of a message.
+// Live is what a live run saw, to be pasted into an issue: names of the space and of messages, and nothing that is private.
 type Live struct {
 	Version     string   `json:"version"`
 	OS          string   `json:"os"`
@@ -52,7 +50,7 @@ var probes = []Probe{
 // prober tries the probes with the clients of the program.
 type prober struct {
 	*exam
-	live   *Live
+	live   Live
 	post   func(context.Context, gchat.Post) (gchat.Posted, error) // nil: there is no way
 	app    *gchat.App                                              // nil: a webhook posts
 	reader *gchat.Reader                                           // nil: there are no credentials
@@ -60,8 +58,8 @@ type prober struct {
 }
 
 // probe tries the probes and deletes what it may: an app its own messages. The scopes of a reader delete none of a webhook's.
-func (e *exam) probe(ctx context.Context, exitCode int) *Live {
-	p := &prober{exam: e, live: &Live{
+func (e *exam) probe(ctx context.Context, exitCode int) Live {
+	p := &prober{exam: e, live: Live{
 		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Kind: "unknown", PostsBy: "webhook",
 		ExitCode: exitCode, Probes: slices.Clone(probes), Stays: []string{},
 	}}
@@ -117,31 +115,32 @@ func (p *prober) connect(ctx context.Context) {
 // tryPosts are the probes that post.
 func (p *prober) tryPosts(ctx context.Context) {
 	id := "client-verify-" + uuid.NewString()[:8]
-	send := func(n string, card *chat.CardWithId) (gchat.Posted, error) {
-		m, err := p.post(ctx, gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id, MessageID: id + n, Card: card})
-		p.posted = append(p.posted, m.Name)
-		return m, err
+	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
+	send := func(n string) (gchat.Posted, error) {
+		m.MessageID = id + n
+		posted, err := p.post(ctx, m)
+		p.posted = append(p.posted, posted.Name)
+		return posted, err
 	}
-	first, err := send("-1", nil)
+	first, err := send("-1")
 	if err != nil {
 		return
 	}
-	again, err := send("-1", nil)
+	again, err := send("-1")
 	p.saw("same-id", err, either(again.Name == first.Name, "same message", "another message"))
 	if p.reader != nil {
 		m, err := p.reader.ByClientID(ctx, p.live.Space, id+"-1")
 		p.saw("get-by-id", err, either(m.Name == first.Name, "200, found", "200, another message"))
 	}
 	if p.live.Kind == "unknown" || strings.HasPrefix(p.live.Kind, "direct message") {
-		second, err := send("-2", nil)
+		second, err := send("-2")
 		p.saw("thread-key", err, either(second.ThreadName == first.ThreadName, "same thread", "another thread"))
 	}
-	if p.app == nil {
-		return
-	}
-	card := gchat.NoticeCard("[Verify] A probe.", "")
-	if posted, err := send("-3", card); err == nil {
-		p.saw("card-text", p.app.Patch(ctx, posted.Name, "[Verify] A probe.", card), "200, taken")
+	if p.app != nil {
+		m.Card = gchat.NoticeCard("[Verify] A probe.", "")
+		if posted, err := send("-3"); err == nil {
+			p.saw("card-text", p.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
+		}
 	}
 }
 
@@ -159,5 +158,4 @@ func (p *prober) saw(id string, err error, what string) {
 	p.live.Probes[i].Seen = what
 }
 
-// words spells Google's constants for people.
 func words(constant string) string { return strings.ToLower(strings.ReplaceAll(constant, "_", " ")) }

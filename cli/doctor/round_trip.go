@@ -63,7 +63,8 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		t.tell(ctx, told, question)
+		said, _ := hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		t.posted = append(t.posted, said.Name)
 	}
 	return append(out.found, in.found...), nil
 }
@@ -137,7 +138,8 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				if t.Tell(told); len(refused) == 0 {
-					t.tell(ctx, told, q)
+					said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+					t.posted = append(t.posted, said.Name)
 				}
 				refused = append(refused, gchat.Line(m.Sender))
 				continue
@@ -160,12 +162,6 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 	}
 }
 
-// tell says something in the question's thread.
-func (t *trip) tell(ctx context.Context, what string, q *state.Question) {
-	said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + what, ThreadName: q.ThreadName})
-	t.posted = append(t.posted, said.Name)
-}
-
 // ended says that err, or the person, ended a way of the trip.
 func (r *result) ended(ctx context.Context, err error) {
 	if ctx.Err() != nil {
@@ -182,8 +178,7 @@ func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 
 // find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
-	began := time.Now()
-	for lists := 1; ; lists++ {
+	for began, lists := time.Now(), 1; ; lists++ {
 		listed, err := t.list(ctx)
 		if err != nil {
 			r.ended(ctx, err)
