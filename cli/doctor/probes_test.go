@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,15 +16,15 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// live is what a live run without a person saw. Nothing private may be in it: doctor looks for the secrets.
-func (p *patient) live() (l Live, code int) {
+// live is what a live run saw. Nothing private may be in it: doctor looks for the secrets.
+func (p *patient) live(args ...string) (l Live, code int) {
 	p.Helper()
 	p.furnish()
-	code, stdout, stderr := p.doctor("--live", "--paste")
+	code, stdout, stderr := p.doctor(append([]string{"--live", "--paste"}, args...)...)
 	if err := json.Unmarshal([]byte(stdout), &l); err != nil {
 		p.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
-	for _, private := range []string{"@", "http", "[Verify]", "token", p.home} {
+	for _, private := range []string{"@", "http", "[Verify]", "token", "a secret of mine", p.home} {
 		if strings.Contains(stdout, private) {
 			p.Errorf("%q is in what is to be pasted:\n%s", private, stdout)
 		}
@@ -64,7 +66,8 @@ func (p *patient) asApp() {
 	p.Cleanup(func() { p.space.Close() })
 	at := p.space.APIEndpoint(p.server.URL)
 	p.config = map[string]any{"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name, "api_endpoint": at, "pubsub_endpoint": at,
-		"allowed_users": []string{space.Human}}
+		"allowed_users": []string{space.Human}, "credentials_file": filepath.Join(p.home, "adc.json")}
+	p.writeJSON(filepath.Join(p.home, "adc.json"), map[string]any{"type": "impersonated_service_account"})
 	p.secrets = append(p.secrets, strings.Trim(at[strings.LastIndex(strings.Trim(at, "/"), "/"):], "/"))
 }
 
@@ -94,7 +97,7 @@ func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
 		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread", "card-text": "200, taken",
 		"same-user": "not tried: no login", "list-lag": "not tried: the round trip",
 	})
-	if code != 0 || l.Kind != "direct message, threads unknown" || l.PostsBy != "app" || !slices.Equal(l.Stays, p.names()) {
+	if code != 0 || l.Kind != "direct message, threads unknown" || l.PostsBy != "app" || l.Credentials != "impersonated service account" || !slices.Equal(l.Stays, p.names()) {
 		t.Errorf("exit code %d, %+v; in the space are %v", code, l, p.names())
 	}
 }
@@ -113,6 +116,52 @@ func TestAnAppDeletesItsProbes(t *testing.T) {
 	}
 	if l, _ := p.live(); len(l.Stays) != 0 || !slices.Equal(deleted, p.names()) || len(deleted) != 3 {
 		t.Errorf("%v stay; deleted were %v of %v", l.Stays, deleted, p.names())
+	}
+}
+
+// Ctrl-C ends the probes, and not the deleting.
+func TestInterruptedProbesAreDeleted(t *testing.T) {
+	p := newPatient(t)
+	p.asApp()
+	p.furnish()
+	ctx, interrupt := context.WithCancel(t.Context())
+	deleted := 0
+	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.Method {
+		case http.MethodPatch:
+			interrupt()
+		case http.MethodDelete:
+			deleted++
+			_, _ = io.WriteString(w, "{}")
+			return true
+		}
+		return false
+	}
+	e, err := begin(ctx, Options{Env: p.getenv})
+	p.check(err)
+	if l := e.probe(ctx, 0); deleted != 3 || len(l.Stays) != 0 || l.seen("card-text") != "no answer of use" {
+		t.Errorf("%d deleted, %+v", deleted, l)
+	}
+}
+
+// Where Chat does not tell who logged in, the person who replied does.
+func TestAReplyShowsWhoLoggedIn(t *testing.T) {
+	for user, seen := range map[string]string{space.Human: "same id", "users/7": "another id, or another person replied"} {
+		p := newPatient(t)
+		p.loggedIn(p.server, func(l *config.Login) { l.User = user })
+		said := false
+		p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
+				said = true
+				_, _ = p.space.Say(space.Person(), ms[0].Thread.Name, "a secret of mine")
+			}
+			return false
+		}
+		l, _ := p.live("--wait", "20s")
+		p.sees(l, map[string]string{"same-user": seen})
+		if l.Credentials != "login" {
+			t.Errorf("%+v", l)
+		}
 	}
 }
 
