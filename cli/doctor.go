@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"gchat-hooks/cli/doctor"
 	"gchat-hooks/state"
-	"gchat-hooks/state/config"
 )
 
 func (p Program) doctorCommand() *cli.Command {
@@ -21,26 +21,18 @@ func (p Program) doctorCommand() *cli.Command {
 		Usage: "check everything, and say how to fix what is wrong",
 		Description: "Check:  gchat-hooks doctor          (posts nothing; also without a network)\n" +
 			"Fix:    gchat-hooks doctor --fix    (permissions, stale pid files, missing links; nothing else)\n" +
-			"Try:    gchat-hooks doctor --live   (three messages to the space and back; you reply ok)\n" +
+			"Try:    gchat-hooks doctor --live   (verify, what Google's documents leave open, and JSON for an issue)\n" +
 			"Exit codes: 0 all is well, 1 warnings, 2 failures, 4 wrong arguments",
-		Flags: []cli.Flag{
+		Flags: append(liveFlags(),
 			&cli.BoolFlag{Name: "all", Usage: "print a line for every check, not only for problems"},
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 			&cli.BoolFlag{Name: "fix", Usage: "fix what can be fixed safely, and say what was done"},
-			&cli.BoolFlag{Name: "live", Usage: "post three messages in two threads, read them back, and wait for your reply"},
-			&cli.DurationFlag{Name: "wait", Value: 2 * time.Minute, Usage: "with --live: `TIME` to wait; 0 asks for no reply"},
-		},
+			&cli.BoolFlag{Name: "live", Usage: "post test messages in two threads, read them back, and wait for your reply"},
+		),
 		Action: func(c *cli.Context) error {
-			if c.IsSet("wait") && !c.Bool("live") {
-				return usage(errors.New("--wait goes with --live"), "gchat-hooks doctor --help")
+			if !c.Bool("live") && (c.IsSet("wait") || c.Bool("no-human")) {
+				return usage(errors.New("--wait and --no-human go with --live"), "gchat-hooks doctor --help")
 			}
-			o := p.exam(c.Duration("wait"))
-			o.Fix, o.Live = c.Bool("fix"), c.Bool("live")
-			report, err := doctor.Run(c.Context, o)
-			if err != nil {
-				return err
-			}
-			return p.printReport(report, c.Bool("json"), c.Bool("all"))
+			return p.examine(c, doctor.Run)
 		},
 	}
 }
@@ -53,42 +45,40 @@ func (p Program) verifyCommand() *cli.Command {
 			"In CI:   gchat-hooks verify --no-human --json\n" +
 			"It posts three or four messages, in threads marked [Verify].\n" +
 			"Exit codes: 0 all passed or skipped, 1 no webhook or the space cannot be read, 2 it failed, 4 wrong arguments",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
-			&cli.StringFlag{Name: "wait", Value: "5m", Usage: "`TIME` to wait for that reply"},
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
-		},
-		Action: func(c *cli.Context) error {
-			wait, err := config.ParseInterval(c.String("wait"))
-			if err != nil {
-				return usage(fmt.Errorf("--wait: %w", err), "gchat-hooks verify --help")
-			}
-			if c.Bool("no-human") {
-				wait = 0
-			}
-			report, err := doctor.RoundTrip(c.Context, p.exam(wait))
-			if err != nil {
-				return err
-			}
-			return p.printReport(report, c.Bool("json"), true)
-		},
+		Flags:  liveFlags(),
+		Action: func(c *cli.Context) error { return p.examine(c, doctor.RoundTrip) },
 	}
 }
 
-// exam is what doctor and verify have in common.
-func (p Program) exam(wait time.Duration) doctor.Options {
-	tell := func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) }
-	return doctor.Options{Env: p.env, Self: p.self, Wait: wait, Tell: tell}
+// liveFlags are those of the round trip, and of its report.
+func liveFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
+		&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for it; without a terminal, only if given"},
+		&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
+	}
 }
 
-// printReport prints what was found, and ends with its exit code.
-func (p Program) printReport(report *doctor.Report, asJSON, all bool) error {
-	text := report.Text(all)
-	if asJSON {
-		text = inJSON(report)
+// examine runs doctor or verify, prints what was found, and ends with its exit code.
+func (p Program) examine(c *cli.Context, run func(context.Context, doctor.Options) (*doctor.Report, error)) error {
+	o := doctor.Options{
+		Env: p.env, Self: p.self, Version: version(), Fix: c.Bool("fix"), Live: c.Bool("live"),
+		Tell: func(sentence string) { fmt.Fprintln(p.errOut, "gchat-hooks:", plain(sentence)) },
 	}
-	_, err := io.WriteString(p.out, text)
-	if err == nil && report.ExitCode != 0 {
+	if !c.Bool("no-human") && (c.IsSet("wait") || isTerminal(p.in)) {
+		o.Wait = c.Duration("wait")
+	}
+	report, err := run(c.Context, o)
+	if err != nil {
+		return err
+	}
+	text := report.Text(c.Bool("all") || c.Command.Name == "verify")
+	if object := map[bool]any{true: report.Live, false: report}[o.Live]; c.Bool("json") {
+		text = inJSON(object)
+	} else if o.Live {
+		text += "\n" + inJSON(object)
+	}
+	if _, err = io.WriteString(p.out, text); err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)
 	}
 	return err

@@ -118,10 +118,14 @@ func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithI
 	return nil
 }
 
-// ByClientID gets the message that was posted with that MessageID.
-func (a *App) ByClientID(ctx context.Context, id string) (Message, error) {
-	return (&Reader{svc: a.chat, base: a.base}).ByClientID(ctx, a.Space, id)
+// Delete deletes a message of the app's.
+func (a *App) Delete(ctx context.Context, name string) error {
+	_, err := a.chat.Spaces.Messages.Delete(name).Context(ctx).Do()
+	return apiError(err)
 }
+
+// Reader reads as the app: single messages and its space. Google lets it list none with the scope chat.bot.
+func (a *App) Reader() *Reader { return &Reader{svc: a.chat, base: a.base} }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
 func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
@@ -140,11 +144,9 @@ func (a *App) Direct(ctx context.Context) (bool, error) {
 	if known := a.direct.Load(); known != nil {
 		return *known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	s, err := a.chat.Spaces.Get(a.Space).Context(ctx).Do()
+	s, err := a.Reader().Space(ctx, a.Space)
 	if err != nil {
-		return false, fmt.Errorf("look at the space: %w", embedded(apiError(err), a.base, a.Space))
+		return false, err
 	}
 	is := isDirect(s)
 	a.direct.Store(&is)

@@ -346,7 +346,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 	card := NoticeCard("words", "id")
 	_, _ = a.Post(t.Context(), Post{Text: "x", ThreadKey: "k", MessageID: "client-x", Card: card, Viewer: "users/1"})
 	_ = a.Patch(t.Context(), "spaces/AAA/messages/client-x", "x", card)
-	_, _ = a.ByClientID(t.Context(), "client-x")
+	_, _ = a.Reader().ByClientID(t.Context(), a.Space, "client-x")
 	_, _ = a.Shows(t.Context(), "spaces/AAA/messages/M", "q")
 	_, _ = a.Direct(t.Context())
 	_, _ = a.Spaces(t.Context())

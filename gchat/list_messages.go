@@ -176,6 +176,17 @@ func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, err
 	return fromChat(m), nil
 }
 
+// Space asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
+func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	s, err := r.svc.Spaces.Get(name).Context(ctx).Do()
+	if err != nil {
+		return nil, fmt.Errorf("look at the space: %w", embedded(apiError(err), r.base, name))
+	}
+	return s, nil
+}
+
 func fromChat(m *chat.Message) Message {
 	out := Message{
 		Name: m.Name, Text: m.Text, ClientID: m.ClientAssignedMessageId, Deleted: m.DeleteTime != "", Reply: m.ThreadReply,

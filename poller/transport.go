@@ -252,7 +252,7 @@ func (c chat) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	var got gchat.Message
 	var err error
 	if c.way.app != nil {
-		got, err = c.way.app.ByClientID(ctx, partID(m))
+		got, err = c.way.app.Reader().ByClientID(ctx, c.way.space(), partID(m))
 	} else if reader, rerr := c.way.newReader(ctx); rerr != nil {
 		return nil, nil
 	} else {

@@ -111,12 +111,13 @@ func (r *result) ok(format string, args ...any) {
 
 // Options are what a person asked for.
 type Options struct {
-	Env  state.Getenv
-	Self string           // this program's path
-	Fix  bool             // mend permissions, stale pid files and missing links
-	Live bool             // post to the space, and read it back
-	Wait time.Duration    // for a person's reply to that; 0 asks for none
-	Tell func(say string) // while that waits
+	Env     state.Getenv
+	Self    string // this program's path
+	Version string
+	Fix     bool             // mend permissions, stale pid files and missing links
+	Live    bool             // post to the space, read it back, and try what Google's documents leave open
+	Wait    time.Duration    // for a person's reply to that; 0 asks for none
+	Tell    func(say string) // while that waits
 }
 
 // exam is one run. Its functions find out once what several checks need, by the check that comes first.
@@ -129,6 +130,9 @@ type exam struct {
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() listed
+	posted  []string // the names of the messages that were posted
+	lag     string   // how soon they were listed; "" where they were not
+	replier string   // users/ID of the person whose reply was read
 }
 
 const (
@@ -144,6 +148,7 @@ type Report struct {
 	ExitCode int           `json:"exit_code"` // 0 all is well, 1 warnings, 2 failures
 	Counts   map[Level]int `json:"counts"`
 	Findings []*Finding    `json:"findings"`
+	Live     Live          `json:"-"` // of a live run
 }
 
 // Run makes all checks, and mends what it was asked to.
@@ -171,9 +176,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	case o.Live:
 		ways, err := e.roundTrip(ctx)
 		if err != nil {
-			ways = []*Finding{{ID: live + ".out", Level: Fail, What: err.Error(), Mend: Hint(err)}}
+			level := map[bool]Level{true: Skip, false: Fail}[e.cfg.Subscription != ""] // an app has its card
+			ways = []*Finding{{ID: live + ".out", Level: level, What: err.Error(), Mend: Hint(err)}}
 		}
-		found = append(found, ways...)
+		report := e.report(append(found, ways...))
+		report.Live = e.probe(ctx, report.ExitCode)
+		return report, nil
 	default:
 		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
 	}
@@ -239,7 +247,7 @@ func (e *exam) report(found []*Finding) *Report {
 func (r *Report) Text(all bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		tried, toDo := f.Level == OK && strings.HasPrefix(f.ID, live), ""
+		tried, toDo := strings.HasPrefix(f.ID, live+"."), ""
 		if f.Fixed != "" {
 			toDo = " – fixed: " + f.Fixed
 		} else if f.Mend != "" {
@@ -248,6 +256,9 @@ func (r *Report) Text(all bool) string {
 		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
 			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
 		}
+	}
+	for _, p := range r.Live.Probes {
+		fmt.Fprintf(&text, "seen  %-15s %s %s\n", p.ID, p.Asks, p.Seen)
 	}
 	if text.Len() > 0 {
 		text.WriteString("\n")

@@ -45,11 +45,13 @@ func TestMain(m *testing.M) {
 	}
 	flags := flag.NewFlagSet("doctor", flag.ExitOnError)
 	all, fix, live, inJSON := flags.Bool("all", false, ""), flags.Bool("fix", false, ""), flags.Bool("live", false, ""), flags.Bool("json", false, "")
-	wait := flags.Duration("wait", 0, "")
+	wait, paste := flags.Duration("wait", 0, ""), flags.Bool("paste", false, "")
 	_ = flags.Parse(os.Args[1:])
-	o := Options{Env: os.Getenv, Self: os.Args[0], Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	o := Options{Env: os.Getenv, Self: os.Args[0], Version: "v1.2.3", Fix: *fix, Live: *live, Wait: *wait, Tell: func(s string) { fmt.Fprintln(os.Stderr, s) }}
 	r, err := Run(context.Background(), o)
-	if err == nil && *inJSON {
+	if err == nil && *paste {
+		err = json.NewEncoder(os.Stdout).Encode(r.Live)
+	} else if err == nil && *inJSON {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	} else if err == nil {
 		_, err = os.Stdout.WriteString(r.Text(*all))
@@ -350,11 +352,11 @@ func TestDoctorLive(t *testing.T) {
 		t.Errorf("exit code %d, not well: %v; %+v, %+v", r.ExitCode, bad, r.find("live.out"), r.find("live.in"))
 	}
 	ms := p.space.Messages()
-	if len(ms) != 5 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
+	if len(ms) != 6 || !strings.Contains(ms[4].Text, "[Verify] Read as: ok.") || !strings.Contains(ms[4].Text, "The test is over.") || ms[4].Thread.Name != ms[0].Thread.Name {
 		t.Errorf("%d messages", len(ms))
 	}
 	r = p.examined("--live", "--wait", "0")
-	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 8 || r.find("live.in").Level != Skip {
+	if n := len(p.space.Messages()); r.ExitCode != 0 || n != 10 || r.find("live.in").Level != Skip {
 		t.Errorf("asking nobody: exit code %d, %d messages, %+v", r.ExitCode, n, r.find("live.in"))
 	}
 }

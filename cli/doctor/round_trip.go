@@ -55,7 +55,7 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 	switch {
 	case out.found[0].Level != OK:
 	case e.Wait <= 0:
-		in.skip("no person was to be asked")
+		in.skip("no person was asked; --wait TIME asks one, without a terminal too")
 	default:
 		told := over
 		if as := t.in(ctx, in, question); as != "" {
@@ -63,7 +63,8 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_, _ = hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		said, _ := hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
+		t.posted = append(t.posted, said.Name)
 	}
 	return append(out.found, in.found...), nil
 }
@@ -94,7 +95,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 			r.ended(ctx, err)
 			return q
 		}
-		sent = append(sent, done)
+		sent, t.posted = append(sent, done), append(t.posted, done.Name)
 	}
 	posted, other := time.Since(began), sent[1].ThreadName
 	q.ThreadName = sent[0].ThreadName
@@ -137,13 +138,15 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				if t.Tell(told); len(refused) == 0 {
-					_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+					said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
+					t.posted = append(t.posted, said.Name)
 				}
 				refused = append(refused, gchat.Line(m.Sender))
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
 			if as := answers[0].Value(); as != "" {
+				t.replier = m.Sender
 				r.ok("the reply of %s was read: %q means %q", who, gchat.Cut(m.Text, 200), gchat.Cut(as, 200))
 				return as
 			}
@@ -175,7 +178,7 @@ func (t *trip) list(ctx context.Context) (listed []gchat.Message, err error) {
 
 // find lists until the messages are there, each as a program's.
 func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
-	for until := time.Now().Add(listedWithin); ; pause(ctx, 300*time.Millisecond) {
+	for began, lists := time.Now(), 1; ; lists++ {
 		listed, err := t.list(ctx)
 		if err != nil {
 			r.ended(ctx, err)
@@ -193,14 +196,16 @@ func (t *trip) find(ctx context.Context, r *result, sent []gchat.Posted) {
 			}
 		}
 		if missing == 0 {
+			t.lag = fmt.Sprintf("in list %d, %d ms after the last answer to a post", lists, time.Since(began).Milliseconds())
 			return
 		}
-		if ctx.Err() != nil || time.Now().After(until) {
+		if ctx.Err() != nil || time.Since(began) > listedWithin {
 			r.fail("%d of %d messages that Chat took could not be found by listing within %s",
 				missing, len(sent), state.InWords(listedWithin)).Mend =
 				"check that the credentials read the space that the webhook posts to, " + t.hook.Space
 			return
 		}
+		pause(ctx, 300*time.Millisecond)
 	}
 }
 

@@ -1,0 +1,255 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/gchat/space"
+	"gchat-hooks/state/config"
+)
+
+// live is what a live run saw. Nothing private may be in it: doctor looks for the secrets.
+func (p *patient) live(args ...string) (l Live, code int) {
+	p.Helper()
+	p.furnish()
+	code, stdout, stderr := p.doctor(append([]string{"--live", "--paste"}, args...)...)
+	if err := json.Unmarshal([]byte(stdout), &l); err != nil {
+		p.Fatalf("%v: %s%s", err, stdout, stderr)
+	}
+	for _, private := range []string{"@", "http", "[Verify]", "token", "a secret of mine", p.home} {
+		if strings.Contains(stdout, private) {
+			p.Errorf("%q is in what is to be pasted:\n%s", private, stdout)
+		}
+	}
+	return l, code
+}
+
+func (l Live) seen(id string) string {
+	i := slices.IndexFunc(l.Probes, func(p Probe) bool { return p.ID == id })
+	return l.Probes[i].Seen
+}
+
+// sees compares what probes saw; a lag is compared without its time.
+func (p *patient) sees(l Live, want map[string]string) {
+	p.Helper()
+	if len(l.Probes) != len(probes) {
+		p.Errorf("%d probes", len(l.Probes))
+	}
+	for id, seen := range want {
+		if got := l.seen(id); !strings.HasPrefix(got, seen) {
+			p.Errorf("%s: %q, want %q", id, got, seen)
+		}
+	}
+}
+
+// names are the names of all messages in the space.
+func (p *patient) names() (names []string) {
+	for _, m := range p.space.Messages() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// asApp has a Chat app of the space post, in a direct message.
+func (p *patient) asApp() {
+	var err error
+	p.space, err = space.Open(space.Options{Direct: true})
+	p.check(err)
+	p.Cleanup(func() { p.space.Close() })
+	at := p.space.APIEndpoint(p.server.URL)
+	p.config = map[string]any{"pubsub_subscription": "projects/p/subscriptions/s", "space_id": space.Name, "api_endpoint": at, "pubsub_endpoint": at,
+		"allowed_users": []string{space.Human}, "credentials_file": filepath.Join(p.home, "adc.json")}
+	p.writeJSON(filepath.Join(p.home, "adc.json"), map[string]any{"type": "impersonated_service_account"})
+	p.secrets = append(p.secrets, strings.Trim(at[strings.LastIndex(strings.Trim(at, "/"), "/"):], "/"))
+}
+
+// What the embedded space does.
+func TestProbesOfTheEmbeddedSpace(t *testing.T) {
+	p := newPatient(t)
+	p.config["allowed_users"] = []string{space.Human, "ann@example.com"}
+	l, code := p.live()
+	p.sees(l, map[string]string{
+		"same-id": "same message", "get-by-id": "200, found", "thread-key": "not tried: no direct message", "card-text": "not tried: no Chat app",
+		"same-user": "not tried: no login", "list-lag": "in list 1, ",
+	})
+	if code != 0 || l.ExitCode != 0 || l.Version != "v1.2.3" || l.OS != runtime.GOOS+"/"+runtime.GOARCH || l.Space != space.Name ||
+		l.Kind != "space, threads unknown" || l.PostsBy != "webhook" || l.Credentials != "no file" {
+		t.Errorf("exit code %d, %+v", code, l)
+	}
+	if !slices.Equal(l.Stays, p.names()) || len(l.Stays) != 4 {
+		t.Errorf("%v stay, says it; in the space are %v", l.Stays, p.names())
+	}
+}
+
+func TestProbesOfAnAppInTheEmbeddedSpace(t *testing.T) {
+	p := newPatient(t)
+	p.asApp()
+	l, code := p.live()
+	p.sees(l, map[string]string{
+		"same-id": "same message", "get-by-id": "200, found", "thread-key": "same thread", "card-text": "200, taken",
+		"same-user": "not tried: no login", "list-lag": "not tried: the round trip",
+	})
+	if code != 0 || l.Kind != "direct message, threads unknown" || l.PostsBy != "app" || l.Credentials != "impersonated service account" || !slices.Equal(l.Stays, p.names()) {
+		t.Errorf("exit code %d, %+v; in the space are %v", code, l, p.names())
+	}
+}
+
+// An app deletes what it posted. What it may not delete stays, as above.
+func TestAnAppDeletesItsProbes(t *testing.T) {
+	p := newPatient(t)
+	p.asApp()
+	var deleted []string
+	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			deleted = append(deleted, r.URL.Path[strings.Index(r.URL.Path, "spaces/"):])
+			_, _ = io.WriteString(w, "{}")
+		}
+		return r.Method == http.MethodDelete
+	}
+	if l, _ := p.live(); len(l.Stays) != 0 || !slices.Equal(deleted, p.names()) || len(deleted) != 3 {
+		t.Errorf("%v stay; deleted were %v of %v", l.Stays, deleted, p.names())
+	}
+}
+
+// Ctrl-C ends the probes, and not the deleting.
+func TestInterruptedProbesAreDeleted(t *testing.T) {
+	p := newPatient(t)
+	p.asApp()
+	p.furnish()
+	ctx, interrupt := context.WithCancel(t.Context())
+	deleted := 0
+	p.answers = func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.Method {
+		case http.MethodPatch:
+			interrupt()
+		case http.MethodDelete:
+			deleted++
+			_, _ = io.WriteString(w, "{}")
+			return true
+		}
+		return false
+	}
+	e, err := begin(ctx, Options{Env: p.getenv})
+	p.check(err)
+	if l := e.probe(ctx, 0); deleted != 3 || len(l.Stays) != 0 || l.seen("card-text") != "no answer of use" {
+		t.Errorf("%d deleted, %+v", deleted, l)
+	}
+}
+
+// Where Chat does not tell who logged in, the person who replied does.
+func TestAReplyShowsWhoLoggedIn(t *testing.T) {
+	for user, seen := range map[string]string{space.Human: "same id", "users/7": "another id, or another person replied"} {
+		p := newPatient(t)
+		p.loggedIn(p.server, func(l *config.Login) { l.User = user })
+		said := false
+		p.answers = func(_ http.ResponseWriter, r *http.Request) bool {
+			if ms := p.space.Messages(); r.Method == http.MethodGet && len(ms) == 3 && !said {
+				said = true
+				_, _ = p.space.Say(space.Person(), ms[0].Thread.Name, "a secret of mine")
+			}
+			return false
+		}
+		l, _ := p.live("--wait", "20s")
+		p.sees(l, map[string]string{"same-user": seen})
+		if l.Credentials != "login" {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// Without a way to a space nothing is tried, and each probe says so.
+func TestProbesWithoutASpace(t *testing.T) {
+	p := newPatient(t)
+	p.config = nil
+	l, code := p.live()
+	for _, probe := range l.Probes {
+		if !strings.HasPrefix(probe.Seen, "not tried: ") {
+			t.Errorf("%+v", probe)
+		}
+	}
+	if code != 2 || l.ExitCode != 2 || l.Space != "" || len(l.Stays) != 0 {
+		t.Errorf("exit code %d, %+v", code, l)
+	}
+}
+
+// A Chat that does otherwise, one way at a time. No other finding comes from that.
+func TestProbesTellWhatIsDifferent(t *testing.T) {
+	answer := func(w http.ResponseWriter, code int, body string) bool {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+		return true
+	}
+	refusal := func(w http.ResponseWriter, code int, status string) bool {
+		b, _ := json.Marshal(map[string]any{"error": map[string]any{"code": code, "status": status, "message": "not for ann@example.com"}})
+		return answer(w, code, string(b))
+	}
+	posts := 0
+	for _, c := range []struct {
+		name, probe, seen string
+		app               bool
+		plant             func(p *patient)
+		answers           func(w http.ResponseWriter, r *http.Request) bool
+	}{
+		{name: "the same id is refused", probe: "same-id", seen: "409 already exists", answers: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Has("messageId") {
+				posts++
+			}
+			return r.URL.Query().Has("messageId") && posts == 2 && refusal(w, 409, "ALREADY_EXISTS")
+		}},
+		{name: "the same id makes another message", probe: "same-id", seen: "another message", answers: func(_ http.ResponseWriter, r *http.Request) bool {
+			r.URL.RawQuery = strings.NewReplacer("messageId=", "x=", "requestId=", "y=").Replace(r.URL.RawQuery)
+			return false
+		}},
+		{name: "the reader does not find the id", probe: "get-by-id", seen: "404 not found", answers: func(w http.ResponseWriter, r *http.Request) bool {
+			return strings.Contains(r.URL.Path, "/messages/client-") && refusal(w, 404, "NOT_FOUND")
+		}},
+		{name: "no thread keys in a direct message", app: true, probe: "thread-key", seen: "another thread", plant: func(p *patient) {
+			p.server.Config.Handler = strict.Google(p, p, strict.Embedded, strict.DirectMessage)
+		}},
+		{name: "a card takes no text", app: true, probe: "card-text", seen: "400 invalid argument", answers: func(w http.ResponseWriter, r *http.Request) bool {
+			return r.Method == http.MethodPatch && refusal(w, 400, "INVALID_ARGUMENT")
+		}},
+		{name: "the login has another id", probe: "same-user", seen: "another id", plant: func(p *patient) {
+			p.loggedIn(p.server, func(l *config.Login) { l.User = "users/7" })
+		}, answers: func(w http.ResponseWriter, r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, ":search") &&
+				answer(w, 200, `{"results": [{"message": {"sender": {"name": "users/8", "type": "HUMAN", "email": "ann@example.com"}}}]}`)
+		}},
+		{name: "the list lags", probe: "list-lag", seen: "in list 2, ", answers: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("messageReplyOption") != "" {
+				posts++
+			}
+			lags := r.Method == http.MethodGet && posts == 3
+			if lags {
+				posts++
+			}
+			return lags && answer(w, 200, "{}")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPatient(t)
+			posts = 0
+			if c.app {
+				p.asApp()
+			}
+			if c.plant != nil {
+				c.plant(p)
+			}
+			p.answers = c.answers
+			l, code := p.live()
+			p.sees(l, map[string]string{c.probe: c.seen})
+			if c.probe != "same-user" && code != 0 { // there, the person may not answer
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
