@@ -212,6 +212,9 @@ func fromChat(m *chat.Message) Message {
 
 // apiError turns the client library's errors into ours.
 func apiError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var api *googleapi.Error
 	var token *auth.Error
 	switch {
