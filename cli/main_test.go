@@ -101,7 +101,7 @@ func endPollersIn(dir string) {
 				return nil
 			}
 			for _, p := range state.Pollers(getenv([]string{"XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(path))})) {
-				if p.Lives {
+				if p.Lives && p.Where == state.Here() {
 					lives = true
 					_ = syscall.Kill(p.PID, syscall.SIGKILL)
 				}

@@ -105,8 +105,8 @@ func servePoller(ctx context.Context, o poller.Options) (err error) {
 
 // endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
 func endPollers(env state.Getenv) {
-	live := func(h state.Heartbeat) bool { // an old heartbeat's pid may be another program's by now
-		return h.Lives && !h.Daemon && !h.Silent(time.Now())
+	live := func(h state.Heartbeat) bool { // an old heartbeat's pid, or another machine's, may be another program's here
+		return h.Lives && !h.Daemon && !h.Silent(time.Now()) && (h.Where == "" || h.Where == state.Here())
 	}
 	for _, h := range state.Pollers(env) {
 		if live(h) {

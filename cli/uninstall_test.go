@@ -1,31 +1,50 @@
 package cli
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"gchat-hooks/state"
 )
 
-// The pid in an old heartbeat, which a killed poller or a restart of the machine left, may be another program's by now.
-func TestAnOldHeartbeatEndsNoProgram(t *testing.T) {
-	dir := t.TempDir()
-	env := func(name string) string { return map[string]string{"HOME": dir}[name] }
-	other := exec.Command("sleep", "30")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- other.Wait() }()
-	defer other.Process.Kill()
-	if err := state.Beat(env, state.Heartbeat{PID: other.Process.Pid, Beat: time.Now().Add(-72 * time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
-	endPollers(env)
-	select {
-	case err := <-ended:
-		t.Errorf("another program was ended: %v", err)
-	case <-time.After(500 * time.Millisecond):
+// The pid in a heartbeat may be another program's: in an old one, which a killed poller or a restart of the machine left, and in
+// that of another machine, or another container, with the same HOME.
+func TestAHeartbeatEndsNoOtherProgram(t *testing.T) {
+	for name, tt := range map[string]struct {
+		beat  time.Time
+		where string
+	}{
+		"an old one":        {time.Now().Add(-72 * time.Hour), state.Here()},
+		"another machine's": {time.Now(), "0a1b2c3d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			env := func(name string) string { return map[string]string{"HOME": dir}[name] }
+			other := exec.Command("sleep", "30")
+			if err := other.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- other.Wait() }()
+			defer other.Process.Kill()
+			if err := state.Beat(env, state.Heartbeat{}); err != nil { // so that its folder is there
+				t.Fatal(err)
+			}
+			beat, _ := json.Marshal(state.Heartbeat{PID: other.Process.Pid, Beat: tt.beat, Where: tt.where})
+			file := filepath.Join(state.UserState(env), "pollers", state.Environment(env)+".json")
+			if err := os.WriteFile(file, beat, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			endPollers(env)
+			select {
+			case err := <-ended:
+				t.Errorf("another program was ended: %v", err)
+			case <-time.After(500 * time.Millisecond):
+			}
+		})
 	}
 }
