@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,6 +41,21 @@ func leadsOut(project string) bool {
 		}
 	}
 	return false
+}
+
+// guards says that the system asks a person whether a program may read some folders: for a launchd agent it asks while nobody is
+// there, or refuses for ever, though the person's terminal reads them.
+var guards = runtime.GOOS == "darwin"
+
+// guarded says whether a path is in one of those folders, in whatever case it is written.
+func guarded(path, home string) bool {
+	path = strings.ToLower(filepath.Clean(path)) + "/"
+	for _, folder := range []string{"Documents", "Desktop", "Downloads", "Library/Mobile Documents"} {
+		if strings.HasPrefix(path, strings.ToLower(filepath.Join(home, folder))+"/") {
+			return true
+		}
+	}
+	return strings.HasPrefix(path, "/volumes/")
 }
 
 // Within says whether a file that is there lies in a folder, whatever links lead to either.

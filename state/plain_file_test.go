@@ -182,3 +182,24 @@ func TestStateFolderThatLeadsOut(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
+	was := guards
+	guards = true
+	t.Cleanup(func() { guards = was })
+	for project, own := range map[string]bool{
+		"/Users/ann/Documents/shop": false, "/Users/ann/documents": false, "/Users/ann/Desktop/a/b": false,
+		"/Users/ann/Library/Mobile Documents/com~apple~CloudDocs/x": false, "/Volumes/Disk/x": false,
+		"/Users/ann/Documents2/shop": true, "/Users/ann/src/Documents": true, "/Users/bob/Desktop": true, "/opt/Volumes/x": true,
+	} {
+		vars := map[string]string{"HOME": "/Users/ann", "CLAUDE_PROJECT_DIR": project}
+		env := func(name string) string { return vars[name] }
+		if got := ProjectState(env); (got == filepath.Join(project, ".claude", "state")) != own || !own && got != SpareState(env) {
+			t.Errorf("%s keeps its state in %s", project, got)
+		}
+		vars["GCHAT_STATE_DIR"] = "/Volumes/Disk/state"
+		if got := ProjectState(env); got != "/Volumes/Disk/state" {
+			t.Errorf("%s keeps what was named in %s", project, got)
+		}
+	}
+}

@@ -36,9 +36,10 @@ func ProjectDir(env Getenv) string {
 }
 
 // ProjectState is the folder of a project's state: $GCHAT_STATE_DIR, else .claude/state in the project. Where a link leads that
-// out of the project, it is SpareState: a checkout must not say where else files are read and written.
+// out of the project, it is SpareState: a checkout must not say where else files are read and written. So it is where macOS would
+// not let a poller read the project.
 func ProjectState(env Getenv) string {
-	if env("GCHAT_STATE_DIR") == "" && leadsOut(ProjectDir(env)) {
+	if dir := ProjectDir(env); env("GCHAT_STATE_DIR") == "" && (leadsOut(dir) || guards && guarded(dir, Home(env))) {
 		return SpareState(env)
 	}
 	return namedState(env)
