@@ -96,7 +96,7 @@ func TestAPullLeavesAConnectionThatLeadsNowhere(t *testing.T) {
 	t.Cleanup(func() { http.DefaultTransport = was })
 
 	app, err := NewApp(t.Context(), &config.Config{
-		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: serviceAccount(t, at+"/token"),
+		SpaceID: "spaces/S", Subscription: "projects/p/subscriptions/s", CredentialsFile: strict.ServiceAccount(t, at+"/token"),
 		APIEndpoint: at, PubSubEndpoint: at,
 	})
 	if err != nil {

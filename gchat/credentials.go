@@ -154,8 +154,8 @@ func impersonationError(err error) error {
 	if Overloaded(e) {
 		return e
 	}
-	hint := "run gcloud services enable iamcredentials.googleapis.com, and grant yourself roles/iam.serviceAccountTokenCreator on " +
-		"the service account; where your organisation ends logins after some hours, log in again: " +
+	hint := "run gcloud services enable iamcredentials.googleapis.com, and grant yourself roles/iam.serviceAccountTokenCreator " +
+		"on the service account; where your organisation ends logins after some hours, log in again: " +
 		"gcloud auth application-default login --impersonate-service-account ADDRESS"
 	words := cmp.Or(e.Message, "no reason was told")
 	return &state.UserError{Err: fmt.Errorf("%w: token refused: %d %s", ErrCredentials, code, words), Hint: hint, Code: 1}

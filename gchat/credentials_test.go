@@ -73,7 +73,7 @@ func TestDeadServiceAccountIsNotToldToLogIn(t *testing.T) {
 		w.WriteHeader(400)
 		io.WriteString(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`)
 	})
-	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", serviceAccount(t, tokens.URL))
+	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRedirectTakesNoSecretAlong(t *testing.T) {
 		was := http.DefaultTransport
 		http.DefaultTransport = srv.Client().Transport
 		t.Cleanup(func() { http.DefaultTransport = was })
-		for name, file := range map[string]string{"login": userFile(t, srv.URL+"/login"), "service account": serviceAccount(t, srv.URL+"/account")} {
+		for name, file := range map[string]string{"login": userFile(t, srv.URL+"/login"), "service account": strict.ServiceAccount(t, srv.URL+"/account")} {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 			for _, path := range []string{file, ""} {
 				if path == "" && name == "login" {
@@ -325,7 +325,7 @@ func TestScopesAreThoseOfTheMethods(t *testing.T) {
 		asked++
 		io.WriteString(w, `{"name":"spaces/AAA/messages/M"}`)
 	})
-	account := serviceAccount(t, tokens.URL)
+	account := strict.ServiceAccount(t, tokens.URL)
 	for _, file := range []string{account, userFile(t, tokens.URL+"/token")} {
 		r, err := NewReader(t.Context(), srv.URL, file)
 		if err != nil {

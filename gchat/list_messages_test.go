@@ -2,11 +2,7 @@ package gchat
 
 import (
 	"compress/gzip"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +14,8 @@ import (
 	"time"
 
 	"google.golang.org/api/chat/v1"
+
+	"gchat-hooks/e2e/strict"
 )
 
 func TestSinceReadsAllPages(t *testing.T) {
@@ -106,27 +104,6 @@ func TestEndpointKeepsCredentialsAtHome(t *testing.T) {
 	}
 }
 
-// serviceAccount writes a credentials file whose tokens come from tokenURL.
-func serviceAccount(t *testing.T, tokenURL string) string {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, _ := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": "p", "private_key_id": "1", "client_email": "x@p.iam.gserviceaccount.com", "client_id": "1",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": tokenURL,
-	})
-	file := filepath.Join(t.TempDir(), "key.json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 	scope := ""
 	tokens := tokenServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +113,7 @@ func TestServiceAccountIsRefusedATokenWithItsReason(t *testing.T) {
 		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"reauth related error (invalid_rapt)"}`)
 	})
 	// TLS to a port where no program listens: the token is asked for first, and refused.
-	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", serviceAccount(t, tokens.URL))
+	r, err := NewReader(t.Context(), "https://127.0.0.1:1/", strict.ServiceAccount(t, tokens.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +144,7 @@ func TestCredentialsFilesThatAreNone(t *testing.T) {
 	if _, err := NewReader(t.Context(), "", user); err != nil {
 		t.Errorf("authorized user: %v", err)
 	}
-	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", serviceAccount(t, "https://127.0.0.1:1/"))
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", strict.ServiceAccount(t, "https://127.0.0.1:1/"))
 	if _, err := NewReader(t.Context(), "", ""); err != nil {
 		t.Errorf("application default: %v", err)
 	}

@@ -1,18 +1,12 @@
 package poller
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +15,7 @@ import (
 
 	chatapi "google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -381,22 +376,7 @@ func (l *lostPulls) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // After a computer's sleep the log says once that the connection was lost, and the next pull does not wait.
 func TestALostConnectionIsToldOnce(t *testing.T) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, _ := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "x@p.iam.gserviceaccount.com", "token_uri": "https://token.example/",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	})
-	file := filepath.Join(t.TempDir(), "key.json")
-	if err := os.WriteFile(file, account, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := strict.ServiceAccount(t, "https://token.example/")
 	was := http.DefaultTransport
 	http.DefaultTransport = &lostPulls{}
 	t.Cleanup(func() { http.DefaultTransport = was })

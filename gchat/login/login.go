@@ -222,8 +222,8 @@ func exchangeError(err error) error {
 	return failed(reach, "the token endpoint's answer is none of Google's")
 }
 
-// introduce says who logged in: the person of the ID token, else Chat is asked, with the credentials as they are on disk. It takes
-// a configured Chat app to ask that, and does not find a person who wrote nothing.
+// introduce says who logged in: the person of the ID token, else Chat is asked, with the credentials as they are on disk. It
+// takes a configured Chat app to ask that, and does not find a person who wrote nothing.
 func (o Options) introduce(ctx context.Context, login *config.Login, file string) Account {
 	if login.User != "" {
 		return Account{Person: gchat.Person{Name: login.User}}

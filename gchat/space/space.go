@@ -2,8 +2,8 @@
 // calls this program uses, keeps its messages on disk, and shows them on a web page made for a phone. It is the demo's Chat,
 // the tests' Chat, and a way to use the program without Google.
 //
-// The tests hold its answers to an extract of Google's own discovery document, and what we ask of it to the whole of that, so that
-// a client that works here is not surprised there.
+// The tests hold its answers to an extract of Google's own discovery document, and what we ask of it to the whole of that, so
+// that a client that works here is not surprised there.
 package space
 
 import (

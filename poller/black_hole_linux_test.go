@@ -1,0 +1,133 @@
+package poller
+
+import (
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state"
+)
+
+// A hole is a way to a server that can begin to swallow what its connections carry, and lets new ones through: so a network
+// looks from within after a computer's sleep.
+type hole struct {
+	net.Listener
+	deep atomic.Int32 // connections of an earlier depth lead nowhere
+}
+
+func newHole(t *testing.T, server string) *hole {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	h := &hole{Listener: l}
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			t.Cleanup(func() { near.Close(); far.Close() })
+			depth := h.deep.Load()
+			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
+				go func() {
+					_, _ = io.Copy(passing{to, func() bool { return h.deep.Load() == depth }}, from)
+				}()
+			}
+		}
+	}()
+	return h
+}
+
+// passing writes as long as open says so, and takes the rest all the same.
+type passing struct {
+	to   io.Writer
+	open func() bool
+}
+
+func (p passing) Write(b []byte) (int, error) {
+	if !p.open() {
+		return len(b), nil
+	}
+	return p.to.Write(b)
+}
+
+// The connection to the subscription leads nowhere any more, and nobody says so: taps come again soon, not after the quarter of an
+// hour that TCP takes, and the log says once why they were late.
+func TestTapsComeAgainThroughANewConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute passes until a connection is given up")
+	}
+	d, g := newAppDesk(t)
+	token := `{"access_token":"ya29.access","expires_in":3600,"token_type":"Bearer"}`
+	behind := http.NewServeMux()
+	behind.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, token)
+	})
+	var new1 atomic.Bool // the pulls come by HTTP/1
+	behind.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		new1.Store(r.ProtoMajor != 2)
+		strict.Google(t, http.HandlerFunc(g.serve), strict.DirectMessage).ServeHTTP(w, r)
+	})
+	server := httptest.NewUnstartedServer(behind)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(trusted, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	between := newHole(t, server.Listener.Addr().String())
+	d.vars["GCHAT_API_ENDPOINT"], d.vars["GCHAT_PUBSUB_ENDPOINT"] = server.URL, "https://"+between.Addr().String()
+	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] = strict.ServiceAccount(t, server.URL+"/token"), trusted
+
+	q, card := d.tapped(nil)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
+	for name, value := range d.vars {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	m := g.awaitPost("Which?")
+	first := g.tap("users/7", m, card, "1", nil) // a stranger's shows that taps come
+	for end := time.Now().Add(time.Minute); g.pub.Message(first).Acks == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no tap comes")
+		}
+	}
+	between.deep.Add(1)
+	began := time.Now()
+	g.tap("users/1", m, card, "2", nil)
+	for end := began.Add(3 * time.Minute); d.load(q).Status != state.Answered; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the tap does not come")
+		}
+	}
+	t.Logf("taps come again after %s", time.Since(began).Round(time.Second))
+	log, err := os.ReadFile(state.LogPath(d.env))
+	if err != nil || strings.Count(string(log), "connection was lost") != 1 || new1.Load() {
+		t.Errorf("HTTP/1: %v, the log: %s (%v)", new1.Load(), log, err)
+	}
+}
