@@ -54,7 +54,7 @@ func (p Program) verifyCommand() *cli.Command {
 func liveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "no-human", Usage: "do not wait for a person's reply"},
-		&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for it; without a terminal, only if given"},
+		&cli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "`TIME` to wait for it; without a terminal only if given"},
 		&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
 	}
 }

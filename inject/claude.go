@@ -112,8 +112,8 @@ func StartOf(pid int) string {
 	return p.start + "@" + state.Here()
 }
 
-// Elsewhere says that a process which started so is on another machine, or in another pid namespace: from here nothing can be said
-// of it, or of the pane that it is in.
+// Elsewhere says that a process which started so is on another machine, or in another pid namespace: from here nothing can be
+// said of it, or of the pane that it is in.
 func Elsewhere(start string) bool {
 	_, where, known := strings.Cut(start, "@")
 	return known && where != state.Here()

@@ -167,8 +167,8 @@ func (p *Poller) leave() error {
 
 func newPoller(o Options) *Poller {
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env), earlier: state.EarlierEnvironment(o.Env), index: map[string]*served{}, readers: map[string]*reader{},
-		changed: make(chan struct{}, 1),
+		Options: o, environment: state.Environment(o.Env), earlier: state.EarlierEnvironment(o.Env),
+		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
 	p.awake = p.began
@@ -419,7 +419,9 @@ func (p *Poller) beat() {
 		return
 	}
 	p.beaten = now
-	h := state.Heartbeat{PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake()}
+	h := state.Heartbeat{
+		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
+	}
 	for _, s := range p.index {
 		if s.q != nil && s.mine(p) && s.q.Status.Open() {
 			h.Open++

@@ -273,7 +273,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
-	if way != nil && now.ThreadName == "" {
+	if way != nil && way.app != nil && now.ThreadName == "" { // no webhook posts to a direct message
 		now.ThreadName = s.savedThread(now, way.space())
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -309,7 +309,7 @@ func (s *sender) delivered(m *state.Message, way *gateway, r receipt) step {
 		_, err := s.box.Change(m, func(m *state.Message) error {
 			m.PartsSent, m.Tries, m.TriedAt, m.NotBefore = m.PartsSent+1, 0, time.Time{}, time.Time{}
 			m.Name = cmp.Or(m.Name, r.Name)
-			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go where the first began: a direct message knows no keys
+			m.ThreadName = cmp.Or(m.ThreadName, r.ThreadName) // the other parts go there, too: a direct message knows no keys
 			return nil
 		})
 		return s.written(err)

@@ -94,7 +94,8 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		if s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !inject.Elsewhere(s.q.ClaudeStart) && !s.typing.Load() {
+		types := s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !s.typing.Load()
+		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,7 +99,8 @@ var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 // ProjectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
 // only, or was told to trust it. The working folder may be a stranger's, and Claude's shell commands have CLAUDECODE in any.
 func ProjectCounts(env Getenv, dir string) bool {
-	if named := env("CLAUDE_PROJECT_DIR"); named != "" && (filepath.Clean(named) == filepath.Clean(dir) || sameFolder(named, dir)) {
+	named := env("CLAUDE_PROJECT_DIR")
+	if named != "" && (filepath.Clean(named) == filepath.Clean(dir) || sameFolder(named, dir)) {
 		return true
 	}
 	yes, _ := Trusted(env, dir)
@@ -138,13 +140,15 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	trusted := func() bool {
-		for path, project := range file.Projects {
-			if project.Trusted && sameFolder(path, dir) {
-				return true
-			}
+	var folders []fs.FileInfo // of those, whatever link, or on a Mac case, leads there
+	for path, project := range file.Projects {
+		if is, err := os.Stat(path); project.Trusted && filepath.IsAbs(path) && err == nil {
+			folders = append(folders, is)
 		}
-		return false
+	}
+	trusted := func() bool {
+		is, err := os.Stat(dir)
+		return err == nil && slices.ContainsFunc(folders, func(one fs.FileInfo) bool { return os.SameFile(one, is) })
 	}
 	for ; !file.Projects[dir].Trusted && !trusted(); dir = filepath.Dir(dir) {
 		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {

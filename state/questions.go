@@ -88,8 +88,9 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 	id, _ := json.Marshal(claudeSession)
 	begins, buf := safeName(claudeSession)+"-", bytes.Buffer{} // one buffer: hooks that wait keep what they used
 	for _, name := range names {
+		// A damaged file is the session's by its name.
 		b, _, rerr := readPlain(s.path(name), maxRecord, &buf)
-		if !strings.Contains(name, begins) && (rerr != nil || !bytes.Contains(b, id)) { // a damaged file is the session's by its name
+		if !strings.Contains(name, begins) && (rerr != nil || !bytes.Contains(b, id)) {
 			continue
 		}
 		q, err := s.Load(name)

@@ -228,7 +228,8 @@ func (h Heartbeat) Unreadable() (what, hint string) {
 	}
 	what = fmt.Sprintf("the poller (pid %d) may not read the questions in %s", h.PID, strings.Join(h.Unread, ", "))
 	return what, "see who may read that folder; on a Mac, which guards Documents, Desktop, Downloads, iCloud Drive and other " +
-		"volumes, allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; then gchat-hooks poller install"
+		"volumes, allow " + h.Program + " in System Settings > Privacy & Security > Full Disk Access; " +
+		"then gchat-hooks poller install"
 }
 
 // BeatEvery is how often a poller shows that it goes on; one that has not for three times as long is stopped, or hangs.
@@ -258,7 +259,7 @@ func Pollers(env Getenv) (all []Heartbeat) {
 	return all
 }
 
-// Silent says whether a living poller shows no sign of going on: it is stopped, or hangs. While its machine sleeps it has no time.
+// Silent says whether a living poller shows no sign of going on: it is stopped, or hangs. A machine that sleeps gives it no time.
 func (h Heartbeat) Silent(now time.Time) bool {
 	since := now.Sub(h.Beat)
 	if is := Awake(); h.Where == Here() && h.Awake > 0 && is >= h.Awake {

@@ -40,7 +40,7 @@ type Probe struct {
 // probes are tried in this order. What they see is no check.
 var probes = []Probe{
 	{"same-id", "What is the answer to a second post with one message id?", "not tried: no message could be posted"},
-	{"get-by-id", "Does the reader find a message by the id that it was posted with?", "not tried: no credentials, or no message"},
+	{"get-by-id", "Does the reader find a message by the id it was posted with?", "not tried: no credentials, or no message"},
 	{"thread-key", "Where does a second post with one thread key arrive?", "not tried: no direct message, or no message"},
 	{"card-text", "Does a message that is only a card take a text by a patch?", "not tried: no Chat app, or it posts no card"},
 	{"same-user", "Is the users/ID of the login that of the person's messages?", "not tried: no login with a users/ID"},

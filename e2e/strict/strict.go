@@ -197,7 +197,7 @@ func (c *call) check(body []byte) *refusal {
 // Other tokens are not judged.
 func (c *call) caller() *refusal {
 	if c.query.Has("key") && c.query.Has("token") && c.ID != "chat.spaces.messages.create" {
-		// https://developers.google.com/workspace/chat/quickstart/webhooks: its address creates messages in its space, and no more
+		// https://developers.google.com/workspace/chat/quickstart/webhooks: it creates messages in its space, and no more
 		return denied("A webhook may only create messages.")
 	}
 	names, isStandIn := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer scope:")
