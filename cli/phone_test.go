@@ -98,15 +98,13 @@ func (p *pocket) until(what string, f func() string) string {
 // asks has a session ask, and returns the thread of its question and the hook that waits for the answer.
 func (p *pocket) asks(session string) (thread string, answer func() string) {
 	p.Helper()
-	event := func(name, input string) *exec.Cmd {
+	event := func(name string) *exec.Cmd {
 		cmd := exec.CommandContext(p.Context(), p.program, "hook", "gchat-ask-user-forward")
 		cmd.Env = p.env()
-		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
-			`"tool_name":"AskUserQuestion","tool_use_id":%q,"tool_input":%s}`, session, p.home+"/project", name, session, input))
+		cmd.Stdin = strings.NewReader(p.event(session, name))
 		return cmd
 	}
-	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
-	asks := event("PreToolUse", input)
+	asks := event("PreToolUse")
 	if err := asks.Start(); err != nil {
 		p.Fatal(err)
 	}
@@ -114,21 +112,33 @@ func (p *pocket) asks(session string) (thread string, answer func() string) {
 		p.Fatal(err)
 	}
 	var said bytes.Buffer
-	waits := event("PermissionRequest", input)
+	waits := event("PermissionRequest")
 	waits.Stdout = &said
 	if err := waits.Start(); err != nil {
 		p.Fatal(err)
 	}
-	thread = p.until("the question is in the space", func() string {
+	return p.thread(session), func() string { _ = bound.Wait(p, waits); return said.String() }
+}
+
+// event is what Claude Code tells a hook of a question.
+func (p *pocket) event(session, name string) string {
+	input := `{"questions":[{"question":"Which DB in ` + session + `?","header":"DB","multiSelect":false,"options":[{"label":"SQLite"},{"label":"Postgres"}]}]}`
+	return fmt.Sprintf(`{"session_id":%q,"cwd":%q,"permission_mode":"default","hook_event_name":%q,`+
+		`"tool_name":"AskUserQuestion","tool_use_id":%q,"tool_input":%s}`, session, p.home+"/project", name, session, input)
+}
+
+// thread waits for a session's question in the space.
+func (p *pocket) thread(session string) string {
+	p.Helper()
+	return p.until("the question is in the space", func() string {
 		b, _ := os.ReadFile(filepath.Join(p.home, "state/gchat-hooks/space/messages.jsonl"))
 		for _, line := range strings.Split(string(b), "\n") {
-			if strings.Contains(line, "Which DB in "+session) {
+			if strings.Contains(line, "Which DB in "+session+"?") {
 				return regexp.MustCompile(`spaces/local/threads/[\w-]+`).FindString(line)
 			}
 		}
 		return ""
 	})
-	return thread, func() string { _ = bound.Wait(p, waits); return said.String() }
 }
 
 // replies is a person at the page.
@@ -142,7 +152,7 @@ func (p *pocket) replies(page, thread, text string) {
 	}
 	resp.Body.Close()
 	base, _, _ := strings.Cut(page, "?")
-	body, _ := json.Marshal(map[string]string{"thread": thread, "text": text, "clientId": "c" + text})
+	body, _ := json.Marshal(map[string]string{"thread": thread, "text": text, "clientId": "c" + filepath.Base(thread) + text})
 	resp, err = browser.Post(base+"page/messages", "application/json", bytes.NewReader(body))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		p.Fatalf("reply: %v, %v", resp, err)
