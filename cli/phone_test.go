@@ -11,11 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state"
 )
 
 // pocket is a home with the embedded space in it.
@@ -77,9 +80,17 @@ func (p *pocket) space(flags ...string) (page string, end func()) {
 		}
 		return string(b)
 	})
+	_, port, _ := net.SplitHostPort(p.address)
+	at, _ := strconv.Atoi(port)
+	socket, err := state.SocketOf(getenv(p.env()), at)
+	if err != nil {
+		p.Fatal(err)
+	}
+	unchecked := strict.Before(p, socket)
 	return regexp.MustCompile(`page: +(\S+)`).FindStringSubmatch(said)[1], func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = bound.Wait(p, cmd)
+		unchecked()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/e2e/bound"
+	"gchat-hooks/e2e/strict"
+	"gchat-hooks/state"
 )
 
 // elsewhere is an address of this machine that is not loopback's, as a phone knows it: the namespace's own.
@@ -88,6 +91,7 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if found := page.FindString(lines.Text()); found != "" {
+			t.Cleanup(strict.Before(t, spaceSocket(t, env, args[len(args)-1])))
 			go func() {
 				for lines.Scan() {
 				}
@@ -97,6 +101,19 @@ func serveSpace(t *testing.T, env []string, program string, args []string) strin
 	}
 	t.Fatal("the space printed no address")
 	return ""
+}
+
+// spaceSocket is the unix socket of the space that listens at an address.
+func spaceSocket(t *testing.T, env []string, address string) string {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(address)
+	at, _ := strconv.Atoi(port)
+	home, _ := strings.CutPrefix(env[0], "HOME=")
+	socket, err := state.SocketOf(func(name string) string { return map[string]string{"HOME": home}[name] }, at)
+	if err != nil || socket == "" {
+		t.Fatalf("the space's socket is %q: %v", socket, err)
+	}
+	return socket
 }
 
 // addAddress gives the namespace's loopback interface a second address.
