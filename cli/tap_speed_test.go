@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/api/chat/v1"
 
+	"gchat-hooks/e2e/strict"
 	"gchat-hooks/gchat/space"
 )
 
@@ -28,7 +29,7 @@ func BenchmarkTap(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer sp.Close()
-	server := httptest.NewServer(sp.Handler())
+	server := httptest.NewServer(strict.Google(b, sp.Handler(), strict.Embedded))
 	defer server.Close()
 	home, err := os.MkdirTemp("", "gchat-tap-")
 	if err != nil {
