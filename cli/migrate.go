@@ -17,17 +17,14 @@ func (p Program) migrateCommand() *cli.Command {
 			Usage: "move from the agent s3-communicator",
 			Description: "Look:    gchat-hooks migrate s3-communicator --harness DIR\n" +
 				"Do it:   gchat-hooks migrate s3-communicator --harness DIR --apply\n" +
-				"Without git, with a copy of DIR as the way back:\n" +
-				"         gchat-hooks migrate s3-communicator --harness DIR --apply --copy\n" +
-				"Exit codes: 0 done or shown, 1 no harness or no way back, 4 wrong arguments",
+				"It moves the agent aside, and lists by file and line what to change in your documents.\n" +
+				"Exit codes: 0 done or shown, 1 no harness, 4 wrong arguments",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "harness", Value: ".", Usage: "the folder `DIR` that holds .claude"},
-				&cli.BoolFlag{Name: "apply", Usage: "do what the plan shows, in a clean git tree"},
-				&cli.BoolFlag{Name: "copy", Usage: "with --apply: first copy DIR, beside it, in place of the clean git tree"},
+				&cli.BoolFlag{Name: "apply", Usage: "move the agent aside"},
 			},
 			Action: func(c *cli.Context) error {
-				o := migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply"), Copy: c.Bool("copy")}
-				return migrate.Run(c.Context, p.out, o)
+				return migrate.Run(p.out, migrate.Options{Harness: c.String("harness"), Apply: c.Bool("apply")})
 			},
 		}},
 		Action: func(*cli.Context) error {

@@ -1,37 +1,35 @@
 // Package migrate takes a harness folder from a relay agent to gchat-hooks: the persistent agent s3-communicator, to which
-// other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. It changes what is surely a call or a
-// table row about the relay, takes the relay out of the output style, and lists every other mention by file and line. git, or a
-// copy, is the way back.
+// other agents sent messages for Google Chat, gives way to gchat-send and to the hooks. What Claude Code loads as that agent is
+// moved aside. No document is rewritten: each line that is about the relay is listed, with what to write instead.
 package migrate
 
 import (
-	"bytes"
-	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
-
-	"github.com/rogpeppe/go-internal/diff"
 
 	"gchat-hooks/state"
 )
 
 const (
-	relay    = "s3-communicator"
-	skillDir = ".claude/skills/" + relay
-	archive  = ".claude/skills/_archived"
-	archived = archive + "/" + relay
-	checker  = "persistent_agent_checker.py" // beside communicator_checker.py
+	relay   = "s3-communicator"
+	archive = ".claude/skills/_archived"
 )
+
+// moves are where Claude Code finds the relay, as a skill and as an agent, and where it does not look.
+var moves = [][2]string{
+	{".claude/skills/" + relay, archive + "/" + relay},
+	{".claude/agents/" + relay + ".md", archive + "/" + relay + "-agent.md"},
+}
 
 // skipped are folders whose files instruct no session. So is a repository within the harness: it is to be migrated by itself.
 var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".claude/projects", archive, ".git", "node_modules"}
@@ -39,80 +37,40 @@ var skipped = []string{".claude/state", ".claude/logs", ".claude/worktrees", ".c
 // Options say which harness, and what is done to it.
 type Options struct {
 	Harness string // the folder that holds .claude
-	Apply   bool   // without it the plan is only shown
-	Copy    bool   // a copy beside the harness is the way back, in place of git
+	Apply   bool   // without it the moves are only shown
 }
 
-// Run shows on out what would be changed in the harness, or changes it. Applied a second time it changes nothing. Where the
-// folder is no harness, or neither git nor a copy would be a way back, it fails, with a hint, and has written nothing.
-func Run(ctx context.Context, out io.Writer, o Options) error {
+// Run moves the relay aside, or shows on out what it would move, and lists what a person has to change. Applied a second time it
+// moves nothing. Where the folder is no harness it fails, with a hint.
+func Run(out io.Writer, o Options) error {
 	h, err := open(o.Harness)
 	if err != nil {
 		return err
 	}
 	defer h.root.Close()
-	if err := h.walk(); err != nil {
-		return err
+	moved, err := h.move(out, o.Apply)
+	if err == nil {
+		err = h.walk()
 	}
 	switch {
-	case len(h.changes) == 0 && !h.moves:
-		fmt.Fprintln(out, "Nothing to change.")
+	case err != nil:
+		return err
+	case moved == 0:
+		fmt.Fprintln(out, "Nothing to move.")
 	case o.Apply:
-		if err := h.apply(ctx, out, o.Copy); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, "Start new sessions: running ones keep their instructions.")
 	default:
-		if h.moves {
-			fmt.Fprintf(out, "move %s to %s\n", skillDir, archived)
-		}
-		for _, c := range h.changes {
-			d := diff.Diff("a/"+c.path, []byte(c.before), "b/"+c.path, []byte(c.after))
-			fmt.Fprint(out, state.Clean(state.ForTerminal, string(d)))
-		}
-		fmt.Fprintln(out, "\nNothing was written. --apply does it in a clean git tree; --apply --copy makes a copy first.")
+		fmt.Fprintln(out, "Nothing was written. --apply does it.")
 	}
 	h.list(out)
 	return nil
 }
 
-// list says what a person has to look at, in a line for each file. It fits on a screen.
-func (h *harness) list(out io.Writer) {
-	const mostFiles, mostLines = 20, 12
-	if len(h.looks) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "\nLook at these files yourself. The numbers are the lines that name the relay, as after --apply:")
-	for _, l := range h.looks[:min(mostFiles, len(h.looks))] {
-		if len(l.why) > mostLines {
-			l.why = append(l.why[:mostLines], "…")
-		}
-		fmt.Fprintf(out, "    %s: %s\n", state.OneLine(l.path), strings.Join(l.why, ", "))
-	}
-	if more := len(h.looks) - mostFiles; more > 0 {
-		fmt.Fprintf(out, "    and %d more; to list all:  grep -rniw '%s' %s\n", more, relay, state.ShellQuoted(h.dir))
-	}
-}
-
-// harness is a harness folder and what is to become of it. Everything is read and written through an os.Root, so that no
-// link leads out of the folder.
+// harness is a harness folder. Everything is read and moved through an os.Root, so that no link leads out of the folder.
 type harness struct {
-	dir     string // absolute
-	root    *os.Root
-	rules   *rules
-	changes []change
-	moves   bool     // the skill's folder goes to the archive
-	touched []string // what git has to have: .claude, and all that is to change
-	looks   []look   // what a person has to look at
-}
-
-type look struct {
-	path string
-	why  []string // what is odd about the file, and the numbers of the lines that name the relay
-}
-
-type change struct {
-	path          string // in the harness, with slashes
-	before, after string
+	dir   string // absolute
+	root  *os.Root
+	looks []look // what a person has to look at
 }
 
 func open(dir string) (*harness, error) {
@@ -123,30 +81,30 @@ func open(dir string) (*harness, error) {
 		return nil, &state.UserError{Err: errors.New("no harness in " + dir), Hint: hint, Code: 1}
 	}
 	root, err := os.OpenRoot(dir)
-	return &harness{dir: dir, root: root, rules: newRules(), touched: []string{".claude"}}, err
+	return &harness{dir: dir, root: root}, err
 }
 
-// walk finds what is to change and what is to be listed, in the order of the paths.
-func (h *harness) walk() error {
-	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+// move moves the relay aside, or counts what it would move.
+func (h *harness) move(out io.Writer, apply bool) (moved int, err error) {
+	for _, m := range moves {
 		switch {
-		case err != nil:
-			return err
-		case p == skillDir && d.IsDir():
-			h.touched = append(h.touched, p)
-			if h.moves = !h.exists(archived); !h.moves {
-				h.see(p, "stays: "+archived+" is there already")
+		case !h.exists(m[0]):
+			continue
+		case h.exists(m[1]):
+			h.see(m[0], "stays: "+m[1]+" is there already", 0)
+			continue
+		case apply:
+			if err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(m[0], m[1])); err != nil {
+				return moved, err
 			}
-			return fs.SkipDir
-		case d.IsDir() && (slices.Contains(skipped, p) || slices.Contains(skipped, d.Name()) || p != "." && h.exists(p+"/.git")):
-			return fs.SkipDir
-		case d.Type().IsRegular():
-			return h.file(p, d)
-		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
-			h.see(p, "is a link, and links are not followed")
+			from, to := state.ShellQuoted(filepath.Join(h.dir, m[1])), state.ShellQuoted(filepath.Join(h.dir, m[0]))
+			fmt.Fprintf(out, "moved %s to %s; to take it back: mv %s %s\n", m[0], m[1], from, to)
+		default:
+			fmt.Fprintf(out, "would move %s to %s\n", m[0], m[1])
 		}
-		return nil
-	})
+		moved++
+	}
+	return moved, nil
 }
 
 func (h *harness) exists(p string) bool {
@@ -154,105 +112,111 @@ func (h *harness) exists(p string) bool {
 	return err == nil
 }
 
-// file plans what becomes of one file. Only text that may be written changes.
-func (h *harness) file(p string, d fs.DirEntry) error {
+// walk finds what is to be listed, in the order of the paths.
+func (h *harness) walk() error {
+	mention, todos := patterns()
+	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		moves := p == moves[0][0] || p == moves[1][0]
+		other := slices.Contains(skipped, p) || slices.Contains(skipped, path.Base(p)) || p != "." && h.exists(p+"/.git")
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (moves || other):
+			return fs.SkipDir
+		case d.Type().IsRegular() && !moves:
+			return h.file(p, d, mention, todos)
+		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
+			h.see(p, "is a link, and links are not followed", 0)
+		}
+		return nil
+	})
+}
+
+// A todo is what a person has to do about a line that names the relay.
+type todo struct {
+	line  *regexp.Regexp
+	words string
+}
+
+// patterns are what names the relay, and what to do about such a line: the first todo that fits. They are compiled for a
+// migration only: a hook of this program starts without.
+func patterns() (mention *regexp.Regexp, todos []todo) {
+	re := func(expr string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + expr) }
+	const starts = `\b(spawn|start|launch|wait)|\b(Skill|Task|Agent)\(|\b(name|subagent_type)["']?\s*[=:]`
+	const sends = `SendMessage|\b(recipient|to)["']?\s*[=:]\s*["']s3-`
+	return re(`\bs3[-_ ]?communicator\b|\bcommunicator(_checker)?\b|\b(3\+?|three)( [a-z]+)? agents\b`), []todo{
+		{re(sends), `instead of the message, Bash("gchat-send --type plain 'TEXT'")`},
+		{re(`communicator_checker`), "let the stop gate run `gchat-hooks hook gchat-stop-gate` instead"},
+		{re(`\b(3\+?|three)( [a-z]+)? agents\b`), "count one agent fewer"},
+		{re(`^\s*\|`), "take the row out"},
+		{re(starts), "take it out: nothing is started or awaited"},
+		{re(``), "read it: no agent relays messages any more"},
+	}
+}
+
+// file lists the lines of one file.
+func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) error {
 	info, err := d.Info()
 	if err != nil {
 		return err
 	}
 	if info.Size() > 1<<20 {
-		h.see(p, "is not searched: it is larger than 1 MB")
+		h.see(p, "is not searched: it is larger than 1 MB", 0)
 		return nil
 	}
 	b, err := h.root.ReadFile(p)
 	if err != nil {
 		return err
 	}
-	before, after := string(b), string(b)
-	if info.Mode()&0o200 != 0 && utf8.Valid(b) && !strings.ContainsAny(before, "\x00\r") {
-		after = h.rules.rewrite(p, before)
-	}
-	if after != before {
-		h.changes, h.touched = append(h.changes, change{p, before, after}), append(h.touched, p)
-	}
-	if beside := path.Join(path.Dir(p), checker); strings.HasPrefix(p, ".claude/") && path.Base(p) == "communicator_checker.py" {
-		h.see(p, "looks for the relay: let the stop gate call "+checker+" in its place")
-		if !h.exists(beside) {
-			h.changes = append(h.changes, change{beside, "", checkerText})
-		}
-	}
-	for i, line := range strings.Split(after, "\n") {
-		if h.rules.mention.MatchString(strings.ReplaceAll(line, archived, "")) {
-			h.see(p, fmt.Sprint(i+1))
+	for i, line := range strings.Split(string(b), "\n") {
+		if mention.MatchString(strings.ReplaceAll(line, archive+"/"+relay, "")) {
+			at := slices.IndexFunc(todos, func(t todo) bool { return t.line.MatchString(line) })
+			h.see(p, todos[at].words, i+1)
 		}
 	}
 	return nil
 }
 
-// apply makes sure of a way back, then changes the harness.
-func (h *harness) apply(ctx context.Context, out io.Writer, copyFirst bool) error {
-	back := "run `git restore . && git clean -fd .claude` in " + state.OneLine(h.dir) + ", before anything else is changed there"
-	if copyFirst {
-		to, err := h.copy(ctx)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, "copied the harness to", state.OneLine(to))
-		back = fmt.Sprintf("put %s in the place of %s", state.OneLine(to), state.OneLine(h.dir))
-	} else if err := h.inGit(ctx); err != nil {
-		return err
-	}
-	var err error
-	if h.moves {
-		err = errors.Join(h.root.MkdirAll(archive, 0o755), h.root.Rename(skillDir, archived))
-		fmt.Fprintln(out, "move", skillDir, "to", archived)
-	}
-	for i := 0; i < len(h.changes) && err == nil; i++ {
-		err = h.root.WriteFile(h.changes[i].path, []byte(h.changes[i].after), 0o644)
-		fmt.Fprintln(out, "write", state.OneLine(h.changes[i].path))
-	}
-	fmt.Fprintf(out, "To take it back, %s.\nStart new sessions: running ones keep their instructions.\n", back)
-	return err
+// A look is what a person has to do about some lines of a file.
+type look struct {
+	path, words string
+	lines       []string // their numbers; none: it is about the whole file
 }
 
-// inGit checks that git can give everything back: no change is uncommitted, and git has each file that is to change, which it
-// has not of what it ignores.
-func (h *harness) inGit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	has := append([]string{"ls-files", "--error-unmatch", "--"}, h.touched...)
-	for _, args := range [][]string{{"status", "--porcelain", "--", "."}, has} {
-		cmd := exec.CommandContext(ctx, "git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false"}, args...)...)
-		cmd.Dir = h.dir
-		out, err := cmd.CombinedOutput()
-		if err == nil && args[0] == "status" && len(out) > 0 {
-			err = errors.New("not committed")
-		}
-		if err != nil {
-			err = fmt.Errorf("git is no way back: git %s: %w: %.500s", args[0], err, bytes.TrimSpace(out))
-			return &state.UserError{Err: err, Hint: "git add -A && git commit, or add --copy", Code: 1}
-		}
+func (h *harness) see(p, words string, line int) {
+	at := slices.IndexFunc(h.looks, func(l look) bool { return l.path == p && l.words == words })
+	if at < 0 {
+		at = len(h.looks)
+		h.looks = append(h.looks, look{path: p, words: words})
 	}
-	return nil
+	if line > 0 {
+		h.looks[at].lines = append(h.looks[at].lines, strconv.Itoa(line))
+	}
 }
 
-// copy copies the harness beside itself, with its .git, links as links and every file's mode, and says where.
-func (h *harness) copy(ctx context.Context) (string, error) {
-	to := h.dir + ".before-gchat-hooks"
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return "", &state.UserError{Err: fmt.Errorf("copy harness: %w", err), Hint: "move an older copy away first", Code: 1}
+// list says what a person has to change, in a line for each file and change. It fits on a screen.
+func (h *harness) list(out io.Writer) {
+	const most, mostLines = 20, 12
+	if len(h.looks) == 0 {
+		return
 	}
-	words, err := exec.CommandContext(ctx, "cp", "-RPp", h.dir+"/.", to).CombinedOutput()
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("copy harness: %w: %.300s", err, words), os.RemoveAll(to))
+	fmt.Fprintln(out, "\nChange the rest yourself:")
+	for _, l := range h.looks[:min(most, len(h.looks))] {
+		if len(l.lines) > mostLines {
+			l.lines = append(l.lines[:mostLines], "…")
+		}
+		where := strings.TrimSuffix(state.OneLine(l.path)+":"+strings.Join(l.lines, ","), ":")
+		fmt.Fprintf(out, "    %s: %s\n", where, l.words)
 	}
-	return to, nil
+	if more := len(h.looks) - most; more > 0 {
+		fmt.Fprintf(out, "    and %d more; to list all:  grep -rniw '%s' %s\n", more, relay, state.ShellQuoted(h.dir))
+	}
+	if slices.ContainsFunc(h.looks, func(l look) bool { return strings.HasPrefix(l.path, ".claude/output-styles/") }) {
+		fmt.Fprintf(out, "\nWrite into the output style:\n\n%s", styleText)
+	}
 }
 
-func (h *harness) see(p, why string) {
-	if last := len(h.looks) - 1; last < 0 || h.looks[last].path != p {
-		h.looks = append(h.looks, look{path: p})
-	}
-	last := &h.looks[len(h.looks)-1]
-	last.why = append(last.why, why)
-}
+// styleText tells the orchestrator ahead of time what a denied question's own reason says: no agent has to poll.
+//
+//go:embed style.md
+var styleText string
