@@ -29,7 +29,7 @@ func ServiceAccount(t testing.TB, tokenURL string) (file string) {
 	b, _ := json.Marshal(map[string]string{
 		"type": "service_account", "project_id": "p", "private_key_id": "1", "client_id": "1",
 		"client_email": "x@p.iam.gserviceaccount.com",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": tokenURL,
+		"private_key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": tokenURL,
 	})
 	file = filepath.Join(t.TempDir(), "key.json")
 	if err := os.WriteFile(file, b, 0o600); err != nil {
