@@ -48,8 +48,12 @@ func ThreadOf(env state.Getenv, key string) (name string) {
 		return ""
 	}
 	user := state.UserState(env)
-	if session, err := state.SessionsIn(user).Of(strings.TrimPrefix(key, "session-")); err == nil && session.ThreadName != "" {
-		return session.ThreadName
+	id, ofSession := strings.CutPrefix(key, "session-")
+	if session, err := state.SessionsIn(user).Of(id); err == nil {
+		name = session.ThreadName
+	}
+	if name != "" || ofSession { // what a session's first message began stands in its record
+		return name
 	}
 	if q := FindQuestion(env, key); q != nil {
 		name = q.ThreadName

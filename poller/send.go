@@ -273,7 +273,7 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	if err != nil || now == nil || now.Final() {
 		return s.written(err)
 	}
-	if way != nil && way.app != nil && now.ThreadName == "" { // no webhook posts to a direct message
+	if way != nil && now.ThreadName == "" {
 		now.ThreadName = s.savedThread(now, way.space())
 	}
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
