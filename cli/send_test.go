@@ -44,6 +44,7 @@ func (m *machine) texts() (texts []string) {
 
 // Whatever Chat answers, gchat-send says it, ends with 2, and the message is not lost.
 func TestSendWhenChatRefuses(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		fault fault
@@ -89,6 +90,7 @@ func TestSendWhenChatRefuses(t *testing.T) {
 
 // Chat hangs: gchat-send ends all the same, and what it left arrives once when Chat is back.
 func TestSendWhileChatHangs(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, 6000)
 	hangs := make(chan struct{})
 	m.stumble = func(*rand.Rand) fault { return none }
@@ -109,6 +111,7 @@ func TestSendWhileChatHangs(t *testing.T) {
 
 // What a hook wrote while gchat-send was the poller has a poller after it, also where gchat-send's own message is not kept.
 func TestAfterSendWithoutSuccessAPollerGoesOn(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, 6000)
 	refuses := atomic.Bool{}
 	refuses.Store(true)

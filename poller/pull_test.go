@@ -248,6 +248,7 @@ func TestWordsInASpace(t *testing.T) {
 
 // A tap comes while no poller runs, and acknowledgements are lost: it is used once.
 func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("ten seconds pass until an event comes again")
 	}
@@ -275,6 +276,7 @@ func TestATapIsUsedOnceHoweverOftenItComes(t *testing.T) {
 
 // Ten thousand events in any order, and a poller that is killed again and again: none is lost, and none is used twice.
 func TestEventsOutliveKilledPollers(t *testing.T) {
+	t.Parallel()
 	questions, each, limit := 10, 20, 3*time.Minute
 	if testing.Short() {
 		questions, each = 4, 5
