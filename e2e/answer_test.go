@@ -20,6 +20,7 @@ var (
 
 // The replies of a person on the phone, and what the model is told.
 func TestAnsweredFromChat(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		asks  []question
 		reply string
@@ -95,6 +96,7 @@ func TestTerminalAnswersFirst(t *testing.T) {
 }
 
 func TestDismissedInTheTerminal(t *testing.T) {
+	t.Parallel()
 	for name, key := range map[string]string{"Esc": "Escape", "chat about this": "5"} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, both, func(t *testing.T, c claude) {
@@ -112,6 +114,7 @@ func TestDismissedInTheTerminal(t *testing.T) {
 }
 
 func TestClaudeKilled(t *testing.T) {
+	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{"by the system": syscall.SIGKILL, "by a person": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, ours, func(t *testing.T, c claude) {
@@ -130,6 +133,7 @@ func TestClaudeKilled(t *testing.T) {
 }
 
 func TestPermissionModes(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"default", "auto", "bypassPermissions"} {
 		t.Run(mode, func(t *testing.T) {
 			versions := both
@@ -148,6 +152,7 @@ func TestPermissionModes(t *testing.T) {
 }
 
 func TestOneHookIsEnough(t *testing.T) {
+	t.Parallel()
 	t.Run("PermissionRequest", func(t *testing.T) {
 		eachClaude(t, ours, func(t *testing.T, c claude) {
 			b := connect(t, c, config{Script: []turn{{ask(deploy)}, thanks}}, "PermissionRequest")

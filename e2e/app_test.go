@@ -49,6 +49,7 @@ func (b *bridge) over(m *chat.Message, parts ...string) {
 }
 
 func TestTappedAnswers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		asks   []question
 		choice string

@@ -124,6 +124,7 @@ func (b *bridge) becomes(want string, ok func(*state.Question) bool) *state.Ques
 }
 
 func TestTypedAnswers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		asks  []question
 		reply string

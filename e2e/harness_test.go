@@ -91,6 +91,7 @@ func TestHarnessAnswersFromAHook(t *testing.T) {
 // However Claude Code ends, nothing of it is left when the test is over, not even
 // what a hook started behind its back.
 func TestHarnessLeavesNothing(t *testing.T) {
+	t.Parallel()
 	endings := map[string]func(*session){
 		"esc": func(s *session) {
 			s.Choose(firstOption, "Escape")

@@ -55,6 +55,7 @@ func (s *session) held() string {
 }
 
 func TestNothingIsTypedElsewhere(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(*testing.T, *session){
 		"after Claude has quit, and where less runs": func(t *testing.T, s *session) {
 			y := typist(t, s)

@@ -36,6 +36,7 @@ func bash(command string) block {
 }
 
 func TestAPermissionIsDecidedFromChat(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reply, told, says string
 		made              bool
@@ -103,6 +104,7 @@ func TestAnEditIsShownAsADiff(t *testing.T) {
 }
 
 func TestAPermissionIsAnsweredInTheTerminalFirst(t *testing.T) {
+	t.Parallel()
 	for name, key := range map[string]string{"allowed": "1", "dismissed": "Escape"} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, both, func(t *testing.T, c claude) {
@@ -222,6 +224,7 @@ func (b *bridge) writePlan(text string) {
 
 // Whatever of ours dies or hangs, the dialog in the terminal answers.
 func TestThePermissionDialogNeedsNothingOfOurs(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]func(b *bridge){
 		"Chat hangs": func(b *bridge) { b.gate.shut() },
 		"the hook is killed": func(b *bridge) {

@@ -26,6 +26,7 @@ const elsewhere = "10.77.0.1"
 // A new user without Google: install, setup, and the space that setup says to run. The question is answered with a tap on the page, on
 // this machine and at the address that a phone would open.
 func TestANewUserAnswersOnThePage(t *testing.T) {
+	t.Parallel()
 	for name, phone := range map[string]bool{"here": false, "phone": true} {
 		t.Run(name, func(t *testing.T) {
 			eachClaude(t, ours, func(t *testing.T, c claude) {
