@@ -250,9 +250,13 @@ func (h *Hook) record(ctx context.Context, kind state.Kind, folder func(projectS
 	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
 }
 
-// stateDirs are the folders that a question of this project may be in.
+// stateDirs are the folders that a question of this project may be in; a new one goes into the first that can be written.
 func (h *Hook) stateDirs() []string {
-	return []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
+	dirs := []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
+	if guarded := dirs[0] == dirs[1]; guarded && !state.LeadsOut(h.Env) {
+		dirs[1] = absolute(filepath.Join(state.ProjectDir(h.Env), ".claude", "state")) // of an earlier version, and of other programs
+	}
+	return slices.Compact(dirs)
 }
 
 func absolute(dir string) string {

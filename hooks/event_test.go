@@ -3,6 +3,7 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -118,4 +119,18 @@ func FuzzEvent(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A folder that a question may be in is looked at once, also where the project's own is none.
+func TestAFolderIsLookedAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	project := filepath.Join(dir, "clone")
+	if err := errors.Join(os.MkdirAll(project, 0o700), os.Symlink(dir, filepath.Join(project, ".claude"))); err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
+	h := &Hook{Env: func(name string) string { return vars[name] }}
+	if dirs := h.stateDirs(); len(dirs) != 1 || dirs[0] != state.SpareState(h.Env) {
+		t.Errorf("looks into %q", dirs)
+	}
 }

@@ -72,14 +72,17 @@ func Claude(env state.Getenv) (pid int, start string) {
 }
 
 // Waits says whether a session's Claude Code waits for a permission, by its own file of sessions, which lies beside the
-// transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell.
-func Waits(transcript string, pid int) (waits, known bool) {
+// transcripts (2.1.197 and 2.1.329 change it within 0.2 s of an answer); known is false where that file does not tell, or is that
+// of another session with the same pid, in a container with the same HOME.
+func Waits(transcript, id string, pid int) (waits, known bool) {
 	folder := filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(transcript))), "sessions")
 	b, err := state.ReadPlain(filepath.Join(folder, strconv.Itoa(pid)+".json"), 1<<20)
 	var session struct {
+		ID     string `json:"sessionId"`
 		Status string `json:"status"`
 	}
-	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" {
+	another := func() bool { return session.ID != "" && session.ID != id }
+	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" || another() {
 		return false, false
 	}
 	return session.Status == "waiting", true

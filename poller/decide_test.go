@@ -75,11 +75,13 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 
 // Reminders come once each, and after a night without a poller only the last.
 func TestReminders(t *testing.T) {
+	home := t.TempDir()
 	p, q := newPoller(Options{Env: func(string) string { return "" }, Log: state.NewLog(func(string) string { return "" }, "t")}), &state.Question{
 		QuestionID: "q", SessionID: "s", Kind: state.AskedPermission, Mode: state.Native, Status: state.Pending, MessageSent: true,
-		AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
+		Chat: "chat.example/spaces/S", AskedAt: time.Now().Add(-20 * time.Minute), Remind: []time.Duration{15 * time.Minute, time.Hour},
 	}
 	p.awake = q.AskedAt // it was here all the time
+	p.Env = func(name string) string { return map[string]string{"HOME": home}[name] }
 	folder := state.QuestionsIn(t.TempDir())
 	if err := folder.Create("q", q); err != nil {
 		t.Fatal(err)
@@ -87,10 +89,17 @@ func TestReminders(t *testing.T) {
 	s := &served{Open: &state.Open{Path: q.Path}, q: q}
 	for _, step := range []struct {
 		at   time.Duration
+		down int // failures of the space: what cannot be sent does not add up
 		owes int
 		seen string
-	}{{0, 1, "15 minutes"}, {0, 1, "15 minutes"}, {time.Hour, 2, "60 minutes"}, {9 * time.Hour, 2, "60 minutes"}} {
+	}{
+		{0, 0, 1, "15 minutes"}, {0, 0, 1, "15 minutes"}, {time.Hour, 1, 1, "15 minutes"}, {time.Hour, 0, 2, "60 minutes"},
+		{9 * time.Hour, 0, 2, "60 minutes"},
+	} {
 		p.Now = func() time.Time { return time.Now().Add(step.at) }
+		if _, err := state.SpacesIn(p.user()).Change(q.Chat, func(s *state.Space) { s.Failures = step.down }); err != nil {
+			t.Fatal(err)
+		}
 		p.remind(s)
 		if n := len(s.q.Owes); n != step.owes || s.q.Owes[n-1].Seen != step.seen {
 			t.Errorf("after %s: %+v", step.at, s.q.Owes)

@@ -128,14 +128,21 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if !q.Status.Open() {
 		return time.Time{}
 	}
-	if end := q.AskedAt.Add(state.MaxAge); !now.Before(end) {
+	end := q.AskedAt.Add(state.MaxAge)
+	if q.Status == state.Answered {
+		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
+	}
+	if missed := q.MessageSent && p.awake.After(end) && now.Sub(p.awake) < unreadGrace; missed && !p.readSince(q.Chat, p.awake) {
+		end = now.Add(time.Second) // what was said while the machine slept, or no poller ran, is still to be read
+	}
+	if !now.Before(end) {
 		p.close(s, state.Expired, "age", nil)
 		return time.Time{}
 	}
 	if at := q.TimesOutAt; at != nil && q.Status == state.Pending {
 		up, unread := p.timeUp(q)
 		if up {
-			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread) })
+			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread || q.Unread()) })
 			return time.Time{}
 		}
 		next = *at
@@ -199,7 +206,7 @@ func (p *Poller) noteDialogEnd(s *served) {
 	if err != nil {
 		return
 	}
-	waits, known := inject.Waits(one.TranscriptPath, q.ClaudePID)
+	waits, known := inject.Waits(one.TranscriptPath, q.ClaudeSession(), q.ClaudePID)
 	switch {
 	case waits:
 		s.dialog = 2
@@ -221,6 +228,9 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	}
 	if missed := p.awake.Sub(q.AskedAt) > clockJump; missed && now.Sub(p.awake) < clockJump && !p.readSince(q.Chat, p.awake) {
 		return now.Add(time.Second) // there may be a reply already, that was given while the machine slept
+	}
+	if state.SpacesIn(p.user()).Of(q.Chat).Failures > 0 {
+		return now.Add(time.Second) // nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
 		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
@@ -290,7 +300,7 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	}
 	p.ear.mu.Lock()
 	defer p.ear.mu.Unlock()
-	return p.ear.good.After(then)
+	return len(p.ear.heard) == 0 && p.ear.good.After(then)
 }
 
 // choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;

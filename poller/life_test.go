@@ -495,7 +495,7 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	config, pid := filepath.Join(d.dir, "claude"), os.Getpid()
 	says := func(status string) {
 		file := filepath.Join(config, "sessions", fmt.Sprint(pid)+".json")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(`{"status":"`+status+`"}`), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(status), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -513,7 +513,12 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 	for i, step := range []struct {
 		status string
 		want   state.Status
-	}{{"busy", state.Pending}, {"waiting", state.Pending}, {"busy", state.Pending}, {"busy", state.Resolved}} {
+	}{
+		{`{"status":"busy"}`, state.Pending}, {`{"status":"waiting","sessionId":"` + q.SessionID + `"}`, state.Pending},
+		// Another container's, with the same HOME and the same pid in it.
+		{`{"status":"busy","sessionId":"another"}`, state.Pending}, {`{"status":"busy","sessionId":"another"}`, state.Pending},
+		{`{"status":"busy"}`, state.Pending}, {`{"status":"busy"}`, state.Resolved},
+	} {
 		says(step.status)
 		p.noteDialogEnd(s)
 		if is := d.load(q); is.Status != step.want {

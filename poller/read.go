@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -238,7 +240,9 @@ func (r *reader) lead() bool {
 	lock, err := r.spaces.LockReader(r.chat)
 	if errors.Is(err, state.ErrLocked) {
 		r.trouble, r.pause = trouble{}, 0
-		if r.good = (time.Time{}); r.spaces.Of(r.chat).Trouble == nil {
+		goesOn := func(h state.Heartbeat) bool { return h.Lives && h.PID != os.Getpid() && !h.Silent(r.now()) }
+		r.good = time.Time{}
+		if r.spaces.Of(r.chat).Trouble == nil && slices.ContainsFunc(state.Pollers(r.Env), goesOn) { // else that process is stopped
 			r.good = r.now().Add(-quickFor)
 		}
 		return false

@@ -77,6 +77,60 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+// A question turned a day old while the machine slept: what was replied in time is read before it expires.
+func TestADayIsOverInTheNight(t *testing.T) {
+	d := newDesk(t)
+	old := func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour).UTC(); d.posted(q) }
+	replied, silent := d.ask(old), d.ask(old)
+	d.skew.Store(int64(-2 * time.Hour))
+	d.thread(replied)
+	d.skew.Store(0)
+	p := d.poller()
+	p.awake = time.Now().Add(-time.Second)
+	p.scan()
+	for _, s := range p.inOrder() {
+		if p.closeOver(s, true); s.q.Closed() {
+			t.Errorf("%s before its space was read", s.q.Status)
+		}
+	}
+	p.awake = time.Now().Add(-6 * time.Minute) // it cannot be read
+	for _, s := range p.inOrder() {
+		p.closeOver(s, true)
+	}
+	if is := d.load(silent); is.Status != state.Expired {
+		t.Errorf("a space that cannot be read leaves it %s", is.Status)
+	}
+}
+
+// A process that is stopped has the space's reader's lock, and lists nothing: what it does not read is not taken for silence.
+func TestAStoppedReaderIsNoSilence(t *testing.T) {
+	d := newDesk(t)
+	q := d.ask(d.posted)
+	lock, err := state.SpacesIn(state.UserState(d.env)).LockReader(q.Chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	p := d.poller()
+	p.scan()
+	r := p.readerOf(q.Chat)
+	if _ = r.list(t.Context(), p.views()[q.Chat]); !r.good.IsZero() {
+		t.Errorf("read until %s by a process that shows no life", r.good)
+	}
+	other := func(name string) string {
+		if name == "GCHAT_FORMAT" {
+			return "another environment"
+		}
+		return d.env(name)
+	}
+	if err := state.Beat(other, state.Heartbeat{PID: os.Getppid(), Beat: time.Now(), Awake: state.Awake()}); err != nil {
+		t.Fatal(err)
+	}
+	if _ = r.list(t.Context(), p.views()[q.Chat]); r.good.IsZero() {
+		t.Error("a process that goes on reads nothing")
+	}
+}
+
 // A poller that begins when the time for a reply has long been up, as after a night, reads first.
 func TestAPollerThatBeginsLateReadsFirst(t *testing.T) {
 	d := newDesk(t)

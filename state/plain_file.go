@@ -47,10 +47,13 @@ func leadsOut(project string) bool {
 // there, or refuses for ever, though the person's terminal reads them.
 var guards = runtime.GOOS == "darwin"
 
-// guarded says whether a path is in one of those folders, in whatever case it is written.
+// guarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.
 func guarded(path, home string) bool {
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path && guarded(real, home) {
+		return true
+	}
 	path = strings.ToLower(filepath.Clean(path)) + "/"
-	for _, folder := range []string{"Documents", "Desktop", "Downloads", "Library/Mobile Documents"} {
+	for _, folder := range []string{"Documents", "Desktop", "Downloads", "Library/Mobile Documents", "Library/CloudStorage"} {
 		if strings.HasPrefix(path, strings.ToLower(filepath.Join(home, folder))+"/") {
 			return true
 		}

@@ -187,10 +187,18 @@ func TestWhatMacOSGuardsIsAskedElsewhere(t *testing.T) {
 	was := guards
 	guards = true
 	t.Cleanup(func() { guards = was })
+	home := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(home, "Documents/shop"), 0o700), os.Symlink("Documents/shop", filepath.Join(home, "shop"))); err != nil {
+		t.Fatal(err)
+	}
+	if !guarded(filepath.Join(home, "shop"), home) || guarded(home, home) {
+		t.Error("a link leads into Documents")
+	}
 	for project, own := range map[string]bool{
 		"/Users/ann/Documents/shop": false, "/Users/ann/documents": false, "/Users/ann/Desktop/a/b": false,
 		"/Users/ann/Library/Mobile Documents/com~apple~CloudDocs/x": false, "/Volumes/Disk/x": false,
-		"/Users/ann/Documents2/shop": true, "/Users/ann/src/Documents": true, "/Users/bob/Desktop": true, "/opt/Volumes/x": true,
+		"/Users/ann/Library/CloudStorage/GoogleDrive/x": false,
+		"/Users/ann/Documents2/shop":                    true, "/Users/ann/src/Documents": true, "/Users/bob/Desktop": true, "/opt/Volumes/x": true,
 	} {
 		vars := map[string]string{"HOME": "/Users/ann", "CLAUDE_PROJECT_DIR": project}
 		env := func(name string) string { return vars[name] }

@@ -39,11 +39,14 @@ func ProjectDir(env Getenv) string {
 // out of the project, it is SpareState: a checkout must not say where else files are read and written. So it is where macOS would
 // not let a poller read the project.
 func ProjectState(env Getenv) string {
-	if dir := ProjectDir(env); env("GCHAT_STATE_DIR") == "" && (leadsOut(dir) || guards && guarded(dir, Home(env))) {
+	if dir := ProjectDir(env); LeadsOut(env) || env("GCHAT_STATE_DIR") == "" && guards && guarded(dir, Home(env)) {
 		return SpareState(env)
 	}
 	return namedState(env)
 }
+
+// LeadsOut says that a link in the project leads its state folder out of it, so that nothing is read or written there.
+func LeadsOut(env Getenv) bool { return env("GCHAT_STATE_DIR") == "" && leadsOut(ProjectDir(env)) }
 
 func namedState(env Getenv) string {
 	return cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state"))

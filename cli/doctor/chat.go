@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,7 +220,8 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 func (e *exam) daemonPID(_ context.Context, r *result) {
 	for _, dir := range e.stateFolders() {
 		pid, path := state.DaemonPID(dir), filepath.Join(dir, state.PIDFile)
-		if h, runs := e.daemonLives(); pid == 0 || runs && h.PID == pid {
+		his := func(h state.Heartbeat) bool { return h.Lives && h.Daemon && h.PID == pid } // on this machine, or another
+		if pid == 0 || slices.ContainsFunc(state.Pollers(e.Env), his) {
 			continue
 		}
 		r.warn("%s names pid %d, and no daemon runs for that folder", path, pid).fix = func() (string, error) {

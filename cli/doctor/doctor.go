@@ -183,7 +183,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		report.Live = e.probe(ctx, report.ExitCode)
 		return report, nil
 	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts three messages"})
+		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
 	}
 	return e.report(found), nil
 }

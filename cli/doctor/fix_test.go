@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gchat-hooks/state"
 )
@@ -91,6 +93,8 @@ func TestDoctorMendsNothingOfOthers(t *testing.T) {
 	p.check(os.Chmod(shared, 0o644))
 	p.check(os.Symlink(shared, config))
 	p.daemon(0)
+	// Another daemon of the same home, which comes first.
+	p.write(filepath.Join(p.userState(), "pollers", "0.json"), fmt.Sprintf(`{"pid":1,"daemon":true,"beat":%q}`, time.Now().Format(time.RFC3339)), 0o600)
 	if f := p.examined().find("daemon.pid"); f.Level != OK {
 		t.Errorf("%+v", f)
 	}

@@ -119,6 +119,9 @@ func (p *prober) tryPosts(ctx context.Context) {
 	send := func(n string) (gchat.Posted, error) {
 		m.MessageID = id + n
 		posted, err := p.post(ctx, m)
+		if err != nil && !gchat.Refused(err) && p.app != nil { // Chat may have it all the same, under its id
+			posted.Name = p.live.Space + "/messages/" + m.MessageID
+		}
 		p.posted = append(p.posted, posted.Name)
 		return posted, err
 	}

@@ -130,6 +130,8 @@ func TestInterruptedProbesAreDeleted(t *testing.T) {
 		switch r.Method {
 		case http.MethodPatch:
 			interrupt()
+			<-r.Context().Done()
+			return true
 		case http.MethodDelete:
 			deleted++
 			_, _ = io.WriteString(w, "{}")

@@ -119,12 +119,15 @@ func (h *harness) walk() error {
 		moves := p == moves[0][0] || p == moves[1][0]
 		other := slices.Contains(skipped, p) || slices.Contains(skipped, path.Base(p)) || p != "." && h.exists(p+"/.git")
 		switch {
-		case err != nil:
+		case err != nil && p == ".":
 			return err
+		case err != nil:
+			h.see(p, "is not searched: it cannot be read", 0)
+			return fs.SkipDir
 		case d.IsDir() && (moves || other):
 			return fs.SkipDir
 		case d.Type().IsRegular() && !moves:
-			return h.file(p, d, mention, todos)
+			h.file(p, d, mention, todos)
 		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
 			h.see(p, "is a link, and links are not followed", 0)
 		}
@@ -155,18 +158,15 @@ func patterns() (mention *regexp.Regexp, todos []todo) {
 }
 
 // file lists the lines of one file.
-func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) error {
-	info, err := d.Info()
-	if err != nil {
-		return err
-	}
-	if info.Size() > 1<<20 {
+func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []todo) {
+	if info, err := d.Info(); err == nil && info.Size() > 1<<20 {
 		h.see(p, "is not searched: it is larger than 1 MB", 0)
-		return nil
+		return
 	}
 	b, err := h.root.ReadFile(p)
 	if err != nil {
-		return err
+		h.see(p, "is not searched: it cannot be read", 0)
+		return
 	}
 	for i, line := range strings.Split(string(b), "\n") {
 		if mention.MatchString(strings.ReplaceAll(line, archive+"/"+relay, "")) {
@@ -174,7 +174,6 @@ func (h *harness) file(p string, d fs.DirEntry, mention *regexp.Regexp, todos []
 			h.see(p, todos[at].words, i+1)
 		}
 	}
-	return nil
 }
 
 // A look is what a person has to do about some lines of a file.

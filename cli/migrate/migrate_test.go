@@ -189,6 +189,26 @@ func TestListIsShort(t *testing.T) {
 	}
 }
 
+// What cannot be read is listed, and does not keep the rest from its person.
+func TestWhatCannotBeReadIsListed(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	dir := makeHarness(t, harnessFiles)
+	put(t, dir, "data/x", "")
+	put(t, dir, "a.md", "s3-communicator")
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "data"), 0), os.Chmod(filepath.Join(dir, "a.md"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "data"), 0o700) })
+	out, err := run(t, Options{Harness: dir, Apply: true})
+	for _, listed := range []string{"data: is not searched", "a.md: is not searched", "notes.md:1: read it"} {
+		if err != nil || !strings.Contains(out, listed) {
+			t.Errorf("%q: %v\n%s", listed, err, out)
+		}
+	}
+}
+
 func TestNoHarness(t *testing.T) {
 	dir := makeHarness(t, harnessFiles)
 	linked := t.TempDir()
