@@ -51,8 +51,9 @@ func silent(err error, code int) error {
 // Main runs the command of os.Args and ends the process. self is this program's file.
 func Main(self string) {
 	p := Program{self: asCalled(os.Args[0], self), env: os.Getenv, in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
-	app := p.app()
-	args := arguments(os.Args, app)
+	args := arguments(os.Args)
+	app := p.app(args[1:]...)
+	args = ordered(args, app)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	if len(args) > 1 && args[1] == "poller" {
 		ends = ends[:2] // SIGHUP tells the daemon to read its configuration again
@@ -97,22 +98,34 @@ type Program struct {
 	out, errOut io.Writer
 }
 
-// group is a heading of the help with its commands.
+// group is a heading of the help with its commands, which are built where they are needed: most processes run one.
 type group struct {
 	heading  string
-	commands []*cli.Command
+	commands []command
 }
 
-func (p Program) groups() []group {
+type command struct {
+	name  string
+	build func(Program) *cli.Command
+}
+
+func groups() []group {
 	return []group{
-		{"start", []*cli.Command{
-			p.setupCommand(), p.installCommand(), p.uninstallCommand(), p.loginCommand(), p.logoutCommand(),
-			p.demoCommand(), p.spaceCommand(),
+		{"start", []command{
+			{"setup", Program.setupCommand}, {"install", Program.installCommand}, {"uninstall", Program.uninstallCommand},
+			{"login", Program.loginCommand}, {"logout", Program.logoutCommand}, {"demo", Program.demoCommand},
+			{"space", Program.spaceCommand},
 		}},
-		{"every day", []*cli.Command{p.statusCommand(), p.answerCommand(), p.sendCommand(), p.waitCommand(), p.logsCommand()}},
-		{"when something is wrong", []*cli.Command{p.doctorCommand(), p.verifyCommand(), p.flushCommand()}},
-		{forPrograms, []*cli.Command{
-			p.pollerCommand(), p.menuCommand(), p.hookCommand(), p.healthCommand(), p.migrateCommand(),
+		{"every day", []command{
+			{"status", Program.statusCommand}, {"answer", Program.answerCommand}, {"send", Program.sendCommand},
+			{"wait", Program.waitCommand}, {"logs", Program.logsCommand},
+		}},
+		{"when something is wrong", []command{
+			{"doctor", Program.doctorCommand}, {"verify", Program.verifyCommand}, {"flush", Program.flushCommand},
+		}},
+		{forPrograms, []command{
+			{"poller", Program.pollerCommand}, {"menu", Program.menuCommand}, {"hook", Program.hookCommand},
+			{"health", Program.healthCommand}, {"migrate", Program.migrateCommand},
 		}},
 	}
 }
@@ -120,8 +133,8 @@ func (p Program) groups() []group {
 // forPrograms is the group that only `--help --all` lists.
 const forPrograms = "for programs"
 
-// app is the command line.
-func (p Program) app() *cli.App {
+// app is the command line: with the one command that the first word names, else with all.
+func (p Program) app(words ...string) *cli.App {
 	shown := cli.FlagStringer
 	cli.FlagStringer = func(f cli.Flag) string { // a default that says nothing is left out
 		return strings.NewReplacer(" (default: false)", "", " (default: 0)", "").Replace(shown(f))
@@ -148,8 +161,18 @@ func (p Program) app() *cli.App {
 		p.help(app, false)
 		return nil
 	}
-	for _, g := range p.groups() {
-		app.Commands = append(app.Commands, g.commands...)
+	var all, named []command
+	for _, g := range groups() {
+		all = append(all, g.commands...)
+	}
+	if len(words) > 0 {
+		named = slices.DeleteFunc(slices.Clone(all), func(c command) bool { return c.name != words[0] })
+	}
+	if len(named) == 0 {
+		named = all
+	}
+	for _, c := range named {
+		app.Commands = append(app.Commands, c.build(p))
 	}
 	for _, c := range app.Commands {
 		checkArguments(c)
@@ -230,13 +253,13 @@ func noFlag(err error, command string, flags []cli.Flag, code int) error {
 func (p Program) help(app *cli.App, all bool) {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "gchat-hooks: %s\n\nusage: gchat-hooks COMMAND [OPTIONS]\n", app.Usage)
-	for _, g := range p.groups() {
+	for _, g := range groups() {
 		if g.heading == forPrograms && !all {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s\n", g.heading)
 		for _, c := range g.commands {
-			fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
+			fmt.Fprintf(w, "  %s\t%s\n", c.name, app.Command(c.name).Usage)
 		}
 	}
 	fmt.Fprintln(w, "\ngchat-hooks COMMAND --help says more about a command; "+
@@ -266,18 +289,23 @@ var calledAs = map[string]string{
 // commandCalled is the command that a name stands for; "" for none.
 func commandCalled(name string) string { return cmp.Or(calledAs[name], calledAs[hooks.JobName(name)]) }
 
-// arguments are the command line as the library wants it: the command first, its flags before its words.
-func arguments(args []string, app *cli.App) []string {
+// arguments are the command line with the command first.
+func arguments(args []string) []string {
 	rest := args[1:]
 	if name := commandCalled(filepath.Base(args[0])); name != "" {
 		rest = append([]string{name}, rest...)
 	} else if len(rest) > 0 && commandCalled(rest[0]) != "" {
 		rest = append([]string{commandCalled(rest[0])}, rest[1:]...)
 	}
-	if len(rest) > 0 && slices.Contains([]string{"send", "wait", "answer"}, rest[0]) {
-		rest = append(rest[:1:1], flagsFirst(rest[1:], append(app.Command(rest[0]).Flags, cli.HelpFlag))...)
-	}
 	return append([]string{"gchat-hooks"}, rest...)
+}
+
+// ordered are arguments as the library wants them: a command's flags before its words.
+func ordered(args []string, app *cli.App) []string {
+	if len(args) > 1 && slices.Contains([]string{"send", "wait", "answer"}, args[1]) {
+		return append(args[:2:2], flagsFirst(args[2:], append(app.Command(args[1]).Flags, cli.HelpFlag))...)
+	}
+	return args
 }
 
 var longFlag = state.Pattern(`^--[a-z][a-z-]*(=.*)?$`)
