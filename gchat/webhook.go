@@ -210,8 +210,9 @@ func readPosted(resp *http.Response, body []byte, space string) (Posted, error) 
 		return Posted{}, answeredError(resp.StatusCode, resp.Header, body)
 	}
 	var m struct {
-		Name   string `json:"name"`
-		Thread struct {
+		Name       string `json:"name"`
+		CreateTime string `json:"createTime"`
+		Thread     struct {
 			Name string `json:"name"`
 		} `json:"thread"`
 	}
@@ -222,8 +223,12 @@ func readPosted(resp *http.Response, body []byte, space string) (Posted, error) 
 	if IsThreadName(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
 		p.ThreadName = m.Thread.Name
 	}
-	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		p.ServerTime = t.UTC()
+	created, err := time.Parse(time.RFC3339Nano, m.CreateTime)
+	if err != nil { // the answer's own time, in whole seconds
+		created, err = http.ParseTime(resp.Header.Get("Date"))
+	}
+	if err == nil {
+		p.ServerTime = created.UTC()
 	}
 	return p, nil
 }
