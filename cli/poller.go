@@ -93,7 +93,10 @@ func (p Program) healthCommand() *cli.Command {
 // servePoller is the poller in this process until its work is done; ErrLocked where another process is the poller. It ends with
 // ctx, which is no error.
 func servePoller(ctx context.Context, o poller.Options) (err error) {
-	if o.Lock, err = state.TakePollerLock(o.Env); err != nil {
+	if o.Lock == nil {
+		o.Lock, err = state.TakePollerLock(o.Env)
+	}
+	if err != nil {
 		return err
 	}
 	o.Summary = hooks.Summary

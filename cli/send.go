@@ -105,7 +105,7 @@ func (s *send) run(ctx context.Context) error {
 		if thread == "" && m.ThreadName == "" && m.SessionID != "" {
 			thread = "session-" + m.SessionID
 		}
-		for _, text := range gchat.ReportTexts(*m.Report) {
+		for _, text := range m.Parts {
 			post := gchat.Post{Text: text, ThreadName: cmp.Or(m.ThreadName, poller.ThreadOf(s.env, thread)), ThreadKey: thread}
 			fmt.Fprintf(s.out, "%s\n", post.Body())
 		}
@@ -132,26 +132,39 @@ func (s *send) run(ctx context.Context) error {
 	if orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
+	lock, _ := state.TakePollerLock(s.env) // nil: another process is the poller
+	if lock != nil {
+		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+	} else {
+		m.Parts = nil
+	}
+	// What saw the lock held meanwhile relies on this process.
+	goOn := func() { _ = poller.GoOn(poller.Options{Env: s.env, Self: s.self, Log: log, Lock: lock}) }
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	if err == nil && orNever {
 		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
 	}
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
+		goOn()
 		return failed(err, gchat.Hint(err), exitNoWebhook)
 	case err != nil:
+		lock.Unlock()
 		return failed(fmt.Errorf("message not kept: %w", err),
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
+		goOn()
 		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
+		lock.Unlock()
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case s.flags.Bool("queue"):
+		lock.Unlock()
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, log, out, orNever)
+	return s.deliver(ctx, log, lock, out, orNever)
 }
 
 func (p Program) box() state.Outbox { return state.OutboxIn(state.UserState(p.env)) }
@@ -202,7 +215,7 @@ func (s *send) message(args []string) (*state.Message, error) {
 	if t != state.Plain {
 		m.Report.Session = s.sessionName(session, project)
 	}
-	if len(gchat.ReportTexts(*m.Report)) == 0 {
+	if m.Parts = gchat.ReportTexts(*m.Report); len(m.Parts) == 0 {
 		return nil, errors.New("no message: nothing in it can be seen")
 	}
 	return m, nil
@@ -221,7 +234,7 @@ func (s *send) sessionName(session, project string) string {
 }
 
 // deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, orNever bool) error {
+func (s *send) deliver(ctx context.Context, log *state.Log, lock *state.Lock, out config.Outcome, orNever bool) error {
 	var read state.Cache[state.Message]
 	m := out.Message
 	final := func() bool {
@@ -230,8 +243,13 @@ func (s *send) deliver(ctx context.Context, log *state.Log, out config.Outcome, 
 		}
 		return m.Final()
 	}
-	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true}
-	if !final() {
+	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true, Lock: lock}
+	if !out.Repeated {
+		serve.Fresh = m.Path
+	}
+	if final() { // it was sent a moment ago
+		_ = poller.GoOn(serve)
+	} else {
 		err := servePoller(ctx, serve)
 		if errors.Is(err, state.ErrLocked) { // another process is the poller
 			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})

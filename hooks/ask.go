@@ -254,7 +254,8 @@ func (h *Hook) record(ctx context.Context, kind state.Kind, folder func(projectS
 func (h *Hook) stateDirs() []string {
 	dirs := []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
 	if guarded := dirs[0] == dirs[1]; guarded && !state.LeadsOut(h.Env) {
-		dirs[1] = absolute(filepath.Join(state.ProjectDir(h.Env), ".claude", "state")) // of an earlier version, and of other programs
+		// What an earlier version and other programs keep in the project counts.
+		dirs[1] = absolute(filepath.Join(state.ProjectDir(h.Env), ".claude", "state"))
 	}
 	return slices.Compact(dirs)
 }
@@ -330,7 +331,7 @@ func (h *Hook) answerFor(e *Event, q *state.Question) (map[string]any, error) {
 
 // markPrinted writes down that Claude Code was handed the answer.
 func (h *Hook) markPrinted(path string) error {
-	_, err := state.UpdateQuestion(path, func(q *state.Question) error {
+	_, err := state.NoteQuestion(path, func(q *state.Question) error {
 		now := time.Now().UTC()
 		q.Printed, q.PrintedAt = true, &now
 		return nil

@@ -49,7 +49,8 @@ type Hook struct {
 		cfg     *config.Config
 		rules   config.SessionRules
 		session *state.Session
-		pid     int // of Claude Code; 0 when that cannot be told
+		pid     int  // of Claude Code; 0 when that cannot be told
+		listens bool // the session is to be steered from its thread: see listen
 	}
 }
 
@@ -191,6 +192,7 @@ func (h *Hook) session(e *Event) *state.Session {
 		s.ClaudePID, s.ClaudeStart = here.ClaudePID, here.ClaudeStart
 		s.Env, s.Trusted = state.Environment(h.Env), state.ProjectCounts(h.Env, project)
 		s.TranscriptPath = cmp.Or(string(e.Transcript), s.TranscriptPath)
+		s.Listens = s.Listens || h.asked.listens
 		if s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}

@@ -73,6 +73,7 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Q
 
 // listen writes down that a session can be steered from its thread: the poller reads commands there.
 func (h *Hook) listen(e *Event) {
+	h.asked.listens = true
 	if h.session(e).Listens {
 		return
 	}

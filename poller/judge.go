@@ -72,41 +72,51 @@ func (p *Poller) judgeUnread(s *served) (again time.Time) {
 
 // judgeNow judges the unread replies, oldest first: the first good one of an allowed person becomes the answer.
 func (p *Poller) judgeNow(s *served) {
-	p.change(s, "replies not judged", func(q *state.Question) error {
-		by := configuredFor(q, s.Open)
-		cfg := p.config(by.projectDir, by.trusted)
-		if q.Kind == state.AskedNext {
-			cfg = p.personal()
+	p.change(s, "replies not judged", func(q *state.Question) error { return p.judgeIn(q, configuredFor(q, s.Open)) })
+}
+
+// judgeIn is judgeNow within a write of the question; state.ErrUnchanged where no reply could be judged.
+func (p *Poller) judgeIn(q *state.Question, by configured) error {
+	cfg := p.config(by.projectDir, by.trusted)
+	if q.Kind == state.AskedNext {
+		cfg = p.personal()
+	}
+	switch {
+	case cfg.Unread && q.Kind != state.AskedQuestion, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
+		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
+	}
+	before := q.AnsweredMessage
+	tighten(cfg, q)
+	var order []*state.Reply
+	for i := range q.Replies {
+		// While the allowlist cannot be read, judge only senders who are surely on it.
+		if r := &q.Replies[i]; r.Verdict == state.Unread && (!cfg.AllowedUnknown || mayAnswer(cfg, q, r)) {
+			order = append(order, r)
 		}
-		switch {
-		case cfg.Unread && q.Kind != state.AskedQuestion, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
-			return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
-		}
-		before := q.AnsweredMessage
-		tighten(cfg, q)
-		var order []*state.Reply
-		for i := range q.Replies {
-			// While the allowlist cannot be read, judge only senders who are surely on it.
-			if r := &q.Replies[i]; r.Verdict == state.Unread && (!cfg.AllowedUnknown || mayAnswer(cfg, q, r)) {
-				order = append(order, r)
-			}
-		}
-		if len(order) == 0 {
-			return state.ErrUnchanged
-		}
-		slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
-		for _, r := range order {
-			judge(cfg, q, r, p.now())
-			p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
-				Str("verdict", string(r.Verdict)).Msg("reply")
-		}
-		answer := q.Reply(q.AnsweredMessage)
-		fresh := answer != nil && q.AnsweredMessage != before
-		if fresh && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
-			q.Owe(state.NoteLater, q.AnsweredMessage)
-		}
-		return nil
-	})
+	}
+	if len(order) == 0 {
+		return state.ErrUnchanged
+	}
+	slices.SortStableFunc(order, func(a, b *state.Reply) int { return a.CreateTime.Compare(b.CreateTime) })
+	for _, r := range order {
+		judge(cfg, q, r, p.now())
+		p.Log.Info().Str("question", q.QuestionID).Str("message", r.MessageName).Str("sender", r.Sender).
+			Str("verdict", string(r.Verdict)).Msg("reply")
+	}
+	answer := q.Reply(q.AnsweredMessage)
+	fresh := answer != nil && q.AnsweredMessage != before
+	if fresh && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
+		q.Owe(state.NoteLater, q.AnsweredMessage)
+	}
+	return nil
+}
+
+// judgeAtOnce judges what was just stored in a question of this environment, in the same write, where a process waits for it.
+// What has to be delivered otherwise the loop judges, which knows of panes.
+func (p *Poller) judgeAtOnce(q *state.Question, by configured) {
+	if state.HasWaiter(p.Env, q.Path) || !q.Answerable() {
+		_ = p.judgeIn(q, by) // with nothing to judge what was stored is written all the same
+	}
 }
 
 // waited says whether something delivers an answer to the question: a process that waits, the poller by typing it, or, in deny

@@ -91,8 +91,14 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 
 // change updates a question, which stands in s afterwards. A failure is logged: the next step tries again.
 func (p *Poller) change(s *served, what string, change func(*state.Question) error) bool {
+	return p.changeBy(state.UpdateQuestion, s, what, change)
+}
+
+// changeBy is change by state.NoteQuestion, or by state.UpdateQuestion.
+func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*state.Question, error), s *served, what string,
+	change func(*state.Question) error) bool {
 	changed := false
-	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
+	q, err := write(s.Path, func(q *state.Question) error {
 		err := change(q)
 		changed = err == nil
 		return err
@@ -380,7 +386,7 @@ func (p *Poller) putOwed(s *served) {
 	if len(told) == 0 {
 		return
 	}
-	p.change(s, "notes not struck off", func(q *state.Question) error {
+	p.changeBy(state.NoteQuestion, s, "notes not struck off", func(q *state.Question) error {
 		q.Owes = slices.DeleteFunc(q.Owes, func(owed state.Owed) bool { return slices.Contains(told, owed) })
 		return nil
 	})

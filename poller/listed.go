@@ -224,6 +224,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 	}
 	ahead, _ := r.api.Ahead() // of the server's clock
+	was := q
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		changed := begins
 		if begins {
@@ -244,6 +245,9 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		}
 		if !changed {
 			return state.ErrUnchanged
+		}
+		if by, mine := v.mine[was]; mine {
+			r.judgeAtOnce(q, by)
 		}
 		return nil
 	})

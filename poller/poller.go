@@ -40,7 +40,8 @@ type Options struct {
 	// Until, where set, ends the poller as soon as it says so: a command is the poller itself until its receipt is there. What
 	// is left then goes to a detached poller.
 	Until func() bool
-	Short bool // begin nothing that takes long: no agent's turn, and nothing typed
+	Short bool   // begin nothing that takes long: no agent's turn, and nothing typed
+	Fresh string // path of the message that this process put as tried, and did not try yet
 
 	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
 	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
@@ -76,6 +77,7 @@ type Poller struct {
 	sessions state.Cache[state.Session]
 	people   []*state.Session
 	byThread map[string]*state.Session // of their reports
+	fresh    sync.Map                  // paths of messages that this process put as tried, to spare a write, and did not try yet
 	summed   sync.Map                  // ids of the sessions whose summary is being worded
 	obeying  sync.Map                  // ids of the sessions whose commands are being done
 	readers  map[string]*reader        // by chat
@@ -173,6 +175,7 @@ func newPoller(o Options) *Poller {
 	p.began = p.now()
 	p.awake = p.began
 	p.ways.renew()
+	p.fresh.Store(o.Fresh, true)
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
@@ -415,7 +418,7 @@ func (p *Poller) atWork() bool {
 // beat shows that this process goes on, and that its last poll went well.
 func (p *Poller) beat() {
 	now := p.now()
-	if now.Sub(p.beaten).Abs() < state.BeatEvery {
+	if now.Sub(p.beaten).Abs() < state.BeatEvery || p.Until != nil {
 		return
 	}
 	p.beaten = now

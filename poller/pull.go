@@ -197,7 +197,8 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 // writeTap writes a tap into its question, once, however often it comes; who tapped is judged there.
 func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	name, changed := "tap/"+one.ID, false
-	stranger := s.mine(p) && p.mayNot(configuredFor(s.q, s.Open), s.q, one.By.Name, one.By.Email)
+	by, mine := configuredFor(s.q, s.Open), s.mine(p)
+	stranger := mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
 		if changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger); !changed {
 			return state.ErrUnchanged
@@ -207,6 +208,9 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 			MessageName: name, Sender: one.By.Name, SenderEmail: one.By.Email, DisplayName: one.By.DisplayName,
 			Text: cmp.Or(said, one.Tap.Choice), Choice: one.Tap.Choice, Inputs: one.Tap.Inputs, CreateTime: one.At,
 		})
+		if mine {
+			p.judgeAtOnce(q, by)
+		}
 		return nil
 	})
 	if err != nil {

@@ -44,9 +44,16 @@ func (p *Poller) aboutQuestion(q *state.Question, o *state.Open) *state.Message 
 	}
 }
 
-// put puts a message into the outbox, once.
+// put puts a message into the outbox, once. One that has its texts counts as tried: it is sent at once, and a poller that finds
+// it after kill -9 looks whether it arrived.
 func (p *Poller) put(m *state.Message) error {
-	_, _, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
+	if len(m.Parts) > 0 {
+		m.TriedAt = m.CreatedAt
+	}
+	stands, put, err := state.OutboxIn(p.user()).Put(p.Env, m, state.MaxAge)
+	if put && err == nil && len(m.Parts) > 0 {
+		p.fresh.Store(stands.Path, true)
+	}
 	return err
 }
 

@@ -242,7 +242,8 @@ func (r *reader) lead() bool {
 		r.trouble, r.pause = trouble{}, 0
 		goesOn := func(h state.Heartbeat) bool { return h.Lives && h.PID != os.Getpid() && !h.Silent(r.now()) }
 		r.good = time.Time{}
-		if r.spaces.Of(r.chat).Trouble == nil && slices.ContainsFunc(state.Pollers(r.Env), goesOn) { // else that process is stopped
+		// Where no process shows life, the one that has the lock is stopped, and reads nothing.
+		if r.spaces.Of(r.chat).Trouble == nil && slices.ContainsFunc(state.Pollers(r.Env), goesOn) {
 			r.good = r.now().Add(-quickFor)
 		}
 		return false

@@ -252,7 +252,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 			return step{until: until, space: true}
 		}
 	}
-	first := m.TriedAt.IsZero()
+	_, fresh := s.fresh.LoadAndDelete(m.Path)
+	first := fresh || m.TriedAt.IsZero()
 	if !first {
 		if r, err := t.find(ctx, m); err != nil {
 			return s.notSent(ctx, m, way, err, false)
@@ -261,13 +262,11 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 		}
 	}
 	now, err := s.box.Change(m, func(now *state.Message) error {
-		if now.Final() {
+		if now.Final() || !now.TriedAt.IsZero() && len(now.Parts) > 0 { // it was put so, or tried
 			return state.ErrUnchanged
 		}
 		now.ID, now.Parts, now.Card, now.With, now.ThreadKey = m.ID, m.Parts, m.Card, m.With, m.ThreadKey
-		if first {
-			now.TriedAt = s.now().UTC()
-		}
+		now.TriedAt = s.now().UTC()
 		return nil
 	})
 	if err != nil || now == nil || now.Final() {
@@ -353,7 +352,7 @@ func (s *sender) tellRecord(m *state.Message, way *gateway, r receipt) (err erro
 		return nil
 	}
 	if m.Kind == state.MessageQuestion {
-		_, err = state.UpdateQuestion(m.Question, func(q *state.Question) error {
+		_, err = state.NoteQuestion(m.Question, func(q *state.Question) error {
 			q.MessageSent, q.PostError = true, ""
 			q.MessageName, q.ThreadName = cmp.Or(r.Name, q.MessageName), cmp.Or(r.ThreadName, q.ThreadName)
 			q.Chat, q.Space = way.out.Chat(), way.space()

@@ -123,7 +123,7 @@ func (s *sender) tellQuestion(m *state.Message, why string) {
 	if m.Kind != state.MessageQuestion {
 		return
 	}
-	_, err := state.UpdateQuestion(m.Question, func(q *state.Question) error {
+	_, err := state.NoteQuestion(m.Question, func(q *state.Question) error {
 		if q.PostError == why || q.MessageSent {
 			return state.ErrUnchanged
 		}

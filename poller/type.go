@@ -310,7 +310,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 // typist writes down each key before it is sent.
 func (p *Poller) typist(path string) inject.Typist {
 	return inject.Typist{UserState: p.user(), DryRun: p.DryRun, Before: func(key string, commit bool) error {
-		_, err := state.UpdateQuestion(path, func(q *state.Question) error {
+		_, err := state.NoteQuestion(path, func(q *state.Question) error {
 			if q.Status != state.Answered {
 				return fmt.Errorf("type answer: the question is %s", q.Status) // a person was faster
 			}

@@ -45,8 +45,29 @@ type recorded interface {
 type Folder[T any] struct {
 	Dir        string
 	LeaveAlone bool
-	// Quick is for records whose changes may be lost with the power, though not by kill -9: Update does not wait for the disk.
-	Quick bool
+	writes     durability // of Update
+}
+
+// durability is what a change of a record survives. All survive kill -9.
+type durability int
+
+const (
+	durable durability = iota // a power cut, when it was written: replies, answers, and what is owed
+	whole                     // a power cut may take it back
+	quick                     // a power cut may take the record: what it says is found out again
+	inPlace                   // so, and it is written often: pace, watermark
+)
+
+func (how durability) write(path string, b []byte) error {
+	switch how {
+	case whole:
+		return writeWhole(path, b)
+	case quick:
+		return replaceFile(path, b)
+	case inPlace:
+		return overwrite(path, b)
+	}
+	return WriteFile(path, b)
 }
 
 // maxRecord bounds what is read of a record's file, in bytes.
@@ -111,15 +132,15 @@ func (f Folder[T]) Load(name string) (*T, error) {
 // Update is the only way a record on disk changes: under its lock it is read afresh, handed to change, and written. An error
 // of change leaves the file as it was; ErrUnchanged does so without being one. The record is returned as it then stands.
 func (f Folder[T]) Update(name string, change func(*T) error) (*T, error) {
-	return f.update(name, false, change)
+	return f.update(name, false, f.writes, change)
 }
 
 // Put is Update of a record that is begun where there is none, also in place of one that was moved aside.
 func (f Folder[T]) Put(name string, change func(*T) error) (*T, error) {
-	return f.update(name, true, change)
+	return f.update(name, true, f.writes, change)
 }
 
-func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, error) {
+func (f Folder[T]) update(name string, begin bool, how durability, change func(*T) error) (*T, error) {
 	lock, err := lockSoon(f.lockPath(name))
 	if err != nil {
 		return nil, err
@@ -144,10 +165,7 @@ func (f Folder[T]) update(name string, begin bool, change func(*T) error) (*T, e
 		return nil, err
 	}
 	any(rec).(recorded).record().Path = f.path(name)
-	if f.Quick {
-		return rec, replaceFile(f.path(name), b)
-	}
-	return rec, WriteFile(f.path(name), b)
+	return rec, how.write(f.path(name), b)
 }
 
 func (f Folder[T]) lockPath(name string) string { return filepath.Join(f.Dir, ".locks", name) }

@@ -151,7 +151,7 @@ type Outbox struct{ Folder[Message] }
 
 // OutboxIn is the outbox of a user state folder.
 func OutboxIn(userState string) Outbox {
-	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox"), Quick: true}}
+	return Outbox{Folder[Message]{Dir: filepath.Join(userState, "outbox"), writes: quick}}
 }
 
 // Put writes a message down to be sent, unless one of the same key is there already that was put less than again before it:

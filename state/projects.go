@@ -27,16 +27,20 @@ func (p *Project) check(time.Time) error {
 }
 
 func projects(env Getenv) Folder[Project] {
-	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects")}
+	return Folder[Project]{Dir: filepath.Join(UserState(env), "projects"), writes: quick}
 }
 
 // Register notes that a state folder belongs to a project. It writes only when that is news.
 func Register(env Getenv, projectState, projectDir string) error {
-	project := &Project{State: projectState, Dir: projectDir, LastSeen: time.Now().UTC()}
-	if err := projects(env).Create(hashName(projectState), project); !errors.Is(err, fs.ErrExist) {
-		return err
+	name := hashName(projectState)
+	if exists(projects(env).path(name)) {
+		return nil
 	}
-	return nil
+	_, err := projects(env).Put(name, func(p *Project) error {
+		p.State, p.Dir, p.LastSeen = projectState, projectDir, time.Now().UTC()
+		return nil
+	})
+	return err
 }
 
 // Projects are the known ones.

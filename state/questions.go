@@ -49,7 +49,7 @@ func (s Questions) Record(claudeSession string, decide func(open []*Question) *Q
 	}
 	defer l.Unlock()
 	// Questions and answers do not belong into a commit. Where this cannot be written, neither can the question, which says so.
-	_ = createFile(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), true)
+	_ = createFile(filepath.Join(filepath.Dir(s.Dir), gitignore), []byte(ignoreAll), false)
 	have, _, err := s.OfSession(claudeSession)
 	if err != nil {
 		return nil, err
@@ -168,6 +168,12 @@ func PeekQuestion(path string) (*Question, error) {
 // UpdateQuestion is the only way a question on disk changes; see Folder.Update.
 func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
 	return questionsOf(filepath.Dir(path)).Update(nameOf(path), change)
+}
+
+// NoteQuestion is UpdateQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
+// message, that its answer was printed, that a note was put, a key that was typed.
+func NoteQuestion(path string, change func(*Question) error) (*Question, error) {
+	return questionsOf(filepath.Dir(path)).update(nameOf(path), false, whole, change)
 }
 
 // SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be

@@ -87,7 +87,7 @@ type Sessions struct{ Folder[Session] }
 
 // SessionsIn is the folder sessions of a user state folder.
 func SessionsIn(userState string) Sessions {
-	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), Quick: true}}
+	return Sessions{Folder[Session]{Dir: filepath.Join(userState, "sessions"), writes: quick}}
 }
 
 // Of reads a session by Claude Code's own id; fs.ErrNotExist when no hook has written it down.

@@ -79,7 +79,7 @@ type Spaces struct{ Folder[Space] }
 
 // SpacesIn is the folder spaces of a user state folder.
 func SpacesIn(userState string) Spaces {
-	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), Quick: true}}
+	return Spaces{Folder[Space]{Dir: filepath.Join(userState, "spaces"), writes: inPlace}}
 }
 
 // Of is what is known of a space, by host/spaces/S; an empty one when nothing is.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,9 +68,15 @@ func salt(env Getenv) []byte {
 	}
 	fresh := make([]byte, 16)
 	_, _ = rand.Read(fresh)
-	if errors.Is(createFile(path, fresh, true), fs.ErrExist) {
-		fresh, _ = ReadPlain(path, 64)
+	l, err := lockSoon(path)
+	if err != nil {
+		return fresh
 	}
+	defer l.Unlock()
+	if b, _ := ReadPlain(path, 64); len(b) > 0 { // another process was faster
+		return b
+	}
+	_, _ = l.file.Write(fresh)
 	return fresh
 }
 
@@ -243,7 +248,7 @@ func Beat(env Getenv, h Heartbeat) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(pollerFile(env, ".json"), append(b, '\n'))
+	return overwrite(pollerFile(env, ".json"), append(b, '\n'))
 }
 
 // EndBeat removes the heartbeat of a poller that ends.

@@ -5,6 +5,7 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -95,10 +96,32 @@ func WriteFile(path string, b []byte) error {
 	if err := noLink(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	if err := renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path))); err != nil {
+	if err := writeWhole(path, b); err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// writeWhole is WriteFile that a power cut may take back: then the file is as it was before.
+func writeWhole(path string, b []byte) error {
+	return renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path)))
+}
+
+// overwrite writes a small JSON file in place, with one write that is as long as what stood there: for what is written often, is
+// read by our own processes, and says nothing that could not be found out again.
+func overwrite(path string, b []byte) error {
+	if err := MakeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|plainFlags, 0o600)
+	if err != nil {
+		return err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > int64(len(b)) {
+		b = append(b, bytes.Repeat([]byte{' '}, int(info.Size())-len(b))...)
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
 }
 
 // createFile writes b to path only if nothing stands there yet; os.ErrExist otherwise. The link makes it exclusive and whole at

@@ -50,6 +50,9 @@ func PutReport(env state.Getenv, cfg *Config, m *state.Message, otherwise Report
 	m.ID = state.MessageID("report", m.Key, m.CreatedAt.Format(time.RFC3339Nano))
 	held := heldUntil(cfg, rule, m.Urgent, m.CreatedAt)
 	m.NotBefore = held.UTC()
+	if !held.IsZero() { // it is worded when it goes
+		m.Parts, m.TriedAt = nil, time.Time{}
+	}
 	switch {
 	case m.ThreadKey != "" || m.ThreadName != "":
 	case !held.IsZero():
