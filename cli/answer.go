@@ -61,7 +61,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return failed(err, "gchat-hooks answer lists what is open", exitFailed)
 	}
-	if q.Kind != state.AskedQuestion { // Claude can run this command, too
+	if q.Matter().Personal { // Claude can run this command, too
 		return failed(errors.New("no command decides this"), decidedElsewhere, exitNotUsed)
 	}
 	reply := state.Reply{
@@ -144,7 +144,7 @@ func (a answer) notUsed(q *state.Question, about, reply string) error {
 func (a answer) open() []*state.Question {
 	all, _ := state.OpenQuestions(a.env)
 	all = slices.DeleteFunc(all, func(q *state.Question) bool {
-		return q.Mode == state.Thread || q.Status != state.Pending && !q.Late(time.Now())
+		return !q.Way().Asks || q.Status != state.Pending && !q.Late(time.Now())
 	})
 	names := map[string]string{}
 	for _, q := range all {
@@ -159,7 +159,7 @@ func (a answer) open() []*state.Question {
 
 // pick finds the question that a person names, also as the list calls its session.
 func (a answer) pick(by string) (*state.Question, error) {
-	others := func(q *state.Question) bool { return q.SessionName != by || q.Kind != state.AskedQuestion }
+	others := func(q *state.Question) bool { return q.SessionName != by || q.Matter().Personal }
 	them := slices.DeleteFunc(a.open(), others)
 	switch len(them) {
 	case 0:
@@ -218,7 +218,7 @@ func (a answer) list() error {
 				several = " (one or more)"
 			}
 			fmt.Fprintf(a.out, "  %s%s%s\n", number, state.OneLine(prompt.Question), several)
-			if q.Kind != state.AskedQuestion {
+			if q.Matter().Personal {
 				fmt.Fprintf(a.out, "    %s\n", decidedElsewhere)
 				continue
 			}
@@ -227,7 +227,7 @@ func (a answer) list() error {
 			}
 		}
 	}
-	i := slices.IndexFunc(qs, func(q *state.Question) bool { return q.Kind == state.AskedQuestion })
+	i := slices.IndexFunc(qs, func(q *state.Question) bool { return !q.Matter().Personal })
 	if i < 0 {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -704,4 +705,43 @@ func commandsOf(app *cli.App, text string) map[string]*cli.Command {
 		}
 	}
 	return found
+}
+
+// The page on the house shows the two tables as they are.
+func TestTheTwoTables(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := func(mode state.Mode, kind state.Kind) *state.Question { return &state.Question{Mode: mode, Kind: kind} }
+	rows := map[string]any{"question": q("", "").Matter()}
+	for _, mode := range []state.Mode{state.Native, state.Hold, state.Deny, state.Inject, state.Thread} {
+		rows["`"+string(mode)+"`"] = q(mode, "").Way()
+	}
+	for _, kind := range []state.Kind{state.AskedPermission, state.AskedPlan, state.AskedNext} {
+		rows["`"+string(kind)+"`"] = q("", kind).Matter()
+	}
+	var columns []string
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[0] == "mode (`state/mode.go`)" || cells[0] == "kind (`state/kind.go`)" {
+			columns = cells
+		}
+		row := rows[cells[0]]
+		if row == nil || len(cells) != len(columns) {
+			continue
+		}
+		delete(rows, cells[0])
+		for i := 2; i < len(cells); i++ {
+			if is := reflect.ValueOf(row).FieldByName(columns[i]).Bool(); is != (cells[i] == "yes") {
+				t.Errorf("%s, %s: the page says %q", cells[0], columns[i], cells[i])
+			}
+		}
+	}
+	if len(rows) > 0 {
+		t.Errorf("not on the page: %v", slices.Collect(maps.Keys(rows)))
+	}
 }

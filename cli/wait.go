@@ -90,7 +90,7 @@ func (w wait) run(ctx context.Context, refs []string) error {
 			continue
 		}
 		one := &waitedFor{Question: q}
-		if q.Mode == state.Deny || q.Mode == state.Thread {
+		if q.Way().Later {
 			one.lock, _ = state.LockWaiter(w.env, q.Path)
 		}
 		defer w.letGo(one)
@@ -177,7 +177,7 @@ func (w wait) unread(all []*waitedFor) error {
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
 func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
-	if q := poller.FindQuestion(w.env, ref); q != nil && q.Mode != state.Thread {
+	if q := poller.FindQuestion(w.env, ref); q != nil && q.Way().Asks {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
@@ -196,7 +196,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if other := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Mode != state.Thread {
+	if other := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Way().Asks {
 		return other, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {
@@ -241,7 +241,7 @@ func (w wait) thread(ctx context.Context, key, name string) (*state.Question, er
 // resolve writes down that the reply was printed: a question in deny mode has its answer then, unless a hook of its session waits
 // to deliver it.
 func (w wait) resolve(one *waitedFor) (err error) {
-	if one.Status != state.Answered || one.Mode != state.Deny && one.Mode != state.Thread {
+	if one.Status != state.Answered || !one.Way().Later {
 		return nil
 	}
 	if one.lock == nil { // the process that had it may have been killed
@@ -249,7 +249,7 @@ func (w wait) resolve(one *waitedFor) (err error) {
 			return nil
 		}
 	}
-	if one.Mode == state.Thread {
+	if !one.Way().Asks {
 		_, err = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.Resolved, time.Now()) })
 	} else if _, err = state.CloseQuestion(one.Path, state.Resolved, "chat", nil); err == nil {
 		err = state.StartPoller(w.env, w.self) // its thread is told
@@ -265,7 +265,7 @@ func (w wait) letGo(one *waitedFor) {
 	if one.lock == nil {
 		return
 	}
-	if one.Mode == state.Thread && one.Status == state.Pending {
+	if !one.Way().Asks && one.Status == state.Pending {
 		_, _ = state.UpdateQuestion(one.Path, func(q *state.Question) error { return q.Move(state.TimedOut, time.Now()) })
 	}
 	one.lock.Unlock()
@@ -276,7 +276,7 @@ func (w wait) letGo(one *waitedFor) {
 func (w wait) sayTimeout(all []*waitedFor) error {
 	h, waited, q := heard{}, w.timeout, (*state.Question)(nil)
 	for _, one := range all {
-		if one.Mode == state.Deny && one.Status == state.Pending && one.lock != nil {
+		if one.Way().Marker && one.Status == state.Pending && one.lock != nil {
 			ended, err := state.CloseQuestion(one.Path, state.TimedOut, "timeout", nil)
 			if err != nil {
 				return err
@@ -335,7 +335,7 @@ func heardOf(q *state.Question) heard {
 		QuestionID: q.QuestionID, ThreadKey: q.ThreadKey, ThreadName: q.ThreadName, Status: "answered",
 		Answers: q.Answers, Notes: q.Notes, AnsweredBy: q.AnsweredBy, Name: q.AnsweredByName,
 	}
-	if q.Mode == state.Thread {
+	if !q.Way().Asks {
 		h.QuestionID = ""
 	}
 	if q.ResponseType != nil {

@@ -34,11 +34,11 @@ const (
 // AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
 // card is shown. Both together are no longer than MaxText.
 func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
-	switch q.Kind {
-	case state.AskedPermission:
-		return permissionCard(q, id)
-	case state.AskedPlan, state.AskedNext:
+	switch m := q.Matter(); {
+	case m.Long:
 		return longCard(q, id)
+	case m.Decides:
+		return permissionCard(q, id)
 	}
 	return questionCard(q, id)
 }
@@ -93,7 +93,7 @@ func longCard(q *state.Question, id string) (texts []string, card *chat.CardWith
 		}
 		d := &cardDraft{id: id}
 		d.paragraph(shown)
-		if q.Kind == state.AskedNext {
+		if q.Matter().Prompt {
 			d.field(0, "The next instruction")
 			d.buttons(d.button("Send", choiceSend))
 		} else {
@@ -119,7 +119,7 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardW
 	answered := over.Status == state.Resolved && q.ResolvedBy != "terminal"
 	if text == "" {
 		text = "[Cancelled] " + field(q.SessionName) + "\n\nIt goes on in the terminal."
-	} else if words, _ := q.Decision(); answered && q.Kind == state.AskedNext && words != "" {
+	} else if words, _ := q.Decision(); answered && q.Matter().Prompt && words != "" {
 		text += "\n" + Block(head(words, shortWords))
 	}
 	if q.ResolvedAt != nil {
@@ -155,14 +155,9 @@ func cardSize(card *chat.CardWithId) int {
 	return len(b)
 }
 
-var cardTitles = map[state.Kind]string{
-	state.AskedQuestion: "Question", state.AskedPermission: "Permission", state.AskedPlan: "Plan",
-	state.AskedNext: "Waiting for you",
-}
-
 // card is the draft below a header, which says what it is, and whose.
 func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
-	header := &chat.GoogleAppsCardV1CardHeader{Title: cardTitles[q.Kind] + how, Subtitle: sessionOf(q)}
+	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Matter().Called + how, Subtitle: sessionOf(q)}
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}

@@ -40,7 +40,7 @@ var endsClaude = []string{"exit", "quit", ":q", ":q!", ":wq", ":wq!"}
 // About is the note for other words.
 func ParseDecision(text string, q *state.Question) (a state.Answer, about string) {
 	text = strings.TrimSpace(state.Clean(state.ForAgent, text))
-	if q.Kind == state.AskedNext {
+	if q.Matter().Prompt {
 		if first, _ := utf8.DecodeRuneInString(text); strings.ContainsRune("!/#", first) || unicode.IsMark(first) ||
 			text == "" || slices.Contains(endsClaude, text) {
 			return a, state.NoteUnclear
@@ -181,7 +181,7 @@ func whatFor(q *state.Question) string {
 func longPieces(q *state.Question) (header, text, how string) {
 	source := state.Clean(state.ForChat, q.Shown)
 	text = settle(markdown(source))
-	if q.Kind == state.AskedNext {
+	if q.Matter().Prompt {
 		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), text, "\n\nReply with the next instruction."
 	}
 	if !keepsWords(source, text) {
@@ -249,11 +249,8 @@ func decidedText(q *state.Question) string {
 
 // briefly is what a permission or a plan is about, in one line.
 func briefly(q *state.Question) string {
-	switch q.Kind {
-	case state.AskedPlan:
-		return "the plan"
-	case state.AskedNext:
-		return "what to do next"
+	if brief := q.Matter().Brief; brief != "" {
+		return brief
 	}
 	about := cmp.Or(q.About, q.Shown)
 	if q.Tool == "Bash" {

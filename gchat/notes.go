@@ -29,7 +29,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteReminder:
 		return remindText(q, owed.Seen)
 	case state.NoteSent:
-		if q.Kind == state.AskedNext {
+		if q.Matter().Prompt {
 			return "[Sent] Sent to Claude."
 		}
 		return "[Sent] Sent to Claude: " + answersLine(q) + "."
@@ -55,7 +55,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
 		what := "answer in the terminal"
-		if q.Mode == state.Deny || q.Mode == state.Hold { // no dialog is drawn there
+		if !q.Way().Dialog {
 			what = "write to Claude in its terminal"
 		}
 		return "[Not read] Please " + what + ". Replies here cannot be read yet: " + clause(owed.Seen) + "."
@@ -90,16 +90,16 @@ func closingText(q *state.Question) string {
 	switch {
 	case q.Status.Open() || q.ResolvedBy == state.Instead:
 		return ""
-	case q.Kind == state.AskedNext:
+	case q.Matter().Prompt:
 		return nextClosed(q)
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
 	case q.Status != state.Resolved:
-		if q.Kind.Decides() {
+		if q.Matter().Decides {
 			return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 		}
 		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
-	case q.Kind.Decides():
+	case q.Matter().Decides:
 		return decidedText(q)
 	}
 	return answeredText(q)
@@ -121,7 +121,7 @@ func nextClosed(q *state.Question) string {
 // remindText says once more what waits; after is for how long it has.
 func remindText(q *state.Question, after string) string {
 	what := briefly(q)
-	if q.Kind == state.AskedQuestion && len(q.Questions) > 0 {
+	if !q.Matter().Personal && len(q.Questions) > 0 {
 		what = clause(q.Questions[0].Question)
 	}
 	return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + after + ": " + what
@@ -275,9 +275,9 @@ func lateText(q *state.Question) string {
 // unclearText answers a reply that is no answer: for a question that is a number that no option has.
 func unclearText(q *state.Question, r *state.Reply) string {
 	switch {
-	case q.Kind.Decides():
+	case q.Matter().Decides:
 		return "[Not used] That decides nothing. " + HowToDecide(q)
-	case q.Kind == state.AskedNext:
+	case q.Matter().Prompt:
 		return "[Not used] An instruction does not begin with !, /, # or a loose accent, and is more than a word that ends " +
 			"Claude Code (exit, quit, :q, :wq). Please send it again, in other words."
 	}

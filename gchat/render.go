@@ -14,10 +14,10 @@ const MaxText = 32000
 
 // QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one.
 func QuestionTexts(q *state.Question) []string {
-	switch q.Kind {
-	case state.AskedPermission:
+	switch m := q.Matter(); {
+	case m.Decides && !m.Long:
 		return []string{permissionText(q, shownLine)}
-	case state.AskedPlan, state.AskedNext:
+	case m.Long:
 		header, text, how := longPieces(q)
 		parts := split(header, "\n\n", text, MaxText-len(how))
 		parts[len(parts)-1] += how

@@ -132,7 +132,7 @@ func (h *Hook) closeAll(e *Event, qs []*state.Question) {
 	by := cmp.Or(map[string]string{"UserPromptSubmit": "prompt", "SessionEnd": "session_end"}[e.HookEventName], "stop")
 	hash := e.inputHash()
 	for _, q := range qs {
-		if !q.Status.Open() || q.Mode == state.Deny || h.inOtherTerminal(q) || q.Kind == state.AskedNext && by != "session_end" {
+		if !q.Status.Open() || q.Way().Later || h.inOtherTerminal(q) || q.Matter().Prompt && by != "session_end" {
 			continue
 		}
 		if e.ToolName == askTool && q.ToolUseID != e.ToolUseID && q.InputHash != hash {

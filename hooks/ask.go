@@ -129,10 +129,10 @@ func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (q *st
 		return nil, false, err
 	}
 	folder := state.QuestionsIn
-	if mode == state.Deny {
+	if one.Way().Marker {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(ctx, one.Kind, folder, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, one.Matter(), folder, e, func(have []*state.Question) *state.Question {
 		return cmp.Or(ofCall(have, e), one)
 	})
 	return q, q == one, err
@@ -156,7 +156,7 @@ func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *stat
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err = h.record(ctx, fresh.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, fresh.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		taken := false
 		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
 			switch {
@@ -211,7 +211,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		}
 		q.Questions = prompts
 	}
-	if mode == state.Deny {
+	if q.Way().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
 		timesOut := q.AskedAt.Add(h.asked.cfg.ReplyTimeout)
 		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.asked.rules.TimeoutPolicy, &timesOut
@@ -223,11 +223,11 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 // person's own, and announces it to the poller. A question that a killed hook did not announce is announced now.
 //
 // A hook that waits for a person also waits for a folder that another process holds, for at most busyBound.
-func (h *Hook) record(ctx context.Context, kind state.Kind, folder func(projectState string) state.Questions, e *Event,
+func (h *Hook) record(ctx context.Context, m state.Matter, folder func(projectState string) state.Questions, e *Event,
 	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
 	began, dirs := time.Now(), h.stateDirs()
-	if kind != state.AskedQuestion {
+	if m.Personal {
 		// What lets Claude act, or tells it what to do, stands in the person's own: Claude itself may write into the project.
 		dirs = []string{state.SpareState(h.Env)}
 	}
@@ -310,7 +310,7 @@ func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, lock *stat
 
 // answerFor is what Claude Code takes for an answer to the question, permission or plan of this event; nil where none is known.
 func (h *Hook) answerFor(e *Event, q *state.Question) (map[string]any, error) {
-	if q.Kind.Decides() {
+	if q.Matter().Decides {
 		d := decision(e, q)
 		if d == nil {
 			return nil, nil

@@ -158,7 +158,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
 		return &there
 	}
-	if _, err := h.record(context.Background(), state.AskedQuestion, state.QuestionsIn, e, decide); err != nil {
+	if _, err := h.record(context.Background(), state.Matter{}, state.QuestionsIn, e, decide); err != nil {
 		return err
 	}
 	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)

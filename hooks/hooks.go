@@ -339,7 +339,7 @@ func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questi
 // announceLater announces a question for which the index could not be written when it was asked. Claude may write into the
 // project: of what stands there only a question that waits for its answer is announced, in this session's own pane.
 func (h *Hook) announceLater(e *Event, q *state.Question) {
-	waits := q.Kind == state.AskedQuestion && q.Status == state.Pending && len(q.Replies) == 0
+	waits := !q.Matter().Personal && q.Status == state.Pending && len(q.Replies) == 0
 	if !waits || state.Announced(h.Env, q.Path) {
 		return
 	}

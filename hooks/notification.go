@@ -115,7 +115,7 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	}}, config.ReportOn)
 }
 
-// put puts a report of this event's session into the outbox; see state.PutReport.
+// put puts a report of this event's session into the outbox; see config.PutReport.
 func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise config.ReportRule) error {
 	if m.Report.Session == "" && e.SessionID != "" {
 		m.Report.Session = h.session(e).Name
@@ -128,7 +128,7 @@ func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise con
 	return err
 }
 
-// Tell has a report of this event's session sent; rules know it by kind. Errors are state.ErrNoWebhook and the disk's.
+// Tell has a report of this event's session sent; rules know it by kind. Errors are config.ErrNoWebhook and the disk's.
 func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
 	r.Kind = kind
 	cfg := config.Load(h.Env, state.ProjectDir(h.Env))

@@ -52,7 +52,7 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Q
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
-	return h.record(ctx, fresh.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(ctx, fresh.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, q := range slices.Backward(have) { // the oldest first
 			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
 				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
@@ -188,7 +188,7 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 	for _, call := range e.Calls {
 		hash, found := callHash(call.Name, call.Input), (*state.Question)(nil)
 		for _, q := range slices.Backward(h.ofSession(e, state.QuestionsIn)) { // the oldest first
-			mayBe := q.Kind.Decides() && q.Status.Open() && q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
+			mayBe := q.Matter().Decides && q.Status.Open() && q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
 			if mayBe && (q.InputHash == hash || q.Kind == state.AskedPlan) && (found == nil || q.Printed && !found.Printed) {
 				found = q
 			}
@@ -208,10 +208,7 @@ func (h *Hook) confirmDecision(q *state.Question, r callResult) error {
 			return
 		}
 		q.ResolvedBy, q.Answers, q.Notes = "terminal", map[string]string{}, nil
-		labels := map[callResult]string{ran: state.LabelAllow, refused: state.LabelDeny}
-		if q.Kind == state.AskedPlan {
-			labels = map[callResult]string{ran: state.LabelApprove, refused: state.LabelSendBack}
-		}
+		labels := map[callResult]string{ran: q.Matter().Ran, refused: q.Matter().Refused}
 		if label := labels[r]; label != "" {
 			q.Answers[q.Questions[0].Question] = label
 		}
@@ -261,9 +258,9 @@ func (h *Hook) askNext(e *Event) (*state.Question, error) {
 	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), "session-"+e.SessionID
 	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
 	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
-	return h.record(context.Background(), q.Kind, state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(context.Background(), q.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
 		for _, old := range have {
-			if old.Kind == state.AskedNext && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
+			if old.Matter().Prompt && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
 				return old // a second install's hook wrote it down
 			}
 		}
@@ -289,7 +286,7 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 // closeNext closes what waited for a session's next instruction before this event: Claude has gone on.
 func (h *Hook) closeNext(e *Event) {
 	for _, q := range h.ofSession(e, state.QuestionsIn) {
-		if q.Kind != state.AskedNext || !q.Status.Open() || h.inOtherTerminal(q) {
+		if !q.Matter().Prompt || !q.Status.Open() || h.inOtherTerminal(q) {
 			continue
 		}
 		if e.HookEventName == "Stop" && time.Since(q.AskedAt).Abs() < sameStop {

@@ -18,7 +18,7 @@ import (
 // Key is a key by tmux's name for it. Only the keys below can be pressed, so that no text can ever become one.
 type Key string
 
-// The keys that Claude Code's screens ask for (facts: A5), and C-u, which empties its input box.
+// The keys that Claude Code's screens ask for, and C-u, which empties its input box.
 const (
 	KeyUp     Key = "Up"
 	KeyDown   Key = "Down"

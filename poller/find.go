@@ -80,7 +80,7 @@ func PickQuestion(env state.Getenv, by string) (*state.Question, error) {
 		var over *state.Question
 		for _, q := range qs { // the newest first
 			switch {
-			case by == "" || q.Mode == state.Thread || !means(q, by):
+			case by == "" || !q.Way().Asks || !means(q, by):
 			case q.Answerable():
 				open = append(open, q)
 			case over == nil:
@@ -138,7 +138,7 @@ func OpenQuestions(env state.Getenv, now time.Time) (open []OpenQuestion, bad []
 	open = []OpenQuestion{}
 	qs, bad := state.OpenQuestions(env)
 	for _, q := range slices.Backward(qs) {
-		if q.Mode == state.Thread || !q.Status.Open() && !q.Late(now) {
+		if !q.Way().Asks || !q.Status.Open() && !q.Late(now) {
 			continue
 		}
 		o := OpenQuestion{
@@ -165,7 +165,7 @@ func WaiterOf(env state.Getenv, q *state.Question) string {
 	switch {
 	case state.HasWaiter(env, q.Path):
 		return HookWaits
-	case q.Mode == state.Deny:
+	case q.Way().Marker:
 		return ClaudeLater
 	case typed(q) && q.TmuxPane != "":
 		return PollerTypes

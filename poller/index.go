@@ -154,7 +154,7 @@ func (p *Poller) load(s *served) {
 	case err != nil:
 		s.q = nil
 		p.logOnce(err, "question not read")
-	case q != nil && q.Kind != state.AskedQuestion && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
+	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
 		s.q, s.settled = q, false

@@ -31,7 +31,7 @@ func fromShell(r *state.Reply) bool {
 // tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
 // that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
 func tighten(cfg *config.Config, q *state.Question) {
-	if !q.Kind.Decides() || !q.Answerable() || len(q.Questions) == 0 {
+	if !q.Matter().Decides || !q.Answerable() || len(q.Questions) == 0 {
 		return
 	}
 	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...)
@@ -78,11 +78,11 @@ func (p *Poller) judgeNow(s *served) {
 // judgeIn is judgeNow within a write of the question; state.ErrUnchanged where no reply could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	cfg := p.config(by.projectDir, by.trusted)
-	if q.Kind == state.AskedNext {
+	if q.Matter().Personal {
 		cfg = p.personal()
 	}
 	switch {
-	case cfg.Unread && q.Kind != state.AskedQuestion, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
+	case cfg.Unread && q.Matter().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does
 	}
 	before := q.AnsweredMessage
@@ -105,7 +105,7 @@ func (p *Poller) judgeIn(q *state.Question, by configured) error {
 	}
 	answer := q.Reply(q.AnsweredMessage)
 	fresh := answer != nil && q.AnsweredMessage != before
-	if fresh && !fromShell(answer) && q.Mode == state.Deny && !state.HasWaiter(p.Env, q.Path) {
+	if fresh && !fromShell(answer) && q.Way().Marker && !state.HasWaiter(p.Env, q.Path) {
 		q.Owe(state.NoteLater, q.AnsweredMessage)
 	}
 	return nil
@@ -123,10 +123,10 @@ func (p *Poller) judgeAtOnce(q *state.Question, by configured) {
 // mode, a later hook. Again is when to ask once more: a hook may just be starting.
 func (p *Poller) waited(s *served) (yes bool, again time.Time) {
 	q := s.q
-	if q.Mode != state.Native && q.Mode != state.Hold || state.HasWaiter(p.Env, s.Path) {
+	if !q.Way().Hook || state.HasWaiter(p.Env, s.Path) {
 		return true, again
 	}
-	if q.Kind == state.AskedNext && p.typable(s) {
+	if q.Matter().Prompt && p.typable(s) {
 		return true, again
 	}
 	grace := graceForReply
@@ -146,8 +146,7 @@ func (p *Poller) undelivered(s *served) {
 		r := q.Reply(q.AnsweredMessage)
 		return q.Status == state.Answered && !q.Printed && r != nil && r.Verdict == state.Used
 	}
-	later := s.q.Mode == state.Deny || s.q.Mode == state.Thread
-	if later || !lost(s.q) || p.typable(s) || state.HasWaiter(p.Env, s.Path) {
+	if s.q.Way().Later || !lost(s.q) || p.typable(s) || state.HasWaiter(p.Env, s.Path) {
 		return
 	}
 	if p.change(s, "thread not told", func(q *state.Question) error {
@@ -174,17 +173,17 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-dateSlack)):
 		r.Verdict = state.Ignored
 		return
-	case r.Sender == state.Local && q.Kind != state.AskedQuestion: // any program of this user writes one
+	case r.Sender == state.Local && q.Matter().Personal: // any program of this user writes one
 		r.Verdict = state.Refused
 		return
 	case !mayAnswer(cfg, q, r):
-		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || q.Mode == state.Thread {
+		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || !q.Way().Asks {
 			return
 		}
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
 			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
 			switch {
-			case q.Kind != state.AskedQuestion && allowed(cfg, r):
+			case q.Matter().Personal && allowed(cfg, r):
 				owed.Seen = gchat.NotApprover
 			case len(cfg.AllowedUsers) == 0:
 				owed.Seen = gchat.NobodyAllowed
@@ -202,7 +201,7 @@ func judge(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 			owe(state.NoteNoText)
 		}
 		return
-	case q.Mode == state.Thread:
+	case !q.Way().Asks:
 		claim(q, r, text, nil, now)
 		return
 	}
@@ -230,7 +229,7 @@ func meaning(q *state.Question, r *state.Reply, text string) (answers map[int]st
 		}
 		return answers, about
 	}
-	if q.Kind != state.AskedQuestion { // what is unclear is asked back each time: nothing is guessed
+	if q.Matter().Personal { // what is unclear is asked back each time: nothing is guessed
 		a, about := gchat.ParseDecision(text, q)
 		return map[int]state.Answer{0: a}, about
 	}
@@ -278,7 +277,7 @@ func allowed(cfg *config.Config, r *state.Reply) bool {
 // mayAnswer is allowed for a record of any kind. What Claude may do, and what it does next, approvers say: those of now, and of
 // when it was asked, where somebody was on the list then. No reply that came otherwise than through Chat says it.
 func mayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
-	if q.Kind == state.AskedQuestion {
+	if !q.Matter().Personal {
 		return allowed(cfg, r)
 	}
 	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
@@ -324,7 +323,7 @@ func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.P
 // question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
-	if q.Kind != state.AskedQuestion {
+	if q.Matter().Personal {
 		return false // Claude itself can write there
 	}
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {

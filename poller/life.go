@@ -170,7 +170,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			return nil
 		})
 	}
-	if due && q.Mode == state.Thread && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
+	if due && !q.Way().Asks && now.Sub(q.AskedAt).Abs() >= graceForHook && !state.HasWaiter(p.Env, s.Path) {
 		p.close(s, state.Cancelled, "signal", nil)
 	}
 	return next
@@ -181,14 +181,14 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 func (p *Poller) noteClaudeEnd(s *served) {
 	q, now := s.q, p.now().UTC()
 	waits := q.Status.Open() || q.Late(now)
-	if !waits || q.Mode == state.Thread || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
+	if !waits || !q.Way().Asks || q.SessionEnded != nil || !inject.Ended(q.ClaudePID, q.ClaudeStart) {
 		return
 	}
 	switch {
 	case q.Status == state.Answered && q.Printed: // it had the answer
 		p.close(s, state.Resolved, "chat", nil)
 		return
-	case q.Mode != state.Deny:
+	case !q.Way().Later:
 		p.close(s, state.Cancelled, "claude_gone", nil)
 		return
 	}
@@ -205,7 +205,7 @@ func (p *Poller) noteClaudeEnd(s *served) {
 // results of all its calls. Only a dialog that was seen to wait, and waits no more, was answered.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
-	if !q.Kind.Decides() || q.Status != state.Pending || q.ClaudePID == 0 {
+	if !q.Matter().Decides || q.Status != state.Pending || q.ClaudePID == 0 {
 		return
 	}
 	one, err := state.SessionsIn(p.user()).Of(q.ClaudeSession())
@@ -283,7 +283,7 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if now.Before(end) {
 		return false, false
 	}
-	if q.Chat == "" || !q.MessageSent && q.Mode != state.Thread {
+	if q.Chat == "" || !q.MessageSent && q.Way().Asks {
 		return true, false
 	}
 	if p.awake.After(end) {
@@ -312,7 +312,7 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 // choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
 // what the person did answer stays.
 func choose(q *state.Question, unread bool) {
-	if q.TimeoutPolicy != state.Recommended || unread || q.Mode != state.Deny {
+	if q.TimeoutPolicy != state.Recommended || unread || !q.Way().Marker {
 		return
 	}
 	q.Answers = map[string]string{}
@@ -347,12 +347,12 @@ func recommended(prompt state.Prompt) (a state.Answer) {
 // post puts a question into the outbox when it is due. It returns when to come again.
 func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	q := s.q
-	if q.Status != state.Pending || q.MessageSent || s.put || q.Mode == state.Thread {
+	if q.Status != state.Pending || q.MessageSent || s.put || !q.Way().Asks {
 		return time.Time{}
 	}
 	young := p.now().Sub(q.AskedAt).Abs() < graceForHook
-	typable := q.Kind == state.AskedNext && p.typable(s)
-	if q.Mode == state.Native && young && !typable && !state.HasWaiter(p.Env, s.Path) {
+	typable := q.Matter().Prompt && p.typable(s)
+	if q.Way().Dialog && q.Way().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
 		return p.now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
 	if due := p.graceLeft(ctx, s); !due.IsZero() {
@@ -374,7 +374,7 @@ func (p *Poller) putOwed(s *served) {
 	}
 	var told []state.Owed
 	for _, owed := range q.Owes {
-		done, err := q.Mode == state.Thread, error(nil)
+		done, err := !q.Way().Asks, error(nil)
 		if !done {
 			done, err = p.putNote(q, s.Open, owed)
 		}
@@ -402,7 +402,7 @@ func (p *Poller) busy(s *served) bool {
 		return true
 	case q.Status == state.Answered && q.Printed:
 		return !q.ToldSent && q.PrintedAt != nil
-	case q.Status == state.Answered && q.Mode != state.Deny:
+	case q.Status == state.Answered && !q.Way().Marker:
 		return p.typable(s) && !spoiled(q) || state.HasWaiter(p.Env, s.Path)
 	}
 	return q.Late(p.now()) && state.HasWaiter(p.Env, s.Path)

@@ -74,7 +74,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 // begins is from when on the messages of a record's thread have to be read.
 func begins(q *state.Question) time.Time {
 	switch {
-	case q.Mode == state.Thread && q.PostedAt == nil: // since the last message of ours, which may be hours old
+	case !q.Way().Asks && q.PostedAt == nil: // since the last message of ours, which may be hours old
 		return q.AskedAt.Add(-state.MaxAge)
 	case q.PostedAt != nil:
 		return q.PostedAt.Add(-overlap)
@@ -144,7 +144,7 @@ func known(q *state.Question, m gchat.Message) bool {
 // beginsIn says whether a process began to wait in the thread, which was not read since: the reply that it waits for comes
 // after the last message of ours there, but for a note that the reply was not read: that came before the wait.
 func beginsIn(q *state.Question) bool {
-	return q.Mode == state.Thread && q.PostedAt == nil && q.Status == state.Pending
+	return !q.Way().Asks && q.PostedAt == nil && q.Status == state.Pending
 }
 
 // target is the record that a person's message belongs to, nil for none. Ours have a thread each; other programs may put several
@@ -154,9 +154,9 @@ func beginsIn(q *state.Question) bool {
 func (n *pass) target(m gchat.Message) *state.Question {
 	all := slices.DeleteFunc(slices.Clone(n.records[m.ThreadName]), func(q *state.Question) bool {
 		switch {
-		case q.Kind == state.AskedNext && q.Reply(m.Name) == nil:
+		case q.Matter().Prompt && q.Reply(m.Name) == nil:
 			return q.Closed() || q.PostedAt == nil || m.CreateTime.Before(*q.PostedAt)
-		case q.Mode == state.Thread && q.Closed():
+		case !q.Way().Asks && q.Closed():
 			return q.Status != state.Resolved || q.AnsweredMessage != m.Name
 		}
 		return false
@@ -169,7 +169,7 @@ func (n *pass) target(m gchat.Message) *state.Question {
 		switch {
 		case beginsIn(q):
 			begun = cmp.Or(begun, q)
-		case q.Mode == state.Thread:
+		case !q.Way().Asks:
 			if q.Status == state.Pending && m.CreateTime.Truncate(time.Millisecond).After(*q.PostedAt) {
 				return q
 			}

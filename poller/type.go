@@ -61,10 +61,10 @@ func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.
 // typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
 // screen of a pane and no hook waits beside it any longer.
 func typed(q *state.Question) bool {
-	if len(q.Questions) == 0 || q.Printed || q.Kind.Decides() { // nothing to answer; the hook handed the answer over
+	if len(q.Questions) == 0 || q.Printed || q.Matter().Decides { // nothing to answer; the hook handed the answer over
 		return false
 	}
-	return q.Mode == state.Inject || q.Mode == "" || q.Mode == state.Native
+	return q.Way().Types
 }
 
 // typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
@@ -74,7 +74,7 @@ func (p *Poller) typable(s *served) bool {
 		return false
 	}
 	if s.info == nil {
-		return s.q.Mode != state.Native || s.q.TmuxPane != ""
+		return !s.q.Way().Hook || s.q.TmuxPane != ""
 	}
 	return s.TmuxPane != "" && !inject.Elsewhere(s.q.ClaudeStart)
 }
@@ -94,7 +94,7 @@ func (p *Poller) placed(s *served, q *state.Question) *state.Question {
 func (p *Poller) findPanes(ctx context.Context) {
 	var qs []*state.Question
 	for _, s := range p.index {
-		types := s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Mode == state.Inject && !s.typing.Load()
+		types := s.mine(p) && s.q != nil && s.q.Status.Open() && s.q.Way().Pane && !s.typing.Load()
 		if types && !inject.Elsewhere(s.q.ClaudeStart) {
 			qs = append(qs, p.placed(s, s.q))
 		}
@@ -134,12 +134,12 @@ func (p *Poller) findPanes(ctx context.Context) {
 	})
 }
 
-// adopt completes a question that names no space. Of one that another program wrote down, in the format that DESIGN calls a
-// contract, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
+// adopt completes a question that names no space. Of one that another program wrote down, in the format that other programs
+// know, its project follows from where it lies and its space from its thread; of a thread that a process waits in, too.
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	q := s.q
 	foreign := s.info == nil && q.Mode == ""
-	if !q.Status.Open() || !foreign && (q.Mode != state.Thread || q.Chat != "" && q.ThreadName != "") {
+	if !q.Status.Open() || !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
 	thread := cmp.Or(s.ThreadName, q.ThreadName)
@@ -150,13 +150,13 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 	}
 	chat, space := p.chatFor(ctx, s, thread)
 	p.change(s, "question not completed", func(q *state.Question) error {
-		if q.Mode == state.Thread && (q.Chat != "" || chat == "") && q.ThreadName == thread {
+		if !q.Way().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
 			return state.ErrUnchanged
 		}
 		if q.ThreadName = thread; q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
-		if q.Mode == state.Thread {
+		if !q.Way().Asks {
 			return nil
 		}
 		q.Mode, q.ProjectDir = state.Inject, cmp.Or(q.ProjectDir, p.projectOf(stateDirOf(q)))
@@ -254,7 +254,7 @@ func (p *Poller) typeAnswer(ctx context.Context, s *served) {
 		return
 	}
 	q = p.placed(s, q)
-	if q.Kind == state.AskedNext {
+	if q.Matter().Prompt {
 		p.typeNext(ctx, s, q)
 		return
 	}

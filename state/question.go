@@ -35,31 +35,6 @@ var next = map[Status][]Status{
 // ErrTransition is what a step that a question's life does not allow returns. Another process was faster.
 var ErrTransition = errors.New("question is not in that state any more")
 
-// Mode is how the answer reaches Claude Code.
-type Mode string
-
-const (
-	Native Mode = "native" // the PermissionRequest hook waits beside the dialog
-	Hold   Mode = "hold"   // the PreToolUse hook waits, no dialog is drawn
-	Deny   Mode = "deny"   // the call is denied, the reply delivered later
-	Inject Mode = "inject" // the poller types the answer
-	Off    Mode = "off"    // nothing is forwarded
-	Thread Mode = "thread" // no question: a process waits for a reply in a thread
-)
-
-// Kind is what a person is asked.
-type Kind string
-
-const (
-	AskedQuestion   Kind = ""           // AskUserQuestion
-	AskedPermission Kind = "permission" // to use a tool
-	AskedPlan       Kind = "plan"       // to carry out a plan (ExitPlanMode)
-	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
-)
-
-// Decides says that the reply is a decision, not an answer: it lets Claude act, so only an approver may give it.
-func (k Kind) Decides() bool { return k == AskedPermission || k == AskedPlan }
-
 // The labels of decisions, which stand in Answers as options' labels do. What a person says beside one is in Notes.
 const (
 	LabelAllow       = "Allow"
@@ -359,7 +334,7 @@ func CloseQuestion(path string, to Status, by string, also func(*Question)) (end
 		if also != nil {
 			also(q)
 		}
-		if q.ResolvedBy != Instead || q.Kind == AskedNext && q.Card != "" { // a card has to lose its button
+		if q.ResolvedBy != Instead || q.Matter().Prompt && q.Card != "" { // a card has to lose its button
 			q.Owe(NoteClosed, "")
 		}
 		return nil

@@ -38,7 +38,7 @@ var closedAs = map[Status]Status{Cancelled: Resolved, Abandoned: TimedOut, Expir
 // programs alone.
 func (q *Question) forOthers(members []member) []member {
 	word := closedAs[q.Status]
-	if q.Mode != Deny {
+	if !q.Way().Marker {
 		word = ""
 	}
 	for i := range members {
@@ -63,7 +63,7 @@ func (q *Question) readForeign() {
 	if word := Status(q.rawText("closed_as")); word != "" && closedAs[word] == q.Status {
 		q.Status = word
 	}
-	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && q.Kind == AskedQuestion {
+	if q.Status == Answered && q.Response == nil && len(q.Answers) == 0 && !q.Matter().Personal {
 		q.takeForeignAnswer()
 	}
 }

@@ -96,7 +96,7 @@ type ReportRule string
 const (
 	ReportOn     ReportRule = "on"     // sent at once
 	ReportOff    ReportRule = "off"    // not sent
-	ReportDigest ReportRule = "digest" // collected, and sent as one message every digest_every
+	ReportDigest ReportRule = "digest" // collected, and sent as one message every DigestEvery
 )
 
 // ReportRule is what the person set for the first of the kinds that they set something for; "" when for none. Kinds are
