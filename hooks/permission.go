@@ -188,7 +188,8 @@ func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
 	for _, call := range e.Calls {
 		hash, found := callHash(call.Name, call.Input), (*state.Question)(nil)
 		for _, q := range slices.Backward(h.ofSession(e, state.QuestionsIn)) { // the oldest first
-			mayBe := q.Matter().Decides && q.Status.Open() && q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
+			ofCall := q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
+			mayBe := q.Matter().Decides && q.Status.Open() && ofCall
 			if mayBe && (q.InputHash == hash || q.Kind == state.AskedPlan) && (found == nil || q.Printed && !found.Printed) {
 				found = q
 			}

@@ -10,13 +10,14 @@ const (
 	AskedNext       Kind = "next"       // what to do next: Claude has ended its turn
 )
 
-// Matter is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a row.
+// Matter is a row of the table of kinds: what differs from one thing that a person is asked to another. Who adds a kind adds a
+// row.
 type Matter struct {
 	Called   string // in the header of its card
 	Brief    string // in a note of its thread; "" where the record's own words say it
-	Personal bool   // it is a person's power over the machine: kept in their own state, where Claude does not write, and for approvers
+	Personal bool   // a person's power over the machine: kept in their own state, where Claude does not write; for approvers
 	Decides  bool   // the reply lets Claude act, or not
-	Prompt   bool   // the reply is Claude's next prompt: typed where there is a pane, and asked in the thread of the session's reports
+	Prompt   bool   // the reply is Claude's next prompt: typed into its pane, and asked in the thread of the session's reports
 	Long     bool   // what is shown is a text of its own, of several messages if need be
 	Ran      string // the label of what was allowed in the terminal
 	Refused  string // of what was refused there

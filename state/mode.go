@@ -15,7 +15,7 @@ const (
 // Way is a row of the table of modes: what differs from one way of the answer to another. Who adds a mode adds a row.
 type Way struct {
 	Asks   bool // a person is asked: the record brings a message of its own, and its thread gets notes
-	Marker bool // the record stands in gchat-forwarded-ask, where stop gates look for it, and the denied session goes on meanwhile
+	Marker bool // the record stands in gchat-forwarded-ask, for stop gates, and the denied session goes on meanwhile
 	Dialog bool // a dialog stands in the terminal, where the question may be answered, too
 	Hook   bool // only a hook that waits hands the answer over, or the poller where it Types
 	Types  bool // the poller may type the answer into the session's pane
