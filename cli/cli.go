@@ -161,17 +161,15 @@ func (p Program) app(words ...string) *cli.App {
 		p.help(app, false)
 		return nil
 	}
-	var all, named []command
+	var all []command
 	for _, g := range groups() {
 		all = append(all, g.commands...)
 	}
-	if len(words) > 0 {
-		named = slices.DeleteFunc(slices.Clone(all), func(c command) bool { return c.name != words[0] })
+	named := func(c command) bool { return len(words) > 0 && c.name == words[0] }
+	if i := slices.IndexFunc(all, named); i >= 0 {
+		all = all[i : i+1]
 	}
-	if len(named) == 0 {
-		named = all
-	}
-	for _, c := range named {
+	for _, c := range all {
 		app.Commands = append(app.Commands, c.build(p))
 	}
 	for _, c := range app.Commands {

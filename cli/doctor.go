@@ -73,10 +73,13 @@ func (p Program) examine(c *cli.Context, run func(context.Context, doctor.Option
 		return err
 	}
 	text := report.Text(c.Bool("all") || c.Command.Name == "verify")
-	if object := map[bool]any{true: report.Live, false: report}[o.Live]; c.Bool("json") {
-		text = inJSON(object)
-	} else if o.Live {
-		text += "\n" + inJSON(object)
+	switch {
+	case c.Bool("json") && o.Live:
+		text = inJSON(report.Live)
+	case c.Bool("json"):
+		text = inJSON(report)
+	case o.Live:
+		text += "\n" + inJSON(report.Live)
 	}
 	if _, err = io.WriteString(p.out, text); err == nil && report.ExitCode != 0 {
 		err = silent(errors.New("not all is well"), report.ExitCode)

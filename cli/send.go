@@ -132,14 +132,16 @@ func (s *send) run(ctx context.Context) error {
 	if orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	lock, _ := state.TakePollerLock(s.env) // nil: another process is the poller
-	if lock != nil {
+	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Short: true}
+	if !s.flags.Bool("queue") {
+		serve.Lock, _ = state.TakePollerLock(s.env) // nil: another process is the poller
+	}
+	if serve.Lock != nil {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
 	} else {
 		m.Parts = nil
 	}
-	// What saw the lock held meanwhile relies on this process.
-	goOn := func() { _ = poller.GoOn(poller.Options{Env: s.env, Self: s.self, Log: log, Lock: lock}) }
+	goOn := func() { _ = poller.GoOn(serve) } // what saw the lock held meanwhile relies on this process
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	if err == nil && orNever {
 		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
@@ -149,22 +151,20 @@ func (s *send) run(ctx context.Context) error {
 		goOn()
 		return failed(err, gchat.Hint(err), exitNoWebhook)
 	case err != nil:
-		lock.Unlock()
+		serve.Lock.Unlock()
 		return failed(fmt.Errorf("message not kept: %w", err),
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
 		goOn()
 		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
-		lock.Unlock()
-		_ = state.StartPoller(s.env, s.self)
+		goOn()
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case s.flags.Bool("queue"):
-		lock.Unlock()
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, log, lock, out, orNever)
+	return s.deliver(ctx, serve, out, orNever)
 }
 
 func (p Program) box() state.Outbox { return state.OutboxIn(state.UserState(p.env)) }
@@ -234,7 +234,7 @@ func (s *send) sessionName(session, project string) string {
 }
 
 // deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, log *state.Log, lock *state.Lock, out config.Outcome, orNever bool) error {
+func (s *send) deliver(ctx context.Context, serve poller.Options, out config.Outcome, orNever bool) error {
 	var read state.Cache[state.Message]
 	m := out.Message
 	final := func() bool {
@@ -243,7 +243,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, lock *state.Lock, ou
 		}
 		return m.Final()
 	}
-	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Until: final, Short: true, Lock: lock}
+	serve.Until = final
 	if !out.Repeated {
 		serve.Fresh = m.Path
 	}
@@ -280,7 +280,7 @@ func (s *send) deliver(ctx context.Context, log *state.Log, lock *state.Lock, ou
 	} else if m.SetAside != "" {
 		what, hint = "not delivered", "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
 	}
-	return failed(fmt.Errorf("%s: %s", what, s.why(log, m)), hint, exitNotDelivered)
+	return failed(fmt.Errorf("%s: %s", what, s.why(serve.Log, m)), hint, exitNotDelivered)
 }
 
 // why says why a message was not delivered: what Chat said of it, or what the whole space waits for.

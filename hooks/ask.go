@@ -252,12 +252,11 @@ func (h *Hook) record(ctx context.Context, m state.Matter, folder func(projectSt
 
 // stateDirs are the folders that a question of this project may be in; a new one goes into the first that can be written.
 func (h *Hook) stateDirs() []string {
-	dirs := []string{absolute(state.ProjectState(h.Env)), state.SpareState(h.Env)}
-	if guarded := dirs[0] == dirs[1]; guarded && !state.LeadsOut(h.Env) {
-		// What an earlier version and other programs keep in the project counts.
-		dirs[1] = absolute(filepath.Join(state.ProjectDir(h.Env), ".claude", "state"))
+	dirs := state.ProjectStates(h.Env)
+	for i, dir := range dirs {
+		dirs[i] = absolute(dir)
 	}
-	return slices.Compact(dirs)
+	return dirs
 }
 
 func absolute(dir string) string {

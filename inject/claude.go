@@ -81,8 +81,7 @@ func Waits(transcript, id string, pid int) (waits, known bool) {
 		ID     string `json:"sessionId"`
 		Status string `json:"status"`
 	}
-	another := func() bool { return session.ID != "" && session.ID != id }
-	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" || another() {
+	if err != nil || json.Unmarshal(b, &session) != nil || session.Status == "" || session.ID != "" && session.ID != id {
 		return false, false
 	}
 	return session.Status == "waiting", true

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -102,14 +101,7 @@ func TestTapsComeAgainThroughANewConnection(t *testing.T) {
 	d.vars["GOOGLE_CHAT_CREDENTIALS_FILE"], d.vars["SSL_CERT_FILE"] = strict.ServiceAccount(t, server.URL+"/token"), trusted
 
 	q, card := d.tapped(nil)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
-	for name, value := range d.vars {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := d.child()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	m := g.awaitPost("Which?")
 	first := g.tap("users/7", m, card, "1", nil) // a stranger's shows that taps come

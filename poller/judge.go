@@ -77,10 +77,10 @@ func (p *Poller) judgeNow(s *served) {
 
 // judgeIn is judgeNow within a write of the question; state.ErrUnchanged where no reply could be judged.
 func (p *Poller) judgeIn(q *state.Question, by configured) error {
-	cfg := p.config(by.projectDir, by.trusted)
 	if q.Matter().Personal {
-		cfg = p.personal()
+		by = configured{} // the person's own
 	}
+	cfg := p.config(by.projectDir, by.trusted)
 	switch {
 	case cfg.Unread && q.Matter().Personal, len(cfg.Problems) > 0 && len(cfg.AllowedUsers) == 0:
 		return state.ErrUnchanged // the file that says who may answer does not parse: they are judged when it does

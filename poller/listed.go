@@ -218,13 +218,13 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		return nil
 	}
 	strangers := map[string]bool{}
-	if by, mine := v.mine[q]; mine {
+	by, mine := v.mine[q]
+	if mine {
 		for _, m := range ms {
 			strangers[m.Sender] = m.Human && r.mayNot(by, q, m.Sender, m.SenderEmail)
 		}
 	}
 	ahead, _ := r.api.Ahead() // of the server's clock
-	was := q
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		changed := begins
 		if begins {
@@ -246,7 +246,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 		if !changed {
 			return state.ErrUnchanged
 		}
-		if by, mine := v.mine[was]; mine {
+		if mine {
 			r.judgeAtOnce(q, by)
 		}
 		return nil

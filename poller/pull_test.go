@@ -302,14 +302,7 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 	}
 	killed := 0
 	for end := time.Now().Add(limit); g.waiting() > 0 && time.Now().Before(end); killed++ {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
-		for name, value := range d.vars {
-			cmd.Env = append(cmd.Env, name+"="+value)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		cmd := d.child()
 		lives := time.Duration(50+killed*killed%97*12) * time.Millisecond
 		for until := time.Now().Add(lives); g.waiting() > 0 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 		}
@@ -336,6 +329,20 @@ func TestEventsOutliveKilledPollers(t *testing.T) {
 		}
 	}
 	t.Logf("%d events, the poller killed %d times", questions*each, killed)
+}
+
+// child begins a poller of this machine in a process of its own.
+func (d *desk) child() *exec.Cmd {
+	d.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"GCHAT_TEST_POLLER=1"}
+	for name, value := range d.vars {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	return cmd
 }
 
 // postedBy has a question's card in the app's space already.

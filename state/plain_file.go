@@ -43,8 +43,8 @@ func leadsOut(project string) bool {
 	return false
 }
 
-// guards says that the system asks a person whether a program may read some folders: for a launchd agent it asks while nobody is
-// there, or refuses for ever, though the person's terminal reads them.
+// guards says that the system asks a person whether a program may read some folders: for a launchd agent it asks at any time of
+// the day, or refuses for ever, though the person's terminal reads them.
 var guards = runtime.GOOS == "darwin"
 
 // guarded says whether a path is in one of those folders, in whatever case it is written, and through whatever link.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -144,15 +145,20 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	var folders []fs.FileInfo // of those, whatever link, or on a Mac case, leads there
-	for path, project := range file.Projects {
-		if is, err := os.Stat(path); project.Trusted && filepath.IsAbs(path) && err == nil {
-			folders = append(folders, is)
+	folders := sync.OnceValue(func() (all []fs.FileInfo) { // of those, whatever link, or on a Mac case, leads there
+		for path, project := range file.Projects {
+			if !project.Trusted || !filepath.IsAbs(path) {
+				continue
+			}
+			if is, err := os.Stat(path); err == nil {
+				all = append(all, is)
+			}
 		}
-	}
+		return all
+	})
 	trusted := func() bool {
 		is, err := os.Stat(dir)
-		return err == nil && slices.ContainsFunc(folders, func(one fs.FileInfo) bool { return os.SameFile(one, is) })
+		return err == nil && slices.ContainsFunc(folders(), func(one fs.FileInfo) bool { return os.SameFile(one, is) })
 	}
 	for ; !file.Projects[dir].Trusted && !trusted(); dir = filepath.Dir(dir) {
 		if dir == filepath.Dir(dir) || exists(filepath.Join(dir, ".git")) {

@@ -201,7 +201,7 @@ func readBeat(file string) (h Heartbeat) {
 		return Heartbeat{}
 	}
 	if h.Where != "" && h.Where != Here() {
-		h.Lives = !h.silent(time.Since(h.Beat)) // its process is not to be seen from here
+		h.Lives = !tooLong(time.Since(h.Beat)) // its process is not to be seen from here
 		return h
 	}
 	err = syscall.Kill(h.PID, 0)
@@ -270,10 +270,10 @@ func (h Heartbeat) Silent(now time.Time) bool {
 	if is := Awake(); h.Where == Here() && h.Awake > 0 && is >= h.Awake {
 		since = is - h.Awake
 	}
-	return h.Lives && h.silent(since)
+	return h.Lives && tooLong(since)
 }
 
-func (Heartbeat) silent(since time.Duration) bool { return since.Abs() > 3*BeatEvery }
+func tooLong(since time.Duration) bool { return since.Abs() > 3*BeatEvery }
 
 // The files of gchat-response-poller in a state folder, which other programs read.
 const (

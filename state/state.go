@@ -40,14 +40,22 @@ func ProjectDir(env Getenv) string {
 // out of the project, it is SpareState: a checkout must not say where else files are read and written. So it is where macOS would
 // not let a poller read the project.
 func ProjectState(env Getenv) string {
-	if dir := ProjectDir(env); LeadsOut(env) || env("GCHAT_STATE_DIR") == "" && guards && guarded(dir, Home(env)) {
-		return SpareState(env)
-	}
-	return namedState(env)
+	return ProjectStates(env)[0]
 }
 
-// LeadsOut says that a link in the project leads its state folder out of it, so that nothing is read or written there.
-func LeadsOut(env Getenv) bool { return env("GCHAT_STATE_DIR") == "" && leadsOut(ProjectDir(env)) }
+// ProjectStates are the folders that a project's questions may be in: ProjectState, SpareState, and of a project that macOS
+// guards the one in it, where an earlier version and other programs kept theirs.
+func ProjectStates(env Getenv) []string {
+	named, spare, dir := namedState(env), SpareState(env), ProjectDir(env)
+	switch {
+	case env("GCHAT_STATE_DIR") != "":
+	case leadsOut(dir):
+		return []string{spare}
+	case guards && guarded(dir, Home(env)):
+		return []string{spare, named}
+	}
+	return []string{named, spare}
+}
 
 func namedState(env Getenv) string {
 	return cmp.Or(env("GCHAT_STATE_DIR"), filepath.Join(ProjectDir(env), ".claude", "state"))
@@ -93,18 +101,22 @@ func Home(env Getenv) string {
 // WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
 func WriteFile(path string, b []byte) error {
-	if err := noLink(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
 	if err := writeWhole(path, b); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+		return err
 	}
 	return syncDir(filepath.Dir(path))
 }
 
 // writeWhole is WriteFile that a power cut may take back: then the file is as it was before.
 func writeWhole(path string, b []byte) error {
-	return renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path)))
+	err := noLink(filepath.Dir(path))
+	if err == nil {
+		err = renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path)))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
 }
 
 // overwrite writes a small JSON file in place, with one write that is as long as what stood there: for what is written often, is

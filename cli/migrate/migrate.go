@@ -116,7 +116,7 @@ func (h *harness) exists(p string) bool {
 func (h *harness) walk() error {
 	mention, todos := patterns()
 	return fs.WalkDir(h.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		moves := p == moves[0][0] || p == moves[1][0]
+		isRelay := p == moves[0][0] || p == moves[1][0]
 		other := slices.Contains(skipped, p) || slices.Contains(skipped, path.Base(p)) || p != "." && h.exists(p+"/.git")
 		switch {
 		case err != nil && p == ".":
@@ -124,9 +124,9 @@ func (h *harness) walk() error {
 		case err != nil:
 			h.see(p, "is not searched: it cannot be read", 0)
 			return fs.SkipDir
-		case d.IsDir() && (moves || other):
+		case d.IsDir() && (isRelay || other):
 			return fs.SkipDir
-		case d.Type().IsRegular() && !moves:
+		case d.Type().IsRegular() && !isRelay:
 			h.file(p, d, mention, todos)
 		case d.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(p, ".claude/"):
 			h.see(p, "is a link, and links are not followed", 0)
