@@ -101,9 +101,6 @@ func Ended(pid int, start string) bool {
 	return began != "" && p.start != "" && p.start != began
 }
 
-// Lives says that a Claude Code that is known runs here.
-func Lives(pid int, start string) bool { return pid > 1 && !Elsewhere(start) && !Ended(pid, start) }
-
 // StartOf is when the process started, and where it is: in the kernel's words, which no later process with its pid shares; "" is
 // unknown.
 func StartOf(pid int) string {

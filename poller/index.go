@@ -15,7 +15,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"gchat-hooks/inject"
 	"gchat-hooks/state"
 )
 
@@ -47,17 +46,11 @@ type served struct {
 // in says whether the record is in a folder, by whatever name.
 func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(dir) }
 
-// mine says whether the record was written under this poller's environment; or before an update named the machine in that, and
-// its process lives here.
-func (s *served) mine(p *Poller) bool {
-	lives := func() bool { return s.q != nil && inject.Lives(s.q.ClaudePID, s.q.ClaudeStart) }
-	return s.Env == p.environment || s.Env == p.earlier && (lives() || state.HasWaiter(p.Env, s.Path))
-}
+// mine says whether the record was written under this poller's environment.
+func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
 
 // has is mine of a session.
-func (p *Poller) has(one *state.Session) bool {
-	return one.Env == p.environment || one.Env == p.earlier && inject.Lives(one.ClaudePID, one.ClaudeStart)
-}
+func (p *Poller) has(one *state.Session) bool { return one.Env == p.environment }
 
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.

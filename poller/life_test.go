@@ -526,29 +526,3 @@ func TestADialogsEndIsAnAnswerARoundLater(t *testing.T) {
 		}
 	}
 }
-
-// What an update finds open is served on, by the machine that its Claude Code runs on.
-func TestWhatAnUpdateFindsIsServedWhereItsClaudeRuns(t *testing.T) {
-	d := newDesk(t)
-	me, start := os.Getpid(), inject.StartOf(os.Getpid())
-	earlier, _, _ := strings.Cut(start, "@")
-	for name, c := range map[string]struct {
-		env   string
-		pid   int
-		start string
-		mine  bool
-	}{
-		"of this release":            {state.Environment(d.env), 1 << 30, "", true},
-		"its process lives here":     {state.EarlierEnvironment(d.env), me, earlier, true},
-		"its pid is another's here":  {state.EarlierEnvironment(d.env), me, "1" + earlier, false},
-		"its process is not here":    {state.EarlierEnvironment(d.env), 1 << 30, earlier, false},
-		"of quite other environment": {"0123456789abcdef", me, start, false},
-	} {
-		p := d.poller()
-		s := &served{Open: &state.Open{Env: c.env, Path: "/none"}, q: &state.Question{ClaudePID: c.pid, ClaudeStart: c.start}}
-		one := &state.Session{Env: c.env, ClaudePID: c.pid, ClaudeStart: c.start}
-		if s.mine(p) != c.mine || p.has(one) != c.mine {
-			t.Errorf("%s: a record %v, a session %v", name, s.mine(p), p.has(one))
-		}
-	}
-}

@@ -68,7 +68,6 @@ const (
 type Poller struct {
 	Options
 	environment string // see state.Environment
-	earlier     string // see state.EarlierEnvironment
 	ways        gateways
 
 	sender   *sender
@@ -169,7 +168,7 @@ func (p *Poller) leave() error {
 
 func newPoller(o Options) *Poller {
 	p := &Poller{
-		Options: o, environment: state.Environment(o.Env), earlier: state.EarlierEnvironment(o.Env),
+		Options: o, environment: state.Environment(o.Env),
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()

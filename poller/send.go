@@ -134,7 +134,7 @@ func (s *sender) readOutbox() {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.Log.Error().Err(err).Msg("message not read")
 		}
-		if m == nil || m.Final() || s.dropOld(m) || m.Env != "" && m.Env != s.environment && m.Env != s.earlier {
+		if m == nil || m.Final() || s.dropOld(m) || m.Env != "" && m.Env != s.environment {
 			continue
 		}
 		waiting[path] = true

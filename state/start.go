@@ -41,23 +41,6 @@ func Environment(env Getenv) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// EarlierEnvironment is Environment as it was before it named the machine, for what an update finds open.
-func EarlierEnvironment(env Getenv) string {
-	h := sha256.New()
-	h.Write(salt(env))
-	for _, name := range environment {
-		switch name {
-		case "GCHAT_PUBSUB_SUBSCRIPTION":
-			name = "GCHAT_SUBSCRIPTION"
-		case "GCHAT_PUBSUB_ENDPOINT":
-			continue
-		}
-		fmt.Fprintf(h, "%s=%s\x00", name, env(name))
-	}
-	fmt.Fprint(h, env("GCHAT_PUBSUB_SUBSCRIPTION"), env("GCHAT_PUBSUB_ENDPOINT"))
-	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
 // salt is 16 random bytes of this user's state, made with the first call. Where they cannot be written it is none: then
 // nothing else of ours can be, either.
 func salt(env Getenv) []byte {
@@ -114,12 +97,7 @@ func TakePollerLock(env Getenv) (*Lock, error) { return TryLock(pollerFile(env, 
 // lock that another process has, is an error.
 func InheritPollerLock(env Getenv) (*Lock, error) {
 	const inherited = 3 // the descriptor that start passes it as
-	passed, earlier := os.NewFile(inherited, "poller.lock"), filepath.Join(pollersDir(env), EarlierEnvironment(env)+".lock")
-	if l, err := inherit(passed, earlier); err == nil { // by a hook that has waited since before an update
-		l.Unlock()
-		return TakePollerLock(env)
-	}
-	return inherit(passed, pollerFile(env, ".lock"))
+	return inherit(os.NewFile(inherited, "poller.lock"), pollerFile(env, ".lock"))
 }
 
 func inherit(f *os.File, path string) (*Lock, error) {
