@@ -90,22 +90,6 @@ func (p Program) healthCommand() *cli.Command {
 	}
 }
 
-// servePoller is the poller in this process until its work is done; ErrLocked where another process is the poller. It ends with
-// ctx, which is no error.
-func servePoller(ctx context.Context, o poller.Options) (err error) {
-	if o.Lock == nil {
-		o.Lock, err = state.TakePollerLock(o.Env)
-	}
-	if err != nil {
-		return err
-	}
-	o.Summary = hooks.Summary
-	if err = poller.Run(ctx, o); ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // endPollers tells this user's pollers to end, but the daemon, and waits a second for them.
 func endPollers(env state.Getenv) {
 	live := func(h state.Heartbeat) bool { // an old heartbeat's pid, or another machine's, may be another program's here

@@ -132,33 +132,29 @@ func (s *send) run(ctx context.Context) error {
 	if orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	serve := poller.Options{Env: s.env, Self: s.self, Log: log, Short: true}
+	serve := poller.Options{Env: s.env, Self: s.self, Log: log}
 	if !s.flags.Bool("queue") {
 		serve.Lock, _ = state.TakePollerLock(s.env) // nil: another process is the poller
 	}
-	if serve.Lock != nil {
-		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-	} else {
+	if serve.Lock == nil {
 		m.Parts = nil
+	} else {
+		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
+		defer func() { _ = poller.GoOn(serve) }()
 	}
-	goOn := func() { _ = poller.GoOn(serve) } // what saw the lock held meanwhile relies on this process
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	if err == nil && orNever {
 		out.Message, err = s.box().Change(out.Message, func(m *state.Message) error { m.Urgent = true; return nil })
 	}
 	switch {
 	case errors.Is(err, config.ErrNoWebhook):
-		goOn()
 		return failed(err, gchat.Hint(err), exitNoWebhook)
 	case err != nil:
-		serve.Lock.Unlock()
 		return failed(fmt.Errorf("message not kept: %w", err),
 			"free the disk or mend the state folder; a sandbox has to let this program write there", exitNotDelivered)
 	case out.Off:
-		goOn()
 		return s.say("not sent: the configuration has "+s.flags.String("type")+" off", result{Off: true})
 	case !out.HeldUntil.IsZero():
-		goOn()
 		return s.say("held until "+out.HeldUntil.Format("Mon 15:04"), result{Queued: true, HeldUntil: out.HeldUntil})
 	case s.flags.Bool("queue"):
 		_ = state.StartPoller(s.env, s.self)
@@ -234,38 +230,26 @@ func (s *send) sessionName(session, project string) string {
 }
 
 // deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, serve poller.Options, out config.Outcome, orNever bool) error {
-	var read state.Cache[state.Message]
+func (s *send) deliver(ctx context.Context, serve poller.Options, out config.Outcome, orNever bool) (err error) {
 	m := out.Message
-	final := func() bool {
-		if now, err := read.Load(m.Path, false); err == nil && now != nil {
+	switch {
+	case m.Final(): // it was sent a moment ago
+	case serve.Lock != nil:
+		m, err = poller.Deliver(ctx, serve, m, !out.Repeated)
+	default:
+		err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+		if err == nil {
+			_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
+		}
+		if now, _ := s.box().Load(state.NameOf(m.Path)); now != nil {
 			m = now
 		}
-		return m.Final()
 	}
-	serve.Until = final
-	if !out.Repeated {
-		serve.Fresh = m.Path
-	}
-	if final() { // it was sent a moment ago
-		_ = poller.GoOn(serve)
-	} else {
-		err := servePoller(ctx, serve)
-		if errors.Is(err, state.ErrLocked) { // another process is the poller
-			err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-			if err == nil {
-				_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-			}
-		}
-		if final(); err != nil && !m.Final() && ctx.Err() == nil {
-			return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
-		}
+	if err != nil && ctx.Err() == nil {
+		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
 	}
 	if orNever && !out.Repeated && m.SentAt.IsZero() {
 		_ = s.box().Drop(s.env, m)
-	}
-	if !m.Final() || ctx.Err() != nil {
-		_ = poller.GoOn(serve) // also with what relied on this process
 	}
 	if !m.SentAt.IsZero() {
 		word := map[bool]string{true: "already sent, less than a minute ago", false: "sent"}[out.Repeated]
@@ -365,14 +349,12 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	if err := f.retry(held); err != nil {
 		return fmt.Errorf("waiting messages: %w", err)
 	}
-	log := state.NewLog(f.env, "flush")
 	for pause := time.Tick(100 * time.Millisecond); ctx.Err() == nil && f.owes(); {
-		err := servePoller(ctx, poller.Options{Env: f.env, Self: f.self, Log: log, Until: func() bool { return !f.owes() }})
-		if err != nil && !errors.Is(err, state.ErrLocked) {
+		if err := state.StartPoller(f.env, f.self); err != nil { // the one that runs may end at any time
 			return err
 		}
 		select {
-		case <-pause: // another process is the poller, and may end at any time
+		case <-pause:
 		case <-ctx.Done():
 		}
 	}
@@ -383,7 +365,6 @@ func (f flush) run(ctx context.Context, dead, held bool) error {
 	aside := f.box().Aside()
 	switch {
 	case due > 0:
-		_ = state.StartPoller(f.env, f.self) // it goes on
 		return failed(fmt.Errorf("not all is sent yet: %d wait", due),
 			"`gchat-hooks status` says what waits, and why", exitNotDelivered)
 	case dead && len(aside) > 0:

@@ -92,7 +92,7 @@ func (p *Poller) mayCommand(sender, email string) bool {
 func (p *Poller) obey(ctx context.Context) (needed bool) {
 	for _, one := range p.people {
 		needed = needed || p.awaitsCommands(one)
-		if !p.has(one) || len(one.Commands) == 0 || p.Short {
+		if !p.has(one) || len(one.Commands) == 0 {
 			continue
 		}
 		if _, busy := p.obeying.LoadOrStore(one.ID, true); busy {

@@ -432,7 +432,7 @@ func (p *Poller) summarise(ctx context.Context) {
 // sweep removes what is old: with the first step, and once an hour.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery || p.Until != nil {
+	if now.Sub(p.swept).Abs() < sweepEvery {
 		return
 	}
 	p.swept = now

@@ -372,11 +372,9 @@ func TestAnAnswerThatCannotBeTypedYet(t *testing.T) {
 	if is.Status != state.Answered || is.InjectionAttempted || len(is.Owes) != 1 || is.Owes[0].About != state.NoteNotTyped {
 		t.Errorf("%s, attempted %v, owes %+v", is.Status, is.InjectionAttempted, is.Owes)
 	}
-	s.try.next, p.Short = time.Time{}, true
-	if p.startTyping(t.Context(), s); s.typing.Load() || !p.atWork() {
-		t.Error("gchat-send types it, or leaves it to no poller")
+	if !p.atWork() {
+		t.Error("gchat-send leaves it to no poller")
 	}
-	p.Short = false
 	p.scan()
 	s = p.inOrder()[0]
 	l, err := state.LockWaiter(d.env, q.Path)

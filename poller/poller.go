@@ -4,6 +4,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,6 @@ type Options struct {
 	// Dirs are folders of questions that a person named: the poller acts on all that is in them.
 	Dirs   []string
 	Hangup <-chan os.Signal // configuration and credentials are read afresh
-
-	// Until, where set, ends the poller as soon as it says so: a command is the poller itself until its receipt is there. What
-	// is left then goes to a detached poller.
-	Until func() bool
-	Short bool   // begin nothing that takes long: no agent's turn, and nothing typed
-	Fresh string // path of the message that this process put as tried, and did not try yet
 
 	// Summary words what a session that ended or stopped did, and counts its turns. Nil words nothing.
 	Summary func(context.Context, state.Getenv, *state.Session) (state.Report, int, error)
@@ -77,6 +72,7 @@ type Poller struct {
 	people   []*state.Session
 	byThread map[string]*state.Session // of their reports
 	fresh    sync.Map                  // paths of messages that this process put as tried, to spare a write, and did not try yet
+	moment   bool                      // a command is the poller until its message is delivered
 	summed   sync.Map                  // ids of the sessions whose summary is being worded
 	obeying  sync.Map                  // ids of the sessions whose commands are being done
 	readers  map[string]*reader        // by chat
@@ -108,7 +104,7 @@ type ending int
 const (
 	stopped  ending = iota // ctx ended, or a daemon waits for the lock
 	idled                  // there is nothing to do
-	replaced               // Until is there, or the program changed: another process goes on
+	replaced               // the program changed: another process goes on
 	homeless               // its folder was deleted beneath it
 )
 
@@ -120,6 +116,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer release(&p.Lock)
+	if p.Daemon || p.Once {
+		p.homes = p.stateFolders()
+	}
 	if p.Daemon && !p.atWork() {
 		if err := p.configured(); err != nil {
 			return err
@@ -153,7 +152,29 @@ func Run(ctx context.Context, o Options) error {
 	return p.leave()
 }
 
-// GoOn has a detached poller go on where work is left, after a Run that was stopped.
+// Deliver has a command be the poller until its message is delivered or set aside, or ctx ends, and returns the message as it
+// then stands; fresh says that it was put as tried a moment ago. The command took o.Lock, and gives it up with GoOn. Only the
+// outbox is attended to, and no agent's turn is begun: that would end with the command.
+func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
+	p := newPoller(o)
+	p.moment = true
+	if fresh {
+		p.fresh.Store(m.Path, true)
+	}
+	ctx, end := p.begin(ctx)
+	defer end()
+	for {
+		next, _ := p.sender.dispatch(ctx)
+		now, err := p.sender.box.Load(state.NameOf(m.Path))
+		if err != nil || now.Final() || ctx.Err() != nil {
+			return cmp.Or(now, m), err
+		}
+		p.await(ctx, next)
+	}
+}
+
+// GoOn gives up the lock of a command that was the poller for a moment. What saw it held meanwhile relies on this process: a
+// detached poller goes on where work is left.
 func GoOn(o Options) error { return newPoller(o).leave() }
 
 // leave lets the lock go. What saw it held relied on this process: where work is left, a detached poller goes on.
@@ -174,20 +195,24 @@ func newPoller(o Options) *Poller {
 	p.began = p.now()
 	p.awake = p.began
 	p.ways.renew()
-	p.fresh.Store(o.Fresh, true)
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
 	}
-	p.homes = []string{p.user()}
+	return p
+}
+
+// stateFolders are where other programs look for the daemon's pid, and for the time of its last poll.
+func (p *Poller) stateFolders() []string {
+	all := []string{p.user()}
 	for _, dir := range p.Dirs {
-		p.homes = append(p.homes, filepath.Dir(dir))
+		all = append(all, filepath.Dir(dir))
 	}
 	own, err := filepath.Abs(state.ProjectState(p.Env))
 	_, serr := os.Stat(own)
 	if err == nil && len(p.Dirs) == 0 && (serr == nil || p.Env("GCHAT_STATE_DIR") != "" || p.Env("CLAUDE_PROJECT_DIR") != "") {
-		p.homes = append(p.homes, own) // where other programs look for the daemon's pid
+		all = append(all, own)
 	}
-	return p
+	return all
 }
 
 // lock makes this process the poller of its environment. The daemon, and a single round, have a detached one yield.
@@ -230,9 +255,7 @@ func release(lock **state.Lock) {
 func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
-	if p.Until == nil { // for a command's moment the system needs longer to end a watch than to deliver a message
-		p.startWatch()
-	}
+	p.startWatch()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -251,7 +274,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 		switch {
 		case ctx.Err() != nil, !p.Daemon && state.PollerWanted(p.Env):
 			return stopped
-		case p.Until != nil && p.Until(), p.programChanged():
+		case p.programChanged():
 			return replaced
 		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle && now.Sub(p.ended).Abs() >= readOnFor:
 			return idled
@@ -417,7 +440,7 @@ func (p *Poller) atWork() bool {
 // beat shows that this process goes on, and that its last poll went well.
 func (p *Poller) beat() {
 	now := p.now()
-	if now.Sub(p.beaten).Abs() < state.BeatEvery || p.Until != nil {
+	if now.Sub(p.beaten).Abs() < state.BeatEvery {
 		return
 	}
 	p.beaten = now

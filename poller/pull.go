@@ -45,10 +45,9 @@ type ear struct {
 	lock    *state.Lock
 }
 
-// hear uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again. A poller that only
-// stays for a command's moment pulls nothing: what Google gives to a pull that ends is kept from the next one for a while.
+// hear uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
 func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time) {
-	if subscription == "" || p.Until != nil {
+	if subscription == "" {
 		release(&p.ear.lock) // where it was configured until now, another environment's poller may pull
 		return time.Time{}
 	}

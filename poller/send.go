@@ -161,7 +161,7 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 	}
 	for name, lane := range s.lanes {
 		wake := lane[0].Wake != nil
-		if _, busy := s.busy[name]; busy || wake && s.Short || !wake && toChat >= lanesAtOnce {
+		if _, busy := s.busy[name]; busy || wake && s.moment || !wake && toChat >= lanesAtOnce {
 			continue
 		}
 		for _, m := range lane {

@@ -52,7 +52,7 @@ func (s *sender) wakeUp() {
 // keepAwake has the machine stay awake while a question is open, where its person wants that. What does it ends with this
 // process, however that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
 func (p *Poller) keepAwake(open bool) {
-	wanted := open && p.Until == nil && p.own().KeepAwake
+	wanted := open && p.own().KeepAwake
 	if !wanted && p.letSleep != nil {
 		p.letSleep()
 		p.letSleep = nil

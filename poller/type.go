@@ -225,7 +225,7 @@ func spoiled(q *state.Question) bool { return q.InjectionSucceeded != nil && !*q
 // again.
 func (p *Poller) startTyping(ctx context.Context, s *served) (again time.Time) {
 	q, now := s.q, p.now()
-	if p.Short || q.Status != state.Answered || spoiled(q) || !p.typable(s) {
+	if q.Status != state.Answered || spoiled(q) || !p.typable(s) {
 		return time.Time{}
 	}
 	if now.Before(s.try.next) {

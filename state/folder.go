@@ -84,8 +84,8 @@ const beingWritten = 5 * time.Second
 
 func (f Folder[T]) path(name string) string { return filepath.Join(f.Dir, name+".json") }
 
-// nameOf is a record's name by its file.
-func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
+// NameOf is a record's name by its file.
+func NameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
 
 // Create writes a new record; fs.ErrExist when one has that name.
 func (f Folder[T]) Create(name string, rec *T) error {
@@ -262,7 +262,7 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		was.used = true
 		return was.rec, nil
 	}
-	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(nameOf(path))
+	rec, err := Folder[T]{Dir: filepath.Dir(path), LeaveAlone: leaveAlone}.Load(NameOf(path))
 	if errors.Is(err, ErrBeingWritten) {
 		return nil, nil // the end of the writing is a change, too
 	}

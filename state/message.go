@@ -217,7 +217,7 @@ func (o Outbox) ByKey(key string) (*Message, error) {
 
 // Change is Update of a message; nil and no error when it is gone.
 func (o Outbox) Change(m *Message, change func(*Message) error) (*Message, error) {
-	after, err := o.Update(nameOf(m.Path), change)
+	after, err := o.Update(NameOf(m.Path), change)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -252,7 +252,7 @@ func (o Outbox) Revive(now time.Time) (n int, err error) {
 
 // Drop removes a message.
 func (o Outbox) Drop(env Getenv, m *Message) error {
-	if err := o.Remove(nameOf(m.Path)); err != nil {
+	if err := o.Remove(NameOf(m.Path)); err != nil {
 		return err
 	}
 	return Forget(env, m.Path)

@@ -188,7 +188,7 @@ func Await[T any](ctx context.Context, env Getenv, self, path string, done func(
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		rec, err := folder.Load(nameOf(path))
+		rec, err := folder.Load(NameOf(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, ErrUnserved

@@ -157,23 +157,23 @@ func SortNewestFirst(qs []*Question) {
 // LoadQuestion reads one question. fs.ErrNotExist when it is gone, *Corrupt when it did not parse and was moved aside; a
 // marker is left where it is.
 func LoadQuestion(path string) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).Load(nameOf(path))
+	return questionsOf(filepath.Dir(path)).Load(NameOf(path))
 }
 
 // PeekQuestion is LoadQuestion of a file that a person names: also a damaged one stays where it is.
 func PeekQuestion(path string) (*Question, error) {
-	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(nameOf(path))
+	return Folder[Question]{Dir: filepath.Dir(path), LeaveAlone: true}.Load(NameOf(path))
 }
 
 // UpdateQuestion is the only way a question on disk changes; see Folder.Update.
 func UpdateQuestion(path string, change func(*Question) error) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).Update(nameOf(path), change)
+	return questionsOf(filepath.Dir(path)).Update(NameOf(path), change)
 }
 
 // NoteQuestion is UpdateQuestion for what a power cut may take back, since another look finds it out again: the receipt of its
 // message, that its answer was printed, that a note was put, a key that was typed.
 func NoteQuestion(path string, change func(*Question) error) (*Question, error) {
-	return questionsOf(filepath.Dir(path)).update(nameOf(path), false, whole, change)
+	return questionsOf(filepath.Dir(path)).update(NameOf(path), false, whole, change)
 }
 
 // SweepUnannounced removes the questions of ours in a folder that were written before then and have no Open: it could not be
@@ -190,7 +190,7 @@ func SweepUnannounced(env Getenv, dir string, before time.Time) (removed int, er
 			continue
 		}
 		removed++
-		err = errors.Join(err, questionsOf(dir).Remove(nameOf(path)))
+		err = errors.Join(err, questionsOf(dir).Remove(NameOf(path)))
 	}
 	return removed, err
 }
@@ -200,7 +200,7 @@ func RemoveQuestion(env Getenv, q *Question) error {
 	if !q.Closed() {
 		return fmt.Errorf("remove question: it is %s", q.Status)
 	}
-	err := questionsOf(filepath.Dir(q.Path)).Remove(nameOf(q.Path))
+	err := questionsOf(filepath.Dir(q.Path)).Remove(NameOf(q.Path))
 	if err == nil {
 		err = Forget(env, q.Path)
 	}

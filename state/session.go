@@ -164,7 +164,7 @@ func (s Sessions) Sweep(now time.Time) {
 	all, _ := s.All()
 	for _, one := range all {
 		if now.Sub(one.LastSeen) > 30*24*time.Hour && !one.LastSeen.IsZero() {
-			_ = s.Remove(nameOf(one.Path))
+			_ = s.Remove(NameOf(one.Path))
 		}
 	}
 }
