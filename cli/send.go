@@ -132,15 +132,16 @@ func (s *send) run(ctx context.Context) error {
 	if orNever { // no rule and no quiet hours hold it back
 		cfg.Reports, cfg.Quiet = nil, nil
 	}
-	serve := poller.Options{Env: s.env, Self: s.self, Log: log}
+	calls := state.PollerCalls(s.env)
+	var lock *state.Lock
 	if !s.flags.Bool("queue") {
-		serve.Lock, _ = state.TakePollerLock(s.env) // nil: another process is the poller
+		lock, _ = state.TakePollerLock(s.env)
 	}
-	if serve.Lock == nil {
+	if lock == nil { // another process is the poller
 		m.Parts = nil
 	} else {
 		m.TriedAt = time.Now().UTC() // at once, by this process: after kill -9 the next one looks whether it arrived
-		defer func() { _ = poller.GoOn(serve) }()
+		defer func() { _ = lock.EndPoller(s.env, s.self, calls) }()
 	}
 	out, err := config.PutReport(s.env, cfg, m, config.ReportOn)
 	if err == nil && orNever {
@@ -160,7 +161,16 @@ func (s *send) run(ctx context.Context) error {
 		_ = state.StartPoller(s.env, s.self)
 		return s.say("queued", result{Queued: true})
 	}
-	return s.deliver(ctx, serve, out, orNever)
+	now, err := s.deliver(ctx, lock != nil, log, out)
+	if orNever && !out.Repeated && now.SentAt.IsZero() {
+		_ = s.box().Drop(s.env, now)
+	} else if !now.Final() {
+		state.CallPoller(s.env)
+	}
+	if err != nil && ctx.Err() == nil {
+		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+	}
+	return s.delivered(now, out.Repeated, orNever, log)
 }
 
 func (p Program) box() state.Outbox { return state.OutboxIn(state.UserState(p.env)) }
@@ -229,34 +239,33 @@ func (s *send) sessionName(session, project string) string {
 	return cmp.Or(name, filepath.Base(project))
 }
 
-// deliver waits for the receipt of the message that was put, as the poller where none runs.
-func (s *send) deliver(ctx context.Context, serve poller.Options, out config.Outcome, orNever bool) (err error) {
-	m := out.Message
-	switch {
-	case m.Final(): // it was sent a moment ago
-	case serve.Lock != nil:
-		m, err = poller.Deliver(ctx, serve, m, !out.Repeated)
-	default:
-		err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
-		if err == nil {
-			_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
-		}
-		if now, _ := s.box().Load(state.NameOf(m.Path)); now != nil {
-			m = now
-		}
+// deliver waits for the receipt of the message that was put, as the poller where this process is that.
+func (s *send) deliver(ctx context.Context, poll bool, log *state.Log, out config.Outcome) (m *state.Message, err error) {
+	m = out.Message
+	if m.Final() { // it was sent a moment ago
+		return m, nil
 	}
-	if err != nil && ctx.Err() == nil {
-		return failed(fmt.Errorf("not delivered: %w", err), "gchat-hooks status", exitNotDelivered)
+	if poll {
+		return poller.Deliver(ctx, poller.Options{Env: s.env, Log: log}, m, !out.Repeated)
 	}
-	if orNever && !out.Repeated && m.SentAt.IsZero() {
-		_ = s.box().Drop(s.env, m)
+	err = state.Announce(s.env, state.Open{Kind: state.OpenMessage, Path: m.Path, ProjectDir: m.ProjectDir})
+	if err == nil {
+		_, err = state.Await(ctx, s.env, s.self, m.Path, (*state.Message).Final)
 	}
+	if now, _ := s.box().Load(state.NameOf(m.Path)); now != nil {
+		m = now
+	}
+	return m, err
+}
+
+// delivered says what became of the message.
+func (s *send) delivered(m *state.Message, repeated, orNever bool, log *state.Log) error {
 	if !m.SentAt.IsZero() {
-		word := map[bool]string{true: "already sent, less than a minute ago", false: "sent"}[out.Repeated]
+		word := map[bool]string{true: "already sent, less than a minute ago", false: "sent"}[repeated]
 		if m.SessionID == "" && m.ThreadKey == "" { // no other process asks for its receipt
 			_ = s.box().Drop(s.env, m)
 		}
-		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: out.Repeated})
+		return s.say(word, result{Name: m.Name, ThreadName: m.ThreadName, Repeated: repeated})
 	}
 	what, hint := "not delivered yet", "it stays in the outbox and is sent as soon as that works; `gchat-hooks status` shows it"
 	if orNever {
@@ -264,7 +273,7 @@ func (s *send) deliver(ctx context.Context, serve poller.Options, out config.Out
 	} else if m.SetAside != "" {
 		what, hint = "not delivered", "it was put aside; `gchat-hooks status` shows it, `gchat-hooks flush --dead` tries it again"
 	}
-	return failed(fmt.Errorf("%s: %s", what, s.why(serve.Log, m)), hint, exitNotDelivered)
+	return failed(fmt.Errorf("%s: %s", what, s.why(log, m)), hint, exitNotDelivered)
 }
 
 // why says why a message was not delivered: what Chat said of it, or what the whole space waits for.

@@ -89,6 +89,7 @@ type Poller struct {
 	beaten   time.Time
 	ended    time.Time // when the last question of this environment ended; see endedLately
 	began    time.Time
+	calls    int64       // see state.PollerCalls
 	letSleep func()      // ends what keeps the machine awake; nil where nothing does
 	awake    time.Time   // since when this process reads on: it began then, or the machine slept until then
 	program  os.FileInfo // what stood at Self when this process began
@@ -118,14 +119,18 @@ func Run(ctx context.Context, o Options) error {
 	defer release(&p.Lock)
 	if p.Daemon || p.Once {
 		p.homes = p.stateFolders()
+		p.scan()
 	}
-	if p.Daemon && !p.atWork() {
+	if p.Daemon && len(p.index) == 0 {
 		if err := p.configured(); err != nil {
 			return err
 		}
 	}
 	if p.Once {
-		return errors.Join(p.once(ctx), p.leave())
+		if len(p.index) > 0 { // a detached poller may have made way
+			p.calls = anew
+		}
+		return errors.Join(p.once(ctx), p.leave(p.calls))
 	}
 	if p.Daemon {
 		for _, dir := range p.homes {
@@ -146,15 +151,20 @@ func Run(ctx context.Context, o Options) error {
 		return errors.New("the program on disk changed") // the service manager starts it
 	case p.Daemon && why == homeless:
 		return errors.New("the state folder was removed") // so here
-	case why == stopped, why == homeless:
+	case why == homeless:
 		return nil
+	case why == stopped:
+		state.CallPoller(p.Env) // what waits for the lock is to go on, and not only a single round
+		return nil
+	case why == replaced:
+		return p.leave(anew)
 	}
-	return p.leave()
+	return p.leave(p.calls)
 }
 
 // Deliver has a command be the poller until its message is delivered or set aside, or ctx ends, and returns the message as it
-// then stands; fresh says that it was put as tried a moment ago. The command took o.Lock, and gives it up with GoOn. Only the
-// outbox is attended to, and no agent's turn is begun: that would end with the command.
+// then stands; fresh says that it was put as tried a moment ago. The command has the poller's lock. Only the outbox is attended
+// to, and no agent's turn is begun: that would end with the command.
 func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*state.Message, error) {
 	p := newPoller(o)
 	p.moment = true
@@ -173,18 +183,16 @@ func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*sta
 	}
 }
 
-// GoOn gives up the lock of a command that was the poller for a moment. What saw it held meanwhile relies on this process: a
-// detached poller goes on where work is left.
-func GoOn(o Options) error { return newPoller(o).leave() }
+// anew is a number of calls that there never was: another poller begins in any case.
+const anew = -1
 
-// leave lets the lock go. What saw it held relied on this process: where work is left, a detached poller goes on.
-func (p *Poller) leave() error {
-	release(&p.Lock)
-	p.Dirs = nil // no detached poller looks there
-	if p.Self == "" || p.DryRun || !p.atWork() {
-		return nil
+// leave lets the lock go. What saw it held relied on this process: a detached poller begins where one was called since then.
+func (p *Poller) leave(calls int64) error {
+	lock, self := p.Lock, p.Self
+	if p.Lock = nil; p.DryRun {
+		self = ""
 	}
-	return state.StartPoller(p.Env, p.Self)
+	return lock.EndPoller(p.Env, self, calls)
 }
 
 func newPoller(o Options) *Poller {
@@ -194,6 +202,7 @@ func newPoller(o Options) *Poller {
 	}
 	p.began = p.now()
 	p.awake = p.began
+	p.calls = state.PollerCalls(o.Env)
 	p.ways.renew()
 	if o.Self != "" {
 		p.program, _ = os.Stat(o.Self)
@@ -324,6 +333,7 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	defer bound.Stop()
 	cfg := p.own()
 	next, busy = p.now().Add(cfg.PollInterval), true // after a panic
+	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
 		heard := p.hear(ctx, cfg.Subscription)
@@ -414,27 +424,6 @@ func (p *Poller) round(ctx context.Context) {
 	p.polled = time.Time{} // also to what has its time once an interval
 	p.scan()
 	p.attendAll(ctx, p.own().PollInterval)
-}
-
-// atWork says, without sending or reading anything, whether there is something for a poller to do.
-func (p *Poller) atWork() bool {
-	p.touched = nil
-	p.scan()
-	for _, s := range p.index {
-		if s.mine(p) && p.busy(s) {
-			return true
-		}
-	}
-	clear(p.index)
-	p.scanSessions()
-	if slices.ContainsFunc(p.people, p.owesSummary) || slices.ContainsFunc(p.people, p.awaitsCommands) {
-		return true
-	}
-	if p.sender == nil {
-		p.sender = p.newSender()
-	}
-	p.sender.readOutbox()
-	return len(p.sender.lanes) > 0
 }
 
 // beat shows that this process goes on, and that its last poll went well.

@@ -63,10 +63,19 @@ func TestPollerLockIsOne(t *testing.T) {
 	if _, err := TakePollerLock(env); !errors.Is(err, ErrLocked) {
 		t.Errorf("taken twice: %v", err)
 	}
+	calls := PollerCalls(env)
 	if err := StartPoller(env, "/nothing/is/here"); err != nil {
 		t.Errorf("beside a poller: %v", err)
 	}
-	lock.Unlock()
+	if err := lock.EndPoller(env, "/nothing/is/here", calls); err == nil {
+		t.Error("a poller that was called while it ended has no successor")
+	}
+	if lock, err = TakePollerLock(env); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.EndPoller(env, "/nothing/is/here", PollerCalls(env)); err != nil {
+		t.Errorf("one that was not called has a successor: %v", err)
+	}
 	if err := StartPoller(env, "/nothing/is/here"); err == nil {
 		t.Error("a program that is not there was started")
 	}

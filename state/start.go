@@ -145,8 +145,9 @@ func (l *Lock) start(self, as string) error {
 }
 
 // StartPoller makes sure that a poller of this environment runs; self is this program's path. It is called after the work was
-// written: a poller that is about to end looks for work once more after it let its lock go.
+// written. What is the poller by then may be about to end, and not look for work any more: so it is called first.
 func StartPoller(env Getenv, self string) error {
+	CallPoller(env)
 	lock, err := TakePollerLock(env)
 	if errors.Is(err, ErrLocked) {
 		return nil
@@ -155,6 +156,28 @@ func StartPoller(env Getenv, self string) error {
 		return err
 	}
 	return lock.Pass(self)
+}
+
+// CallPoller has the process that is this environment's poller know of work, if it is about to end: the file of its lock is a byte
+// longer with each call. Where there is no such file, no process is the poller.
+func CallPoller(env Getenv) { _ = os.Truncate(pollerFile(env, ".lock"), PollerCalls(env)+1) }
+
+// PollerCalls is how often a poller of this environment was called. It is to be asked before work is looked for.
+func PollerCalls(env Getenv) int64 {
+	info, err := os.Lstat(pollerFile(env, ".lock"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// EndPoller gives the poller's lock up. Where a poller was called since there were so many PollerCalls, another one begins.
+func (l *Lock) EndPoller(env Getenv, self string, calls int64) error {
+	l.Unlock()
+	if self == "" || PollerCalls(env) == calls {
+		return nil
+	}
+	return StartPoller(env, self)
 }
 
 // WantPoller notes that the daemon, or a single round, waits for the lock of this environment's poller: a detached one yields to
