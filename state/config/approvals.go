@@ -22,16 +22,17 @@ const (
 	IdleAsks Idle = "asks" // when Claude's last words end in a question
 )
 
+var idles = []Idle{IdleOff, IdleOn, IdleAsks}
+
 const (
 	// DefaultGrace is how long a permission or a plan is left to a person who types in its pane.
 	DefaultGrace = 10 * time.Second
 	mostReminds  = 10
 )
 
-// takeApprovals settles who decides permissions and plans, and when a thread hears of them. Here the person's file goes before
-// the environment, which a trusted project's settings can change: beside a list in the file, the environment names fewer people
+// takeApprovers settles who decides permissions and plans. Here the person's file goes before the environment, which a trusted project's settings can change: beside a list in the file, the environment names fewer people
 // only. login is who logged in.
-func (c *Config) takeApprovals(get func(string) string, layers []layer, login []string) {
+func (c *Config) takeApprovers(layers []layer, login []string) {
 	inFiles := func(setting string) (users []string, isSet bool) {
 		for _, l := range layers {
 			if text, is := l.value[setting]; is && !l.project && !l.environment {
@@ -55,11 +56,6 @@ func (c *Config) takeApprovals(get func(string) string, layers []layer, login []
 	default:
 		c.Approvers = c.AllowedUsers
 	}
-	for _, l := range layers {
-		if c.NeverRemote == nil && !l.project {
-			c.NeverRemote = l.never
-		}
-	}
 	if c.Unread { // what it says is not known
 		c.NeverRemote = []string{"*"}
 	}
@@ -68,24 +64,6 @@ func (c *Config) takeApprovals(get func(string) string, layers []layer, login []
 			c.Problems = append(c.Problems, errors.New("never_remote: an empty pattern names nothing"))
 		}
 	}
-	c.MenuDecides = oneOf(c, "menu_decides", get("menu_decides"), "true", "false") == "true"
-	c.KeepAwake = oneOf(c, "keep_awake", get("keep_awake"), "true", "false") == "true"
-	c.Grace = DefaultGrace
-	if s := get("GCHAT_GRACE"); s == "0" || s == "0s" {
-		c.Grace = 0
-	} else {
-		c.Grace = c.duration("grace", s, DefaultGrace)
-	}
-	for _, s := range list(get("GCHAT_REMIND")) {
-		after, err := ParseInterval(s)
-		if err != nil || after < time.Minute || len(c.Remind) >= mostReminds {
-			err = fmt.Errorf("remind: %q: it takes up to %d durations of a minute or more", s, mostReminds)
-			c.Problems = append(c.Problems, err)
-			continue
-		}
-		c.Remind = append(c.Remind, after)
-	}
-	slices.Sort(c.Remind)
 }
 
 // readNever reads never_remote, whose patterns may hold commas.
@@ -137,11 +115,6 @@ func (c *Config) NeverNames(tool string) bool {
 		name, _, _ := strings.Cut(strings.TrimSpace(pattern), "(")
 		return namesTool(name, tool)
 	})
-}
-
-// idle is a word for when a session asks for its next instruction.
-func (c *Config) idle(where string, given Idle) Idle {
-	return oneOf(c, where, given, IdleOff, IdleOn, IdleAsks)
 }
 
 // idleOf completes what rules say of a session: one whose person is asked in other ways does not wait in its thread.

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type Config struct {
 	Remind          []time.Duration     // GCHAT_REMIND, remind: after its asking, ascending
 	WritesPerMinute int                 // GCHAT_WRITES_PER_MINUTE, writes_per_minute: to one space, from this machine
 
-	Format       string // GCHAT_FORMAT, format: "haiku", else ""
+	Format       string // GCHAT_FORMAT, format: "haiku" or "builtin"
 	AnthropicKey string // ANTHROPIC_API_KEY, anthropic_api_key; a secret
 
 	Reports       map[string]ReportRule        // reports: by kind
@@ -75,7 +76,12 @@ func Personal(env state.Getenv) *Config { return Load(state.ForProject(env, "", 
 
 // Load reads the configuration of a project, "" for none. It never fails: what is wrong stands in Problems.
 func Load(env state.Getenv, projectDir string) *Config {
-	c := &Config{}
+	c := &Config{
+		AskMode: state.Native, TimeoutPolicy: state.LeaveOpen, ReplyTimeout: DefaultReplyTimeout, StopGate: StopGate{},
+		TeamAgents: []string{"s3-heartbeat", "s3-validator", "s3-communicator"}, Grace: DefaultGrace,
+		PollInterval: DefaultPollInterval, WritesPerMinute: DefaultWrites, Format: "builtin",
+		Reports: map[string]ReportRule{}, Notifications: map[string]NotificationRoute{},
+	}
 	// Trust is read once: Claude Code's file of it is large.
 	counts := sync.OnceValue(func() bool { return state.ProjectCounts(env, projectDir) })
 	layers := []layer{{environment: true, value: map[string]string{}}}
@@ -127,7 +133,13 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 		return ""
 	}
-	c.APIEndpoint, c.PubSubEndpoint = get("GCHAT_API_ENDPOINT"), get("GCHAT_PUBSUB_ENDPOINT")
+	for _, s := range settings {
+		if text := get(s.key()); text != "" && s.take != nil {
+			if err := s.take(c, text); err != nil {
+				c.Problems = append(c.Problems, fmt.Errorf("%s is %q: %w", s.Member, text, err))
+			}
+		}
+	}
 	if l := firstWith(layers, "GOOGLE_CHAT_WEBHOOK_URL", "webhook_url_command"); l != nil { // what stands higher
 		c.WebhookURL = l.value["GOOGLE_CHAT_WEBHOOK_URL"]
 		switch {
@@ -139,48 +151,42 @@ func Load(env state.Getenv, projectDir string) *Config {
 		}
 	}
 	for _, l := range layers {
-		c.Problems = append(c.Problems, l.problems...)
-		if c.Rules == nil {
-			c.Rules = l.rules
-		}
+		c.takeObjects(l)
 	}
-	if c.SpaceID = strings.Trim(get("GOOGLE_CHAT_SPACE_ID"), " /"); c.SpaceID != "" && !strings.HasPrefix(c.SpaceID, "spaces/") {
-		c.SpaceID = "spaces/" + c.SpaceID
-	}
-	if s := get("GCHAT_PUBSUB_SUBSCRIPTION"); subscriptionForm().MatchString(s) {
-		c.Subscription = s
-	} else if s != "" {
-		c.Problems = append(c.Problems, fmt.Errorf("pubsub_subscription is %q: it takes projects/P/subscriptions/S", s))
-	}
-	c.AllowedUsers = list(get("GCHAT_ALLOWED_USERS"))
+	c.checkRules()
 	c.AllowedUnknown = c.AllowedUnknown && len(c.AllowedUsers) == 0 // what stands above says it all
 	named := len(c.AllowedUsers)
 	c.takeCredentials(env, projectDir, layers)
-	c.takeApprovals(get, layers, c.AllowedUsers[named:])
+	c.takeApprovers(layers, c.AllowedUsers[named:])
 	c.modeInEnv = env("GCHAT_ASK_MODE") != ""
-	c.settleRules(get, layers)
-	if c.TeamAgents = list(get("GCHAT_PERSISTENT_AGENTS")); len(c.TeamAgents) == 0 {
-		c.TeamAgents = []string{"s3-heartbeat", "s3-validator", "s3-communicator"}
-	}
-	if c.Format = oneOf(c, "format", get("GCHAT_FORMAT"), "haiku", "builtin"); c.Format == "builtin" {
-		c.Format = ""
-	}
-	c.AnthropicKey = get("ANTHROPIC_API_KEY")
-	c.PollInterval = c.duration("poll_interval", get("GCHAT_POLLER_INTERVAL"), DefaultPollInterval)
-	c.ReplyTimeout = c.duration("reply_timeout", get("GCHAT_REPLY_TIMEOUT"), DefaultReplyTimeout)
-	c.WritesPerMinute = DefaultWrites
-	if s := get("GCHAT_WRITES_PER_MINUTE"); s != "" {
-		if n, err := strconv.Atoi(s); err == nil && n > 0 && n <= 60000 {
-			c.WritesPerMinute = n
-		} else {
-			c.Problems = append(c.Problems, fmt.Errorf("writes_per_minute is %q: it takes a number from 1 to 60000", s))
-		}
-	}
-	c.takeReports(layers)
 	return c
 }
 
-var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
+// takeObjects has the highest layer that says something about a check, a kind of report, a notification or the quiet hours decide
+// it, and the highest with rules.
+func (c *Config) takeObjects(l layer) {
+	c.Problems = append(c.Problems, l.problems...)
+	if c.Rules == nil {
+		c.Rules = l.rules
+	}
+	if c.NeverRemote == nil && !l.project {
+		c.NeverRemote = l.never
+	}
+	if c.Quiet == nil {
+		c.Quiet = l.quiet
+	}
+	for check, level := range l.gate {
+		c.StopGate[check] = cmp.Or(c.StopGate[check], level)
+	}
+	for kind, r := range l.reports {
+		c.Reports[kind] = cmp.Or(c.Reports[kind], r)
+	}
+	for name, r := range l.notifications {
+		if _, ok := c.Notifications[name]; !ok {
+			c.Notifications[name] = r
+		}
+	}
+}
 
 // maxConfig bounds a configuration file, in bytes. A repository could bring a link to something endless.
 const maxConfig = 4 << 20
@@ -195,18 +201,6 @@ func list(s string) (words []string) {
 	return words
 }
 
-func (c *Config) duration(where, s string, otherwise time.Duration) time.Duration {
-	if s == "" {
-		return otherwise
-	}
-	d, err := ParseInterval(s)
-	if err != nil {
-		c.Problems = append(c.Problems, fmt.Errorf("%s: %w", where, err))
-		return otherwise
-	}
-	return d
-}
-
 // ParseInterval reads seconds (10, 0.5) or a duration (10s, 1m).
 func ParseInterval(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
@@ -214,7 +208,7 @@ func ParseInterval(s string) (time.Duration, error) {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || d < 10*time.Millisecond {
-		return 0, fmt.Errorf("%q: it takes seconds (10) or a duration (10s)", s)
+		return 0, errors.New("it takes seconds (10) or a duration (10s)")
 	}
 	return d, nil
 }

@@ -24,7 +24,10 @@ type layer struct {
 	gate        StopGate
 	never       []string
 	problems    []error // what is left out of it
-	reports     reportSettings
+
+	reports       map[string]ReportRule
+	notifications map[string]NotificationRoute
+	quiet         *QuietHours
 }
 
 // configLayer reads a file that people write: with comments and trailing commas, which JSON has none of.
@@ -38,9 +41,10 @@ func configLayer(b []byte) (layer, error) {
 		return layer{}, err
 	}
 	l := layer{value: map[string]string{}}
-	for key, name := range fileKeys() {
+	for _, s := range settings {
+		key, name := s.Member, s.key()
 		raw, ok := file[key]
-		if !ok {
+		if !ok || key == "" || s.Object {
 			continue
 		}
 		var v any
@@ -86,7 +90,7 @@ func configLayer(b []byte) (layer, error) {
 			return layer{}, fmt.Errorf("stop_gate: %w", err)
 		}
 	}
-	l.reports = readReportSettings(file)
+	l.readReports(file)
 	var err error
 	l.never, err = readNever(file)
 	return l, err

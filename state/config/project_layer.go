@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,7 +19,7 @@ const NoCredentials = "(none: a project's webhook is read with a credentials_fil
 // leavePersonal takes out of a project's layer what a project may not choose: who answers, a command, a host for secrets.
 func (l *layer) leavePersonal(path, own string) {
 	for _, s := range settings {
-		if name := cmp.Or(s.Variable, s.Member); s.Personal && l.value[name] != "" {
+		if name := s.key(); s.Personal && l.value[name] != "" {
 			delete(l.value, name)
 			l.problems = append(l.problems, fmt.Errorf("%s: %s does not count in a project: set it in %s", path, s.Member, own))
 		}

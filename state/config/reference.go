@@ -2,8 +2,14 @@ package config
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
-	"sync"
+	"strconv"
+	"strings"
+	"time"
+
+	"gchat-hooks/state"
 )
 
 // Setting is one thing that a person can set. docs/configuration.md says what it means.
@@ -12,7 +18,12 @@ type Setting struct {
 	Variable string // in the environment; "" for none
 	Object   bool   // in a file it is an object, or a list of objects, and is read by a function of its own
 	Personal bool   // a project's files may not set it
+
+	take func(c *Config, text string) error // nil: it takes more than its own text to settle it
 }
+
+// key is what the setting is called in a layer: its variable. What has none stands for itself.
+func (s Setting) key() string { return cmp.Or(s.Variable, s.Member) }
 
 // Settings are all that can be set. The configuration is read by this list.
 func Settings() []Setting { return slices.Clone(settings) }
@@ -20,37 +31,93 @@ func Settings() []Setting { return slices.Clone(settings) }
 var settings = []Setting{
 	{Member: "webhook_url", Variable: "GOOGLE_CHAT_WEBHOOK_URL"},
 	{Member: "webhook_url_command", Personal: true},
-	{Member: "space_id", Variable: "GOOGLE_CHAT_SPACE_ID"},
+	{Member: "space_id", Variable: "GOOGLE_CHAT_SPACE_ID", take: func(c *Config, text string) error {
+		if text = strings.TrimPrefix(strings.Trim(text, " /"), "spaces/"); text != "" {
+			c.SpaceID = "spaces/" + text
+		}
+		return nil
+	}},
 	{Member: "credentials_file", Variable: "GOOGLE_CHAT_CREDENTIALS_FILE"},
-	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true},
-	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true},
-	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true},
-	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true},
-	{Member: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE"},
+	{Member: "allowed_users", Variable: "GCHAT_ALLOWED_USERS", Personal: true, take: func(c *Config, text string) error {
+		c.AllowedUsers = list(text)
+		return nil
+	}},
+	{Member: "api_endpoint", Variable: "GCHAT_API_ENDPOINT", Personal: true, take: func(c *Config, text string) error {
+		c.APIEndpoint = text
+		return nil
+	}},
+	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true, take: func(c *Config, text string) error {
+		if !subscriptionForm().MatchString(text) {
+			return errors.New("it takes projects/P/subscriptions/S")
+		}
+		c.Subscription = text
+		return nil
+	}},
+	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, take: func(c *Config, text string) error {
+		c.PubSubEndpoint = text
+		return nil
+	}},
+	{Member: "writes_per_minute", Variable: "GCHAT_WRITES_PER_MINUTE", take: func(c *Config, text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 60000 {
+			return errors.New("it takes a number from 1 to 60000")
+		}
+		c.WritesPerMinute = n
+		return nil
+	}},
 
-	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE"},
+	{Member: "ask_mode", Variable: "GCHAT_ASK_MODE", take: func(c *Config, text string) error {
+		return takeWord(&c.AskMode, text, modes)
+	}},
 	{Member: "rules", Object: true},
-	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL"},
-	{Member: "keep_awake", Personal: true},
+	{Member: "poll_interval", Variable: "GCHAT_POLLER_INTERVAL", take: func(c *Config, text string) error {
+		return takeInterval(&c.PollInterval, text)
+	}},
+	{Member: "keep_awake", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.KeepAwake, text) }},
 
-	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT"},
-	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY"},
-	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", Object: true},
-	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS"},
+	{Member: "reply_timeout", Variable: "GCHAT_REPLY_TIMEOUT", take: func(c *Config, text string) error {
+		return takeInterval(&c.ReplyTimeout, text)
+	}},
+	{Member: "timeout_policy", Variable: "GCHAT_TIMEOUT_POLICY", take: func(c *Config, text string) error {
+		return takeWord(&c.TimeoutPolicy, text, policies)
+	}},
+	{Member: "stop_gate", Variable: "GCHAT_STOP_GATE", Object: true, take: func(c *Config, text string) error {
+		var level GateLevel
+		err := takeWord(&level, text, gateLevels)
+		c.StopGate = allAt(level)
+		return err
+	}},
+	{Member: "persistent_agents", Variable: "GCHAT_PERSISTENT_AGENTS", take: func(c *Config, text string) error {
+		if agents := list(text); len(agents) > 0 {
+			c.TeamAgents = agents
+		}
+		return nil
+	}},
 
-	{Member: "idle", Variable: "GCHAT_IDLE"},
+	{Member: "idle", Variable: "GCHAT_IDLE", take: func(c *Config, text string) error { return takeWord(&c.Idle, text, idles) }},
 	{Member: "approvers", Variable: "GCHAT_APPROVERS", Personal: true},
 	{Member: "never_remote", Object: true, Personal: true},
-	{Member: "menu_decides", Personal: true},
-	{Member: "grace", Variable: "GCHAT_GRACE"},
-	{Member: "remind", Variable: "GCHAT_REMIND"},
+	{Member: "menu_decides", Personal: true, take: func(c *Config, text string) error { return takeBool(&c.MenuDecides, text) }},
+	{Member: "grace", Variable: "GCHAT_GRACE", take: func(c *Config, text string) error {
+		if text == "0" || text == "0s" {
+			c.Grace = 0
+			return nil
+		}
+		return takeInterval(&c.Grace, text)
+	}},
+	{Member: "remind", Variable: "GCHAT_REMIND", take: takeReminders},
 
 	{Member: "reports", Object: true},
 	{Member: "notifications", Object: true},
 	{Member: "quiet_hours", Object: true},
 
-	{Member: "format", Variable: "GCHAT_FORMAT"},
-	{Member: "anthropic_api_key", Variable: "ANTHROPIC_API_KEY"},
+	{Member: "format", Variable: "GCHAT_FORMAT", take: func(c *Config, text string) error {
+		return takeWord(&c.Format, text, []string{"haiku", "builtin"})
+	}},
+	{Member: "anthropic_api_key", Variable: "ANTHROPIC_API_KEY", take: func(c *Config, text string) error {
+		c.AnthropicKey = text
+		return nil
+	}},
 
 	{Variable: "GCHAT_CONFIG"},
 	{Variable: "GCHAT_STATE_DIR"},
@@ -66,17 +133,46 @@ var settings = []Setting{
 	{Variable: "GOOGLE_APPLICATION_CREDENTIALS"},
 }
 
-// fileKeys names the members of the files that hold text, a number or a list after the variables that they stand for. What
-// has no variable stands for itself.
-var fileKeys = sync.OnceValue(func() map[string]string {
-	keys := map[string]string{}
-	for _, s := range settings {
-		if s.Member != "" && !s.Object {
-			keys[s.Member] = cmp.Or(s.Variable, s.Member)
-		}
+var subscriptionForm = state.Pattern(`^projects/[^/\s]+/subscriptions/[^/\s]+$`)
+
+// takeWord takes a word that means something here, in whatever case it is written.
+func takeWord[T ~string](to *T, text string, words []T) error {
+	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), "_", "-"))
+	if !slices.Contains(words, word) {
+		return fmt.Errorf("it takes %s", strings.Trim(fmt.Sprint(words), "[]"))
 	}
-	return keys
-})
+	*to = word
+	return nil
+}
+
+func takeBool(to *bool, text string) error {
+	var word string
+	err := takeWord(&word, text, []string{"true", "false"})
+	*to = word == "true"
+	return err
+}
+
+func takeInterval(to *time.Duration, text string) error {
+	d, err := ParseInterval(text)
+	if err == nil {
+		*to = d
+	}
+	return err
+}
+
+// takeReminders takes those that mean something, in order.
+func takeReminders(c *Config, text string) (err error) {
+	for _, s := range list(text) {
+		after, bad := ParseInterval(s)
+		if bad != nil || after < time.Minute || len(c.Remind) >= mostReminds {
+			err = fmt.Errorf("it takes up to %d durations of a minute or more", mostReminds)
+			continue
+		}
+		c.Remind = append(c.Remind, after)
+	}
+	slices.Sort(c.Remind)
+	return err
+}
 
 // Variables are the environment variables that configure what a file can configure too, sorted.
 func Variables() (names []string) {

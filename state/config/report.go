@@ -139,17 +139,10 @@ func (r *NotificationRoute) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// reportSettings are the parts of a configuration file that are about reports.
-type reportSettings struct {
-	rules    map[string]ReportRule
-	routes   map[string]NotificationRoute
-	quiet    *QuietHours
-	problems []error
-}
-
-// readReportSettings leaves out what it cannot read: a slip in the quiet hours is no reason to send no questions.
-func readReportSettings(file map[string]json.RawMessage) (s reportSettings) {
-	s.rules, s.routes = map[string]ReportRule{}, map[string]NotificationRoute{}
+// readReports reads what a file says about reports. It leaves out what it cannot read: a slip in the quiet hours is no reason to
+// send no questions.
+func (s *layer) readReports(file map[string]json.RawMessage) {
+	s.reports, s.notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
 	each := func(name string, take func(key string, raw json.RawMessage) error) {
 		var members map[string]json.RawMessage
 		if raw, ok := file[name]; !ok {
@@ -168,7 +161,7 @@ func readReportSettings(file map[string]json.RawMessage) (s reportSettings) {
 		_ = json.Unmarshal(raw, &r)
 		switch r = ReportRule(strings.ToLower(strings.TrimSpace(string(r)))); r {
 		case ReportOn, ReportOff, ReportDigest:
-			s.rules[kind] = r
+			s.reports[kind] = r
 			return nil
 		}
 		return errors.New("it takes on, off or digest")
@@ -178,33 +171,13 @@ func readReportSettings(file map[string]json.RawMessage) (s reportSettings) {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return err
 		}
-		s.routes[name] = r
+		s.notifications[name] = r
 		return nil
 	})
 	if raw, ok := file["quiet_hours"]; ok {
 		if err := json.Unmarshal(raw, &s.quiet); err != nil {
 			s.problems = append(s.problems, fmt.Errorf("quiet_hours: %w", err))
 			s.quiet = nil
-		}
-	}
-	return s
-}
-
-// takeReports lets the highest layer that says something about a kind, a notification or the quiet hours decide it.
-func (c *Config) takeReports(layers []layer) {
-	c.Reports, c.Notifications = map[string]ReportRule{}, map[string]NotificationRoute{}
-	for _, l := range layers {
-		for kind, r := range l.reports.rules {
-			c.Reports[kind] = cmp.Or(c.Reports[kind], r)
-		}
-		for name, r := range l.reports.routes {
-			if _, ok := c.Notifications[name]; !ok {
-				c.Notifications[name] = r
-			}
-		}
-		c.Problems = append(c.Problems, l.reports.problems...)
-		if c.Quiet == nil {
-			c.Quiet = l.reports.quiet
 		}
 	}
 }

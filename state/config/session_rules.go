@@ -142,25 +142,23 @@ func system3(a Asked, styleOnly bool) bool {
 	return !styleOnly && timestamped().MatchString(name)
 }
 
-// settleRules reads what the rules and the settings for all say, and notes what means nothing.
-func (c *Config) settleRules(get func(string) string, layers []layer) {
-	c.AskMode = cmp.Or(c.mode("ask_mode", state.Mode(get("GCHAT_ASK_MODE"))), state.Native)
-	c.TimeoutPolicy = cmp.Or(c.policy("timeout_policy", state.TimeoutPolicy(get("GCHAT_TIMEOUT_POLICY"))), state.LeaveOpen)
-	c.Idle = c.idle("idle", Idle(get("GCHAT_IDLE")))
-	c.StopGate = allAt(GateLevel(get("GCHAT_STOP_GATE")))
-	for _, l := range layers {
-		for check, level := range l.gate {
-			c.StopGate[check] = cmp.Or(c.StopGate[check], level)
-		}
-	}
-	c.gate("stop_gate", c.StopGate)
+var (
+	modes      = []state.Mode{state.Native, state.Hold, state.Deny, state.Inject, state.Off}
+	policies   = []state.TimeoutPolicy{state.LeaveOpen, state.Recommended, state.AskTerminal}
+	gateLevels = []GateLevel{GateOn, GateOff, GateAdvice}
+	gateChecks = []string{"question-asked", "persistent-agents"}
+)
+
+// checkRules notes what means nothing in the rules and in the stop gate, and takes it out.
+func (c *Config) checkRules() {
+	c.checkGate("stop_gate", c.StopGate)
 	for i := range c.Rules {
 		r := &c.Rules[i]
-		r.AskMode = c.mode("rules: ask_mode", r.AskMode)
-		r.TimeoutPolicy = c.policy("rules: timeout_policy", r.TimeoutPolicy)
-		r.Idle = c.idle("rules: idle", r.Idle)
-		r.Preset = oneOf(c, "rules: preset", r.Preset, presetSystem3)
-		c.gate("rules: stop_gate", r.StopGate)
+		checkWord(c, "rules: ask_mode", &r.AskMode, modes)
+		checkWord(c, "rules: timeout_policy", &r.TimeoutPolicy, policies)
+		checkWord(c, "rules: idle", &r.Idle, idles)
+		checkWord(c, "rules: preset", &r.Preset, []string{presetSystem3})
+		c.checkGate("rules: stop_gate", r.StopGate)
 		for _, pattern := range []string{r.Session, r.Project, r.OutputStyle} {
 			if _, err := path.Match(pattern, ""); err != nil {
 				c.Problems = append(c.Problems, fmt.Errorf("rules: pattern %q: %w", pattern, err))
@@ -169,31 +167,25 @@ func (c *Config) settleRules(get func(string) string, layers []layer) {
 	}
 }
 
-func (c *Config) mode(where string, m state.Mode) state.Mode {
-	return oneOf(c, where, m, state.Native, state.Hold, state.Deny, state.Inject, state.Off)
-}
-
-func (c *Config) policy(where string, p state.TimeoutPolicy) state.TimeoutPolicy {
-	return oneOf(c, where, p, state.LeaveOpen, state.Recommended, state.AskTerminal)
-}
-
-// gate makes the levels and names of checks ones that mean something.
-func (c *Config) gate(where string, g StopGate) {
+// checkGate makes the levels and names of checks ones that mean something.
+func (c *Config) checkGate(where string, g StopGate) {
 	for check, level := range g {
 		delete(g, check)
-		name := oneOf(c, where, strings.ReplaceAll(check, "_", "-"), "question-asked", "persistent-agents")
-		if level = oneOf(c, where+": "+check, level, GateOn, GateOff, GateAdvice); name != "" && level != "" {
-			g[strings.ReplaceAll(name, "-", "_")] = level
+		checkWord(c, where, &check, gateChecks)
+		checkWord(c, where+": "+check, &level, gateLevels)
+		if check != "" && level != "" {
+			g[strings.ReplaceAll(check, "-", "_")] = level
 		}
 	}
 }
 
-// oneOf is a word that means something here, or "": what means nothing is noted.
-func oneOf[T ~string](c *Config, where string, given T, words ...T) T {
-	word := T(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(string(given))), "_", "-"))
-	if word == "" || slices.Contains(words, word) {
-		return word
+// checkWord makes a word one that means something here, or "": what means nothing is noted.
+func checkWord[T ~string](c *Config, where string, word *T, words []T) {
+	given := *word
+	if *word = ""; strings.TrimSpace(string(given)) == "" {
+		return
 	}
-	c.Problems = append(c.Problems, fmt.Errorf("%s is %q: it takes %s", where, given, strings.Trim(fmt.Sprint(words), "[]")))
-	return ""
+	if err := takeWord(word, string(given), words); err != nil {
+		c.Problems = append(c.Problems, fmt.Errorf("%s is %q: %w", where, given, err))
+	}
 }
