@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 )
 
@@ -72,7 +71,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		switch {
 		case !q.Answerable():
 			return a.notUsed(q, state.NoteLate, "")
-		case poller.WaiterOf(a.env, q) == poller.TerminalOnly:
+		case waiterOf(a.env, q) == terminalOnly:
 			return a.notUsed(q, state.NoteUnwaited, "")
 		}
 		q.Replies = append(q.Replies, reply)
@@ -95,7 +94,7 @@ func (a answer) run(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintf(a.out, "  %s = %s\n", gchat.Cut(state.OneLine(prompt.Question), mostWords), said)
 	}
-	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[poller.WaiterOf(a.env, q)])
+	_, err = fmt.Fprintln(a.out, "on its way to Claude:", delivers[waiterOf(a.env, q)])
 	return err
 }
 
@@ -163,11 +162,11 @@ func (a answer) pick(by string) (*state.Question, error) {
 	them := slices.DeleteFunc(a.open(), others)
 	switch len(them) {
 	case 0:
-		return poller.PickQuestion(a.env, by)
+		return state.PickQuestion(a.env, by)
 	case 1:
 		return them[0], nil
 	}
-	return nil, &poller.NotOne{By: by, Them: them}
+	return nil, &state.NotOne{By: by, Them: them}
 }
 
 // distinct is what a session is called: where another one has its name, too, the beginning of Claude Code's id follows.

@@ -106,7 +106,7 @@ func (s *send) run(ctx context.Context) error {
 			thread = "session-" + m.SessionID
 		}
 		for _, text := range m.Parts {
-			post := gchat.Post{Text: text, ThreadName: cmp.Or(m.ThreadName, poller.ThreadOf(s.env, thread)), ThreadKey: thread}
+			post := gchat.Post{Text: text, ThreadName: cmp.Or(m.ThreadName, state.ThreadOf(s.env, thread)), ThreadKey: thread}
 			fmt.Fprintf(s.out, "%s\n", post.Body())
 		}
 		return nil

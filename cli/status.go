@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -65,15 +64,15 @@ func (p Program) printStatus(asJSON bool) error {
 // statusReport is what status shows, and what --json prints: its keys stay. Times are RFC 3339 in UTC; one that is not known
 // is left out. Nothing in it is a secret.
 type statusReport struct {
-	At            time.Time             `json:"generated_at"`
-	Questions     []poller.OpenQuestion `json:"questions"` // of all kinds, the oldest first
-	Sessions      []sessionStatus       `json:"sessions"`  // seen within a day
-	Outbox        outboxStatus          `json:"outbox"`
-	Spaces        []spaceStatus         `json:"spaces"`        // that cannot be read or written to at present
-	Pollers       []pollerStatus        `json:"pollers"`       // that run
-	SetAside      []string              `json:"set_aside"`     // files that do not parse
-	Configuration []string              `json:"configuration"` // what is wrong in it
-	Errors        []logError            `json:"errors"`        // the last ones of a day, the oldest first
+	At            time.Time       `json:"generated_at"`
+	Questions     []openQuestion  `json:"questions"` // of all kinds, the oldest first
+	Sessions      []sessionStatus `json:"sessions"`  // seen within a day
+	Outbox        outboxStatus    `json:"outbox"`
+	Spaces        []spaceStatus   `json:"spaces"`        // that cannot be read or written to at present
+	Pollers       []pollerStatus  `json:"pollers"`       // that run
+	SetAside      []string        `json:"set_aside"`     // files that do not parse
+	Configuration []string        `json:"configuration"` // what is wrong in it
+	Errors        []logError      `json:"errors"`        // the last ones of a day, the oldest first
 }
 
 // sessionStatus is a session whose end no hook told.
@@ -136,7 +135,7 @@ func gather(env state.Getenv, cfg *config.Config, redact *state.Redactor) *statu
 		SetAside: []string{}, Configuration: []string{},
 	}
 	var broken []error
-	r.Questions, broken = poller.OpenQuestions(env, now)
+	r.Questions, broken = openQuestions(env, now)
 	names, perSession := map[string]string{}, map[string]int{}
 	for _, q := range r.Questions {
 		names[q.ClaudeID] = q.SessionName
@@ -405,11 +404,11 @@ func row(w io.Writer, cells []string, below ...string) {
 
 // delivers says what delivers a reply.
 var delivers = map[string]string{
-	poller.HookWaits: "a process waits", poller.PollerTypes: "the poller types it",
-	poller.ClaudeLater: "read with Claude's next step", poller.TerminalOnly: "nobody waits",
+	hookWaits: "a process waits", pollerTypes: "the poller types it",
+	claudeLater: "read with Claude's next step", terminalOnly: "nobody waits",
 }
 
-func questionCells(q poller.OpenQuestion, now time.Time) []string {
+func questionCells(q openQuestion, now time.Time) []string {
 	how := delivers[q.Waiter]
 	if q.Status == state.Answered {
 		how = "answered by " + cmp.Or(q.AnsweredBy, "a person") + ", on its way to Claude"
@@ -421,7 +420,7 @@ func questionCells(q poller.OpenQuestion, now time.Time) []string {
 const mostWords = 200
 
 // questionWords are what it asks, and where.
-func questionWords(q poller.OpenQuestion) []string {
+func questionWords(q openQuestion) []string {
 	words := fmt.Sprintf("%q", gchat.Cut(state.OneLine(q.Question), mostWords))
 	if q.Questions > 1 {
 		words += fmt.Sprintf(" and %d more", q.Questions-1)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gchat-hooks/e2e/bound"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -127,9 +126,9 @@ func TestStatusText(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &statusReport{
 		At: at,
-		Questions: []poller.OpenQuestion{
-			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Waiter: poller.HookWaits, ProjectDir: "/p"},
-			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: poller.TerminalOnly, ProjectDir: "/p"},
+		Questions: []openQuestion{
+			{ThreadKey: "ask-user-1a2b3c4d", SessionName: "orch", AskedAt: at.Add(-3 * time.Minute), Question: "日本語の質問" + strings.Repeat("?", 200), Questions: 2, Mode: state.Native, Status: state.Pending, Posted: true, ThreadName: "spaces/A/threads/T", ThreadURL: "https://chat.google.com/room/A/T", Waiter: hookWaits, ProjectDir: "/p"},
+			{ThreadKey: "ask-s-1a2b3c4d", SessionName: "a-longer-name", AskedAt: at.Add(-125 * time.Minute), Question: "Which?", Questions: 1, Mode: state.Deny, Status: state.Pending, PostError: "refused", Waiter: terminalOnly, ProjectDir: "/p"},
 		},
 		Errors: []logError{{Time: at, Job: "flush", Message: "not sent", Cause: "refused", Hint: "do x"}},
 	}

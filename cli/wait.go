@@ -16,7 +16,6 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/hooks"
-	"gchat-hooks/poller"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -177,13 +176,13 @@ func (w wait) unread(all []*waitedFor) error {
 
 // question finds what is meant: a question by its id, its thread's key or name, or its file; else a thread by its key or name.
 func (w wait) question(ctx context.Context, ref string) (*state.Question, error) {
-	if q := poller.FindQuestion(w.env, ref); q != nil && q.Way().Asks {
+	if q := state.FindQuestion(w.env, ref); q != nil && q.Way().Asks {
 		return q, nil
 	}
 	if gchat.IsThreadName(ref) {
 		return w.thread(ctx, "", ref)
 	}
-	if name := poller.ThreadOf(w.env, ref); name != "" {
+	if name := state.ThreadOf(w.env, ref); name != "" {
 		return w.thread(ctx, ref, name)
 	}
 	path, _ := filepath.Abs(ref)
@@ -196,7 +195,7 @@ func (w wait) question(ctx context.Context, ref string) (*state.Question, error)
 		return q, nil
 	}
 	// A copy, or another program's marker: what is replied in its thread.
-	if other := poller.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Way().Asks {
+	if other := state.FindQuestion(w.env, cmp.Or(q.ThreadKey, q.QuestionID)); other != nil && other.Way().Asks {
 		return other, nil
 	}
 	if !gchat.IsThreadName(q.ThreadName) {

@@ -293,7 +293,7 @@ func (s *sender) savedThread(m *state.Message, space string) string {
 	if m.Kind == state.MessageQuestion && m.ThreadKey != "session-"+m.SessionID {
 		return ""
 	}
-	name := ThreadOf(s.Env, m.ThreadKey)
+	name := state.ThreadOf(s.Env, m.ThreadKey)
 	if !strings.HasPrefix(name, space+"/") {
 		return ""
 	}

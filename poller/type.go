@@ -58,19 +58,10 @@ func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.
 	return to, nil
 }
 
-// typed says whether the poller may type a question's answer: its mode says so, another program wrote it down, or it is on the
-// screen of a pane and no hook waits beside it any longer.
-func typed(q *state.Question) bool {
-	if len(q.Questions) == 0 || q.Printed || q.Matter().Decides { // nothing to answer; the hook handed the answer over
-		return false
-	}
-	return q.Way().Types
-}
-
 // typable says whether the poller may type the answer, and knows where: into the pane that the index names. Only of a question
 // in a folder that a person named, the question's own file says which pane it is.
 func (p *Poller) typable(s *served) bool {
-	if !typed(s.q) {
+	if !s.q.Typed() {
 		return false
 	}
 	if s.info == nil {

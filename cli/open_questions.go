@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+)
+
+// openQuestion is a question that still wants an answer, or whose answer is on its way, as status shows it.
+type openQuestion struct {
+	QuestionID  string       `json:"question_id"`
+	ThreadKey   string       `json:"thread_key"`
+	SessionID   string       `json:"session_id"`
+	ClaudeID    string       `json:"claude_session_id"`
+	SessionName string       `json:"session_name"`
+	ProjectDir  string       `json:"project_dir,omitempty"`
+	AskedAt     time.Time    `json:"asked_at"`
+	Kind        state.Kind   `json:"kind"`      // "", permission, plan or next
+	Question    string       `json:"question"`  // the words of the first one
+	Questions   int          `json:"questions"` // how many it asks
+	Mode        state.Mode   `json:"mode"`
+	Status      state.Status `json:"status"`                // pending, answered (unconfirmed by Claude), timeout (a reply counts)
+	Posted      bool         `json:"posted"`                // it is in its space
+	PostError   string       `json:"post_error,omitempty"`  // why it is not
+	ThreadName  string       `json:"thread_name,omitempty"` // spaces/S/threads/T
+	ThreadURL   string       `json:"thread_url,omitempty"`  // opens the thread in a browser, where that is known
+	AnsweredBy  string       `json:"answered_by,omitempty"` // a name, else users/ID
+	Waiter      string       `json:"waiter"`                // hook, poller (it types), later (deny) or terminal
+}
+
+// Who delivers a reply to a question.
+const (
+	hookWaits    = "hook"     // a process waits for it: a hook, or gchat-wait
+	pollerTypes  = "poller"   // the poller types the answer
+	claudeLater  = "later"    // a hook of the session delivers it with Claude's next step (deny)
+	terminalOnly = "terminal" // only the terminal can answer
+)
+
+// openQuestions are the open questions of the index, of all kinds, the oldest first, and those that were timed out and would
+// still take a reply. What cannot be read is returned in bad, and stays where it is.
+func openQuestions(env state.Getenv, now time.Time) (open []openQuestion, bad []error) {
+	open = []openQuestion{}
+	qs, bad := state.OpenQuestions(env)
+	for _, q := range slices.Backward(qs) {
+		if !q.Way().Asks || !q.Status.Open() && !q.Late(now) {
+			continue
+		}
+		o := openQuestion{
+			QuestionID: q.QuestionID, ThreadKey: cmp.Or(q.ThreadKey, q.QuestionID), SessionID: q.SessionID,
+			ClaudeID: q.ClaudeSession(), SessionName: cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), ProjectDir: q.ProjectDir,
+			AskedAt: q.AskedAt.UTC(), Kind: q.Kind, Questions: len(q.Questions),
+			Mode: q.Mode, Status: q.Status, Posted: q.MessageSent,
+			ThreadName: q.ThreadName, ThreadURL: gchat.ThreadLink(q.Chat, q.ThreadName),
+			AnsweredBy: cmp.Or(q.AnsweredByName, q.AnsweredBy), Waiter: waiterOf(env, q),
+		}
+		if len(q.Questions) > 0 {
+			o.Question = q.Questions[0].Question
+		}
+		if !q.MessageSent {
+			o.PostError = q.PostError
+		}
+		open = append(open, o)
+	}
+	return open, bad
+}
+
+// waiterOf says who delivers a reply to a question.
+func waiterOf(env state.Getenv, q *state.Question) string {
+	switch {
+	case state.HasWaiter(env, q.Path):
+		return hookWaits
+	case q.Way().Marker:
+		return claudeLater
+	case q.Typed() && q.TmuxPane != "":
+		return pollerTypes
+	}
+	return terminalOnly
+}

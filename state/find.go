@@ -1,0 +1,99 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NotOne says that a person's words name no question, or more than one.
+type NotOne struct {
+	By   string
+	Them []*Question // that it could be; none when there is no such question
+}
+
+func (e *NotOne) Error() string {
+	if len(e.Them) == 0 {
+		return fmt.Sprintf("no question %s is known", e.By)
+	}
+	var keys []string
+	for _, q := range e.Them {
+		keys = append(keys, q.ThreadKey)
+	}
+	return fmt.Sprintf("%s could be %d questions: %s", e.By, len(e.Them), strings.Join(keys, ", "))
+}
+
+// FindQuestion finds a question of the index by its id, its thread's key or its thread's name, the newest of several; nil when
+// there is none.
+func FindQuestion(env Getenv, by string) *Question {
+	qs, _ := OpenQuestions(env)
+	if i := slices.IndexFunc(qs, func(q *Question) bool { return by != "" && goesBy(q, by) }); i >= 0 {
+		return qs[i]
+	}
+	return nil
+}
+
+func goesBy(q *Question, by string) bool {
+	return by == q.QuestionID || by == q.ThreadKey || by == q.ThreadName
+}
+
+// ThreadOf is the thread of a key, as far as a session, a question or a message tells it; "" where none does.
+func ThreadOf(env Getenv, key string) (name string) {
+	if key == "" {
+		return ""
+	}
+	user := UserState(env)
+	id, ofSession := strings.CutPrefix(key, "session-")
+	if session, err := SessionsIn(user).Of(id); err == nil {
+		name = session.ThreadName
+	}
+	if name != "" || ofSession { // what a session's first message began stands in its record
+		return name
+	}
+	if q := FindQuestion(env, key); q != nil {
+		name = q.ThreadName
+	}
+	messages, _ := OutboxIn(user).All()
+	for _, m := range messages {
+		if m.ThreadKey == key {
+			name = cmp.Or(m.ThreadName, name)
+		}
+	}
+	return name
+}
+
+// PickQuestion finds the question that a person means: by its id, its thread's key or its thread's name, else by its session's
+// name or id, where that has one question that can be answered. Where none can be answered, a closed one that is meant is
+// returned: that it is over is worth saying. The error is *NotOne, or what kept questions from being read.
+func PickQuestion(env Getenv, by string) (*Question, error) {
+	qs, bad := OpenQuestions(env)
+	ofSession := func(q *Question, by string) bool {
+		return by == q.SessionName || by == q.SessionID || by == q.ClaudeSessionID
+	}
+	for _, means := range []func(*Question, string) bool{goesBy, ofSession} {
+		var open []*Question
+		var over *Question
+		for _, q := range qs { // the newest first
+			switch {
+			case by == "" || !q.Way().Asks || !means(q, by):
+			case q.Answerable():
+				open = append(open, q)
+			case over == nil:
+				over = q
+			}
+		}
+		switch {
+		case len(open) == 1:
+			return open[0], nil
+		case len(open) > 1:
+			return nil, &NotOne{by, open}
+		case over != nil:
+			return over, nil
+		}
+	}
+	if len(bad) > 0 { // it may be the question that is meant
+		return nil, fmt.Errorf("%w; %d files could not be read: %w", &NotOne{By: by}, len(bad), bad[0])
+	}
+	return nil, &NotOne{By: by}
+}
