@@ -64,11 +64,9 @@ func (x *talk) is() *state.Session {
 // hears lists the space, does what was said there, and returns what the session's thread is told.
 func (x *talk) hears() (told []string) {
 	x.t.Helper()
-	x.p.touched = nil
 	if x.p.scanSessions(); x.p.views()[x.r.chat] != nil {
 		x.mustRead()
 	}
-	x.p.touched = nil
 	x.p.round(x.t.Context())
 	x.p.working.Wait()
 	box := state.OutboxIn(state.UserState(x.env))

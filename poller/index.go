@@ -22,6 +22,7 @@ import (
 type served struct {
 	*state.Open
 	info os.FileInfo // of the Open's file; nil in a folder that a person named
+	is   os.FileInfo // of the record's file, as it was last looked at
 	real string      // the record's path without links in its folder's name
 
 	q       *state.Question // as it was last read, not to be changed; nil while it cannot be read
@@ -131,14 +132,16 @@ func realPath(dir string) string {
 	return cmp.Or(real, dir)
 }
 
-// load reads a record as it stands now. A message is the sender's; a question that is over is read again when the watch tells.
+// load reads a record as it stands now. A message is the sender's; a question that is over is read again when its file changed.
 func (p *Poller) load(s *served) {
-	_, err := os.Lstat(s.Path)
+	was := s.is
+	var err error
+	s.is, err = os.Lstat(s.Path)
 	s.missing = errors.Is(err, fs.ErrNotExist)
 	if s.missing {
 		s.q = nil
 	}
-	if s.missing || s.Kind == state.OpenMessage || s.settled && !p.changedIn(s.Path) {
+	if s.missing || s.Kind == state.OpenMessage || s.settled && state.SameVersion(was, s.is) {
 		return
 	}
 	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))
@@ -218,9 +221,6 @@ func (p *Poller) forget(s *served) {
 // scanSessions reads the sessions of the user's state that changed.
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user())
-	if !p.changedIn(folder.Dir) {
-		return
-	}
 	names, err := folder.Names()
 	p.logOnce(err, "sessions not read")
 	p.people, p.byThread = nil, map[string]*state.Session{}
@@ -236,31 +236,31 @@ func (p *Poller) scanSessions() {
 	p.sessions.Tidy()
 }
 
+// watched are the folders of the user's state that a poller has to do with.
+var watched = []string{"open", "outbox", "sessions", "pollers"}
+
 // startWatch has the system tell of files that change in some folders, over one inotify instance.
 func (p *Poller) startWatch() {
+	for _, name := range watched {
+		_ = state.MakeDir(filepath.Join(p.user(), name)) // a daemon may begin before the first record
+	}
 	var err error
 	if p.watch, err = fsnotify.NewWatcher(); err != nil {
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
 	}
 }
 
-// noteChange notes that a file changed; false for what is nothing to us. A file that is being written gets its name with a
-// rename, and among the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
-func (p *Poller) noteChange(e fsnotify.Event) bool {
+// concerns says whether a change of a file is something to us. A file that is being written gets its name with a rename, and among
+// the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
+func concerns(e fsnotify.Event) bool {
 	folder, name := filepath.Split(e.Name)
 	folder = filepath.Clean(folder)
 	beats := filepath.Base(folder) == "pollers" && filepath.Ext(name) != ".want"
 	if e.Op == fsnotify.Chmod || strings.HasPrefix(name, ".") || beats {
 		return false
 	}
-	if p.touched != nil {
-		p.touched[e.Name], p.touched[folder] = true, true
-	}
 	return true
 }
-
-// changedIn says whether a file, or something in a folder, may have changed since the last step.
-func (p *Poller) changedIn(path string) bool { return p.touched == nil || p.touched[path] }
 
 // cover watches the index, the outbox, the sessions, and the folders that records are in. One that is not there yet is tried
 // again with the next scan.
@@ -268,21 +268,17 @@ func (p *Poller) cover() {
 	if p.watch == nil {
 		return
 	}
-	watched := p.watch.WatchList() // without folders that were removed
+	covered := p.watch.WatchList() // without folders that were removed
 	add := func(dir string) {
-		if slices.Contains(watched, dir) {
+		if slices.Contains(covered, dir) {
 			return
 		}
-		if watched = append(watched, dir); p.watch.Add(dir) == nil {
+		if covered = append(covered, dir); p.watch.Add(dir) == nil {
 			p.wake() // what came before the watch is seen with the next step
 		}
 	}
-	for _, name := range []string{"open", "outbox", "sessions", "pollers"} {
-		dir := filepath.Join(p.user(), name)
-		if p.touched == nil {
-			_ = state.MakeDir(dir) // a daemon may begin before the first record
-		}
-		add(dir)
+	for _, name := range watched {
+		add(filepath.Join(p.user(), name))
 	}
 	for _, dir := range p.Dirs {
 		add(dir)

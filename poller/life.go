@@ -39,9 +39,6 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 	}
 	p.scanSessions()
 	busy = p.obey(ctx)
-	if p.watch != nil {
-		p.touched = map[string]bool{}
-	}
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break

@@ -215,7 +215,6 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 		t.Fatal("it is not settled")
 	}
 	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
-	p.touched[q.Path] = true
 	p.load(s)
 	if s.settled || len(s.q.Owes) != 1 {
 		t.Error("a later change is not seen")
@@ -225,7 +224,6 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 		t.Errorf("notes %q", d.notes(q))
 	}
 	d.change(q, func(q *state.Question) { q.AskedAt = time.Now().Add(-25 * time.Hour) })
-	p.touched[q.Path] = true
 	p.load(s)
 	p.round(t.Context())
 	p.sweep()

@@ -78,7 +78,6 @@ type Poller struct {
 	readers  map[string]*reader        // by chat
 	ear      ear
 	watch    *fsnotify.Watcher // nil where there is none to be had
-	touched  map[string]bool   // files that changed since the last step, and their folders; nil: any may have
 	changed  chan struct{}     // a goroutine of ours has something for the loop
 	working  sync.WaitGroup
 
@@ -363,13 +362,12 @@ func (p *Poller) await(ctx context.Context, until time.Time) {
 	for collecting := false; ; {
 		select {
 		case e := <-changes:
-			if p.noteChange(e) && !collecting {
+			if concerns(e) && !collecting {
 				collecting = true
 				timer.Reset(burstPause)
 			}
 			continue
 		case <-lost:
-			p.touched = nil
 		case <-p.Hangup:
 			p.ways.renew()
 			p.closeReaders(nil)

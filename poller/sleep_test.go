@@ -213,7 +213,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 			t.Fatalf("while it is open: %q", said)
 		}
 		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
-		p.beaten, p.touched = time.Time{}, nil
+		p.beaten = time.Time{}
 		p.scan()
 		p.beat()
 		p.working.Wait()

@@ -48,28 +48,6 @@ type Folder[T any] struct {
 	writes     durability // of Update
 }
 
-// durability is what a change of a record survives. All survive kill -9.
-type durability int
-
-const (
-	durable durability = iota // a power cut, when it was written: replies, answers, and what is owed
-	whole                     // a power cut may take it back
-	quick                     // a power cut may take the record: what it says is found out again
-	inPlace                   // so, and it is written often: pace, watermark
-)
-
-func (how durability) write(path string, b []byte) error {
-	switch how {
-	case whole:
-		return writeWhole(path, b)
-	case quick:
-		return replaceFile(path, b)
-	case inPlace:
-		return overwrite(path, b)
-	}
-	return WriteFile(path, b)
-}
-
 // maxRecord bounds what is read of a record's file, in bytes.
 const maxRecord = 64 << 20
 
@@ -103,8 +81,13 @@ func (f Folder[T]) Create(name string, rec *T) error {
 // Load reads a record: fs.ErrNotExist when there is none, *Corrupt when it does not parse, ErrBeingWritten when it does not
 // yet.
 func (f Folder[T]) Load(name string) (*T, error) {
+	b, written, err := readPlain(f.path(name), maxRecord, &bytes.Buffer{})
+	return f.parse(name, b, written, err)
+}
+
+// parse is Load of a file that was read, with that error.
+func (f Folder[T]) parse(name string, b []byte, written time.Time, err error) (*T, error) {
 	path := f.path(name)
-	b, written, err := readPlain(path, maxRecord, &bytes.Buffer{})
 	switch {
 	case errors.Is(err, ErrNotPlain):
 		return nil, &Corrupt{Path: path, Err: err}
@@ -221,15 +204,12 @@ func (f Folder[T]) Remove(name string) error {
 	return nil
 }
 
-// SweepTemporary removes what processes left in a folder that were killed while they wrote a file: our own, and those of
-// renameio, whose names are ".NAME.json" with a long number behind.
+// SweepTemporary removes what processes left in a folder that were killed while they wrote a file.
 func SweepTemporary(dir string, now time.Time) {
 	for _, name := range namesIn(dir) {
-		path, plain := filepath.Join(dir, name), strings.TrimRight(name, "0123456789")
-		written := slices.Contains([]string{".json", ".pid", ".txt"}, filepath.Ext(plain))
-		ours := strings.HasPrefix(name, ".new-") || written && strings.HasPrefix(name, ".") && len(name) > len(plain)+5
+		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
-		if err == nil && ours && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
+		if strings.HasPrefix(name, ".new-") && err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}
@@ -257,8 +237,7 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		delete(c.read, path)
 		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
-	// A rewrite is a new file renamed over the old one, so the inode tells even within one clock tick.
-	if was := c.read[path]; was != nil && os.SameFile(was.info, info) && was.info.ModTime().Equal(info.ModTime()) {
+	if was := c.read[path]; was != nil && SameVersion(was.info, info) {
 		was.used = true
 		return was.rec, nil
 	}
@@ -270,6 +249,12 @@ func (c *Cache[T]) Load(path string, leaveAlone bool) (*T, error) {
 		c.read[path] = &cached[T]{info: info, rec: rec, used: true}
 	}
 	return rec, err
+}
+
+// SameVersion says whether a record's file did not change from one look to the next. A rewrite is a new file renamed over the old
+// one, so the inode tells even within one clock tick.
+func SameVersion(was, is os.FileInfo) bool {
+	return was != nil && is != nil && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime())
 }
 
 // Tidy forgets the records that were not loaded since the last Tidy.

@@ -68,7 +68,7 @@ func Announce(env Getenv, o Open) error {
 		return err
 	}
 	if stands {
-		return replaceFile(old.File, b)
+		return quick.write(old.File, b)
 	}
 	if err := createFile(OpenFile(env, o.Path), b, false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("announce record: %w", err)

@@ -89,11 +89,11 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 	begins, buf := safeName(claudeSession)+"-", bytes.Buffer{} // one buffer: hooks that wait keep what they used
 	for _, name := range names {
 		// A damaged file is the session's by its name.
-		b, _, rerr := readPlain(s.path(name), maxRecord, &buf)
-		if !strings.Contains(name, begins) && (rerr != nil || !bytes.Contains(b, id)) {
+		b, written, err := readPlain(s.path(name), maxRecord, &buf)
+		if !strings.Contains(name, begins) && (err != nil || !bytes.Contains(b, id)) {
 			continue
 		}
-		q, err := s.Load(name)
+		q, err := s.parse(name, b, written, err)
 		switch {
 		case err == nil && s.LeaveAlone && !q.Way().Marker: // another program's marker is not ours to post, read and close
 		case err == nil && q.ClaudeSession() == claudeSession:
@@ -112,36 +112,32 @@ func (s Questions) OfSession(claudeSession string) (qs []*Question, bad []error,
 func (s Questions) Find(sessions []string, since time.Time,
 	proves func(q *Question, written time.Time) (bool, error)) (found bool, bad []error) {
 	type questionFile struct {
-		path    string
+		q       *Question
 		written time.Time
-		b       []byte
 	}
 	var files []questionFile
 	names, _ := s.Names()
 	for _, name := range names { // a session that was resumed under another $CLAUDE_SESSION_ID has files of several names
-		path := s.path(name)
-		b, written, err := readPlain(path, maxRecord, &bytes.Buffer{})
+		b, written, err := readPlain(s.path(name), maxRecord, &bytes.Buffer{})
 		mentions := func(id string) bool {
 			quoted, _ := json.Marshal(id)
 			return bytes.Contains(b, quoted)
 		}
-		if err == nil && !written.Before(since) && slices.ContainsFunc(sessions, mentions) {
-			files = append(files, questionFile{path, written, b})
+		if err != nil || written.Before(since) || !slices.ContainsFunc(sessions, mentions) {
+			continue
+		}
+		q := &Question{}
+		if err := decode(b, q, written); err != nil {
+			bad = append(bad, &Corrupt{Path: s.path(name), Err: err})
+		} else if slices.Contains(sessions, q.ClaudeSession()) || slices.Contains(sessions, q.SessionID) {
+			q.Path = s.path(name)
+			files = append(files, questionFile{q, written})
 		}
 	}
 	slices.SortFunc(files, func(a, b questionFile) int { return b.written.Compare(a.written) })
 	for _, file := range files {
-		q := &Question{}
-		err := decode(file.b, q, file.written)
-		if err == nil {
-			q.Path = file.path
-			if !slices.Contains(sessions, q.ClaudeSession()) && !slices.Contains(sessions, q.SessionID) {
-				continue
-			}
-			found, err = proves(q, file.written)
-		}
-		if err != nil {
-			bad = append(bad, &Corrupt{Path: file.path, Err: err})
+		if found, err := proves(file.q, file.written); err != nil {
+			bad = append(bad, &Corrupt{Path: file.q.Path, Err: err})
 		} else if found {
 			return true, bad
 		}

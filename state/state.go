@@ -16,8 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/google/renameio/v2"
 )
 
 // Getenv looks an environment variable up; "" is unset. It is passed in, so that nothing reads the environment behind
@@ -100,18 +98,34 @@ func Home(env Getenv) string {
 
 // WriteFile replaces path with b, or leaves it as it was. A new file is 0600; one that another program made keeps its
 // permissions, since that program has to read it.
-func WriteFile(path string, b []byte) error {
-	if err := writeWhole(path, b); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
+func WriteFile(path string, b []byte) error { return durable.write(path, b) }
 
-// writeWhole is WriteFile that a power cut may take back: then the file is as it was before.
-func writeWhole(path string, b []byte) error {
-	err := noLink(filepath.Dir(path))
+// durability is what a write survives. All survive kill -9.
+type durability int
+
+const (
+	durable durability = iota // a power cut, when it was written: replies, answers, and what is owed
+	whole                     // a power cut may take it back: then the file is as it was before
+	quick                     // a power cut may take the file: what it says is found out again
+	inPlace                   // so, and it is written often: pace, watermark
+)
+
+func (how durability) write(path string, b []byte) error {
+	if how == inPlace {
+		return overwrite(path, b)
+	}
+	dir := filepath.Dir(path)
+	tmp, err := newTemp(dir, b, how != quick)
 	if err == nil {
-		err = renameio.WriteFile(path, b, 0o600, renameio.WithTempDir(filepath.Dir(path)))
+		if is, serr := os.Lstat(path); serr == nil && is.Mode().IsRegular() {
+			_ = os.Chmod(tmp, is.Mode().Perm())
+		}
+		if err = os.Rename(tmp, path); err != nil {
+			os.Remove(tmp)
+		}
+	}
+	if err == nil && how == durable {
+		err = syncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
@@ -154,18 +168,6 @@ func createFile(path string, b []byte, synced bool) error {
 		return nil
 	}
 	return syncDir(filepath.Dir(path))
-}
-
-// replaceFile replaces path with b without waiting for the disk: for what may be lost with the power, but not by kill -9.
-func replaceFile(path string, b []byte) error {
-	tmp, err := newTemp(filepath.Dir(path), b, false)
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		os.Remove(tmp)
-	}
-	return err
 }
 
 // newTemp writes b to a new file in dir, which it makes, under a name that no reader looks for.
