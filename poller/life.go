@@ -135,10 +135,11 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 	if q.Status == state.Answered {
 		end = end.Add(expireOthers) // an answer that came in time is still to be delivered
 	}
-	if missed := q.MessageSent && p.awake.After(end) && now.Sub(p.awake) < unreadGrace; missed && !p.readSince(q.Chat, p.awake) {
-		end = now.Add(time.Second) // what was said while the machine slept, or no poller ran, is still to be read
-	}
-	if !now.Before(end) {
+	switch {
+	case now.Before(end):
+	case p.readFirst(q, end):
+		next = now.Add(time.Second)
+	default:
 		p.close(s, state.Expired, "age", nil)
 		return time.Time{}
 	}
@@ -148,8 +149,7 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread || q.Unread()) })
 			return time.Time{}
 		}
-		next = *at
-		if !now.Before(next) {
+		if next = *at; !now.Before(next) {
 			next = now.Add(time.Second)
 		}
 	}
@@ -226,14 +226,12 @@ func (p *Poller) remind(s *served) (next time.Time) {
 	if q.Status != state.Pending || !q.MessageSent || q.Reminded >= len(q.Remind) {
 		return time.Time{}
 	}
-	if at := q.AskedAt.Add(q.Remind[q.Reminded]); now.Before(at) {
+	at := q.AskedAt.Add(q.Remind[q.Reminded])
+	if now.Before(at) {
 		return at
 	}
-	if missed := p.awake.Sub(q.AskedAt) > clockJump; missed && now.Sub(p.awake) < clockJump && !p.readSince(q.Chat, p.awake) {
-		return now.Add(time.Second) // there may be a reply already, that was given while the machine slept
-	}
-	if state.SpacesIn(p.user()).Of(q.Chat).Failures > 0 {
-		return now.Add(time.Second) // nothing can be sent: what is due by then is one reminder
+	if p.readFirst(q, at) || state.SpacesIn(p.user()).Of(q.Chat).Failures > 0 {
+		return now.Add(time.Second) // there may be a reply already; or nothing can be sent: what is due by then is one reminder
 	}
 	p.change(s, "reminder not owed", func(q *state.Question) error {
 		if q.Status != state.Pending || q.Reminded >= len(q.Remind) {
@@ -286,10 +284,14 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	if p.awake.After(end) {
 		end = p.awake // what was said while the machine slept, or no poller ran, is still to be read
 	}
-	if p.readSince(q.Chat, end) {
-		return !q.Unread() || now.Sub(end) > unreadGrace, q.Unread()
-	}
-	return now.Sub(end) > unreadGrace, true
+	unread = q.Unread() || !p.readSince(q.Chat, end)
+	return !unread || now.Sub(end) > unreadGrace, unread
+}
+
+// readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was said
+// meanwhile is still to be read.
+func (p *Poller) readFirst(q *state.Question, due time.Time) bool {
+	return q.MessageSent && p.awake.After(due) && p.now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
 }
 
 // readSince says whether all was read that was said in a space until then.
@@ -433,6 +435,7 @@ func (p *Poller) sweep() {
 		return
 	}
 	p.swept = now
+	p.said.forget()
 	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user()).Sweep(p.Env, now)
 	state.SessionsIn(p.user()).Sweep(now)

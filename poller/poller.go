@@ -82,7 +82,7 @@ type Poller struct {
 	working  sync.WaitGroup
 
 	asking   atomic.Bool // tmux is being asked for its panes
-	logged   sync.Map    // what is said once, not with every step
+	said     said        // what is logged once, not with every step
 	polled   time.Time   // of the last round: see round
 	swept    time.Time
 	beaten   time.Time
@@ -492,15 +492,43 @@ func (p *Poller) wake() {
 	}
 }
 
-// logOnce logs an error, where there is one, that would come again with every step.
+// logOnce logs an error, where there is one, that would come again with every step: once an hour.
 func (p *Poller) logOnce(err error, what string) {
 	if err == nil {
 		return
 	}
 	text := p.Log.Clean(err.Error())
-	if _, said := p.logged.LoadOrStore(what+random().ReplaceAllString(text, "#"), true); !said {
+	if p.said.isNews(what + random().ReplaceAllString(text, "#")) {
 		p.Log.Error().Str("error", text).Msg(what)
 	}
+}
+
+// said are the errors that were logged since the last sweep.
+type said struct {
+	mu   sync.Mutex
+	what map[string]bool
+}
+
+// mostSaid bounds how many there are: a long run of faults must fill neither the memory nor the log.
+const mostSaid = 1000
+
+func (s *said) isNews(what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.what == nil {
+		s.what = map[string]bool{}
+	}
+	if s.what[what] || len(s.what) >= mostSaid {
+		return false
+	}
+	s.what[what] = true
+	return true
+}
+
+func (s *said) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.what = nil
 }
 
 // random are words of an error that may be others each time: names of temporary files, numbers of ports and processes.

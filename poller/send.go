@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gchat-hooks/poller/openclaw"
 	"gchat-hooks/state"
 )
 
@@ -33,6 +34,13 @@ const (
 	diskPause = 2 * time.Second
 	// linger is how long a send that was begun may go on when the poller is told to end: mostly the answer is a moment away.
 	linger = 2 * time.Second
+	// wakePause is how long a message for an agent waits after its first failure.
+	wakePause = 5 * time.Second
+	// oldWake is how long a message that was tried often enough is kept.
+	oldWake = 24 * time.Hour
+	// An agent whose turns fail on a message that it has is given it again for so long, and so often at least.
+	failingTurns    = 8
+	failingTurnsFor = time.Hour
 	// tooOld is how long a message waits for its space before it is set aside.
 	tooOld = 7 * 24 * time.Hour
 )
@@ -216,7 +224,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 	out.until = s.now().Add(authPause) // after a panic, and where the webhook is another space's
 	s.safely("send", func() {
 		if m.Wake != nil {
-			out = s.send(ctx, m, openclaw{s.Env}, nil)
+			out = s.send(ctx, m, nil)
 			return
 		}
 		way := s.gateway(ctx, m.ProjectDir, m.Trusted)
@@ -238,7 +246,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 		case way.err != nil:
 			out = s.paused(m, way, way.err, true)
 		case m.Chat == "" || m.Chat == way.out.Chat():
-			out = s.send(ctx, worded, chat{way}, way)
+			out = s.send(ctx, worded, way)
 		}
 	})
 	return out
@@ -246,7 +254,7 @@ func (s *sender) try(ctx context.Context, m *state.Message) (out step) {
 
 // send delivers one part of a message. TriedAt is on disk before that: killed in between, the next poller looks whether the part
 // arrived.
-func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *gateway) step {
+func (s *sender) send(ctx context.Context, m *state.Message, way *gateway) step {
 	if way != nil {
 		if until := s.pace(m, way); !until.IsZero() {
 			return step{until: until, space: true}
@@ -254,8 +262,8 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	}
 	_, fresh := s.fresh.LoadAndDelete(m.Path)
 	first := fresh || m.TriedAt.IsZero()
-	if !first {
-		if r, err := t.find(ctx, m); err != nil {
+	if !first && way != nil {
+		if r, err := way.find(ctx, m); err != nil {
 			return s.notSent(ctx, m, way, err, false)
 		} else if r != nil {
 			return s.delivered(m, way, *r)
@@ -278,7 +286,12 @@ func (s *sender) send(ctx context.Context, m *state.Message, t transport, way *g
 	lingering, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })()
-	r, err := t.deliver(lingering, now)
+	var r receipt
+	if way == nil {
+		r.Answer, err = openclaw.Deliver(lingering, s.Env, now)
+	} else {
+		r, err = way.deliver(lingering, now)
+	}
 	if err != nil {
 		return s.notSent(ctx, now, way, err, first)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/openclaw"
 	"gchat-hooks/state"
 )
 
@@ -52,6 +53,23 @@ func (s *sender) notSent(ctx context.Context, m *state.Message, way *gateway, ca
 		until = space.NotBefore
 	})
 	return s.failed(m, why, untried, step{until: until, space: true})
+}
+
+// notTaken writes down that a message could not be given to its agent, and when it is tried again.
+func (s *sender) notTaken(m *state.Message, cause error) step {
+	why := s.Log.Clean(cause.Error())
+	line := s.Log.Error()
+	if m.Tries > 0 {
+		line = s.Log.Warn()
+	}
+	line.Str("error", why).Str("session", m.SessionID).Str("agent", m.Wake.To).Str("trigger", m.Wake.Trigger).
+		Int("tries", m.Tries+1).Str("hint", openclaw.Hint(cause)).Msg("wake message not delivered; it waits in the outbox")
+	age := s.now().Sub(m.CreatedAt)
+	old := age > oldWake || age > failingTurnsFor && errors.Is(cause, openclaw.ErrTurnFailed)
+	if m.Tries+1 >= failingTurns && old {
+		return s.setAside(m, "the agent does not take it: "+why)
+	}
+	return s.failed(m, why, false, step{until: s.now().Add(backoff(wakePause, m.Tries+1))})
 }
 
 // backoff is the pause after the n-th failure in a row: it doubles, up to five minutes.
