@@ -13,6 +13,7 @@ import (
 
 	"gchat-hooks/e2e/bound"
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -139,7 +140,7 @@ func TestWhoseCommandIsDone(t *testing.T) {
 	}
 	x.session(x.id, func(s *state.Session) {
 		s.Env = state.Environment(x.env)
-		s.Commands[0].At = time.Now().Add(-commandAge - time.Minute)
+		s.Commands[0].At = time.Now().Add(-commands.TooOld - time.Minute)
 	})
 	if told := x.hears(); len(told) != 1 || !strings.Contains(told[0], "[Not used] /mute was read too late") {
 		t.Errorf("an old one: %q", told)
@@ -277,13 +278,13 @@ func TestAMutedSessionsReportsWait(t *testing.T) {
 func TestHowLongASessionIsMuted(t *testing.T) {
 	x := newTalk(t, nil)
 	now := time.Now().Truncate(time.Millisecond) // as the session's file has it
-	x.p.Now = func() time.Time { return now }
+	room := commands.Room{Env: x.env, Log: x.p.Log, Now: func() time.Time { return now }}
 	for words, want := range map[string]time.Duration{
 		"": time.Hour, "2h": 2 * time.Hour, "30m": 30 * time.Minute, "2 hours": 2 * time.Hour, "45 min": 45 * time.Minute,
 		"1h30m": 90 * time.Minute, "99h": 24 * time.Hour, "off": 0, "long": -1, "-2h": -1,
 	} {
 		x.session(x.id, func(s *state.Session) { s.MutedUntil = time.Unix(7, 0).UTC() })
-		said := x.p.mute(x.is(), words)
+		said := room.Do(t.Context(), x.is(), state.Command{Text: "/mute " + words, At: now})
 		got := x.is().MutedUntil
 		switch {
 		case want < 0 && (!strings.HasPrefix(said, "[Not used]") || !got.Equal(time.Unix(7, 0))),
@@ -376,14 +377,6 @@ func TestStopAndScreenInTmux(t *testing.T) {
 				t.Errorf("keys %q", got())
 			}
 		})
-	}
-}
-
-// A draft in the input box is not what Claude is at.
-func TestADraftIsNotUnderWay(t *testing.T) {
-	screen := strings.Replace(boxed("❯ go ahead", "", "✻ Working… (3s)"), "❯ \r\n", "❯ my draft\r\n", 1)
-	if got := newTalk(t, nil).p.underWay(strings.Split(screen, "\r\n")); !strings.Contains(got, "go ahead") {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
@@ -65,7 +66,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 	if action == "submit" {
 		args = nil
 	}
-	err := p.menu(one).Run(ctx, one.TmuxPane, action, args)
+	err := commands.Menu(p.Env, one).Run(ctx, one.TmuxPane, action, args)
 	p.Log.Info().Str("question", q.QuestionID).Str("session", q.SessionName).Err(err).Msg("next instruction typed")
 	if refused := new(state.UserError); errors.As(err, &refused) && refused.Code == 2 { // nothing was pressed
 		p.update(s.Path, "typing not taken back", func(q *state.Question) error { q.Typing = nil; return nil })
@@ -81,7 +82,7 @@ func (p *Poller) readyFor(ctx context.Context, session, words string) (one *stat
 	one, err := state.SessionsIn(p.user()).Of(session)
 	var screen inject.Screen
 	if err == nil {
-		_, screen, err = p.shotOf(ctx, one)
+		_, screen, err = commands.Shot(ctx, one)
 	}
 	switch {
 	case err != nil:

@@ -15,12 +15,11 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
+	"gchat-hooks/poller/commands"
 	"gchat-hooks/state"
 )
 
 var (
-	// errNoTmux says that a session was never in tmux, as far as is known.
-	errNoTmux = errors.New("the session does not run in tmux")
 	// errTmuxGone says that the tmux session, or the pane, is not there at present.
 	errTmuxGone = errors.New("the tmux session is gone")
 )
@@ -42,7 +41,7 @@ func (p *Poller) where(q *state.Question, panesOf func(inject.Server) ([]inject.
 	})
 	switch {
 	case len(there) == 0 && q.TmuxPane == "" && q.TmuxSession == "":
-		return to, errNoTmux
+		return to, commands.ErrNoTmux
 	case len(there) == 0:
 		return to, errTmuxGone
 	case q.TmuxPane == "":

@@ -1,0 +1,226 @@
+// Package commands does what a person writes in the thread of a session: it shows the terminal, says what Claude does, interrupts
+// it, and mutes its reports.
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/inject"
+	"gchat-hooks/state"
+)
+
+const (
+	// TooOld is how old a command may be when it is begun: an Esc for what Claude did an hour ago would stop something else.
+	TooOld = 5 * time.Minute
+	// screenLines is how many lines of a terminal /screen reads; the last ones that fit are shown.
+	screenLines = 80
+	// mostMuted is the longest time that a session is muted.
+	mostMuted = 24 * time.Hour
+)
+
+const list = `/screen: what the terminal shows
+/status: what Claude does, and what waits for you
+/stop: interrupts Claude, as Esc does
+/mute 2h: no reports of this session until then (also 30m, off)
+/help: these lines`
+
+// ErrNoTmux says that a session was never in tmux, as far as is known.
+var ErrNoTmux = errors.New("the session does not run in tmux")
+
+// Room is where commands are done.
+type Room struct {
+	Env    state.Getenv
+	Log    *state.Log
+	DryRun bool // press nothing
+	Now    func() time.Time
+}
+
+// Do does one command, and returns what its thread is told.
+func (r Room) Do(ctx context.Context, one *state.Session, c state.Command) string {
+	name, rest, _ := strings.Cut(strings.Join(strings.Fields(strings.ToLower(c.Text)), " "), " ")
+	if r.Now().Sub(c.At) > TooOld {
+		return "[Not used] " + gchat.Line(name) + " was read too late. Send it again if you still want it."
+	}
+	switch name {
+	case "/screen":
+		return r.screen(ctx, one)
+	case "/status":
+		return r.status(ctx, one)
+	case "/stop":
+		return r.stop(ctx, one)
+	case "/mute":
+		return r.mute(one, rest)
+	case "/help":
+		return "[Help] In this thread you can write:\n" + list
+	}
+	return "[Not used] There is no command " + gchat.Line(name) + ". There are:\n" + list
+}
+
+// Shot is what the pane shows in which a session's own Claude Code has the keyboard.
+func Shot(ctx context.Context, one *state.Session) (shot inject.Snapshot, s inject.Screen, err error) {
+	if one.TmuxPane == "" || one.TmuxSocket == "" || one.ClaudePID <= 1 {
+		return shot, s, ErrNoTmux
+	}
+	server := inject.Server{Socket: one.TmuxSocket}
+	pane, err := server.Pane(ctx, one.TmuxPane)
+	if err == nil {
+		_, err = pane.Claude(one.ClaudePID, one.ClaudeStart)
+	}
+	if err == nil {
+		shot, err = server.Snapshot(ctx, pane.ID, screenLines)
+	}
+	return shot, inject.ReadScreen(shot.Screen), err
+}
+
+const outOfReach = "[Not used] The terminal is out of reach: "
+
+func (r Room) screen(ctx context.Context, one *state.Session) string {
+	shot, _, err := Shot(ctx, one)
+	if err != nil {
+		return outOfReach + gchat.Line(err.Error()) + "."
+	}
+	return gchat.ScreenText("[Screen] "+gchat.Line(one.Name), r.masked(strings.Join(shot.Lines, "\n")))
+}
+
+// masked is foreign text without secrets.
+func (r Room) masked(text string) string { return r.Log.Clean(state.MaskKeys(text)) }
+
+// short is foreign text as a part of one line.
+func (r Room) short(text string) string { return gchat.Cut(gchat.Line(r.masked(text)), 200) }
+
+func (r Room) status(ctx context.Context, one *state.Session) string {
+	lines := []string{"[Status] " + gchat.Line(one.Name), "", r.doing(ctx, one)}
+	if !one.StartedAt.IsZero() {
+		lines = append(lines, "Runs since "+clock(one.StartedAt)+" in "+gchat.Line(cmp.Or(one.CWD, one.ProjectDir)))
+	}
+	if one.MutedUntil.After(r.Now()) {
+		lines = append(lines, "Muted until "+clock(one.MutedUntil))
+	}
+	qs, _ := state.OpenQuestions(r.Env)
+	var waits []string
+	for _, q := range slices.Backward(qs) { // the oldest first
+		if q.ClaudeSession() == one.ID && q.Status == state.Pending && len(q.Questions) > 0 {
+			waits = append(waits, "• "+r.short(q.Questions[0].Question))
+		}
+	}
+	if len(waits) == 0 {
+		waits = []string{"Nothing waits for you."}
+	} else {
+		lines = append(lines, "Waits for you:")
+	}
+	return gchat.Cut(strings.Join(append(lines, waits...), "\n"), gchat.MaxText)
+}
+
+// doing says what Claude does.
+func (r Room) doing(ctx context.Context, one *state.Session) string {
+	shot, s, err := Shot(ctx, one)
+	switch {
+	case err != nil:
+		return "What Claude does is not known: " + gchat.Line(err.Error())
+	case s.Dialog():
+		return "A dialog is open in the terminal: " + r.short(s.String())
+	case s.Busy:
+		return "Claude works: " + r.underWay(shot.Lines)
+	case s.Kind == inject.Draft:
+		return "Claude is idle. A draft stands in the input box: " + r.short(s.Draft)
+	case s.Kind == inject.Prompt:
+		return "Claude is idle, at an empty input box"
+	}
+	return "The terminal shows " + r.short(s.Why)
+}
+
+// stop interrupts Claude where it works. inject.Menu reads the screen again before the key, and sees to it that Claude stopped.
+func (r Room) stop(ctx context.Context, one *state.Session) string {
+	shot, s, err := Shot(ctx, one)
+	switch {
+	case err != nil:
+		return outOfReach + gchat.Line(err.Error()) + "."
+	case s.Dialog():
+		return "[Not used] A dialog is open in the terminal: answer it first."
+	case !s.Busy && (s.Kind == inject.Prompt || s.Kind == inject.Draft):
+		return "[Not used] Claude is not working."
+	case !s.Busy:
+		return "[Not used] The terminal shows " + r.short(s.Why) + ": nothing was pressed."
+	case r.DryRun:
+		return "[Not used] The poller runs with --dry-run: nothing was pressed."
+	}
+	if err := Menu(r.Env, one).Run(ctx, one.TmuxPane, "esc", nil); err != nil {
+		return "[Not used] Claude was not seen to stop: " + r.short(err.Error()) + "."
+	}
+	return "[Stopped] " + r.underWay(shot.Lines)
+}
+
+// Menu drives a session's own pane: it types where a text belongs, and interrupts Claude.
+func Menu(env state.Getenv, one *state.Session) inject.Menu {
+	in := func(name string) string {
+		if name == "TMUX" {
+			return one.TmuxSocket
+		}
+		return env(name)
+	}
+	return inject.Menu{
+		UserState: state.UserState(env), Env: in, Interrupt: true, ClaudePID: one.ClaudePID, ClaudeStart: one.ClaudeStart,
+	}
+}
+
+var (
+	// toolLine is "● Bash(git push)", or, of 2.1.329 while it runs, "⎿  $ git push".
+	toolLine   = state.Pattern(`^(?:[●⏺ ] ?(\w[\w ]*\(.*)| +⎿ +\$ (.+))`)
+	promptLine = state.Pattern(`^[❯>] (.+)`)
+)
+
+// underWay is what Claude is at, as far as the screen tells: the last tool since the last prompt, else that prompt.
+func (r Room) underWay(lines []string) string {
+	rules := 0 // the input box stands between two
+	for _, l := range slices.Backward(lines) {
+		if strings.HasPrefix(l, "───") && strings.HasSuffix(l, "──") {
+			rules++
+		}
+		if rules < 2 {
+			continue
+		}
+		if tool := toolLine().FindStringSubmatch(l); tool != nil {
+			return r.short(tool[1] + tool[2])
+		}
+		if prompt := promptLine().FindStringSubmatch(l); prompt != nil {
+			return "the work on \"" + r.short(prompt[1]) + "\""
+		}
+	}
+	return "what it was doing is not on the screen"
+}
+
+// mute has the reports of a session held back for a time.
+func (r Room) mute(one *state.Session, words string) string {
+	long := time.Hour
+	if words != "" && words != "off" {
+		unit := strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "min", "m")
+		var err error
+		if long, err = time.ParseDuration(unit.Replace(words)); err != nil || long <= 0 {
+			return "[Not used] Say for how long: /mute 2h, /mute 30m, or /mute off."
+		}
+	}
+	until := r.Now().Add(min(long, mostMuted)).UTC()
+	if words == "off" {
+		until = time.Time{}
+	}
+	if _, err := state.SessionsIn(state.UserState(r.Env)).Change(one.ID, func(one *state.Session) error {
+		one.MutedUntil = until
+		return nil
+	}); err != nil {
+		return "[Not used] That could not be written down: " + r.short(err.Error()) + "."
+	}
+	if until.IsZero() {
+		return "[Muted] No more: reports of this session come again."
+	}
+	return "[Muted] No reports of this session until " + clock(until) +
+		". Questions, permissions and plans still come. /mute off ends it."
+}
+
+// clock is a time as people say it.
+func clock(t time.Time) string { return t.Local().Format("15:04 on Monday") }
