@@ -17,8 +17,8 @@ var arrows = []struct {
 	why  string
 }{
 	{".", []string{"cli", "hooks", "hooks/wake"}, "main picks the job"},
-	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
-	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
+	{"cli", []string{"cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "a command may use every room"},
+	{"cli/doctor", []string{"hooks/settings", "gchat", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"}, "it asks every room how it is, and runs no hook"},
 	{"cli/migrate", []string{"state"}, "it changes a harness folder and speaks to nobody"},
 	{"hooks", []string{"inject", "state", "state/config"}, "a hook writes records and waits for them: it opens no socket, so it has no way to Chat; inject tells it who asks"},
 	{"hooks/settings", []string{"state"}, "it registers hooks by their names and runs none"},
@@ -29,7 +29,8 @@ var arrows = []struct {
 	{"poller/service", []string{"state", "state/config"}, "it writes files for launchd and systemd, and knows the daemon by its name only"},
 	{"poller/openclaw", []string{"state", "state/config"}, "it runs openclaw with what a message says"},
 	{"poller/commands", []string{"gchat", "inject", "state"}, "it looks at a session's pane and words what it saw"},
-	{"poller", []string{"poller/commands", "poller/openclaw", "gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
+	{"poller/judge", []string{"gchat", "state", "state/config"}, "it says who may answer and what was said, and writes nothing"},
+	{"poller", []string{"poller/judge", "poller/commands", "poller/openclaw", "gchat", "inject", "state", "state/config"}, "it goes on from records and knows no hook events"},
 	{"inject", []string{"state"}, "it speaks tmux and screens"},
 	{"state/config", []string{"state"}, "what a person set, read with the readers of state"},
 	{"state", []string{}, "every byte on disk, and no idea of who asks for it"},
@@ -84,7 +85,7 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/service", "inject", "state", "state/config"} {
+	for _, room := range []string{".", "cli", "cli/doctor", "cli/migrate", "hooks", "hooks/settings", "hooks/wake", "gchat", "gchat/login", "gchat/space", "poller", "poller/judge", "poller/service", "inject", "state", "state/config"} {
 		if !seen[room] {
 			t.Errorf("no Go file seen in %s: the test looks in the wrong place", room)
 		}

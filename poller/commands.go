@@ -8,6 +8,7 @@ import (
 	"gchat-hooks/gchat"
 	"gchat-hooks/inject"
 	"gchat-hooks/poller/commands"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -71,7 +72,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 // mayCommand says whether the sender may decide what Claude does.
 func (p *Poller) mayCommand(sender, email string) bool {
 	cfg := p.personal()
-	return !cfg.Unread && Named(cfg.Approvers, sender, email)
+	return !cfg.Unread && judge.Named(cfg.Approvers, sender, email)
 }
 
 // obey does the commands that wait in the sessions of this environment, beside the loop. It says whether a poller is needed for

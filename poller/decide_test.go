@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -40,7 +41,7 @@ func TestWhoDecides(t *testing.T) {
 				r.CreateTime = asked.Add(time.Duration(i+1) * time.Second)
 			}
 			q.Replies = append(q.Replies, r)
-			judge(cfg, q, &q.Replies[i], time.Now())
+			judge.Reply(cfg, q, &q.Replies[i], time.Now())
 		}
 		if got, _ := q.Decision(); got != test.want || (q.Status == state.Answered) != (test.want != "") {
 			t.Errorf("%s: %q, %s", name, got, q.Status)
@@ -66,7 +67,7 @@ func TestTheNextInstructionIsWords(t *testing.T) {
 	} {
 		q := &state.Question{Kind: state.AskedNext, Mode: state.Native, Status: state.Pending, AskedAt: asked, PostedAt: &asked,
 			Questions: []state.Prompt{{Question: "next"}}, Replies: []state.Reply{{MessageName: "a", Sender: "users/1", Text: text, CreateTime: time.Now()}}}
-		judge(cfg, q, &q.Replies[0], time.Now())
+		judge.Reply(cfg, q, &q.Replies[0], time.Now())
 		if got, _ := q.Decision(); got != want || len(q.Owes) != map[bool]int{true: 0, false: 1}[want != ""] {
 			t.Errorf("%q: %q, %+v", text, got, q.Owes)
 		}

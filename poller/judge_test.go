@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -41,7 +42,7 @@ func TestAllowedFailsClosed(t *testing.T) {
 		{[]string{"local"}, state.Reply{Sender: "users/1"}, false},
 		{nil, state.Reply{Sender: state.Local}, true},
 	} {
-		if got := allowed(&config.Config{AllowedUsers: c.users}, &c.sender); got != c.want {
+		if got := judge.MayAnswer(&config.Config{AllowedUsers: c.users}, &state.Question{}, &c.sender); got != c.want {
 			t.Errorf("%q, %+v: %v", c.users, c.sender, got)
 		}
 	}
@@ -97,7 +98,7 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 	say := func(name, text string) *state.Reply {
 		q.Replies = append(q.Replies, state.Reply{MessageName: name, Sender: "users/1", Text: text, CreateTime: noon})
 		r := &q.Replies[len(q.Replies)-1]
-		judge(cfg, q, r, noon)
+		judge.Reply(cfg, q, r, noon)
 		return r
 	}
 	if r := say("m1", "Q1: 2"); r.Verdict != state.Kept || q.Partial[0].Value() != "y" || q.Owes[0] != (state.Owed{About: state.NoteKept, Reply: "m1"}) {
@@ -112,11 +113,11 @@ func TestJudgeSeveralQuestions(t *testing.T) {
 func TestAReplyFromTheShellIsAnsweredThere(t *testing.T) {
 	for text, want := range map[string]state.Verdict{"9": state.AskedBack, "1": state.Used} {
 		q := &state.Question{Status: state.Pending, Questions: []state.Prompt{{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}}}}
-		r := &state.Reply{MessageName: shellReply + "1", Sender: state.Local, Text: text, CreateTime: noon}
-		if judge(&config.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
+		r := &state.Reply{MessageName: judge.ShellReply + "1", Sender: state.Local, Text: text, CreateTime: noon}
+		if judge.Reply(&config.Config{}, q, r, noon); r.Verdict != want || len(q.Owes) != 0 {
 			t.Errorf("%s: %s, owes %+v", text, r.Verdict, q.Owes)
 		}
-		if judge(&config.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
+		if judge.Reply(&config.Config{}, q, r, noon); want == state.Used && (r.Verdict != state.Late || len(q.Owes) != 0) {
 			t.Errorf("again: %s, owes %+v", r.Verdict, q.Owes)
 		}
 	}
@@ -417,7 +418,7 @@ func FuzzJudge(f *testing.F) {
 			{Question: "A?", Options: []state.Option{{Label: "x"}, {Label: "y"}}, MultiSelect: true}, {Question: "B?", Options: []state.Option{{Label: "z"}}},
 		}}
 		q.Replies = []state.Reply{{MessageName: "m", Sender: "users/1", Text: text, CreateTime: noon}}
-		judge(cfg, q, &q.Replies[0], noon)
+		judge.Reply(cfg, q, &q.Replies[0], noon)
 		if q.Replies[0].Verdict == state.Unread {
 			t.Error("no verdict")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -195,7 +196,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 		return // what is being asked may be what it answers: it is listed again
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
-	if !at.After(one.ToldNobody) || !Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
+	if !at.After(one.ToldNobody) || !judge.Named(r.config(one.ProjectDir, one.Trusted).AllowedUsers, m.Sender, m.SenderEmail) {
 		return
 	}
 	err := r.putAnswer(one, state.MessageID("nobody", m.Name), gchat.NobodyText(one))
@@ -228,7 +229,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 	_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error {
 		changed := begins
 		if begins {
-			after := q.AskedAt.Add(ahead - dateSlack)
+			after := q.AskedAt.Add(ahead - judge.DateSlack)
 			if r.pulled { // no message of ours comes: what was said before the wait began was kept for it
 				after = q.AskedAt.Add(-foreignAge)
 			}
@@ -257,7 +258,7 @@ func (r *reader) writeReplies(v *view, q *state.Question, ms []gchat.Message) er
 // mayNot says whether a sender surely may not answer a question of this environment.
 func (p *Poller) mayNot(by configured, q *state.Question, sender, email string) bool {
 	cfg := p.config(by.projectDir, by.trusted)
-	return !cfg.Unread && !cfg.AllowedUnknown && !mayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
+	return !cfg.Unread && !cfg.AllowedUnknown && !judge.MayAnswer(cfg, q, &state.Reply{Sender: sender, SenderEmail: email})
 }
 
 // alike is how far apart the times are at most of a message and of what another program wrote of it into the question's file.

@@ -11,6 +11,7 @@ import (
 
 	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/space"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -52,8 +53,8 @@ func TestTheStricterOfRecordAndConfigurationDecides(t *testing.T) {
 		for _, label := range all {
 			q.Questions[0].Options = append(q.Questions[0].Options, state.Option{Label: label})
 		}
-		tighten(test.cfg, q)
-		judge(test.cfg, q, &q.Replies[0], time.Now())
+		judge.Tighten(test.cfg, q)
+		judge.Reply(test.cfg, q, &q.Replies[0], time.Now())
 		if got, _ := q.Decision(); got != test.want {
 			t.Errorf("%s: %q, want %q (%s)", name, got, test.want, q.Replies[0].Verdict)
 		}

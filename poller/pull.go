@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 )
 
@@ -229,7 +230,7 @@ func (p *Poller) answerStale(ctx context.Context, app *gchat.App, one gchat.Pull
 	if one.Tap.Stands && waits {
 		return false
 	}
-	if silent || !Named(p.personal().AllowedUsers, one.By.Name, one.By.Email) {
+	if silent || !judge.Named(p.personal().AllowedUsers, one.By.Name, one.By.Email) {
 		return true
 	}
 	p.beside("old card", func() {
@@ -268,7 +269,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 		if waits {
 			return false
 		}
-		if !silent && Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail) {
+		if !silent && judge.Named(p.personal().AllowedUsers, m.Sender, m.SenderEmail) {
 			p.answerEvent(app, one, gchat.UnboundText)
 		}
 		return true

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/poller/service"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -164,7 +164,7 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 	}
 	if l := e.list(); l.err == nil {
 		// A service account is no person, and the space on this machine knows no logins: there it fails.
-		if me, err := l.reader.Me(ctx); err == nil && !poller.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
+		if me, err := l.reader.Me(ctx); err == nil && !judge.Named(e.cfg.AllowedUsers, me.Name, me.Email) {
 			r.warn("you are %s, and may not answer", me.Name)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"gchat-hooks/gchat"
-	"gchat-hooks/poller"
+	"gchat-hooks/poller/judge"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
 )
@@ -135,7 +135,7 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			seen[m.Name] = true
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
-			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
+			if !judge.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
 				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
 				if t.Tell(told); len(refused) == 0 {
 					said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})

@@ -1,0 +1,178 @@
+// Package judge says who may answer a question, and what a reply means. It reads and writes nothing.
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gchat-hooks/gchat"
+	"gchat-hooks/state"
+	"gchat-hooks/state/config"
+)
+
+// DateSlack is how far a reply may seem older than its question when the question's time is only known from the HTTP
+// answer, which counts whole seconds.
+const DateSlack = 2 * time.Second
+
+// ShellReply begins the names of replies that were given with gchat-hooks answer, which tells their sender what became of them.
+const ShellReply = "shell/"
+
+// FromShell says whether a reply was typed at a shell.
+func FromShell(r *state.Reply) bool {
+	return r.Sender == state.Local && strings.HasPrefix(r.MessageName, ShellReply)
+}
+
+// Tighten has a permission or a plan be decided by the stricter of what its record and the person's configuration say. A record
+// that does not say who may decide is an older one, or was tampered with: only the terminal allows it.
+func Tighten(cfg *config.Config, q *state.Question) {
+	if !q.Matter().Decides || !q.Answerable() || len(q.Questions) == 0 {
+		return
+	}
+	q.TerminalOnly = q.TerminalOnly || q.Approvers == nil || cfg.NeverRemotely(q.Tool, q.Call...)
+	if len(cfg.NeverRemote) > 0 && !slices.Equal(cfg.NeverRemote, q.NeverRemote) { // its rules were not held against these
+		offered := q.Questions[0].Options
+		q.Questions[0].Options = slices.DeleteFunc(slices.Clone(offered), func(o state.Option) bool {
+			return o.Label == state.LabelAlways || o.Label == state.LabelApproveAuto
+		})
+	}
+}
+
+// Reply decides about one reply, and notes what the thread is owed for it. A reply from the shell is answered there.
+func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time) {
+	text := state.Clean(state.ForAgent, r.Text)
+	owe := func(about string) {
+		if !FromShell(r) {
+			q.Owe(about, r.MessageName)
+		}
+	}
+	switch {
+	case r.Sender != state.Local && q.PostedAt != nil && r.CreateTime.Before(q.PostedAt.Add(-DateSlack)):
+		r.Verdict = state.Ignored
+		return
+	case r.Sender == state.Local && q.Matter().Personal: // any program of this user writes one
+		r.Verdict = state.Refused
+		return
+	case !MayAnswer(cfg, q, r):
+		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || !q.Way().Asks {
+			return
+		}
+		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
+			owed := state.Owed{About: state.NoteRefused, Reply: r.MessageName}
+			switch {
+			case q.Matter().Personal && allowed(cfg, r):
+				owed.Seen = gchat.NotApprover
+			case len(cfg.AllowedUsers) == 0:
+				owed.Seen = gchat.NobodyAllowed
+			}
+			q.Owes = append(q.Owes, owed)
+		}
+		r.Verdict = state.Refused
+		return
+	case !q.Answerable():
+		r.Verdict = state.Late
+		owe(state.NoteLate)
+		return
+	case strings.TrimSpace(text) == "":
+		if r.Verdict = state.Ignored; r.Sender != state.Local {
+			owe(state.NoteNoText)
+		}
+		return
+	case !q.Way().Asks:
+		claim(q, r, text, nil, now)
+		return
+	}
+	answers, about := meaning(q, r, text)
+	switch {
+	case about != "":
+		r.Verdict = state.AskedBack
+		owe(about)
+	case len(gchat.Unanswered(q.Questions, answers)) > 0:
+		r.Verdict, q.Partial = state.Kept, answers
+		q.Owe(state.NoteKept, r.MessageName) // also of one from the shell: the thread shows what is still missing
+	default:
+		claim(q, r, text, answers, now)
+	}
+}
+
+// meaning is what a tap or a reply answers, with what was answered before; or the note that asks for another.
+func meaning(q *state.Question, r *state.Reply, text string) (answers map[int]state.Answer, about string) {
+	if r.Choice != "" {
+		answers, _, about = gchat.ReadTap(q, &gchat.Tap{Choice: r.Choice, Inputs: r.Inputs})
+		for i, a := range q.Partial {
+			if answers[i].Empty() && about == "" {
+				answers[i] = a
+			}
+		}
+		return answers, about
+	}
+	if q.Matter().Personal { // what is unclear is asked back each time: nothing is guessed
+		a, about := gchat.ParseDecision(text, q)
+		return map[int]state.Answer{0: a}, about
+	}
+	answers, _, none := gchat.ParseReply(text, q.Questions, q.Partial)
+	if none != nil && !judged(q, state.AskedBack, "") { // the second such number is taken as the person's own words
+		return nil, state.NoteUnclear
+	}
+	return answers, ""
+}
+
+// judged says whether a reply of that sender, "" for any, had that verdict.
+func judged(q *state.Question, verdict state.Verdict, sender string) bool {
+	return slices.ContainsFunc(q.Replies, func(r state.Reply) bool {
+		return r.Verdict == verdict && (sender == "" || r.Sender == sender)
+	})
+}
+
+// claim makes a reply the question's answer. Answers are keyed by the raw question text.
+func claim(q *state.Question, r *state.Reply, text string, answers map[int]state.Answer, now time.Time) {
+	if q.Move(state.Answered, now) != nil {
+		r.Verdict = state.Late
+		return
+	}
+	r.Verdict = state.Used
+	q.Answers, q.Notes, q.Partial = map[string]string{}, map[string]string{}, nil
+	for i, prompt := range q.Questions {
+		a := answers[i]
+		q.Answers[prompt.Question] = a.Value()
+		if a.Notes != "" {
+			q.Notes[prompt.Question] = a.Notes
+		}
+	}
+	kind := gchat.ResponseType(q.Questions, answers)
+	q.Response, q.ResponseType = &text, &kind
+	q.AnsweredBy, q.AnsweredByName, q.AnsweredMessage = r.Sender, r.DisplayName, r.MessageName
+}
+
+// allowed decides who may answer a question: the senders that the configuration names, and, since only the session's owner can
+// write into the state folder, a reply that was put there. Chat's API cannot say Local: gchat.Message has no sender that is not
+// users/ID. It fails closed: without names, no sender may.
+func allowed(cfg *config.Config, r *state.Reply) bool {
+	return r.Sender == state.Local || Named(cfg.AllowedUsers, r.Sender, r.SenderEmail)
+}
+
+// MayAnswer is allowed for a record of any kind. What Claude may do, and what it does next, approvers say: those of now, and of
+// when it was asked, where somebody was on the list then. No reply that came otherwise than through Chat says it.
+func MayAnswer(cfg *config.Config, q *state.Question, r *state.Reply) bool {
+	if !q.Matter().Personal {
+		return allowed(cfg, r)
+	}
+	then := q.Approvers == nil || len(*q.Approvers) == 0 || Named(*q.Approvers, r.Sender, r.SenderEmail)
+	return then && r.Sender != state.Local && Named(cfg.Approvers, r.Sender, r.SenderEmail)
+}
+
+// Named says whether an allowlist names a sender of Chat's: by users/ID, or by e-mail where Chat gives one.
+func Named(users []string, sender, email string) bool {
+	for _, u := range users {
+		id := strings.TrimPrefix(u, "users/")
+		if before, after, address := strings.Cut(id, "@"); address {
+			// Of one length, since EqualFold takes the Kelvin sign for a K, and another person may have that address.
+			if before != "" && after != "" && len(id) == len(email) && strings.EqualFold(id, email) {
+				return true
+			}
+		} else if id != "" && id != u && u == sender {
+			return true
+		}
+	}
+	return false
+}
