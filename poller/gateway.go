@@ -231,8 +231,9 @@ func (w *gateway) deliver(ctx context.Context, m *state.Message) (receipt, error
 // errUnseen says that the space could not be asked.
 var errUnseen = errors.New("not known whether it arrived")
 
-// find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for an id; that this holds
-// for webhooks was not measured, so the space is asked before a second try, and asked again where that fails for a moment.
+// find looks whether that part is in its space: nil where it is not, or where messages cannot be read. Chat keeps one message for
+// an id; that this holds for webhooks was not measured, so the space is asked before a second try, and asked again where that
+// fails for a moment.
 func (w *gateway) find(ctx context.Context, m *state.Message) (*receipt, error) {
 	if !w.reads || m.Patch != "" { // twice the same card is one
 		return nil, nil

@@ -250,8 +250,8 @@ func (p *Poller) startWatch() {
 	}
 }
 
-// concerns says whether a change of a file is something to us. A file that is being written gets its name with a rename, and among
-// the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
+// concerns says whether a change of a file is something to us. A file that is being written gets its name with a rename, and
+// among the pollers' files only the note of a daemon that waits counts: the others are heartbeats.
 func concerns(e fsnotify.Event) bool {
 	folder, name := filepath.Split(e.Name)
 	folder = filepath.Clean(folder)

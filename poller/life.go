@@ -288,8 +288,8 @@ func (p *Poller) timeUp(q *state.Question) (up, unread bool) {
 	return !unread || now.Sub(end) > unreadGrace, unread
 }
 
-// readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was said
-// meanwhile is still to be read.
+// readFirst says whether what was due then has to wait: its time came while the machine slept, or no poller ran, and what was
+// said meanwhile is still to be read.
 func (p *Poller) readFirst(q *state.Question, due time.Time) bool {
 	return q.MessageSent && p.awake.After(due) && p.now().Sub(p.awake) < unreadGrace && !p.readSince(q.Chat, p.awake)
 }

@@ -44,8 +44,8 @@ func (q *Question) Way() Way {
 // WentOn says that a denied question goes on in the terminal: in another file than its marker, under the same id.
 func (q *Question) WentOn() bool { return q.QuestionID == q.ThreadKey && !q.Way().Marker }
 
-// Typed says whether the poller may type the question's answer: its mode says so, it lets Claude do nothing, and no hook has handed
-// it over.
+// Typed says whether the poller may type the question's answer: its mode says so, it lets Claude do nothing, and no hook has
+// handed it over.
 func (q *Question) Typed() bool {
 	return q.Way().Types && len(q.Questions) > 0 && !q.Printed && !q.Matter().Decides
 }

@@ -158,8 +158,8 @@ func StartPoller(env Getenv, self string) error {
 	return lock.Pass(self)
 }
 
-// CallPoller has the process that is this environment's poller know of work, if it is about to end: the file of its lock is a byte
-// longer with each call. Where there is no such file, no process is the poller.
+// CallPoller has the process that is this environment's poller know of work, if it is about to end: the file of its lock is a
+// byte longer with each call. Where there is no such file, no process is the poller.
 func CallPoller(env Getenv) { _ = os.Truncate(pollerFile(env, ".lock"), PollerCalls(env)+1) }
 
 // PollerCalls is how often a poller of this environment was called. It is to be asked before work is looked for.

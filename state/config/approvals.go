@@ -30,8 +30,8 @@ const (
 	mostReminds  = 10
 )
 
-// takeApprovers settles who decides permissions and plans. Here the person's file goes before the environment, which a trusted project's settings can change: beside a list in the file, the environment names fewer people
-// only. login is who logged in.
+// takeApprovers settles who decides permissions and plans. Here the person's file goes before the environment, which a trusted
+// project's settings can change: beside a list in the file, the environment names fewer people only. login is who logged in.
 func (c *Config) takeApprovers(layers []layer, login []string) {
 	inFiles := func(setting string) (users []string, isSet bool) {
 		for _, l := range layers {

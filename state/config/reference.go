@@ -46,13 +46,7 @@ var settings = []Setting{
 		c.APIEndpoint = text
 		return nil
 	}},
-	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true, take: func(c *Config, text string) error {
-		if !subscriptionForm().MatchString(text) {
-			return errors.New("it takes projects/P/subscriptions/S")
-		}
-		c.Subscription = text
-		return nil
-	}},
+	{Member: "pubsub_subscription", Variable: "GCHAT_PUBSUB_SUBSCRIPTION", Personal: true, take: takeSubscription},
 	{Member: "pubsub_endpoint", Variable: "GCHAT_PUBSUB_ENDPOINT", Personal: true, take: func(c *Config, text string) error {
 		c.PubSubEndpoint = text
 		return nil
@@ -158,6 +152,14 @@ func takeInterval(to *time.Duration, text string) error {
 		*to = d
 	}
 	return err
+}
+
+func takeSubscription(c *Config, text string) error {
+	if !subscriptionForm().MatchString(text) {
+		return errors.New("it takes projects/P/subscriptions/S")
+	}
+	c.Subscription = text
+	return nil
 }
 
 // takeReminders takes those that mean something, in order.
