@@ -28,16 +28,6 @@ func (p *Poller) takesCommands(one *state.Session) bool {
 		!inject.Ended(one.ClaudePID, one.ClaudeStart)
 }
 
-// listens says whether this poller has the session's thread read.
-func (p *Poller) listens(one *state.Session) bool {
-	return p.has(one) && p.takesCommands(one)
-}
-
-// awaitsCommands says whether this poller is needed for the thread of a session.
-func (p *Poller) awaitsCommands(one *state.Session) bool {
-	return p.listens(one) || p.has(one) && len(one.Commands) > 0
-}
-
 // takeCommand writes down what a person wrote in the thread of a session that listens, where it begins with a slash. The poller
 // of the session's environment does it. It reports whether it is a command: no question in that thread gets it.
 func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
@@ -48,7 +38,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 	}
 	at := m.CreateTime.Truncate(time.Millisecond) // as the session's file has it
 	// The poller of another environment judges by a configuration of its own.
-	stranger := r.has(one) && !r.mayCommand(m.Sender, m.SenderEmail)
+	stranger := one.Env == r.environment && !r.mayCommand(m.Sender, m.SenderEmail)
 	if m.Sender == "" || !at.After(one.ToldNobody) || stranger {
 		return true
 	}
@@ -75,27 +65,44 @@ func (p *Poller) mayCommand(sender, email string) bool {
 	return !cfg.Unread && judge.Named(cfg.Approvers, sender, email)
 }
 
-// obey does the commands that wait in the sessions of this environment, beside the loop. It says whether a poller is needed for
-// the thread of a session.
-func (p *Poller) obey(ctx context.Context) (needed bool) {
+// attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the
+// loop. It says whether a poller is needed for the thread of a session.
+func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 	for _, one := range p.people {
-		needed = needed || p.awaitsCommands(one)
-		if !p.has(one) || len(one.Commands) == 0 {
+		if one.Env != p.environment {
 			continue
 		}
-		if _, busy := p.obeying.LoadOrStore(one.ID, true); busy {
+		needed = needed || p.takesCommands(one) || len(one.Commands) > 0
+		if !one.OwesSummary.IsZero() {
+			p.summarise(ctx, one)
+		}
+		if len(one.Commands) == 0 {
 			continue
 		}
-		p.beside("command", func() {
-			defer p.obeying.Delete(one.ID)
-			p.obeyFor(ctx, one.ID)
-		})
+		if _, busy := p.obeying.LoadOrStore(one.ID, true); !busy {
+			p.beside("command", func() {
+				defer p.obeying.Delete(one.ID)
+				p.obey(ctx, one.ID)
+			})
+		}
 	}
 	return needed
 }
 
-// obeyFor takes a session's commands off its record and then does them: none is done twice, also after kill -9.
-func (p *Poller) obeyFor(ctx context.Context, id string) {
+// summarise has the summary of a session put, once: one that failed is not tried with every step.
+func (p *Poller) summarise(ctx context.Context, one *state.Session) {
+	if _, tried := p.summed.LoadOrStore(one.ID+one.OwesSummary.String(), true); tried {
+		return
+	}
+	p.beside("summary", func() {
+		if err := p.putSummary(ctx, one); err != nil {
+			p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
+		}
+	})
+}
+
+// obey takes a session's commands off its record and then does them: none is done twice, also after kill -9.
+func (p *Poller) obey(ctx context.Context, id string) {
 	var read []state.Command
 	one, err := state.SessionsIn(p.user()).Change(id, func(one *state.Session) error {
 		read = one.Commands

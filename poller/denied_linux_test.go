@@ -47,7 +47,7 @@ func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 				}
 				p.beaten = time.Time{}
 				p.scan()
-				p.beat()
+				p.beat(false)
 				return state.ReadBeat(d.env).Unread
 			}
 			if got := unread(0); !slices.Equal(got, []string{folder}) {

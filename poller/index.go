@@ -50,9 +50,6 @@ func (s *served) in(dir string) bool { return filepath.Dir(s.real) == realPath(d
 // mine says whether the record was written under this poller's environment.
 func (s *served) mine(p *Poller) bool { return s.Env == p.environment }
 
-// has is mine of a session.
-func (p *Poller) has(one *state.Session) bool { return one.Env == p.environment }
-
 const (
 	// retakePause is how long the lock of an Open stays free for the processes that wait for it.
 	retakePause = 100 * time.Millisecond

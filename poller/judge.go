@@ -156,9 +156,6 @@ func stateDirOf(q *state.Question) string { return filepath.Dir(filepath.Dir(q.P
 // question is left, which the log says once. It reports whether a file is too young: it may not be written to its end.
 func (p *Poller) takeReplyFile(s *served) (soon bool) {
 	q := s.q
-	if q.Matter().Personal {
-		return false // Claude itself can write there
-	}
 	for _, name := range []string{q.ClaudeSession(), q.SessionID, q.SessionFileName(), q.SessionName} {
 		path := filepath.Join(replyFileFolder(q), name+".txt")
 		var file unix.Stat_t

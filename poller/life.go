@@ -38,7 +38,7 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		}
 	}
 	p.scanSessions()
-	busy = p.obey(ctx)
+	busy = p.attendSessions(ctx)
 	for _, s := range p.inOrder() {
 		if ctx.Err() != nil {
 			break
@@ -69,15 +69,23 @@ func (p *Poller) attend(ctx context.Context, s *served, due bool) (next time.Tim
 	if s.q == nil || s.typing.Load() {
 		return time.Time{}
 	}
-	p.adopt(ctx, s)
+	if s.q.Status.Open() && (s.info == nil || !s.q.Way().Asks) {
+		p.adopt(ctx, s)
+	}
 	next = p.closeOver(s, due)
 	if due {
 		p.noteClaudeEnd(s)
-		p.noteDialogEnd(s)
-		next = sooner(next, p.remind(s))
 	}
-	if s.q.Status == state.Pending && due && p.takeReplyFile(s) {
-		next = sooner(next, p.now().Add(stillWritten))
+	if due && s.q.Status == state.Pending {
+		if s.q.Matter().Decides {
+			p.noteDialogEnd(s)
+		}
+		if s.q.Reminded < len(s.q.Remind) {
+			next = sooner(next, p.remind(s))
+		}
+		if !s.q.Matter().Personal && p.takeReplyFile(s) { // Claude itself can write there
+			next = sooner(next, p.now().Add(stillWritten))
+		}
 	}
 	next = sooner(next, p.judgeUnread(s))
 	next = sooner(next, p.post(ctx, s))
@@ -202,7 +210,7 @@ func (p *Poller) noteClaudeEnd(s *served) {
 // results of all its calls. Only a dialog that was seen to wait, and waits no more, was answered.
 func (p *Poller) noteDialogEnd(s *served) {
 	q := s.q
-	if !q.Matter().Decides || q.Status != state.Pending || q.ClaudePID == 0 {
+	if q.ClaudePID == 0 {
 		return
 	}
 	one, err := state.SessionsIn(p.user()).Of(q.ClaudeSession())
@@ -223,7 +231,7 @@ func (p *Poller) noteDialogEnd(s *served) {
 // remind owes the thread of an open question its reminders, each once. It returns when the next one is due.
 func (p *Poller) remind(s *served) (next time.Time) {
 	q, now := s.q, p.now()
-	if q.Status != state.Pending || !q.MessageSent || q.Reminded >= len(q.Remind) {
+	if q.Status != state.Pending || !q.MessageSent {
 		return time.Time{}
 	}
 	at := q.AskedAt.Add(q.Remind[q.Reminded])
@@ -254,7 +262,7 @@ const lately = 2 * time.Minute
 func (p *Poller) graceLeft(ctx context.Context, s *served) (due time.Time) {
 	q := s.q
 	due = q.AskedAt.Add(q.Grace)
-	if q.Grace <= 0 || s.TmuxPane == "" || !p.now().Before(due) || due.Sub(p.now()) > q.Grace {
+	if !p.now().Before(due) || due.Sub(p.now()) > q.Grace {
 		return time.Time{}
 	}
 	s.looked.Do(func() {
@@ -354,8 +362,10 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 	if q.Way().Dialog && q.Way().Hook && young && !typable && !state.HasWaiter(p.Env, s.Path) {
 		return p.now().Add(250 * time.Millisecond) // its hook may just be starting
 	}
-	if due := p.graceLeft(ctx, s); !due.IsZero() {
-		return due
+	if q.Grace > 0 && s.TmuxPane != "" {
+		if due := p.graceLeft(ctx, s); !due.IsZero() {
+			return due
+		}
 	}
 	if err := p.putQuestion(q, s.Open); err != nil {
 		p.logOnce(err, "question not put into the outbox")
@@ -407,33 +417,9 @@ func (p *Poller) busy(s *served) bool {
 	return q.Late(p.now()) && state.HasWaiter(p.Env, s.Path)
 }
 
-// owesSummary says whether a session of this environment owes a summary, which this process did not try yet.
-func (p *Poller) owesSummary(one *state.Session) bool {
-	_, tried := p.summed.Load(one.ID + one.OwesSummary.String())
-	return !one.OwesSummary.IsZero() && p.has(one) && !tried
-}
-
-// summarise has the summaries put that sessions of this environment owe.
-func (p *Poller) summarise(ctx context.Context) {
-	for _, one := range p.people {
-		if !p.owesSummary(one) { // one that failed is not tried with every step
-			continue
-		}
-		p.summed.Store(one.ID+one.OwesSummary.String(), true)
-		p.beside("summary", func() {
-			if err := p.putSummary(ctx, one); err != nil {
-				p.Log.Error().Err(err).Str("session", one.Name).Msg("summary not put into the outbox")
-			}
-		})
-	}
-}
-
-// sweep removes what is old: with the first step, and once an hour.
+// sweep removes what is old: once an hour, and before a poller ends that has nothing to do.
 func (p *Poller) sweep() {
 	now := p.now()
-	if now.Sub(p.swept).Abs() < sweepEvery {
-		return
-	}
 	p.swept = now
 	p.said.forget()
 	p.summed.Clear() // a summary that failed is tried again

@@ -200,7 +200,7 @@ func newPoller(o Options) *Poller {
 		index: map[string]*served{}, readers: map[string]*reader{}, changed: make(chan struct{}, 1),
 	}
 	p.began = p.now()
-	p.awake = p.began
+	p.awake, p.swept = p.began, p.began
 	p.calls = state.PollerCalls(o.Env)
 	p.ways.renew()
 	if o.Self != "" {
@@ -285,6 +285,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 		case p.programChanged():
 			return replaced
 		case !p.Daemon && now.Sub(idleSince).Abs() >= Idle && now.Sub(p.ended).Abs() >= readOnFor:
+			p.sweep()
 			return idled
 		}
 		expected = sooner(next, now.Add(state.BeatEvery))
@@ -335,15 +336,19 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.calls = state.PollerCalls(p.Env)
 	p.safely("step", func() {
 		p.scan()
-		heard := p.hear(ctx, cfg.Subscription)
+		var heard time.Time
+		if cfg.Subscription != "" || p.ear.lock != nil {
+			heard = p.hear(ctx, cfg.Subscription)
+		}
 		next, busy = p.attendAll(ctx, cfg.PollInterval)
 		next, busy = sooner(next, heard), busy || p.ear.keeps
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
-		p.summarise(ctx)
-		p.sweep()
-		p.beat()
+		if p.now().Sub(p.swept).Abs() >= sweepEvery {
+			p.sweep()
+		}
+		p.beat(cfg.KeepAwake)
 	})
 	return next, busy
 }
@@ -407,8 +412,6 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.findPanes(ctx)
 	p.working.Wait()
 	p.round(ctx)
-	p.summarise(ctx)
-	p.working.Wait()
 	p.sender.pass(ctx)
 	p.sweep()
 	if failed == nil && ctx.Err() == nil {
@@ -425,7 +428,7 @@ func (p *Poller) round(ctx context.Context) {
 }
 
 // beat shows that this process goes on, and that its last poll went well.
-func (p *Poller) beat() {
+func (p *Poller) beat(keepAwake bool) {
 	now := p.now()
 	if now.Sub(p.beaten).Abs() < state.BeatEvery {
 		return
@@ -445,7 +448,9 @@ func (p *Poller) beat() {
 	}
 	slices.Sort(h.Unread)
 	p.logOnce(state.Beat(p.Env, h), "heartbeat")
-	p.keepAwake(h.Open > 0)
+	if wanted := keepAwake && h.Open > 0; wanted != (p.letSleep != nil) {
+		p.keepAwake(wanted)
+	}
 	if p.Daemon && p.reading() {
 		p.noteLastPoll()
 	}

@@ -170,7 +170,7 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 			return nil, s.setAside(m, s.Log.Clean(why.Error()))
 		}
 	}
-	if way.err == nil {
+	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
 		q = s.reword(ctx, way.cfg, q)
 	}
 	if m.Parts = gchat.QuestionTexts(q); way.app != nil {
@@ -181,12 +181,8 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	return m, step{}
 }
 
-// reword has a model reword the question's text, where the configuration wants that. Whatever fails leaves it to Claude's own
-// words.
+// reword has a model reword the question's text. Whatever fails leaves it to Claude's own words.
 func (p *Poller) reword(ctx context.Context, cfg *config.Config, q *state.Question) *state.Question {
-	if cfg.Format != "haiku" || q.Wording != nil || q.FormatTried {
-		return q
-	}
 	p.Log.Hide(cfg.AnthropicKey)
 	w, err := gchat.Haiku{Key: cfg.AnthropicKey, BaseURL: p.Env("ANTHROPIC_BASE_URL")}.Word(ctx, q.Questions)
 	if err != nil {

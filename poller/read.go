@@ -137,7 +137,7 @@ func (p *Poller) views() map[string]*view {
 		}
 	}
 	for _, one := range p.people {
-		if p.listens(one) {
+		if one.Env == p.environment && p.takesCommands(one) {
 			v := viewOf(one.Chat)
 			v.own, v.listens = append(v.own, configured{one.ProjectDir, one.Trusted}), true
 		}

@@ -51,13 +51,10 @@ func (s *sender) wakeUp() {
 
 // keepAwake has the machine stay awake while a question is open, where its person wants that. What does it ends with this
 // process, however that ends: caffeinate looks for its pid, and cat reads to the end of what it holds.
-func (p *Poller) keepAwake(open bool) {
-	wanted := open && p.own().KeepAwake
-	if !wanted && p.letSleep != nil {
+func (p *Poller) keepAwake(wanted bool) {
+	if !wanted {
 		p.letSleep()
 		p.letSleep = nil
-	}
-	if !wanted || p.letSleep != nil {
 		return
 	}
 	args := []string{"systemd-inhibit", "--what=idle", "--who=gchat-hooks", "--why=Claude Code waits for an answer", "cat"}

@@ -202,7 +202,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		p := d.poller()
 		q := d.ask(d.posted)
 		p.scan()
-		p.beat()
+		p.beat(p.own().KeepAwake)
 		if !wanted {
 			if p.letSleep != nil {
 				t.Error("kept awake unasked")
@@ -215,7 +215,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
 		p.beaten = time.Time{}
 		p.scan()
-		p.beat()
+		p.beat(p.own().KeepAwake)
 		p.working.Wait()
 		if p.letSleep != nil {
 			t.Error("it is kept awake for what is over")

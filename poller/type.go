@@ -129,7 +129,7 @@ func (p *Poller) findPanes(ctx context.Context) {
 func (p *Poller) adopt(ctx context.Context, s *served) {
 	q := s.q
 	foreign := s.info == nil && q.Mode == ""
-	if !q.Status.Open() || !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
+	if !foreign && (q.Way().Asks || q.Chat != "" && q.ThreadName != "") {
 		return
 	}
 	thread := cmp.Or(s.ThreadName, q.ThreadName)
