@@ -68,7 +68,7 @@ func (p *Poller) mayCommand(sender, email string) bool {
 // attendSessions has the summaries put that sessions of this environment owe, and the commands done that wait in them, beside the
 // loop. It says whether a poller is needed for the thread of a session.
 func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
-	for _, one := range p.people {
+	for _, one := range p.sessions {
 		if one.Env != p.environment {
 			continue
 		}
@@ -79,10 +79,10 @@ func (p *Poller) attendSessions(ctx context.Context) (needed bool) {
 		if len(one.Commands) == 0 {
 			continue
 		}
-		if _, busy := p.obeying.LoadOrStore(one.ID, true); !busy {
+		if _, busy := p.doing.LoadOrStore(one.ID, true); !busy {
 			p.beside("command", func() {
-				defer p.obeying.Delete(one.ID)
-				p.obey(ctx, one.ID)
+				defer p.doing.Delete(one.ID)
+				p.doCommands(ctx, one.ID)
 			})
 		}
 	}
@@ -101,8 +101,8 @@ func (p *Poller) summarise(ctx context.Context, one *state.Session) {
 	})
 }
 
-// obey takes a session's commands off its record and then does them: none is done twice, also after kill -9.
-func (p *Poller) obey(ctx context.Context, id string) {
+// doCommands takes a session's commands off its record and then does them: none is done twice, also after kill -9.
+func (p *Poller) doCommands(ctx context.Context, id string) {
 	var read []state.Command
 	one, err := state.SessionsIn(p.user()).Change(id, func(one *state.Session) error {
 		read = one.Commands

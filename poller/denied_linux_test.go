@@ -45,7 +45,7 @@ func TestTheHeartbeatTellsWhatMayNotBeRead(t *testing.T) {
 				if err := os.Chmod(closed, mode); err != nil {
 					t.Fatal(err)
 				}
-				p.beaten = time.Time{}
+				p.beatAt = time.Time{}
 				p.scan()
 				p.beat(false)
 				return state.ReadBeat(d.env).Unread

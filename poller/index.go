@@ -35,13 +35,13 @@ type served struct {
 	retake   time.Time       // the lock is not taken before
 	pause    time.Duration   // until then, longer with each try that failed
 
-	settled bool        // the question is over, and nothing is left to be done about it
-	put     bool        // its message was put into the outbox
-	dialog  int         // 2: its dialog was seen to wait in the terminal; 1: and once since then no more
-	looked  sync.Once   // for its person's keys
-	sits    atomic.Bool // its person types in its pane, as far as is known: see graceLeft
-	typing  atomic.Bool // a goroutine types its answer
-	try     try
+	over   bool        // the question is over, and nothing is left to be done about it
+	put    bool        // its message was put into the outbox
+	dialog int         // 2: its dialog was seen to wait in the terminal; 1: and once since then no more
+	looked sync.Once   // for its person's keys
+	sits   atomic.Bool // its person types in its pane, as far as is known: see graceLeft
+	typing atomic.Bool // a goroutine types its answer
+	try    try
 }
 
 // in says whether the record is in a folder, by whatever name.
@@ -72,7 +72,7 @@ func (p *Poller) scan() {
 			continue
 		}
 		s := p.index[file]
-		if s == nil || !s.settled {
+		if s == nil || !s.over {
 			s = p.readOpen(s, file, e)
 		}
 		if s != nil {
@@ -138,7 +138,7 @@ func (p *Poller) load(s *served) {
 	if s.missing {
 		s.q = nil
 	}
-	if s.missing || s.Kind == state.OpenMessage || s.settled && state.SameVersion(was, s.is) {
+	if s.missing || s.Kind == state.OpenMessage || s.over && state.SameVersion(was, s.is) {
 		return
 	}
 	q, err := p.records.Load(s.Path, state.AmongMarkers(s.Path))
@@ -150,14 +150,14 @@ func (p *Poller) load(s *served) {
 	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
-		s.q, s.settled = q, false
+		s.q, s.over = q, false
 	}
 }
 
-// settle keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
-func (p *Poller) settle(s *served) {
+// shrink keeps of a question that is over what a reply in its thread needs: a thousand of them must not fill the memory.
+func (p *Poller) shrink(s *served) {
 	q := s.q
-	if s.settled || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
+	if s.over || q == nil || q.Status.Open() || q.Late(p.now()) || len(q.Owes) > 0 || q.Unread() {
 		return
 	}
 	small := *q
@@ -166,7 +166,7 @@ func (p *Poller) settle(s *served) {
 	for i := range small.Replies {
 		small.Replies[i].Text = ""
 	}
-	s.q, s.settled = &small, true
+	s.q, s.over = &small, true
 }
 
 // hold keeps the lock of a record's Open while the record waits for something, so that waiting processes block on it. They are
@@ -220,17 +220,17 @@ func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user())
 	names, err := folder.Names()
 	p.logOnce(err, "sessions not read")
-	p.people, p.byThread = nil, map[string]*state.Session{}
+	p.sessions, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
-		s, err := p.sessions.Load(filepath.Join(folder.Dir, name+".json"), false)
+		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"), false)
 		if err != nil || s == nil {
 			continue
 		}
-		if p.people = append(p.people, s); s.ThreadName != "" {
+		if p.sessions = append(p.sessions, s); s.ThreadName != "" {
 			p.byThread[s.ThreadName] = s
 		}
 	}
-	p.sessions.Tidy()
+	p.sessionFiles.Tidy()
 }
 
 // watched are the folders of the user's state that a poller has to do with.
@@ -282,7 +282,7 @@ func (p *Poller) cover() {
 	}
 	for _, s := range p.index {
 		add(filepath.Dir(s.Path))
-		if !s.settled && s.q != nil {
+		if !s.over && s.q != nil {
 			if is, err := os.Lstat(replyFileFolder(s.q)); err == nil && is.IsDir() { // not a link that a checkout brings
 				add(replyFileFolder(s.q))
 			}

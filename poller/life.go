@@ -49,14 +49,14 @@ func (p *Poller) attendAll(ctx context.Context, interval time.Duration) (next ti
 		if s.q != nil && s.mine(p) && p.endedLately(s.q) && s.q.ResolvedAt.After(p.ended) {
 			p.ended = *s.q.ResolvedAt
 		}
-		if s.settled || s.missing || !s.mine(p) {
-			p.settle(s)
+		if s.over || s.missing || !s.mine(p) {
+			p.shrink(s)
 			continue
 		}
 		p.safely("question", func() { next = sooner(next, p.attend(ctx, s, due)) })
 		next = sooner(next, p.hold(s))
 		busy = busy || p.busy(s)
-		p.settle(s)
+		p.shrink(s)
 	}
 	if busy {
 		next = sooner(next, p.polled.Add(interval))
@@ -308,12 +308,12 @@ func (p *Poller) readSince(chat string, then time.Time) bool {
 	if r == nil || r.busy.Load() {
 		return false
 	}
-	if !r.hears {
+	if !r.pulls {
 		return r.good.After(then)
 	}
-	p.ear.mu.Lock()
-	defer p.ear.mu.Unlock()
-	return len(p.ear.heard) == 0 && p.ear.good.After(then)
+	p.events.mu.Lock()
+	defer p.events.mu.Unlock()
+	return len(p.events.heard) == 0 && p.events.good.After(then)
 }
 
 // choose does what the timeout policy of deny mode says. Nothing is chosen in the person's place where there may be a reply;
@@ -405,7 +405,7 @@ func (p *Poller) putOwed(s *served) {
 func (p *Poller) busy(s *served) bool {
 	q := s.q
 	switch {
-	case q == nil || s.settled:
+	case q == nil || s.over:
 		return false
 	case s.typing.Load() || len(q.Owes) > 0 || q.Status == state.Pending:
 		return true
@@ -453,7 +453,7 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 	if !s.mine(p) && age > state.MaxAge+expireOthers && !s.q.Closed() {
 		p.close(s, state.Expired, "age", nil) // the poller of that environment did not come again
 	}
-	if s.q.Closed() && age > state.MaxAge && (s.settled || age > state.MaxAge+expireOthers) {
+	if s.q.Closed() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
 		release(&s.lock)
 		p.logOnce(state.RemoveQuestion(p.Env, s.q), "question not removed")
 	}

@@ -211,12 +211,12 @@ func TestWhatIsOverIsKeptSmallForADay(t *testing.T) {
 	p := d.poller()
 	p.round(t.Context())
 	s := p.inOrder()[0]
-	if !s.settled || s.q.Questions != nil {
-		t.Fatal("it is not settled")
+	if !s.over || s.q.Questions != nil {
+		t.Fatal("it is not over")
 	}
 	d.change(q, func(q *state.Question) { q.Owe(state.NoteClosed, "") }) // a PostToolUse hook that corrects what was told
 	p.load(s)
-	if s.settled || len(s.q.Owes) != 1 {
+	if s.over || len(s.q.Owes) != 1 {
 		t.Error("a later change is not seen")
 	}
 	p.round(t.Context())

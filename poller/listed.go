@@ -29,7 +29,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	way := r.gateway(ctx, by.projectDir, by.trusted)
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
-		if r.hears = direct; direct || gchat.Overloaded(err) {
+		if r.pulls = direct; direct || gchat.Overloaded(err) {
 			return err // all that is said there is heard
 		}
 	}

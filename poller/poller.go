@@ -65,27 +65,27 @@ type Poller struct {
 	environment string // see state.Environment
 	ways        gateways
 
-	sender   *sender
-	index    map[string]*served // by the Open's file, or by the record's real one where a person named its folder
-	records  state.Cache[state.Question]
-	sessions state.Cache[state.Session]
-	people   []*state.Session
-	byThread map[string]*state.Session // of their reports
-	fresh    sync.Map                  // paths of messages that this process put as tried, to spare a write, and did not try yet
-	moment   bool                      // a command is the poller until its message is delivered
-	summed   sync.Map                  // ids of the sessions whose summary is being worded
-	obeying  sync.Map                  // ids of the sessions whose commands are being done
-	readers  map[string]*reader        // by chat
-	ear      ear
-	watch    *fsnotify.Watcher // nil where there is none to be had
-	changed  chan struct{}     // a goroutine of ours has something for the loop
-	working  sync.WaitGroup
+	sender       *sender
+	index        map[string]*served // by the Open's file, or by the record's real one where a person named its folder
+	records      state.Cache[state.Question]
+	sessionFiles state.Cache[state.Session]
+	sessions     []*state.Session
+	byThread     map[string]*state.Session // of their reports
+	fresh        sync.Map                  // paths of messages that this process put as tried, to spare a write, and did not try yet
+	moment       bool                      // a command is the poller until its message is delivered
+	summed       sync.Map                  // ids of the sessions whose summary is being worded
+	doing        sync.Map                  // ids of the sessions whose commands are being done
+	readers      map[string]*reader        // by chat
+	events       events
+	watch        *fsnotify.Watcher // nil where there is none to be had
+	changed      chan struct{}     // a goroutine of ours has something for the loop
+	working      sync.WaitGroup
 
 	asking   atomic.Bool // tmux is being asked for its panes
 	said     said        // what is logged once, not with every step
 	polled   time.Time   // of the last round: see round
 	swept    time.Time
-	beaten   time.Time
+	beatAt   time.Time
 	ended    time.Time // when the last question of this environment ended; see endedLately
 	began    time.Time
 	calls    int64       // see state.PollerCalls
@@ -310,7 +310,7 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		for _, r := range p.readers {
 			release(&r.lock)
 		}
-		release(&p.ear.lock)
+		release(&p.events.lock)
 		for _, s := range p.index {
 			release(&s.lock)
 		}
@@ -337,11 +337,11 @@ func (p *Poller) step(ctx context.Context) (next time.Time, busy bool) {
 	p.safely("step", func() {
 		p.scan()
 		var heard time.Time
-		if cfg.Subscription != "" || p.ear.lock != nil {
-			heard = p.hear(ctx, cfg.Subscription)
+		if cfg.Subscription != "" || p.events.lock != nil {
+			heard = p.takeEvents(ctx, cfg.Subscription)
 		}
 		next, busy = p.attendAll(ctx, cfg.PollInterval)
-		next, busy = sooner(next, heard), busy || p.ear.keeps
+		next, busy = sooner(next, heard), busy || p.events.keeps
 		next = sooner(next, p.follow(ctx))
 		due, sending := p.sender.dispatch(ctx)
 		next, busy = sooner(next, due), busy || sending || !due.IsZero()
@@ -396,9 +396,9 @@ func (p *Poller) once(ctx context.Context) (failed error) {
 	p.round(ctx) // with the threads that the questions have now
 	soon, cancel := context.WithTimeout(ctx, pullOnce)
 	defer cancel()
-	p.hear(soon, p.own().Subscription)
+	p.takeEvents(soon, p.own().Subscription)
 	p.working.Wait()
-	p.hear(soon, p.own().Subscription) // what was pulled
+	p.takeEvents(soon, p.own().Subscription) // what was pulled
 	for chat, v := range p.views() {
 		if len(v.own) == 0 {
 			continue
@@ -430,10 +430,10 @@ func (p *Poller) round(ctx context.Context) {
 // beat shows that this process goes on, and that its last poll went well.
 func (p *Poller) beat(keepAwake bool) {
 	now := p.now()
-	if now.Sub(p.beaten).Abs() < state.BeatEvery {
+	if now.Sub(p.beatAt).Abs() < state.BeatEvery {
 		return
 	}
-	p.beaten = now
+	p.beatAt = now
 	h := state.Heartbeat{
 		PID: os.Getpid(), Program: p.Self, Daemon: p.Daemon, Started: p.began.UTC(), Beat: now.UTC(), Awake: state.Awake(),
 	}

@@ -32,9 +32,9 @@ const (
 	mostKept  = 1000
 )
 
-// ear takes what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
+// events are what the Chat app hears from its subscription. Pulls run beside the loop, which uses the events: it acknowledges
 // one only when it stands in its record, so that the next poller gets it again after kill -9.
-type ear struct {
+type events struct {
 	mu      sync.Mutex
 	heard   []gchat.Pulled // and what no record knew yet
 	keeps   bool           // there is such; the loop's own
@@ -46,17 +46,17 @@ type ear struct {
 	lock    *state.Lock
 }
 
-// hear uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
-func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time) {
+// takeEvents uses what the app's people tapped and said, and keeps the pulls going. It returns when to come again.
+func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time.Time) {
 	if subscription == "" {
-		release(&p.ear.lock) // where it was configured until now, another environment's poller may pull
+		release(&p.events.lock) // where it was configured until now, another environment's poller may pull
 		return time.Time{}
 	}
 	way := p.gateway(ctx, p.user(), false)
-	if way.app == nil || !p.leadEar(way.app) {
+	if way.app == nil || !p.leadEvents(way.app) {
 		return time.Time{}
 	}
-	e := &p.ear
+	e := &p.events
 	e.mu.Lock()
 	heard := e.heard
 	e.heard = nil
@@ -77,10 +77,10 @@ func (p *Poller) hear(ctx context.Context, subscription string) (next time.Time)
 	return next
 }
 
-// leadEar has this process take the events of a subscription; false while another environment's poller does, for our records,
+// leadEvents has this process take the events of a subscription; false while another environment's poller does, for our records,
 // too.
-func (p *Poller) leadEar(app *gchat.App) bool {
-	if p.ear.lock != nil {
+func (p *Poller) leadEvents(app *gchat.App) bool {
+	if p.events.lock != nil {
 		return true
 	}
 	lock, err := state.SpacesIn(p.user()).LockReader(app.Subscription)
@@ -88,7 +88,7 @@ func (p *Poller) leadEar(app *gchat.App) bool {
 		return false
 	}
 	p.logOnce(err, "subscription's lock") // better two processes that pull than none
-	p.ear.lock = lock
+	p.events.lock = lock
 	return true
 }
 
@@ -96,7 +96,7 @@ func (p *Poller) leadEar(app *gchat.App) bool {
 func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	began := p.now()
 	got, err := app.Pull(ctx)
-	e := &p.ear
+	e := &p.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pulling--
@@ -218,7 +218,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 		return errors.Is(err, fs.ErrNotExist) // its project was removed
 	}
 	if changed {
-		s.q, s.settled = q, false
+		s.q, s.over = q, false
 	}
 	return true
 }

@@ -397,9 +397,9 @@ func TestALostConnectionIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range pullsAtOnce {
-		p.ear.pulling++
+		p.events.pulling++
 		p.pull(t.Context(), app)
-		if !p.ear.again.IsZero() || p.ear.failed > 0 {
+		if !p.events.again.IsZero() || p.events.failed > 0 {
 			t.Error("the next pull waits")
 		}
 	}

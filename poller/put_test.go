@@ -150,7 +150,7 @@ func TestQuestionThatIsOverIsDroppedUnlessItWasTried(t *testing.T) {
 			}
 			owed := o.load(q).Owes[0]
 			if done, err := o.putNote(o.load(q), &state.Open{}, owed); done || err != nil {
-				t.Errorf("the note is struck off before its question's message is settled: %v, %v", done, err)
+				t.Errorf("the note is struck off before its question's message is over: %v, %v", done, err)
 			}
 			o.answers(nil)
 			o.later(time.Minute)

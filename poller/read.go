@@ -74,7 +74,7 @@ type reader struct {
 	began   time.Time     // when the last list began
 	pause   time.Duration // the least time from then to the next
 	good    time.Time     // when the last good list began
-	hears   bool          // what is said there comes from the subscription
+	pulls   bool          // what is said there comes from the subscription
 	lock    *state.Lock   // while this process lists the space
 	api     *gchat.Reader
 	pulled  bool // it does not list: its messages come from the subscription
@@ -89,7 +89,7 @@ type reader struct {
 func (p *Poller) reads(s *served) bool {
 	q := s.q
 	switch {
-	case s.settled || !q.MessageSent && (q.Way().Asks || q.ThreadName == ""):
+	case s.over || !q.MessageSent && (q.Way().Asks || q.ThreadName == ""):
 		return false
 	case q.Status.Open(): // also answered: a second reply gets its note
 		return true
@@ -136,7 +136,7 @@ func (p *Poller) views() map[string]*view {
 			}
 		}
 	}
-	for _, one := range p.people {
+	for _, one := range p.sessions {
 		if one.Env == p.environment && p.takesCommands(one) {
 			v := viewOf(one.Chat)
 			v.own, v.listens = append(v.own, configured{one.ProjectDir, one.Trusted}), true
@@ -215,7 +215,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	by := r.configuredBy(v)
 	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
 		r.logOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
-		r.api, r.pause, r.hears = nil, deafPause, true
+		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil
 	}
 	if r.pause = r.trouble.after(err); err == nil {

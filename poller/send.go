@@ -88,13 +88,13 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 			break
 		}
 		s.busy[m.Lane()] = m.Wake == nil
-		s.beside("send", func() { s.took(m, s.try(ctx, m)) })
+		s.beside("send", func() { s.noteTry(m, s.try(ctx, m)) })
 	}
 	return next, len(s.busy) > 0
 }
 
-// took notes how a try ended.
-func (s *sender) took(m *state.Message, how step) {
+// noteTry notes how a try ended.
+func (s *sender) noteTry(m *state.Message, how step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, m.Lane())

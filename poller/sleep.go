@@ -19,13 +19,13 @@ const clockJump = time.Minute
 func (p *Poller) wakeUp() {
 	p.awake = p.now()
 	p.closeReaders(nil)
-	p.ear.wakeUp()
+	p.events.wakeUp()
 	p.sender.wakeUp()
 	p.Log.Info().Msg("the machine slept: what was put off is tried at once")
 }
 
 // wakeUp has the next pull begin at once.
-func (e *ear) wakeUp() {
+func (e *events) wakeUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked {

@@ -164,12 +164,12 @@ func TestWhatWasPutOffIsTriedAfterSleep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.ear.again, p.ear.failed, p.ear.asked = later, 9, asked
+		p.events.again, p.events.failed, p.events.asked = later, 9, asked
 		p.sender.waits["a project"], p.sender.later["a message"] = step{until: later}, step{until: later}
 		p.wakeUp()
 		is := p.sender.spaces.Of(chat)
-		if is.NotBefore.IsZero() == asked || p.ear.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
-			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.ear.again)
+		if is.NotBefore.IsZero() == asked || p.events.again.IsZero() == asked || len(p.sender.waits)+len(p.sender.later) != 0 {
+			t.Errorf("asked for by Chat %v: the space waits until %v, a pull until %v", asked, is.NotBefore, p.events.again)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestTheMachineIsKeptAwake(t *testing.T) {
 			t.Fatalf("while it is open: %q", said)
 		}
 		d.change(q, func(q *state.Question) { q.Status = state.Cancelled })
-		p.beaten = time.Time{}
+		p.beatAt = time.Time{}
 		p.scan()
 		p.beat(p.own().KeepAwake)
 		p.working.Wait()
