@@ -54,7 +54,7 @@ func (r *reader) takeCommand(n *pass, m gchat.Message) bool {
 		return nil
 	})
 	if err != nil {
-		r.logOnce(err, "command not written down")
+		r.Log.Once(err, "command not written down")
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		return nil
 	})
 	if err != nil {
-		p.logOnce(err, "commands not taken")
+		p.Log.Once(err, "commands not taken")
 		return
 	}
 	for _, c := range read {
@@ -130,7 +130,7 @@ func (p *Poller) doCommands(ctx context.Context, id string) {
 		}
 		p.Log.Info().Str("session", one.Name).Str("message", c.Message).Str("sender", c.Sender).Str("text", c.Text).Msg("command")
 		if err := p.putAnswer(one, state.MessageID("command", c.Message), text); err != nil {
-			p.logOnce(err, "note not put into the outbox")
+			p.Log.Once(err, "note not put into the outbox")
 		}
 	}
 }

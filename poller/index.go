@@ -62,7 +62,7 @@ func (p *Poller) scan() {
 	folder := filepath.Join(p.user(), "open")
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.logOnce(err, "index not read")
+		p.Log.Once(err, "index not read")
 		return
 	}
 	there, paths := map[string]bool{}, map[string]bool{}
@@ -81,7 +81,7 @@ func (p *Poller) scan() {
 	}
 	for _, dir := range p.Dirs {
 		names, err := state.Questions{Folder: state.Folder[state.Question]{Dir: dir}}.Names()
-		p.logOnce(err, "folder not read")
+		p.Log.Once(err, "folder not read")
 		at := realPath(dir)
 		for _, name := range names {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
@@ -146,7 +146,7 @@ func (p *Poller) load(s *served) {
 	switch {
 	case err != nil:
 		s.q = nil
-		p.logOnce(err, "question not read")
+		p.Log.Once(err, "question not read")
 	case q != nil && q.Matter().Personal && !strings.HasPrefix(s.real, realPath(p.user())+string(filepath.Separator)):
 		s.q = nil // Claude may write in the project: what lets it act stands in the person's own state alone
 	case q != nil:
@@ -210,7 +210,7 @@ func (p *Poller) forget(s *served) {
 		}
 		s.lock = lock
 	}
-	p.logOnce(state.Forget(p.Env, s.Path), "record not forgotten")
+	p.Log.Once(state.Forget(p.Env, s.Path), "record not forgotten")
 	release(&s.lock)
 	delete(p.index, s.File)
 }
@@ -219,7 +219,7 @@ func (p *Poller) forget(s *served) {
 func (p *Poller) scanSessions() {
 	folder := state.SessionsIn(p.user())
 	names, err := folder.Names()
-	p.logOnce(err, "sessions not read")
+	p.Log.Once(err, "sessions not read")
 	p.sessions, p.byThread = nil, map[string]*state.Session{}
 	for _, name := range names {
 		s, err := p.sessionFiles.Load(filepath.Join(folder.Dir, name+".json"), false)

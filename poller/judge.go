@@ -168,7 +168,7 @@ func (p *Poller) takeReplyFile(s *served) (soon bool) {
 			return true
 		}
 		if why := p.notFor(s, name, placed); why != "" {
-			p.logOnce(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
+			p.Log.Once(fmt.Errorf("%s: %s", path, why), "reply by hand left where it is")
 			continue
 		}
 		b, err := state.ReadPlain(path, maxReplyFile)

@@ -113,7 +113,7 @@ func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*stat
 		s.q = q
 		return true
 	case err != nil && !errors.Is(err, state.ErrTransition):
-		p.logOnce(err, what)
+		p.Log.Once(err, what)
 	}
 	return false
 }
@@ -121,7 +121,7 @@ func (p *Poller) changeBy(write func(string, func(*state.Question) error) (*stat
 // end ends a question; the note of it is owed in the same write. also, where it is not nil, changes more in it.
 func (p *Poller) end(q *state.Question, to state.Status, by string, also func(*state.Question)) {
 	ended, err := state.CloseQuestion(q.Path, to, by, also)
-	p.logOnce(err, "question not closed")
+	p.Log.Once(err, "question not closed")
 	if ended {
 		p.Log.Info().Str("question", q.QuestionID).Str("status", string(to)).Str("by", by).Msg("question closed")
 	}
@@ -368,7 +368,7 @@ func (p *Poller) post(ctx context.Context, s *served) (again time.Time) {
 		}
 	}
 	if err := p.putQuestion(q, s.Open); err != nil {
-		p.logOnce(err, "question not put into the outbox")
+		p.Log.Once(err, "question not put into the outbox")
 		return p.now().Add(time.Second)
 	}
 	s.put = true
@@ -387,7 +387,7 @@ func (p *Poller) putOwed(s *served) {
 		if !done {
 			done, err = p.putNote(q, s.Open, owed)
 		}
-		p.logOnce(err, "note not put into the outbox")
+		p.Log.Once(err, "note not put into the outbox")
 		if done {
 			told = append(told, owed)
 		}
@@ -421,7 +421,7 @@ func (p *Poller) busy(s *served) bool {
 func (p *Poller) sweep() {
 	now := p.now()
 	p.swept = now
-	p.said.forget()
+	p.Log.Forget()
 	p.summed.Clear() // a summary that failed is tried again
 	state.OutboxIn(p.user()).Sweep(p.Env, now)
 	state.SessionsIn(p.user()).Sweep(now)
@@ -441,7 +441,7 @@ func (p *Poller) sweep() {
 	for folder := range folders {
 		state.SweepTemporary(folder, now)
 		_, err := state.SweepUnannounced(p.Env, folder, now.Add(-state.MaxAge-expireOthers))
-		p.logOnce(err, "old questions not removed")
+		p.Log.Once(err, "old questions not removed")
 	}
 }
 
@@ -455,6 +455,6 @@ func (p *Poller) sweepOne(s *served, now time.Time) {
 	}
 	if s.q.Closed() && age > state.MaxAge && (s.over || age > state.MaxAge+expireOthers) {
 		release(&s.lock)
-		p.logOnce(state.RemoveQuestion(p.Env, s.q), "question not removed")
+		p.Log.Once(state.RemoveQuestion(p.Env, s.q), "question not removed")
 	}
 }

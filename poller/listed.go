@@ -54,7 +54,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 				continue // its thread is read from its beginning with the next list
 			}
 			if err := r.writeReplies(v, q, n.given[q]); err != nil {
-				r.logOnce(err, "replies not written down")
+				r.Log.Once(err, "replies not written down")
 				failed = err
 			}
 		}
@@ -68,7 +68,7 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	}
 	r.mark.Watermark = n.newest
 	_, serr := r.spaces.Change(r.chat, func(s *state.Space) { s.Watermark = n.newest })
-	r.logOnce(serr, "watermark not written down")
+	r.Log.Once(serr, "watermark not written down")
 	return err
 }
 
@@ -208,7 +208,7 @@ func (r *reader) answerNobody(n *pass, m gchat.Message) {
 			return nil
 		})
 	}
-	r.logOnce(err, "note not put into the outbox")
+	r.Log.Once(err, "note not put into the outbox")
 }
 
 // writeReplies writes people's messages into the file of the question that they belong to. The poller of that question's

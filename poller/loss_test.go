@@ -165,9 +165,9 @@ func TestErrorsWithRandomNamesAreLoggedOnce(t *testing.T) {
 	d := newDesk(t)
 	p := d.poller()
 	for n := range 50 {
-		p.logOnce(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
+		p.Log.Once(fmt.Errorf("open /x/.new-%d: no space left on device", 1000000+n*7919), "not written")
 	}
-	p.logOnce(errors.New("open /x/y: permission denied"), "not written")
+	p.Log.Once(errors.New("open /x/y: permission denied"), "not written")
 	if n := len(d.lines("not written")); n != 2 {
 		t.Errorf("%d lines", n)
 	}

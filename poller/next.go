@@ -55,7 +55,7 @@ func (p *Poller) typeNext(ctx context.Context, s *served, q *state.Question) {
 		return nil
 	}); err != nil {
 		if !errors.Is(err, state.ErrTransition) {
-			p.logOnce(err, "next instruction not typed")
+			p.Log.Once(err, "next instruction not typed")
 		}
 		return
 	}
@@ -99,5 +99,5 @@ func (p *Poller) readyFor(ctx context.Context, session, words string) (one *stat
 
 // audit adds a line to the log of decisions.
 func (p *Poller) audit(line state.AuditLine) {
-	p.logOnce(state.Audit(p.Env, p.Log, line), "not in the audit log")
+	p.Log.Once(state.Audit(p.Env, p.Log, line), "not in the audit log")
 }

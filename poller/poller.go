@@ -82,7 +82,6 @@ type Poller struct {
 	working      sync.WaitGroup
 
 	asking   atomic.Bool // tmux is being asked for its panes
-	said     said        // what is logged once, not with every step
 	polled   time.Time   // of the last round: see round
 	swept    time.Time
 	beatAt   time.Time
@@ -447,7 +446,7 @@ func (p *Poller) beat(keepAwake bool) {
 		}
 	}
 	slices.Sort(h.Unread)
-	p.logOnce(state.Beat(p.Env, h), "heartbeat")
+	p.Log.Once(state.Beat(p.Env, h), "heartbeat")
 	if wanted := keepAwake && h.Open > 0; wanted != (p.letSleep != nil) {
 		p.keepAwake(wanted)
 	}
@@ -458,7 +457,7 @@ func (p *Poller) beat(keepAwake bool) {
 
 func (p *Poller) noteLastPoll() {
 	for _, dir := range p.homes {
-		p.logOnce(state.NoteLastPoll(dir, p.now()), "last poll not noted")
+		p.Log.Once(state.NoteLastPoll(dir, p.now()), "last poll not noted")
 	}
 }
 
@@ -496,48 +495,6 @@ func (p *Poller) wake() {
 	default:
 	}
 }
-
-// logOnce logs an error, where there is one, that would come again with every step: once an hour.
-func (p *Poller) logOnce(err error, what string) {
-	if err == nil {
-		return
-	}
-	text := p.Log.Clean(err.Error())
-	if p.said.isNews(what + random().ReplaceAllString(text, "#")) {
-		p.Log.Error().Str("error", text).Msg(what)
-	}
-}
-
-// said are the errors that were logged since the last sweep.
-type said struct {
-	mu   sync.Mutex
-	what map[string]bool
-}
-
-// mostSaid bounds how many there are: a long run of faults must fill neither the memory nor the log.
-const mostSaid = 1000
-
-func (s *said) isNews(what string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.what == nil {
-		s.what = map[string]bool{}
-	}
-	if s.what[what] || len(s.what) >= mostSaid {
-		return false
-	}
-	s.what[what] = true
-	return true
-}
-
-func (s *said) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.what = nil
-}
-
-// random are words of an error that may be others each time: names of temporary files, numbers of ports and processes.
-var random = state.Pattern(`[\w.-]*[0-9]{5}[\w.-]*`)
 
 // misconfigured tells the permanent reasons from those that pass.
 func misconfigured(err error) error {

@@ -87,7 +87,7 @@ func (p *Poller) leadEvents(app *gchat.App) bool {
 	if errors.Is(err, state.ErrLocked) {
 		return false
 	}
-	p.logOnce(err, "subscription's lock") // better two processes that pull than none
+	p.Log.Once(err, "subscription's lock") // better two processes that pull than none
 	p.events.lock = lock
 	return true
 }
@@ -107,7 +107,7 @@ func (p *Poller) pull(ctx context.Context, app *gchat.App) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, gchat.ErrConnectionLost):
-		p.logOnce(err, "pulled again over a new connection") // each of the pulls under way loses it
+		p.Log.Once(err, "pulled again over a new connection") // each of the pulls under way loses it
 	case err != nil:
 		e.failed++
 		e.asked = gchat.TooMany(err)
@@ -164,7 +164,7 @@ func (p *Poller) useEvents(ctx context.Context, app *gchat.App, heard []gchat.Pu
 	if len(done) > 0 {
 		p.beside("acknowledge", func() {
 			err := app.Ack(context.WithoutCancel(ctx), done)
-			p.logOnce(err, "events not acknowledged: they come again, and are known then")
+			p.Log.Once(err, "events not acknowledged: they come again, and are known then")
 		})
 	}
 	return kept
@@ -182,7 +182,7 @@ func (p *Poller) useEvent(ctx context.Context, app *gchat.App, one gchat.Pulled,
 	views map[string]*view) (used bool) {
 	switch {
 	case one.Err != nil:
-		p.logOnce(one.Err, "event not understood")
+		p.Log.Once(one.Err, "event not understood")
 	case !one.Human || !strings.HasPrefix(one.By.Name, "users/"):
 	case one.Tap != nil && cards[one.Tap.Question] != nil:
 		return p.writeTap(cards[one.Tap.Question], one)
@@ -214,7 +214,7 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 		return nil
 	})
 	if err != nil {
-		p.logOnce(err, "tap not written down")
+		p.Log.Once(err, "tap not written down")
 		return errors.Is(err, fs.ErrNotExist) // its project was removed
 	}
 	if changed {
@@ -247,7 +247,7 @@ func (p *Poller) answerEvent(app *gchat.App, one gchat.Pulled, text string) {
 		ID: state.MessageID("event", one.ID), Kind: state.MessageNote, Parts: []string{text}, ProjectDir: p.user(),
 		Chat: app.Chat(), ThreadName: one.Message.ThreadName, Viewer: one.By.Name, Urgent: true, CreatedAt: p.now().UTC(),
 	})
-	p.logOnce(err, "note not put into the outbox")
+	p.Log.Once(err, "note not put into the outbox")
 }
 
 // writeSaid gives what a person wrote to the app to the record whose thread it is in, or whose message it quotes, as a list does.
@@ -283,7 +283,7 @@ func (p *Poller) writeSaid(app *gchat.App, one gchat.Pulled, v *view) (used bool
 	r.take(n, []gchat.Message{m})
 	for q, ms := range n.given {
 		if err := r.writeReplies(n.view, q, ms); err != nil {
-			p.logOnce(err, "reply not written down")
+			p.Log.Once(err, "reply not written down")
 			return false
 		}
 	}

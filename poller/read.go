@@ -214,7 +214,7 @@ func (r *reader) list(ctx context.Context, v *view) error {
 	}
 	by := r.configuredBy(v)
 	if r.gateway(ctx, by.projectDir, by.trusted).app != nil && (gchat.AuthFailure(err) || gchat.Permanent(err)) {
-		r.logOnce(err, "the space is not listed: its Chat app hears taps, and words that mention it")
+		r.Log.Once(err, "the space is not listed: its Chat app hears taps, and words that mention it")
 		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil
 	}
@@ -248,7 +248,7 @@ func (r *reader) lead() bool {
 		}
 		return false
 	}
-	r.logOnce(err, "reader's lock")            // better two processes that list than none
+	r.Log.Once(err, "reader's lock")           // better two processes that list than none
 	r.lock, r.mark = lock, r.spaces.Of(r.chat) // another process may have read on
 	return true
 }
@@ -323,7 +323,7 @@ func (r *reader) tell(err error, v *view) {
 func (r *reader) setTrouble(t *state.ReadTrouble) {
 	r.mark.Trouble = t
 	_, err := r.spaces.Change(r.chat, func(s *state.Space) { s.Trouble = t })
-	r.logOnce(err, "trouble not written down")
+	r.Log.Once(err, "trouble not written down")
 }
 
 // trouble counts the failures of listing and says how long to leave Chat alone.

@@ -45,7 +45,7 @@ func (s *sender) wakeUp() {
 			continue
 		}
 		_, err := s.spaces.Change(of.Chat, func(space *state.Space) { space.Failures, space.NotBefore = 0, time.Time{} })
-		s.logOnce(err, "a space's pause not ended")
+		s.Log.Once(err, "a space's pause not ended")
 	}
 }
 
@@ -65,12 +65,12 @@ func (p *Poller) keepAwake(wanted bool) {
 	p.letSleep = end
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	if _, err := cmd.StdinPipe(); err != nil {
-		p.logOnce(err, "the machine is not kept awake")
+		p.Log.Once(err, "the machine is not kept awake")
 		return
 	}
 	p.beside("keep awake", func() {
 		if err := cmd.Run(); ctx.Err() == nil {
-			p.logOnce(err, "the machine is not kept awake")
+			p.Log.Once(err, "the machine is not kept awake")
 		}
 	})
 }

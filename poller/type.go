@@ -350,7 +350,7 @@ func (p *Poller) endTyping(q *state.Question, out inject.Outcome, also func(*sta
 // update changes a question beside the loop, which reads it again. A failure is logged.
 func (p *Poller) update(path, what string, change func(*state.Question) error) {
 	if _, err := state.UpdateQuestion(path, change); err != nil {
-		p.logOnce(err, what)
+		p.Log.Once(err, what)
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,5 +82,29 @@ func TestLogIsCappedAndClean(t *testing.T) {
 	}
 	if info, err := os.Stat(path + ".1"); err != nil || info.Size() != maxLog+1 {
 		t.Errorf("old log: %v, %v", info, err)
+	}
+}
+
+// What comes again and again is logged once, whatever file or port it names, until it is forgotten; and no run of faults fills the
+// memory.
+func TestALogSaysAnErrorOnce(t *testing.T) {
+	home := t.TempDir()
+	l := NewLog(func(name string) string { return map[string]string{"HOME": home}[name] }, "test")
+	lines := func() int {
+		b, _ := os.ReadFile(l.path)
+		return strings.Count(string(b), "\n")
+	}
+	for _, err := range []error{errors.New("rename .new-1234567: full"), errors.New("rename .new-7654321: full"), nil} {
+		l.Once(err, "not written")
+	}
+	if n := lines(); n != 1 {
+		t.Errorf("%d lines for one fault", n)
+	}
+	l.Forget()
+	for i := range 3 * mostSaid {
+		l.Once(fmt.Errorf("fault %s", strings.Repeat("x", i)), "not written")
+	}
+	if n := lines(); n != 1+mostSaid || len(l.said) != mostSaid {
+		t.Errorf("%d lines, %d remembered", n, len(l.said))
 	}
 }

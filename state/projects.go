@@ -99,6 +99,7 @@ func namesIn(dir string) (names []string) {
 	return names
 }
 
+//lint:ignore ST1005 it is a name
 var ErrUntrusted = errors.New("Claude Code was not told to trust its folder")
 
 // ProjectCounts says whether the files of a project count: Claude Code runs a hook of it, which it does in trusted folders
