@@ -169,8 +169,10 @@ func Deliver(ctx context.Context, o Options, m *state.Message, fresh bool) (*sta
 	if fresh {
 		p.fresh.Store(m.Path, true)
 	}
-	ctx, end := p.begin(ctx)
-	defer end()
+	p.sender = p.newSender()
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.working.Wait()
+	defer cancel()
 	for {
 		next, _ := p.sender.dispatch(ctx)
 		now, err := p.sender.box.Load(state.NameOf(m.Path))
@@ -263,6 +265,7 @@ func (p *Poller) serve(ctx context.Context) (why ending) {
 	ctx, end := p.begin(ctx)
 	defer end()
 	p.startWatch()
+	defer func() { p.Log.Info().Msg("poller ends") }()
 	p.Log.Info().Bool("daemon", p.Daemon).Bool("dry_run", p.DryRun).Strs("pending_dirs", p.Dirs).Msg("poller started")
 	idleSince, expected := p.now(), p.now()
 	for {
@@ -319,7 +322,6 @@ func (p *Poller) begin(ctx context.Context) (serving context.Context, end func()
 		}
 		clear(p.index)
 		clear(p.readers)
-		p.Log.Info().Msg("poller ends")
 	}
 }
 
