@@ -102,7 +102,8 @@ func (p *Poller) useWebhook(ctx context.Context, way *gateway) error {
 func (g *gateways) useApp(ctx context.Context, way *gateway) error {
 	c := way.cfg
 	key := strings.Join([]string{c.SpaceID, c.Subscription, c.CredentialsFile, c.APIEndpoint, c.PubSubEndpoint}, "\x00")
-	if way.app = g.apps[key]; way.app == nil {
+	way.app = g.apps[key]
+	if way.app == nil {
 		app, err := gchat.NewApp(ctx, c)
 		if err != nil {
 			return err

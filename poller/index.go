@@ -85,7 +85,8 @@ func (p *Poller) scan() {
 		at := realPath(dir)
 		for _, name := range names {
 			path, real := filepath.Join(dir, name+".json"), filepath.Join(at, name+".json")
-			if there[real] = !paths[real]; p.index[real] == nil && there[real] {
+			there[real] = !paths[real]
+			if p.index[real] == nil && there[real] {
 				p.index[real] = &served{Open: &state.Open{Kind: state.OpenQuestion, Path: path, Env: p.environment}, real: real}
 			}
 		}
@@ -178,7 +179,8 @@ func (p *Poller) hold(s *served) (again time.Time) {
 		release(&s.lock)
 		s.pause, s.retake = retakePause, now.Add(retakePause)
 	}
-	if s.lockedAs = s.q; !waits || s.info == nil || s.lock != nil {
+	s.lockedAs = s.q
+	if !waits || s.info == nil || s.lock != nil {
 		return time.Time{}
 	}
 	if now.Before(s.retake) && s.retake.Sub(now) <= s.pause {
@@ -226,7 +228,8 @@ func (p *Poller) scanSessions() {
 		if err != nil || s == nil {
 			continue
 		}
-		if p.sessions = append(p.sessions, s); s.ThreadName != "" {
+		p.sessions = append(p.sessions, s)
+		if s.ThreadName != "" {
 			p.byThread[s.ThreadName] = s
 		}
 	}
@@ -242,7 +245,8 @@ func (p *Poller) startWatch() {
 		_ = state.MakeDir(filepath.Join(p.user(), name)) // a daemon may begin before the first record
 	}
 	var err error
-	if p.watch, err = fsnotify.NewWatcher(); err != nil {
+	p.watch, err = fsnotify.NewWatcher()
+	if err != nil {
 		p.Log.Warn().Err(err).Msg("changes are looked for every two seconds")
 	}
 }
@@ -270,7 +274,8 @@ func (p *Poller) cover() {
 		if slices.Contains(covered, dir) {
 			return
 		}
-		if covered = append(covered, dir); p.watch.Add(dir) == nil {
+		covered = append(covered, dir)
+		if p.watch.Add(dir) == nil {
 			p.wake() // what came before the watch is seen with the next step
 		}
 	}

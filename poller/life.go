@@ -157,7 +157,8 @@ func (p *Poller) closeOver(s *served, due bool) (next time.Time) {
 			p.close(s, state.TimedOut, "timeout", func(q *state.Question) { choose(q, unread || q.Unread()) })
 			return time.Time{}
 		}
-		if next = *at; !now.Before(next) {
+		next = *at
+		if !now.Before(next) {
 			next = now.Add(time.Second)
 		}
 	}

@@ -29,12 +29,14 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	way := r.gateway(ctx, by.projectDir, by.trusted)
 	if way.app != nil {
 		direct, err := way.app.Direct(ctx)
-		if r.pulls = direct; direct || gchat.Overloaded(err) {
+		r.pulls = direct
+		if direct || gchat.Overloaded(err) {
 			return err // all that is said there is heard
 		}
 	}
 	if r.api == nil {
-		if r.api, err = way.newReader(ctx); err != nil {
+		r.api, err = way.newReader(ctx)
+		if err != nil {
 			return err
 		}
 	}
@@ -50,7 +52,8 @@ func (r *reader) readOn(ctx context.Context, v *view) (err error) {
 	covered := map[string]bool{}
 	for _, qs := range v.records {
 		for _, q := range qs {
-			if covered[q.QuestionID] = done || !beginsIn(q); !covered[q.QuestionID] {
+			covered[q.QuestionID] = done || !beginsIn(q)
+			if !covered[q.QuestionID] {
 				continue // its thread is read from its beginning with the next list
 			}
 			if err := r.writeReplies(v, q, n.given[q]); err != nil {

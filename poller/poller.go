@@ -189,7 +189,8 @@ const anew = -1
 // leave lets the lock go. What saw it held relied on this process: a detached poller begins where one was called since then.
 func (p *Poller) leave(calls int64) error {
 	lock, self := p.Lock, p.Self
-	if p.Lock = nil; p.DryRun {
+	p.Lock = nil
+	if p.DryRun {
 		self = ""
 	}
 	return lock.EndPoller(p.Env, self, calls)
@@ -229,7 +230,8 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 	if p.Lock != nil {
 		return nil
 	}
-	if p.Lock, err = state.TakePollerLock(p.Env); !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
+	p.Lock, err = state.TakePollerLock(p.Env)
+	if !errors.Is(err, state.ErrLocked) || !p.Daemon && !p.Once {
 		return misconfigured(err)
 	}
 	done, err := state.WantPoller(p.Env)
@@ -247,7 +249,8 @@ func (p *Poller) lock(ctx context.Context) (err error) {
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
-		if p.Lock, err = state.TakePollerLock(p.Env); err != nil && !errors.Is(err, state.ErrLocked) {
+		p.Lock, err = state.TakePollerLock(p.Env)
+		if err != nil && !errors.Is(err, state.ErrLocked) {
 			return misconfigured(err)
 		}
 	}

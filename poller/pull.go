@@ -63,7 +63,8 @@ func (p *Poller) takeEvents(ctx context.Context, subscription string) (next time
 	e.mu.Unlock()
 	kept := p.useEvents(ctx, way.app, heard)
 	e.mu.Lock()
-	if e.heard, e.keeps = append(kept, e.heard...), len(kept) > 0; len(e.heard) > 0 {
+	e.heard, e.keeps = append(kept, e.heard...), len(kept) > 0
+	if len(e.heard) > 0 {
 		next = p.now().Add(keptPause)
 	}
 	for now := p.now(); e.pulling < pullsAtOnce; e.pulling++ {
@@ -200,7 +201,8 @@ func (p *Poller) writeTap(s *served, one gchat.Pulled) bool {
 	by, mine := configuredFor(s.q, s.Open), s.mine(p)
 	stranger := mine && p.mayNot(by, s.q, one.By.Name, one.By.Email)
 	q, err := state.UpdateQuestion(s.Path, func(q *state.Question) error {
-		if changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger); !changed {
+		changed = q.Reply(name) == nil && makeRoom(q, one.By.Name, stranger)
+		if !changed {
 			return state.ErrUnchanged
 		}
 		_, said, _ := gchat.ReadTap(q, one.Tap)

@@ -173,7 +173,8 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
 		q = s.reword(ctx, way.cfg, q)
 	}
-	if m.Parts = gchat.QuestionTexts(q); way.app != nil {
+	m.Parts = gchat.QuestionTexts(q)
+	if way.app != nil {
 		texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
 		m.Parts = texts
 		m.Card, _ = json.Marshal(card)
@@ -221,7 +222,8 @@ func (s *sender) wordDigest(m *state.Message) {
 			continue
 		}
 		text := gchat.ReportWhole(*other.Report)
-		if size += len(text); size > longestDigest {
+		size += len(text)
+		if size > longestDigest {
 			break
 		}
 		texts = append(texts, text)

@@ -218,7 +218,8 @@ func (r *reader) list(ctx context.Context, v *view) error {
 		r.api, r.pause, r.pulls = nil, deafPause, true
 		return nil
 	}
-	if r.pause = r.trouble.after(err); err == nil {
+	r.pause = r.trouble.after(err)
+	if err == nil {
 		r.good = began
 	}
 	r.bad.Store(err != nil)

@@ -84,7 +84,8 @@ func (s *sender) dispatch(ctx context.Context) (next time.Time, busy bool) {
 	s.readOutbox()
 	for ctx.Err() == nil {
 		m, at := s.first()
-		if next = at; m == nil {
+		next = at
+		if m == nil {
 			break
 		}
 		s.busy[m.Lane()] = m.Wake == nil
@@ -180,7 +181,8 @@ func (s *sender) first() (best *state.Message, next time.Time) {
 				}
 				break
 			}
-			if next = sooner(next, until); !held {
+			next = sooner(next, until)
+			if !held {
 				break
 			}
 		}

@@ -143,7 +143,8 @@ func (p *Poller) adopt(ctx context.Context, s *served) {
 		if !q.Way().Asks && (q.Chat != "" || chat == "") && q.ThreadName == thread {
 			return state.ErrUnchanged
 		}
-		if q.ThreadName = thread; q.Chat == "" {
+		q.ThreadName = thread
+		if q.Chat == "" {
 			q.Chat, q.Space = chat, space
 		}
 		if !q.Way().Asks {

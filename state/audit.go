@@ -57,7 +57,8 @@ func Audit(env Getenv, log *Log, line AuditLine) error {
 	}
 	path := AuditPath(env)
 	b, err := json.Marshal(line)
-	if err = errors.Join(err, MakeDir(filepath.Dir(path))); err != nil {
+	err = errors.Join(err, MakeDir(filepath.Dir(path)))
+	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	const add = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // no pipe holds it up

@@ -156,7 +156,8 @@ func Forget(env Getenv, path string) error {
 // LockWaiter makes the caller the one process that waits for a record; ErrLocked when there is one.
 func LockWaiter(env Getenv, path string) (l *Lock, err error) {
 	for range 5 {
-		if l, err = TryLock(waiterFile(env, path)); !errors.Is(err, ErrLocked) {
+		l, err = TryLock(waiterFile(env, path))
+		if !errors.Is(err, ErrLocked) {
 			return l, err
 		}
 		time.Sleep(2 * time.Millisecond) // HasWaiter of another process has it for an instant

@@ -67,7 +67,8 @@ func Within(path, folder string) bool {
 	if err != nil {
 		return false
 	}
-	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+	folder, err = filepath.EvalSymlinks(folder)
+	if err != nil {
 		return false
 	}
 	rel, err := filepath.Rel(folder, file)
@@ -135,7 +136,8 @@ func readPlain(path string, most int64, buf *bytes.Buffer) (b []byte, written ti
 	defer f.Close()
 	buf.Reset()
 	buf.Grow(int(min(info.Size(), most)) + bytes.MinRead)
-	if _, err = buf.ReadFrom(io.LimitReader(f, most+1)); err == nil && int64(buf.Len()) > most {
+	_, err = buf.ReadFrom(io.LimitReader(f, most+1))
+	if err == nil && int64(buf.Len()) > most {
 		err = fmt.Errorf("it is larger than %d bytes", most)
 	}
 	return buf.Bytes(), info.ModTime(), err

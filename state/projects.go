@@ -140,7 +140,8 @@ func Trusted(env Getenv, dir string) (yes, known bool) {
 	if err != nil || json.Unmarshal(b, &file) != nil {
 		return false, false
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
 		return false, true
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil {

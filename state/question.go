@@ -289,7 +289,8 @@ func (q *Question) Move(to Status, now time.Time) error {
 		return fmt.Errorf("move question from %s to %s: %w", q.Status, to, ErrTransition)
 	}
 	q.Status = to
-	if q.ResolvedAt = nil; to != Answered {
+	q.ResolvedAt = nil
+	if to != Answered {
 		t := now.UTC()
 		q.ResolvedAt = &t
 	}
@@ -327,7 +328,8 @@ func (q *Question) Decision() (label, words string) {
 // not nil, changes more in that write. It reports whether this call ended the question: of two that end it, one does.
 func CloseQuestion(path string, to Status, by string, also func(*Question)) (ended bool, err error) {
 	_, err = UpdateQuestion(path, func(q *Question) error {
-		if ended = false; q.Move(to, time.Now()) != nil {
+		ended = false
+		if q.Move(to, time.Now()) != nil {
 			return ErrUnchanged
 		}
 		q.ResolvedBy, ended = by, true

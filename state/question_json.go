@@ -99,7 +99,8 @@ func (q *Question) check(written time.Time) error {
 	}
 	if q.AskedAt.IsZero() { // another program's
 		var err error
-		if q.AskedAt, err = timeNear(q.rawText("forwarded_at"), written); err != nil {
+		q.AskedAt, err = timeNear(q.rawText("forwarded_at"), written)
+		if err != nil {
 			q.AskedAt = written.UTC()
 		}
 	}
@@ -134,7 +135,8 @@ func foreignTime(text string, zone *time.Location) (t time.Time, err error) {
 		time.RFC3339, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
 		"2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00",
 	} {
-		if t, err = time.ParseInLocation(layout, text, zone); err == nil {
+		t, err = time.ParseInLocation(layout, text, zone)
+		if err == nil {
 			break
 		}
 	}

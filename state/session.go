@@ -138,7 +138,8 @@ func (s Sessions) CountGateBlock(id string, now time.Time, most int, within time
 	_, err = s.Change(id, func(one *Session) error {
 		// Of a clock that was set back, what lies just ahead counts, too.
 		one.GateBlocks = slices.DeleteFunc(one.GateBlocks, func(at time.Time) bool { return now.Sub(at).Abs() >= within })
-		if ok = len(one.GateBlocks) < most; !ok {
+		ok = len(one.GateBlocks) < most
+		if !ok {
 			return ErrUnchanged
 		}
 		one.GateBlocks = append(one.GateBlocks, now.UTC())

@@ -67,7 +67,8 @@ func (s *Space) Take(now time.Time, every time.Duration, burst int) (wait time.D
 	if ahead < 0 || ahead > 2*most {
 		ahead = 0
 	}
-	if wait = ahead + every - most; wait > 0 {
+	wait = ahead + every - most
+	if wait > 0 {
 		return wait
 	}
 	s.Next = now.Add(ahead + every)

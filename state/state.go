@@ -120,7 +120,8 @@ func (how durability) write(path string, b []byte) error {
 		if is, serr := os.Lstat(path); serr == nil && is.Mode().IsRegular() {
 			_ = os.Chmod(tmp, is.Mode().Perm())
 		}
-		if err = os.Rename(tmp, path); err != nil {
+		err = os.Rename(tmp, path)
+		if err != nil {
 			os.Remove(tmp)
 		}
 	}
@@ -179,10 +180,12 @@ func newTemp(dir string, b []byte, synced bool) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err = tmp.Write(b); err == nil && synced {
+	_, err = tmp.Write(b)
+	if err == nil && synced {
 		err = tmp.Sync()
 	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	err = errors.Join(err, tmp.Close())
+	if err != nil {
 		os.Remove(tmp.Name())
 		return "", err
 	}

@@ -201,7 +201,8 @@ func (r Room) mute(one *state.Session, words string) string {
 	if words != "" && words != "off" {
 		unit := strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "min", "m")
 		var err error
-		if long, err = time.ParseDuration(unit.Replace(words)); err != nil || long <= 0 {
+		long, err = time.ParseDuration(unit.Replace(words))
+		if err != nil || long <= 0 {
 			return "[Not used] Say for how long: /mute 2h, /mute 30m, or /mute off."
 		}
 	}

@@ -54,7 +54,8 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		r.Verdict = state.Refused
 		return
 	case !MayAnswer(cfg, q, r):
-		if r.Verdict = state.Ignored; strings.TrimSpace(text) == "" || !q.Way().Asks {
+		r.Verdict = state.Ignored
+		if strings.TrimSpace(text) == "" || !q.Way().Asks {
 			return
 		}
 		if !judged(q, state.Refused, r.Sender) { // it is said once to each sender
@@ -74,7 +75,8 @@ func Reply(cfg *config.Config, q *state.Question, r *state.Reply, now time.Time)
 		owe(state.NoteLate)
 		return
 	case strings.TrimSpace(text) == "":
-		if r.Verdict = state.Ignored; r.Sender != state.Local {
+		r.Verdict = state.Ignored
+		if r.Sender != state.Local {
 			owe(state.NoteNoText)
 		}
 		return

@@ -119,7 +119,8 @@ func Load(env state.Getenv, projectDir string) *Config {
 			c.AllowedUnknown, c.Unread = true, true
 			break
 		}
-		if l.project = f.project && !mine; l.project {
+		l.project = f.project && !mine
+		if l.project {
 			l.leavePersonal(f.path, state.ConfigFile(env))
 		}
 		if file := l.value[credentialsFile]; file != "" && !filepath.IsAbs(file) && !strings.HasPrefix(file, "~/") {
@@ -194,7 +195,8 @@ const maxConfig = 4 << 20
 // list reads comma-separated words.
 func list(s string) (words []string) {
 	for _, w := range strings.Split(s, ",") {
-		if w = strings.TrimSpace(w); w != "" {
+		w = strings.TrimSpace(w)
+		if w != "" {
 			words = append(words, w)
 		}
 	}

@@ -32,7 +32,8 @@ var settings = []Setting{
 	{Member: "webhook_url", Variable: "GOOGLE_CHAT_WEBHOOK_URL"},
 	{Member: "webhook_url_command", Personal: true},
 	{Member: "space_id", Variable: "GOOGLE_CHAT_SPACE_ID", take: func(c *Config, text string) error {
-		if text = strings.TrimPrefix(strings.Trim(text, " /"), "spaces/"); text != "" {
+		text = strings.TrimPrefix(strings.Trim(text, " /"), "spaces/")
+		if text != "" {
 			c.SpaceID = "spaces/" + text
 		}
 		return nil

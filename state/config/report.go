@@ -218,7 +218,8 @@ func (q *QuietHours) UnmarshalJSON(b []byte) error {
 	q.Zone = time.Local
 	if v.Zone != "" {
 		var err error
-		if q.Zone, err = time.LoadLocation(v.Zone); err != nil {
+		q.Zone, err = time.LoadLocation(v.Zone)
+		if err != nil {
 			return fmt.Errorf("time_zone: %w", err)
 		}
 	}

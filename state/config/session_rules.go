@@ -182,7 +182,8 @@ func (c *Config) checkGate(where string, g StopGate) {
 // checkWord makes a word one that means something here, or "": what means nothing is noted.
 func checkWord[T ~string](c *Config, where string, word *T, words []T) {
 	given := *word
-	if *word = ""; strings.TrimSpace(string(given)) == "" {
+	*word = ""
+	if strings.TrimSpace(string(given)) == "" {
 		return
 	}
 	if err := takeWord(word, string(given), words); err != nil {
