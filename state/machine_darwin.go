@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/hex"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -10,7 +11,7 @@ import (
 
 // machine is what tells this machine from others, whatever its name and its network: gethostuuid(2), else its boot. kern.uuid
 // would be that of the kernel's build (XNU, kernel_uuid_string), equal on every Mac that has it.
-func machine() string {
+var machine = sync.OnceValue(func() string {
 	var id [16]byte
 	wait := syscall.Timespec{Sec: 1}
 	_, _, failed := syscall.Syscall(syscall.SYS_GETHOSTUUID, uintptr(unsafe.Pointer(&id)), uintptr(unsafe.Pointer(&wait)), 0)
@@ -19,4 +20,4 @@ func machine() string {
 	}
 	boot, _ := unix.Sysctl("kern.bootsessionuuid")
 	return boot
-}
+})

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -41,12 +42,19 @@ func Environment(env Getenv) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
+// salts are what salt returned, by its file: a process asks for it with each lock.
+var salts sync.Map
+
 // salt is 16 random bytes of this user's state, made with the first call. Where they cannot be written it is none: then
 // nothing else of ours can be, either.
 func salt(env Getenv) []byte {
 	path := filepath.Join(UserState(env), "salt")
+	if known, ok := salts.Load(path); ok {
+		return known.([]byte)
+	}
 	b, err := ReadPlain(path, 64)
 	if err == nil && len(b) > 0 {
+		salts.Store(path, b)
 		return b
 	}
 	fresh := make([]byte, 16)
