@@ -108,7 +108,7 @@ func (h *Hook) denial(q *state.Question) string {
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
 		"run `%s` in the background, which prints it.",
-		q.ThreadKey, state.InWords(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
+		q.ThreadKey, state.InWords(h.config().ReplyTimeout), h.waitCommand(q.QuestionID))
 }
 
 // waitCommand is how Claude waits for the reply itself.
@@ -158,7 +158,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
 		return &there
 	}
-	if _, err := h.record(context.Background(), state.Matter{}, state.QuestionsIn, e, decide); err != nil {
+	if _, err := h.record(context.Background(), e, h.folders(state.QuestionsIn), decide); err != nil {
 		return err
 	}
 	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
@@ -190,7 +190,7 @@ func (h *Hook) reclaim(e *Event) error {
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Deny:
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Deny:
 		if q := h.ownMarker(ctx, e); q != nil {
 			markers = append(markers, q)
 		}
@@ -391,7 +391,7 @@ func (h *Hook) sessionEnded(e *Event) {
 }
 
 // markers are the session's questions in deny mode, the newest first.
-func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, state.MarkersIn) }
+func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, h.folders(state.MarkersIn)) }
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
 // killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook
