@@ -150,15 +150,17 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 	return title, body
 }
 
-// pendingText tells what Claude wants to do: the notification itself says only that it wants to. What a subagent wants is in a
-// transcript of its own, and not told.
+// pendingText tells, in Markdown, what Claude wants to do: the notification itself says only that it wants to. What a subagent
+// wants is in a transcript of its own, and not told.
 func pendingText(transcript string) string {
 	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
 	for _, c := range pendingIn(tail) {
-		if c.Name != "Agent" && c.Name != "Task" {
-			lines = append(lines, c.text())
+		if c.Name == "Agent" || c.Name == "Task" {
+			continue
 		}
+		what := permissionShown(c.Name, c.Input).call[0]
+		lines = append(lines, plain(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
 	}
 	return strings.Join(lines, "\n")
 }
