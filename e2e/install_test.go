@@ -59,7 +59,6 @@ func TestInstalledAndSetUp(t *testing.T) {
 
 		file := filepath.Join(s.Home, ".claude", "settings.json")
 		left := contents(t, file)
-		backup := contents(t, file+".before-gchat-hooks")
 
 		// A person edits the file between install and uninstall; Claude Code itself adds a setting of its own.
 		const mine = "{\n  // mine\n  \"model\": \"opus\", /* the best */"
@@ -71,7 +70,6 @@ func TestInstalledAndSetUp(t *testing.T) {
 
 		// Where nobody touched the file, its bytes are those of before.
 		put(t, file, written)
-		put(t, file+".before-gchat-hooks", backup)
 		run(s.Home, s.Dir, nil, "sh", script, "--uninstall", "--yes")
 		if after := contents(t, file); after != before {
 			t.Errorf("uninstall leaves\n%s\nof\n%s", after, before)

@@ -37,10 +37,10 @@ type handler struct {
 	Entry
 }
 
-// Install returns file with these entries as the only ones of ours in it. before is the file as it was without hooks of
-// ours, nil when there was none or it is not known. Where all of them are there already, file stays as it is.
-func Install(file, before []byte, entries []Entry) ([]byte, error) {
-	without, found, err := takeOut(file, before)
+// Install returns file with these entries as the only ones of ours in it. Where all of them are there already, file stays as it
+// is.
+func Install(file []byte, entries []Entry) ([]byte, error) {
+	without, found, err := takeOut(file)
 	if err != nil || sorted(found) == sorted(entries) {
 		return file, err
 	}
@@ -77,18 +77,18 @@ func insert(file []byte, entries []Entry) ([]byte, error) {
 	return d.root.Pack(), nil
 }
 
-// takeOut returns file without our entries, and these. Where file is what insert makes of before, that is before, to the
-// byte: nil where there was no file.
-func takeOut(file, before []byte) (without []byte, found []Entry, err error) {
+// takeOut returns file without our entries, and these; nil where it holds nothing else.
+func takeOut(file []byte) (without []byte, found []Entry, err error) {
 	d, err := parse(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	if found = d.takeOut(); len(found) == 0 {
+	found = d.takeOut()
+	switch {
+	case len(found) == 0:
 		return file, nil, nil
-	}
-	if again, err := insert(before, found); err == nil && string(again) == string(file) {
-		return before, found, nil
+	case len(d.root.Value.(*hujson.Object).Members) == 0 && comments(d.root) == nil:
+		return nil, found, nil
 	}
 	return d.root.Pack(), found, nil
 }

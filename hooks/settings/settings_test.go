@@ -14,12 +14,12 @@ func newest(t testing.TB, presets ...string) []Entry {
 	return entriesOf(t, Version{2, 1, 329}, presets...)
 }
 
-// Every shape survives install and uninstall byte for byte, and a second install changes nothing.
+// Every shape survives install and uninstall, and a second install changes nothing.
 func TestShapes(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			checkBothWays(t, []byte(s.file), entriesOf(t, Version{}, "answer"), newest(t, "report", "wake"))
-			out, err := Install([]byte(s.file), []byte(s.file), newest(t, "answer"))
+			out, err := Install([]byte(s.file), newest(t, "answer"))
 			if lf, crlf := bytes.Count(out, []byte("\n")), bytes.Count(out, []byte("\r\n")); err != nil || strings.Contains(s.name, "CRLF") && lf != crlf {
 				t.Errorf("%v: %d of %d lines do not end in CRLF", err, lf-crlf, lf)
 			}
@@ -76,7 +76,7 @@ func TestInstalledFile(t *testing.T) {
 	}
 }
 `
-	out, err := Install([]byte(before), []byte(before), entries)
+	out, err := Install([]byte(before), entries)
 	if err != nil || string(out) != want {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -87,7 +87,7 @@ func TestInstalledFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	rewritten, _ := json.MarshalIndent(v, "", "  ")
-	if again, err := Install(rewritten, nil, entries); err != nil || !bytes.Equal(again, rewritten) {
+	if again, err := Install(rewritten, entries); err != nil || !bytes.Equal(again, rewritten) {
 		t.Errorf("%v\n%s", err, again)
 	}
 }
@@ -112,11 +112,11 @@ func TestInstallReplacesOurs(t *testing.T) {
 			"SessionEnd":[{"hooks":[{"type":"command","command":"gchat-hooks hook gchat-session-event"}]}]`, false},
 	} {
 		file := []byte(`{"hooks":{` + test.hooks + `}}`)
-		out, err := Install(file, nil, wanted)
+		out, err := Install(file, wanted)
 		if err != nil || test.stays != bytes.Equal(out, file) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
-		if _, found, err := takeOut(out, nil); err != nil || sorted(found) != sorted(wanted) {
+		if _, found, err := takeOut(out); err != nil || sorted(found) != sorted(wanted) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
 	}
@@ -125,7 +125,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 // A person worked on the file after the install: what they wrote and every comment stays, ours goes.
 func TestUninstallAfterAnEdit(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
-	out, err := Install([]byte(before), []byte(before), newest(t, "report"))
+	out, err := Install([]byte(before), newest(t, "report"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 			"{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"note\": 1, \n        \"hooks\": []\n      }\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
 	} {
 		edited := strings.Replace(string(out), test.old, test.new, 1)
-		back, _, err := takeOut([]byte(edited), []byte(before))
+		back, _, err := takeOut([]byte(edited))
 		if err != nil || edited == string(out) || squeezed(string(back)) != squeezed(test.want) {
 			t.Errorf("%s: %v\ngot\n%s\nwant\n%s", test.name, err, back, test.want)
 		}
@@ -168,7 +168,7 @@ func TestRefused(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00}\x00", 1, 1, "invalid character"},
 		{"deep", strings.Repeat("[", maxFile), 1, 0, "more than 100,000"},
 	} {
-		_, err := Install([]byte(test.file), nil, newest(t, "answer"))
+		_, err := Install([]byte(test.file), newest(t, "answer"))
 		where := fmt.Sprintf("line %d, column %d: ", test.line, test.column)
 		if test.column == 0 {
 			where, _, _ = strings.Cut(where, ", ")
