@@ -165,32 +165,6 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-func TestDelta(t *testing.T) {
-	words := func(s string) []string { return strings.Fields(s) }
-	for name, c := range map[string]struct {
-		was   []string
-		is    string
-		least int
-		want  string
-	}{
-		"the first time":        {nil, "a b c d", 2, "c d"},
-		"the first time, short": {nil, "a", 10, "a"},
-		"the first time, all":   {nil, "a b", 0, "a b"},
-		"scrolled":              {words("a b c"), "b c d e", 0, "d e"},
-		"nothing new":           {words("a b c"), "a b c", 0, ""},
-		"nothing new, context":  {words("a b c"), "a b c", 2, "b c"},
-		"in the middle":         {words("a b c"), "a x b y c", 0, "x y"},
-		"few, with context":     {words("a b c d"), "a x b c d", 3, "x c d"},
-		"said twice":            {words("ok a ok"), "ok a ok ok", 0, "ok"},
-		"all of it":             {words("a b"), "c d", 1, "c d"},
-		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
-	} {
-		if got := strings.Join(delta(c.was, words(c.is), c.least), " "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 func TestClean(t *testing.T) {
 	got := clean([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
 	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}

@@ -130,7 +130,7 @@ func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.E
 
 // tell puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
 func (f *fire) tell(ctx context.Context) error {
-	c, m, err := f.prepare(ctx)
+	c, m, err := f.prepare()
 	outcome := "queued" // or unchanged, decided, undecided, failed
 	switch {
 	case err != nil:
@@ -152,20 +152,14 @@ func (f *fire) tell(ctx context.Context) error {
 }
 
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
-// same moment tell no line twice. m is nil when no agent is told.
-func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
+// same moment tell the same once. m is nil when no agent is told.
+func (f *fire) prepare() (c content, m *state.Message, err error) {
+	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 	change := func(s *state.Session) error {
-		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
-			if again, err := f.capture(ctx); err == nil {
-				again.Session = f.pane.Session
-				again.keep(f.agent.paneLines)
-				f.pane = again
-			}
-		}
-		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 		c = f.content(&s.Wake)
-		if c.new || !f.agent.dedup {
-			if m, err = f.put(c); err != nil {
+		if c.new {
+			m, err = f.put(c)
+			if err != nil {
 				return err
 			}
 			c.told = true
