@@ -60,11 +60,11 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	start := StartOf(d.claude)
-	d.ready = func(ctx context.Context, _ step) error {
+	d.ready = func(ctx context.Context, _ keystep) error {
 		_, err := d.reaches(ctx, d.claude, start)
 		return err
 	}
-	if err := d.ready(ctx, step{}); err != nil {
+	if err := d.ready(ctx, keystep{}); err != nil {
 		return d.coded(err)
 	}
 	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
@@ -167,7 +167,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 }
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
-func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
+func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
 	s.before, s.after = unchanged(d.screen), effect(done)
 	if d.screen.Kind == Permission && s.name != string(KeyEscape) {
 		if caller, _ := Claude(d.Env); caller == d.claude {
@@ -188,7 +188,7 @@ func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) erro
 }
 
 // audited adds a line to the log of decisions before the key of a step. Without the line, the key is not pressed.
-func (d *driver) audited(s step) func(context.Context, *keyboard) error {
+func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
 	row := d.screen.cursor()
 	if n, err := strconv.Atoi(s.name); err == nil {
 		row = *d.screen.row(n)

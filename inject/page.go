@@ -232,7 +232,6 @@ func (a *answering) fillPages(ctx context.Context) error {
 				return err
 			}
 		}
-		a.filled = i + 1
 	}
 	if !a.reviewed() {
 		return nil
@@ -318,7 +317,7 @@ func (a *answering) write(text string) keystroke {
 }
 
 // change presses a key that stays on the page, and waits until the page is as it should be then.
-func (a *answering) change(s step, to func(page) page) keystroke {
+func (a *answering) change(s keystep, to func(page) page) keystroke {
 	return func(ctx context.Context) error {
 		now, next := a.page, to(a.page)
 		s.before = now.differs
