@@ -82,7 +82,7 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 	}
 	if err != nil {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
-		return nil, &state.UserError{Err: err, Hint: "mend that line; nothing was written"}
+		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
 	if dry || c.Nothing() {
 		return c, nil

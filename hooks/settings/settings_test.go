@@ -33,17 +33,15 @@ func TestInstalledFile(t *testing.T) {
 		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
 		{Event: "Stop", Command: "'/b c/gchat-hooks' hook gchat-stop-gate", Timeout: 10},
 	}
-	const before = `// mine
-{
-	"model": "opus", // the best
+	const before = `{
+	"model": "opus",
 	"hooks": {
-		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}] // loud
+		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]
 	}
 }
 `
-	const want = `// mine
-{
-	"model": "opus", // the best
+	const want = `{
+	"model": "opus",
 	"hooks": {
 		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]},
 			{
@@ -55,7 +53,7 @@ func TestInstalledFile(t *testing.T) {
 					}
 				]
 			}
-		], // loud
+		],
 		"PreToolUse": [
 			{
 				"matcher": "AskUserQuestion",
@@ -81,9 +79,8 @@ func TestInstalledFile(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// Claude Code writes its settings anew now and then, in its own way. That is no reason to touch them.
-	_, plain := plainly(t, out)
 	var v any
-	if err := json.Unmarshal(plain, &v); err != nil {
+	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatal(err)
 	}
 	rewritten, _ := json.MarshalIndent(v, "", "  ")
@@ -122,7 +119,7 @@ func TestInstallReplacesOurs(t *testing.T) {
 	}
 }
 
-// A person worked on the file after the install: what they wrote and every comment stays, ours goes.
+// A person worked on the file after the install: what they wrote stays, ours goes.
 func TestUninstallAfterAnEdit(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
 	out, err := Install([]byte(before), newest(t, "report"))
@@ -133,7 +130,6 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 		{"a value", `"opus"`, `"sonnet"`, "{\n  \"model\": \"sonnet\"\n}\n"},
 		{"a hook before ours", "\"Notification\": [", "\"Notification\": [\n      " + theirs + ",",
 			"{\n  \"hooks\": {\n    \"Notification\": [\n      " + theirs + "\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
-		{"comments around ours", "\"Stop\": [\n", "\"Stop\": [ // mine\n      /* of ours */\n", "{\n  // mine\n      /* of ours */\n      \"model\": \"opus\"\n}\n"},
 		{"a key in a group of ours", "\"Stop\": [\n      {\n", "\"Stop\": [\n      {\n        \"note\": 1, \n",
 			"{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"note\": 1, \n        \"hooks\": []\n      }\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
 	} {
@@ -160,6 +156,8 @@ func TestRefused(t *testing.T) {
 		{"a merge", "{\n<<<<<<< HEAD\n}", 2, 1, "invalid character '<'"},
 		{"a bad escape", "{\n\n\"token\": \"s3cr3t\\q\"}", 3, 10, "no valid text"},
 		{"an open comment", "{\n} /* ", 2, 3, "comment"},
+		{"a comment, for which Claude Code skips the file", "{\n} // mine\n", 0, 0, "it has a comment or a trailing comma"},
+		{"a trailing comma", "{\"a\": 1,}", 0, 0, "it has a comment or a trailing comma"},
 		{"a list", "[]", 1, 0, "settings are an object"},
 		{"hooks is a list", "{\n  \"hooks\": []\n}", 0, 0, `"hooks" has to be {…}`},
 		{"hooks is null", "{\n  \"hooks\": null\n}", 0, 0, `"hooks" has to be {…}`},
