@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -107,19 +106,9 @@ func (f File) Hooks(also ...string) ([]Hook, error) {
 	for _, preset := range also {
 		parts = append(parts, presets[preset]...)
 	}
-	var shared [][]string // of hooks that several parts have
 	for _, e := range found {
 		_, name := Ours(e.Command, e.Args)
-		if of := partsOf(e.Event, e.Matcher, name); len(of) > 1 {
-			shared = append(shared, of)
-		} else {
-			parts = append(parts, of...)
-		}
-	}
-	for _, of := range shared {
-		if !slices.ContainsFunc(of, func(part string) bool { return slices.Contains(parts, part) }) {
-			parts = append(parts, of[0])
-		}
+		parts = append(parts, partOf(e.Event, name))
 	}
 	return hooksIn(parts), err
 }
