@@ -278,7 +278,8 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 		go func() {
 			defer h.catch()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
-				return over(q) || q.Denied && q.Status == state.Answered || untold(q) || q.Closed() && !q.Late(time.Now())
+				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
+				return over(q) || answered || untold(q) || q.Closed() && !q.Late(time.Now())
 			})
 			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
 				h.log.Error().Err(err).Msg("not waited for any longer")
@@ -310,7 +311,7 @@ func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// tellOf is what Claude is to be told of a question in deny mode now; "" for nothing.
+// tellOf is what Claude is to be told now of a question in deny mode, or of its next instruction; "" for nothing.
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
@@ -327,6 +328,11 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 		if err == nil && !ended {
 			err = errors.New("it was closed just now")
 		}
+	case q.Matter().Prompt && q.Status == state.Answered:
+		words, _ := q.Decision()
+		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
+		h.audit(q, words)
+		err = h.markPrinted(q.Path)
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.
 		troubled := state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil

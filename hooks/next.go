@@ -3,7 +3,6 @@ package hooks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
@@ -24,7 +23,9 @@ func (h *Hook) next(ctx context.Context, e *Event) error {
 	}
 	h.StartPoller()
 	if q.TmuxPane == "" {
-		h.waitNext(ctx, q)
+		paths, release := h.take(e, []*state.Question{q})
+		defer release()
+		h.waitFor(ctx, e, paths)
 	}
 	return nil
 }
@@ -105,28 +106,4 @@ func (h *Hook) listen(e *Event) {
 		return
 	}
 	h.asked.session = one
-}
-
-// waitNext waits for the next instruction, and wakes the session with it: outside tmux nothing can type it.
-func (h *Hook) waitNext(ctx context.Context, q *state.Question) {
-	lock, err := state.LockWaiter(h.Env, q.Path)
-	if err != nil {
-		return
-	}
-	defer lock.Unlock()
-	q, err = state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
-	if err != nil || q.Status != state.Answered {
-		if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
-			h.log.Error().Err(err).Msg("not waited for any longer")
-		}
-		return
-	}
-	if err := h.markPrinted(q.Path); err != nil {
-		h.log.Error().Err(err).Msg("next instruction not delivered")
-		return
-	}
-	words, _ := q.Decision()
-	h.audit(q, words)
-	h.wakeWith([]string{replyPrefix +
-		"The user replied to your last message from Google Chat, and this is the next instruction: " + words})
 }

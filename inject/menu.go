@@ -193,18 +193,13 @@ func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
 	if n, err := strconv.Atoi(s.name); err == nil {
 		row = *d.screen.row(n)
 	}
+	line := state.AuditLine{
+		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Shown,
+	}
+	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
+		line.Kind = "permission"
+	}
 	return func(ctx context.Context, k *keyboard) error {
-		lines := readCapture(k.capture)
-		shown := lines[underRule(lines):]
-		first, _, _ := cursorBlock(shown)
-		asked := permissionQuestions().FindString(joined(shown[max(0, first-4):first]))
-		line := state.AuditLine{Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label}
-		if strings.HasPrefix(asked, "Do you want to ") {
-			line.Kind = "permission"
-		}
-		for _, l := range shown {
-			line.Shown += l.text + "\n"
-		}
 		if err := state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line); err != nil {
 			return d.refuse("nothing was pressed: %w", err)
 		}

@@ -150,7 +150,9 @@ func TestNames(t *testing.T) {
 		first := slices.IndexFunc(table, func(of struct {
 			part string
 			Hook
-		}) bool { return of.part == r.part })
+		}) bool {
+			return of.part == r.part
+		})
 		if got := partOf(table[first].Event, table[first].Name); got != r.part {
 			t.Errorf("%s is known by a hook of %s", r.part, got)
 		}

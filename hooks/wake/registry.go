@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -35,11 +34,10 @@ type settings struct {
 	threshold     int  // context_pressure_threshold, in percent: from there on it is a warning
 	bidirectional bool // hook_mode: bidirectional: Stop waits for the agent's decision
 	replySeconds  int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
-	agent, chat   bool // deliver: openclaw, chat or both
 }
 
 // builtIn is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
-var builtIn = settings{paneLines: 40, threshold: 50, replySeconds: 50, agent: true}
+var builtIn = settings{paneLines: 40, threshold: 50, replySeconds: 50}
 
 const (
 	maxRegistry = 4 << 20 // bytes
@@ -159,12 +157,6 @@ func (r *registry) read(s settings, raw json.RawMessage, where string) settings 
 		s.bidirectional = text(mode) == "bidirectional"
 	case isSet(mode):
 		wrong("hook_mode", "async or bidirectional")
-	}
-	switch to := in["deliver"]; {
-	case slices.Contains([]string{"openclaw", "chat", "both"}, text(to)):
-		s.agent, s.chat = text(to) != "chat", text(to) != "openclaw"
-	case isSet(to):
-		wrong("deliver", "openclaw, chat or both")
 	}
 	return s
 }

@@ -152,7 +152,7 @@ func (f *fire) tell(ctx context.Context) error {
 }
 
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
-// same moment tell the same once. m is nil when no agent is told.
+// same moment tell the same once. m is nil when nothing is new.
 func (f *fire) prepare() (c content, m *state.Message, err error) {
 	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 	change := func(s *state.Session) error {
@@ -181,18 +181,8 @@ func (f *fire) prepare() (c content, m *state.Message, err error) {
 	return c, m, err
 }
 
-// put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller
-// puts a message that is too long for a command line into a file.
+// put writes the message down. The poller puts one that is too long for a command line into a file.
 func (f *fire) put(c content) (*state.Message, error) {
-	if f.agent.chat {
-		err := f.tellChat(c)
-		if !f.agent.agent {
-			return nil, err
-		}
-		if err != nil {
-			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
-		}
-	}
 	if f.agent.to == "" {
 		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
 	}

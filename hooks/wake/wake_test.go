@@ -231,23 +231,22 @@ func TestRegistry(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","reply_seconds":30,"other":1},
-		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"deliver":"both"}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","reply_seconds":1.5e9,"context_pressure_threshold":-4,"deliver":"fax"}},
-		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat"}}]}`))
+		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9}},
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","reply_seconds":1.5e9,"context_pressure_threshold":-4}},
+		{"agent_id":"c","hook_settings":[]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	global := builtIn
 	global.paneLines, global.bidirectional, global.replySeconds = 7, true, 30
-	a, d := global, global
-	a.paneLines, a.chat = 9, true
-	d.agent, d.chat = false, true
-	for i, want := range []settings{a, global, global, d} {
+	a := global
+	a.paneLines = 9
+	for i, want := range []settings{a, global, global} {
 		if got := r.agents[i].settings; got != want {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.problems); n != 6 {
+	if n := len(r.problems); n != 5 {
 		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
@@ -355,7 +354,7 @@ func TestSettingsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
+	for _, m := range regexp.MustCompile(`in\["(\w+_\w+)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
 		unknown[m[1]+m[2]] = true
 	}
 	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
@@ -388,7 +387,7 @@ func TestSettingsPage(t *testing.T) {
 			t.Errorf("the page shows %s", example[1])
 		}
 	}
-	if len(rows) != 5 || len(unknown) > 0 {
+	if len(rows) != 4 || len(unknown) > 0 {
 		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
 	}
 }
