@@ -30,14 +30,12 @@ type agent struct {
 
 // settings are hook_settings: an agent's own before the registry's before ours. docs/openclaw.md has the table.
 type settings struct {
-	paneLines     int  // pane_capture_lines: of the pane that are looked at, and told where Claude said nothing
-	threshold     int  // context_pressure_threshold, in percent: from there on it is a warning
-	bidirectional bool // hook_mode: bidirectional: Stop waits for the agent's decision
-	replySeconds  int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	paneLines int // pane_capture_lines: of the pane that are looked at, and told where Claude said nothing
+	threshold int // context_pressure_threshold, in percent: from there on it is a warning
 }
 
-// builtIn is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
-var builtIn = settings{paneLines: 40, threshold: 50, replySeconds: 50}
+// builtIn is what holds where a registry says nothing.
+var builtIn = settings{paneLines: 40, threshold: 50}
 
 const (
 	maxRegistry = 4 << 20 // bytes
@@ -136,27 +134,17 @@ func (r *registry) read(s settings, raw json.RawMessage, where string) settings 
 	if isSet(raw) && !ok {
 		r.wrong(where, " is not an object and is ignored")
 	}
-	wrong := func(name, wanted string) { r.wrong(where, "."+name+" is not "+wanted+" and is ignored") }
 	for _, n := range []struct {
 		name   string
 		to     *int
 		lo, hi int
-	}{
-		{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100},
-		{"reply_seconds", &s.replySeconds, 1, 3600},
-	} {
+	}{{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100}} {
 		value := float64(*n.to)
 		if v := in[n.name]; isSet(v) && json.Unmarshal(v, &value) != nil || value < float64(n.lo) || value > float64(n.hi) {
-			wrong(n.name, fmt.Sprintf("a number from %d to %d", n.lo, n.hi))
+			r.wrong(where, fmt.Sprintf(".%s is not a number from %d to %d and is ignored", n.name, n.lo, n.hi))
 			continue
 		}
 		*n.to = int(value)
-	}
-	switch mode := in["hook_mode"]; {
-	case text(mode) == "async", text(mode) == "bidirectional":
-		s.bidirectional = text(mode) == "bidirectional"
-	case isSet(mode):
-		wrong("hook_mode", "async or bidirectional")
 	}
 	return s
 }

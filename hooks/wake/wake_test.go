@@ -230,15 +230,15 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","reply_seconds":30,"other":1},
+	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"context_pressure_threshold":30,"other":1},
 		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","reply_seconds":1.5e9,"context_pressure_threshold":-4}},
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","context_pressure_threshold":-4}},
 		{"agent_id":"c","hook_settings":[]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	global := builtIn
-	global.paneLines, global.bidirectional, global.replySeconds = 7, true, 30
+	global.paneLines, global.threshold = 7, 30
 	a := global
 	a.paneLines = 9
 	for i, want := range []settings{a, global, global} {
@@ -246,7 +246,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.problems); n != 5 {
+	if n := len(r.problems); n != 3 {
 		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
@@ -387,7 +387,7 @@ func TestSettingsPage(t *testing.T) {
 			t.Errorf("the page shows %s", example[1])
 		}
 	}
-	if len(rows) != 4 || len(unknown) > 0 {
+	if len(rows) != 2 || len(unknown) > 0 {
 		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
 	}
 }
