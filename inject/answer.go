@@ -82,7 +82,6 @@ type answering struct {
 	acts []act
 
 	lastTyped time.Time // by a person, when it began
-	page      page      // the page that is open, as it must look
 	last      keystep   // the last one that was sent
 }
 
@@ -124,11 +123,10 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 // closed. Where the screen shows that nothing was done yet, nothing was. What else was ticked or typed stays, for a person to
 // look at.
 func (a *answering) end(ctx context.Context, err error) Outcome {
-	a.page = a.open(0)
 	differs := mismatch("")
 	shown := errors.Is(err, errNoEffect) || errors.As(err, &differs)
 	switch {
-	case len(a.pressed) == 0, shown && a.untouched(a.screen) == "":
+	case len(a.pressed) == 0, shown && a.untouched(0, a.screen) == "":
 		return a.ended(Unchanged, err)
 	case a.clearStray(ctx):
 		return a.ended(Dirty, closed("the question was answered or left in the terminal a moment before"))
@@ -178,8 +176,7 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err := a.mayType(ctx); err != nil {
 		return err
 	}
-	a.page = a.open(0)
-	err = a.settled(ctx, a.untouched)
+	err = a.settled(ctx, func(s Screen) string { return a.untouched(0, s) })
 	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
 		return closed(err.Error())
 	}
@@ -221,20 +218,6 @@ func (a *answering) mayPress(ctx context.Context, s keystep) error {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
-}
-
-// open is a question's page before anything was done to it.
-func (a *answering) open(i int) page {
-	return page{act: a.acts[i], index: i, of: len(a.acts), ticks: map[int]bool{}}
-}
-
-// untouched says why the first page is not as it was asked. A person may have left the cursor on the empty field.
-func (a *answering) untouched(s Screen) string {
-	a.page.cursor = 0
-	if at := s.cursor(); at.Kind == OtherRow && at.Text == "" {
-		a.page.cursor = at.Number
-	}
-	return a.page.differs(s)
 }
 
 // reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
