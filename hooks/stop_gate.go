@@ -111,19 +111,14 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	since := now.Add(-state.MaxAge - state.MarkerSlack)
-	for _, folder := range h.folders(state.MarkersIn) {
+	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
 		asked, bad := folder.Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
-			return q.Status != state.Cancelled && letsStop(q, written, now), nil
-		})
-		h.passedOver(bad)
-		if asked {
-			return true
-		}
-	}
-	for _, folder := range h.folders(state.QuestionsIn) {
-		asked, _ := folder.Find(sessions, since, func(q *state.Question, _ time.Time) (bool, error) {
+			if folder.LeaveAlone { // the markers
+				return q.Status != state.Cancelled && letsStop(q, written, now), nil
+			}
 			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
 		})
+		h.passedOver(bad)
 		if asked {
 			return true
 		}

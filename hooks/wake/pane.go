@@ -24,7 +24,6 @@ const (
 	// tmuxBound is how long tmux may take, on a busy machine too. Claude Code waits for us, and a stopped server never answers.
 	tmuxBound = 3 * time.Second
 
-	lastSaid    = 8  // how far above the input box an error is looked for
 	statusLines = 5  // the last lines of a pane that a status line is looked for in
 	critical    = 80 // percent
 )
@@ -76,15 +75,6 @@ const (
 )
 
 var (
-	// failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
-	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
-	failure = state.Pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
-		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
-		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
-		`|(?i:(?:there (?:was|were|has been) )?an error(?: occurred)?: )` +
-		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) ` +
-		`(?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
-
 	percent      = state.Pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
 	aboutContext = state.Pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
 	left         = state.Pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
@@ -140,34 +130,12 @@ func (f *fire) shownState() string {
 		}
 	}
 	switch {
-	case p.endsInError():
-		return errorState
 	case f.trigger.name == permissionTrigger && p.seen.Kind == inject.Unknown:
 		return permissionState
 	case f.trigger.kind == "" && p.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
 	return idleState
-}
-
-// endsInError says whether the last thing above the input box, or on another program's screen, is an error.
-func (p pane) endsInError() bool {
-	said := p.told
-	for i, l := range slices.Backward(said) {
-		if strings.HasPrefix(l, "❯") && p.seen.Kind != inject.Unknown {
-			said = said[:i]
-			break
-		}
-	}
-	for _, l := range slices.Backward(said[max(0, len(said)-lastSaid):]) {
-		switch {
-		case failure().MatchString(l):
-			return true
-		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):
-			return false // what came before is over
-		}
-	}
-	return false
 }
 
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
