@@ -206,7 +206,7 @@ func (d *demo) inClaude(ctx context.Context) error {
 	if d.answer != "" { // for a script the session ends with the turn
 		entries = append(entries, settings.Entry{Event: "Stop", Command: "tmux -S " + state.ShellQuoted(socket) + " kill-server"})
 	}
-	b, err2 := settings.Install(nil, nil, entries)
+	b, err2 := settings.Install(nil, entries)
 	if err := errors.Join(err, err2, os.WriteFile(file, b, 0o600)); err != nil {
 		return err
 	}

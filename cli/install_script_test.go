@@ -135,8 +135,23 @@ func program(t *testing.T) string {
 	return filepath.Join(dir, "gchat-hooks")
 }
 
-// furnished has what a person who used Claude Code before has, with hooks of another program.
-const furnished = "{\n\t\"model\": \"opus\",\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}]}\n}"
+// furnished has what a person who used Claude Code before has, as Claude Code writes it, with hooks of another program.
+const furnished = `{
+  "model": "opus",
+  "hooks": {
+    "Stop": [
+      {
+        "hooks": [
+          {
+            "type": "command",
+            "command": "say done"
+          }
+        ]
+      }
+    ]
+  }
+}
+`
 
 // A stay from the first day to the last: installed twice, set up, used, and gone, with what is the person's as it was.
 func TestInstallAndUninstall(t *testing.T) {

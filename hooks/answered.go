@@ -31,49 +31,32 @@ func (h *Hook) answered(ctx context.Context, e *Event) error {
 	if beat := state.ReadBeat(h.Env); beat.PID > 0 && !beat.Lives {
 		defer h.StartPoller() // the last one was killed, and may have left notes unsent
 	}
-	if e.HookEventName == "UserPromptSubmit" {
-		h.closeNext(e)
+	qs := h.ofSession(e, h.folders(state.QuestionsIn))
+	switch e.HookEventName {
+	case "PostToolUse":
+		if q := match(e, qs); q != nil {
+			h.tryAgain(ctx, func() error { return h.confirm(e, q) })
+		}
+		return nil
+	case "UserPromptSubmit":
+		h.closeNext(e, qs)
 	}
-	qs := h.ofSession(e, state.QuestionsIn)
-	if e.HookEventName != "PostToolUse" {
-		h.closeAll(e, qs)
-	} else if q := h.match(e, qs); q != nil {
-		h.tryAgain(ctx, func() error { return h.confirm(e, q) })
-	}
+	h.closeAll(e, qs)
 	return nil
 }
 
-// match finds the question of a PostToolUse: by tool_use_id, else the oldest open one with equal input. Of two equal
-// questions at once, a waiting hook cannot know whose record it took: the answer tells, and the two change places.
-func (h *Hook) match(e *Event, qs []*state.Question) *state.Question {
-	var byID, byInput, byAnswer *state.Question
+// match finds the question of a PostToolUse: by tool_use_id, else the oldest open one with equal input.
+func match(e *Event, qs []*state.Question) *state.Question {
+	if q := ofCall(qs, e); q != nil {
+		return q
+	}
 	hash := e.inputHash()
 	for _, q := range slices.Backward(qs) {
-		if e.ToolUseID != "" && q.ToolUseID == e.ToolUseID {
-			byID = q
-		}
-		if !q.Status.Open() || q.InputHash != hash {
-			continue
-		}
-		answers, _, err := answersOf(e, q.Questions)
-		if err == nil && byAnswer == nil && q.Status == state.Answered && maps.Equal(answers, q.Answers) {
-			byAnswer = q
-		}
-		if byInput == nil && (q.ToolUseID == "" || e.ToolUseID == "") {
-			byInput = q
+		if q.Status.Open() && q.InputHash == hash && (q.ToolUseID == "" || e.ToolUseID == "") {
+			return q
 		}
 	}
-	switch {
-	case byID == nil:
-		return byInput
-	case byAnswer == nil || byAnswer == byID || byID.Status != state.Pending:
-		return byID
-	}
-	for q, id := range map[*state.Question]string{byID: byAnswer.ToolUseID, byAnswer: e.ToolUseID} {
-		_, err := state.UpdateQuestion(q.Path, func(q *state.Question) error { q.ToolUseID = id; return nil })
-		h.logFailed(err, "equal questions not told apart")
-	}
-	return byAnswer
+	return nil
 }
 
 // confirm closes a question that Claude has the answer to. What PostToolUse saw is what Claude was told: where the question
@@ -91,7 +74,8 @@ func (h *Hook) confirm(e *Event, q *state.Question) error {
 	})
 	if err == nil && !ended { // it was closed before; the poller may have put the note of its end
 		_, err = state.UpdateQuestion(q.Path, func(q *state.Question) error {
-			if ended = q.Closed() && differs(q); !ended {
+			ended = q.Closed() && differs(q)
+			if !ended {
 				return state.ErrUnchanged
 			}
 			now := time.Now().UTC()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,40 +24,36 @@ const doubled = time.Minute
 
 // mayWait says whether this event's hook may take as long as the person takes.
 func (h *Hook) mayWait(e *Event) bool {
-	if h.Job != nil {
-		return h.Waits != nil && h.Waits(h, e)
-	}
 	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && (e.HookEventName == "PermissionRequest" ||
-		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Hold)
+		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Hold)
 }
 
-// mode is how this session's questions are answered.
-func (h *Hook) mode(e *Event) state.Mode {
+// config is the configuration that counts for this project, read once.
+func (h *Hook) config() *config.Config {
 	if h.asked.cfg == nil {
-		cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-		h.logProblems(cfg)
-		h.asked.cfg, h.asked.rules = cfg, cfg.For(h.askedFor(cfg, e))
+		h.asked.cfg = config.Load(h.Env, state.ProjectDir(h.Env))
+		for _, err := range h.asked.cfg.Problems {
+			h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
+		}
 	}
-	return h.asked.rules.AskMode
+	return h.asked.cfg
 }
 
-func (h *Hook) logProblems(cfg *config.Config) {
-	for _, err := range cfg.Problems {
-		h.log.Error().Err(err).Str("hint", "gchat-hooks doctor says what to do").Msg("configuration")
+// rules are what the configuration says of this session. Rules name it by $CLAUDE_SESSION_ID, else by its tmux session; where
+// there is none, that is not found out.
+func (h *Hook) rules(e *Event) *config.SessionRules {
+	if h.asked.rules == nil {
+		name := h.Env("CLAUDE_SESSION_ID")
+		a := config.Asked{
+			Session: name, Named: name != "", Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE"),
+		}
+		if !a.Named && len(h.config().Rules) > 0 {
+			a.Session = cmp.Or(h.session(e).TmuxSession, h.session(e).Name)
+		}
+		rules := h.config().For(a)
+		h.asked.rules = &rules
 	}
-}
-
-// askedFor is this session as rules see it: they name it by $CLAUDE_SESSION_ID, else by its tmux session. Where there is no
-// rule, nothing is found out for them.
-func (h *Hook) askedFor(cfg *config.Config, e *Event) config.Asked {
-	a := config.Asked{
-		Session: h.Env("CLAUDE_SESSION_ID"), Project: state.ProjectDir(h.Env), OutputStyle: h.Env("CLAUDE_OUTPUT_STYLE"),
-	}
-	if a.Named = a.Session != ""; !a.Named && len(cfg.Rules) > 0 {
-		s := h.session(e)
-		a.Session = cmp.Or(s.TmuxSession, s.Name)
-	}
-	return a
+	return h.asked.rules
 }
 
 // inOtherTerminal says whether another Claude Code asked, which still lives: a session can be resumed in two terminals, and
@@ -81,7 +76,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	if e.HookEventName != "PermissionRequest" && (e.HookEventName != "PreToolUse" || !asks) || e.ToolName == "" {
 		return nil
 	}
-	mode := h.mode(e)
+	mode := h.rules(e).AskMode
 	switch {
 	case mode == state.Off:
 		return nil
@@ -102,7 +97,7 @@ func (h *Hook) forward(ctx context.Context, e *Event) error {
 	case q.Closed():
 		return nil
 	}
-	return h.wait(ctx, e, q, nil)
+	return h.wait(ctx, e, q)
 }
 
 // permissionRequest is the hook beside the open dialog.
@@ -114,11 +109,11 @@ func (h *Hook) permissionRequest(ctx context.Context, e *Event, mode state.Mode)
 	if mode == state.Inject && h.session(e).TmuxPane != "" {
 		return nil // the poller types the answer; outside tmux it cannot, and this hook waits after all
 	}
-	q, lock, err := h.findCall(ctx, e, mode)
+	q, err := h.findCall(ctx, e, mode)
 	if q == nil || err != nil {
 		return err
 	}
-	return h.wait(ctx, e, q, lock)
+	return h.wait(ctx, e, q)
 }
 
 // recordCall writes down the question of a PreToolUse event; fresh is false where another process did so already. A fresh one
@@ -132,7 +127,7 @@ func (h *Hook) recordCall(ctx context.Context, e *Event, mode state.Mode) (q *st
 	if one.Way().Marker {
 		folder = state.MarkersIn
 	}
-	q, err = h.record(ctx, one.Matter(), folder, e, func(have []*state.Question) *state.Question {
+	q, err = h.record(ctx, e, h.folders(folder), func(have []*state.Question) *state.Question {
 		return cmp.Or(ofCall(have, e), one)
 	})
 	return q, q == one, err
@@ -148,37 +143,29 @@ func ofCall(qs []*state.Question, e *Event) *state.Question {
 	return nil
 }
 
-// findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id, and takes the
-// lock of the one process that waits for it. Where PreToolUse is not registered it writes the question down itself, and takes
-// none yet. It returns nil when another process has the question, or had it.
-func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (q *state.Question, lock *state.Lock, err error) {
-	fresh, err := h.question(e, mode)
-	if err != nil {
-		return nil, nil, err
-	}
-	q, err = h.record(ctx, fresh.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
-		taken := false
-		for _, q := range slices.Backward(have) { // the oldest first, as Claude Code shows their dialogs
+// findCall ties a PermissionRequest to its question by session and equal input, since it has no tool_use_id. Where PreToolUse is
+// not registered it writes the question down itself. It returns nil when the question is over.
+func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (*state.Question, error) {
+	hash, failed := e.inputHash(), error(nil)
+	q, err := h.record(ctx, e, h.folders(state.QuestionsIn), func(have []*state.Question) (fresh *state.Question) {
+		over := false
+		for _, q := range have {
 			switch {
-			case q.InputHash != fresh.InputHash || h.inOtherTerminal(q):
+			case q.InputHash != hash || h.inOtherTerminal(q):
 			case q.Status.Open() && claudeGone(q): // the session was resumed after a crash: that dialog is not this one
 			case q.Status.Open():
-				// Two equal questions at once have two records: each hook takes one without a waiter.
-				if lock, err = state.LockWaiter(h.Env, q.Path); err == nil {
-					return q
-				}
-				taken = true
+				return q
 			case q.ToolUseID == "":
 			case q.PromptID == "" && time.Since(q.AskedAt) < doubled, q.PromptID != "" && q.PromptID == string(e.PromptID):
-				taken = true // PreToolUse would have written a new question down: this is the old one's event once more
+				over = true // PreToolUse would have written a new question down: this is the old one's event once more
 			}
 		}
-		if taken {
-			return nil
+		if !over {
+			fresh, failed = h.question(e, mode)
 		}
 		return fresh
 	})
-	return q, lock, err
+	return q, cmp.Or(err, failed)
 }
 
 // close ends a question; what its thread is told of that is the poller's.
@@ -201,7 +188,7 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 		TmuxSession: s.TmuxSession, TmuxPane: s.TmuxPane, TmuxSocket: s.TmuxSocket,
 		ClaudePID: s.ClaudePID, ClaudeStart: s.ClaudeStart,
 		AskedAt: time.Now().UTC().Truncate(time.Millisecond), ThreadKey: state.ThreadKey(id),
-		Status: state.Pending, Remind: h.asked.cfg.Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
+		Status: state.Pending, Remind: h.config().Remind, Mode: mode, ProjectDir: s.ProjectDir, CWD: e.CWD,
 		PromptID: string(e.PromptID), ToolUseID: e.ToolUseID, InputHash: e.inputHash(), AgentID: string(e.AgentID),
 	}
 	if e.ToolName == askTool {
@@ -213,50 +200,52 @@ func (h *Hook) question(e *Event, mode state.Mode) (*state.Question, error) {
 	}
 	if q.Way().Marker {
 		q.QuestionID = state.MarkerID(q.SessionID, id)
-		timesOut := q.AskedAt.Add(h.asked.cfg.ReplyTimeout)
-		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.asked.rules.TimeoutPolicy, &timesOut
+		timesOut := q.AskedAt.Add(h.config().ReplyTimeout)
+		q.ThreadKey, q.TimeoutPolicy, q.TimesOutAt = q.QuestionID, h.rules(e).TimeoutPolicy, &timesOut
 	}
 	return q, nil
 }
 
-// record writes a question into the project's state, or where that cannot be written (a read-only checkout) into the
-// person's own, and announces it to the poller. A question that a killed hook did not announce is announced now.
+// record writes a question into the first of these folders that can be written, and announces it to the poller. A question that
+// a killed hook did not announce is announced now.
 //
 // A hook that waits for a person also waits for a folder that another process holds, for at most busyBound.
-func (h *Hook) record(ctx context.Context, m state.Matter, folder func(projectState string) state.Questions, e *Event,
+func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 	decide func([]*state.Question) *state.Question) (*state.Question, error) {
 	var errs []error
-	began, dirs := time.Now(), h.stateDirs()
-	if m.Personal {
-		// What lets Claude act, or tells it what to do, stands in the person's own: Claude itself may write into the project.
-		dirs = []string{state.SpareState(h.Env)}
-	}
-	for _, dir := range dirs {
-		q, err := folder(dir).Record(e.SessionID, decide)
+	began := time.Now()
+	for _, folder := range folders {
+		q, err := folder.Record(e.SessionID, decide)
 		for errors.Is(err, state.ErrLocked) && h.mayWait(e) && ctx.Err() == nil && time.Since(began) < busyBound {
-			q, err = folder(dir).Record(e.SessionID, decide)
+			q, err = folder.Record(e.SessionID, decide)
 		}
 		if err == nil && q != nil && !q.Closed() {
-			h.logFailed(state.Register(h.Env, dir, q.ProjectDir), "project not registered; status does not show it")
+			h.logFailed(state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir), "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {
 			return q, nil
 		}
-		if errs = append(errs, err); errors.Is(err, state.ErrLocked) {
+		errs = append(errs, err)
+		if errors.Is(err, state.ErrLocked) {
 			break // the project can be written, only not now
 		}
 	}
 	return nil, fmt.Errorf("write question down: %w", errors.Join(errs...))
 }
 
-// stateDirs are the folders that a question of this project may be in; a new one goes into the first that can be written.
-func (h *Hook) stateDirs() []string {
-	dirs := state.ProjectStates(h.Env)
-	for i, dir := range dirs {
-		dirs[i] = absolute(dir)
+// folders are those that a question of this project may be in: the project's state, and for a checkout that cannot be written
+// the person's own.
+func (h *Hook) folders(of func(projectState string) state.Questions) (all []state.Questions) {
+	for _, dir := range state.ProjectStates(h.Env) {
+		all = append(all, of(absolute(dir)))
 	}
-	return dirs
+	return all
+}
+
+// own is the folder of what lets Claude act, or tells it what to do: the person's own, since Claude may write into the project.
+func (h *Hook) own() []state.Questions {
+	return []state.Questions{state.QuestionsIn(state.SpareState(h.Env))}
 }
 
 func absolute(dir string) string {
@@ -267,16 +256,15 @@ func absolute(dir string) string {
 }
 
 // wait waits for the answer and prints it. Told to end (Esc, quit), it closes the question. It gives up by itself just before
-// Claude Code would kill it: the question then stays open in the terminal. Where lock is nil, it takes the waiter's lock itself.
-func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question, lock *state.Lock) (err error) {
+// Claude Code would kill it: the question then stays open in the terminal.
+func (h *Hook) wait(ctx context.Context, e *Event, q *state.Question) error {
 	path := q.Path
-	if lock == nil {
-		if lock, err = state.LockWaiter(h.Env, path); errors.Is(err, state.ErrLocked) {
-			return nil // the same event from a second install: one of them waits
-		}
-		if err != nil {
-			return err
-		}
+	lock, err := state.LockWaiter(h.Env, path)
+	switch {
+	case errors.Is(err, state.ErrLocked):
+		return nil // the same event from a second install, or an equal question at the same time: one of them waits
+	case err != nil:
+		return err
 	}
 	defer lock.Unlock()
 	dismiss := func() {

@@ -273,8 +273,8 @@ func TestSameEventTwiceActsOnce(t *testing.T) {
 	w.owes(w.question(), closed)
 }
 
-// Two equal questions are open, one is answered and confirmed. A PermissionRequest does not say whose it is, so the
-// answered hook may have taken the other's record: PostToolUse puts that right, and the other hook waits on.
+// Two equal questions are asked at once. A PermissionRequest does not say whose it is: one hook waits, and the other dialog is
+// answered in the terminal. Each thread is told what Claude was told in the end.
 func TestEqualQuestionsEndEachForItself(t *testing.T) {
 	for _, ids := range [][2]string{{"toolu_a", "toolu_b"}, {"toolu_b", "toolu_a"}} {
 		t.Run("first dialog "+ids[0], func(t *testing.T) {
@@ -282,22 +282,26 @@ func TestEqualQuestionsEndEachForItself(t *testing.T) {
 			w := newDesk(t)
 			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_a"))
 			w.run(forward, recorded(t, "single-03-PreToolUse", "tool_use_id", "toolu_b"))
-			older, newer := w.of("toolu_a"), w.of("toolu_b")
 			first := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.untilWaited(older)
-			second := w.start(forward, recorded(t, "single-04-PermissionRequest"))
-			w.untilWaited(newer)
-			for i, c := range []struct {
-				hook   *process
-				q      *state.Question
-				answer string
-			}{{first, older, "Blue-green deployment"}, {second, newer, "Canary"}} {
-				w.replied(c.q, c.answer)
-				if got := w.answers(c.hook.end())[single]; got != c.answer {
-					t.Errorf("hook %d answered %q", i+1, got)
+			var waited *state.Question
+			w.until("a hook to wait", func() bool {
+				for _, q := range w.questions() {
+					if state.HasWaiter(w.getenv, q.Path) {
+						waited = q
+					}
 				}
-				w.run(answered, told(t, c.answer, "tool_use_id", ids[i]))
-				if q := w.of(ids[i]); q.Status != state.Resolved || q.ResolvedBy != "chat" || q.Answers[single] != c.answer {
+				return waited != nil
+			})
+			if out := w.run(forward, recorded(t, "single-04-PermissionRequest")); out != "" {
+				t.Errorf("the second hook printed %q", out)
+			}
+			w.replied(waited, "Canary")
+			if got := w.answers(first.end())[single]; got != "Canary" {
+				t.Errorf("answered %q", got)
+			}
+			for i, answer := range []string{"Canary", "Blue-green deployment"} {
+				w.run(answered, told(t, answer, "tool_use_id", ids[i]))
+				if q := w.of(ids[i]); q.Status != state.Resolved || q.Answers[single] != answer {
 					t.Errorf("%s is %s by %q with %v", ids[i], q.Status, q.ResolvedBy, q.Answers)
 				}
 			}

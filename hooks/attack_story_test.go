@@ -267,26 +267,6 @@ func TestPostToolUseTriesAgain(t *testing.T) {
 	}
 }
 
-// A question that could not be announced when it was asked is announced with the next event of its session.
-func TestAQuestionIsAnnouncedLater(t *testing.T) {
-	t.Parallel()
-	w := newDesk(t)
-	open := filepath.Join(state.UserState(w.getenv), "open")
-	writeFile(t, open, "in the way of the folder")
-	w.run(forward, recorded(t, "single-03-PreToolUse"))
-	q := w.question()
-	if state.Announced(w.getenv, q.Path) {
-		t.Fatal("it was announced")
-	}
-	if err := os.Remove(open); err != nil {
-		t.Fatal(err)
-	}
-	w.run(answered, batch(w, q.ClaudeSession(), "ls", ""))
-	if !state.Announced(w.getenv, q.Path) {
-		t.Error("it is not announced")
-	}
-}
-
 // The next instruction is an approver's to give, as a permission is.
 func TestOnlyApproversInstruct(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func (h *Hook) denial(q *state.Question) string {
 		"Continue with other work, or end your turn: "+
 		"the user's reply comes to you by itself as a message beginning GCHAT_RESPONSE, and if none did within %s, "+
 		"run `%s` in the background, which prints it.",
-		q.ThreadKey, state.InWords(h.asked.cfg.ReplyTimeout), h.waitCommand(q.QuestionID))
+		q.ThreadKey, state.InWords(h.config().ReplyTimeout), h.waitCommand(q.QuestionID))
 }
 
 // waitCommand is how Claude waits for the reply itself.
@@ -158,7 +158,7 @@ func (h *Hook) askInTerminal(e *Event, q *state.Question) error {
 		there.Mode, there.Path, there.Denied, there.TimesOutAt, there.TimeoutPolicy = state.Native, "", false, nil, ""
 		return &there
 	}
-	if _, err := h.record(context.Background(), state.Matter{}, state.QuestionsIn, e, decide); err != nil {
+	if _, err := h.record(context.Background(), e, h.folders(state.QuestionsIn), decide); err != nil {
 		return err
 	}
 	_, err := state.CloseQuestion(q.Path, state.Cancelled, state.Instead, nil)
@@ -190,7 +190,7 @@ func (h *Hook) reclaim(e *Event) error {
 func (h *Hook) rewake(ctx context.Context, e *Event) error {
 	var markers []*state.Question
 	switch {
-	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.mode(e) == state.Deny:
+	case e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Deny:
 		if q := h.ownMarker(ctx, e); q != nil {
 			markers = append(markers, q)
 		}
@@ -278,7 +278,8 @@ func (h *Hook) waitFor(ctx context.Context, e *Event, paths []string) {
 		go func() {
 			defer h.catch()
 			_, err := state.Await(ctx, h.Env, h.Self, path, func(q *state.Question) bool {
-				return over(q) || q.Denied && q.Status == state.Answered || untold(q) || q.Closed() && !q.Late(time.Now())
+				answered := q.Status == state.Answered && (q.Denied || q.Matter().Prompt)
+				return over(q) || answered || untold(q) || q.Closed() && !q.Late(time.Now())
 			})
 			if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
 				h.log.Error().Err(err).Msg("not waited for any longer")
@@ -310,7 +311,7 @@ func untold(q *state.Question) bool {
 	return q.Denied && q.Status == state.TimedOut && q.DeliveredAt == nil
 }
 
-// tellOf is what Claude is to be told of a question in deny mode now; "" for nothing.
+// tellOf is what Claude is to be told now of a question in deny mode, or of its next instruction; "" for nothing.
 //
 // That is written down before it is said, or a disk that is full would have the session woken again and again. Killed in
 // between, the transcript does not hold it, and the next event says it again.
@@ -327,6 +328,11 @@ func (h *Hook) tellOf(q *state.Question) (text string) {
 		if err == nil && !ended {
 			err = errors.New("it was closed just now")
 		}
+	case q.Matter().Prompt && q.Status == state.Answered:
+		words, _ := q.Decision()
+		text = replyPrefix + "The user replied to your last message from Google Chat, and this is the next instruction: " + words
+		h.audit(q, words)
+		err = h.markPrinted(q.Path)
 	case untold(q):
 		// There may be a reply where the space cannot be read, or the list of those who may answer.
 		troubled := state.SpacesIn(state.UserState(h.Env)).Of(q.Chat).Trouble != nil
@@ -391,7 +397,7 @@ func (h *Hook) sessionEnded(e *Event) {
 }
 
 // markers are the session's questions in deny mode, the newest first.
-func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, state.MarkersIn) }
+func (h *Hook) markers(e *Event) []*state.Question { return h.ofSession(e, h.folders(state.MarkersIn)) }
 
 // neverArrived is what the session was told of its questions in deny mode and what its transcript does not hold: the hook was
 // killed before its end, or another hook blocked the prompt that carried it. It is told once more. Claude Code keeps what a hook

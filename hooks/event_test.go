@@ -130,7 +130,8 @@ func TestAFolderIsLookedAtOnce(t *testing.T) {
 	}
 	vars := map[string]string{"HOME": dir, "CLAUDE_PROJECT_DIR": project}
 	h := &Hook{Env: func(name string) string { return vars[name] }}
-	if dirs := h.stateDirs(); len(dirs) != 1 || dirs[0] != state.SpareState(h.Env) {
-		t.Errorf("looks into %q", dirs)
+	folders := h.folders(state.QuestionsIn)
+	if own := state.QuestionsIn(state.SpareState(h.Env)); len(folders) != 1 || folders[0].Dir != own.Dir {
+		t.Errorf("looks into %v", folders)
 	}
 }

@@ -37,17 +37,15 @@ type Hook struct {
 	Self   string   // this program's path, for the poller that a hook may have to start; "" starts none
 	Args   []string // as it was called: two registrations of ours in Claude Code differ in that
 
-	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
-	Job   func(*Hook, context.Context, *Event) error
-	Waits func(*Hook, *Event) bool
-	Own   string // hook_event_name of an event that has none; "" where that is an error
+	// Job is what to do where Name names none of ours.
+	Job func(*Hook, context.Context, *Event) error
+	Own string // hook_event_name of an event that has none; "" where that is an error
 
-	log    *state.Log
-	code   int      // exit code
-	passed bool     // it was logged that there are markers that are none
-	asked  struct { // found out once
+	log   *state.Log
+	code  int      // exit code
+	asked struct { // found out once
 		cfg     *config.Config
-		rules   config.SessionRules
+		rules   *config.SessionRules
 		session *state.Session
 		pid     int  // of Claude Code; 0 when that cannot be told
 		listens bool // the session is to be steered from its thread: see listen
@@ -322,30 +320,15 @@ func (e *Event) inputHash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ofSession are the session's questions in a folder of the project's state and in the person's own, the newest first.
-func (h *Hook) ofSession(e *Event, folder func(projectState string) state.Questions) (all []*state.Question) {
-	for _, dir := range h.stateDirs() {
-		qs, bad, err := folder(dir).OfSession(e.SessionID)
+// ofSession are the session's questions in these folders, in each the newest first.
+func (h *Hook) ofSession(e *Event, folders []state.Questions) (all []*state.Question) {
+	for _, folder := range folders {
+		qs, bad, err := folder.OfSession(e.SessionID)
 		h.logFailed(err, "questions not read")
 		h.passedOver(bad)
 		all = append(all, qs...)
 	}
-	for _, q := range all {
-		h.announceLater(e, q)
-	}
 	return all
-}
-
-// announceLater announces a question for which the index could not be written when it was asked. Claude may write into the
-// project: of what stands there only a question that waits for its answer is announced, in this session's own pane.
-func (h *Hook) announceLater(e *Event, q *state.Question) {
-	waits := !q.Matter().Personal && q.Status == state.Pending && len(q.Replies) == 0
-	if !waits || state.Announced(h.Env, q.Path) {
-		return
-	}
-	here, s := *q, h.session(e)
-	here.TmuxPane, here.TmuxSocket = s.TmuxPane, s.TmuxSocket
-	h.logFailed(state.AnnounceQuestion(h.Env, &here), "question not announced; the next hook tries again")
 }
 
 // tryAgain does what must be written, again while another process has the lock or the disk is full, as long as a hook that does
@@ -365,11 +348,10 @@ func (h *Hook) tryAgain(ctx context.Context, write func() error) {
 	}
 }
 
-// passedOver logs, once, that there are markers that are none. They stay where they are, and each event meets them again.
+// passedOver logs that there are records that do not parse. Among the markers they stay where they are.
 func (h *Hook) passedOver(bad []error) {
-	if len(bad) > 0 && !h.passed {
-		h.passed = true
-		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("marker passed over")
+	if len(bad) > 0 {
+		h.log.Warn().Err(bad[0]).Int("files", len(bad)).Msg("record passed over")
 	}
 }
 

@@ -4,13 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -96,43 +91,35 @@ func (h *Hook) notification(_ context.Context, e *Event) error {
 	if n.Kind == "" {
 		return nil
 	}
-	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
+	cfg := h.config()
 	to, ok := routeOf(cfg, string(n.Kind))
 	if !ok || cfg.ReportRule(to.kind, string(to.typ)) == config.ReportOff {
 		return nil
 	}
-	h.logProblems(cfg)
 	if !cfg.Sends() {
 		return nil
 	}
 	open := func(q *state.Question) bool { return q.Status.Open() }
-	if n.Kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, state.QuestionsIn), open) {
+	if n.Kind == "permission_prompt" && slices.ContainsFunc(h.ofSession(e, h.folders(state.QuestionsIn)), open) {
 		return nil // the question itself says it already, and better
 	}
 	about, text := noticeText(e, n, to)
-	return h.put(e, cfg, &state.Message{Report: &state.Report{
+	return h.put(e, &state.Message{Report: &state.Report{
 		Type: to.typ, Kind: to.kind, Prefix: to.prefix, Session: h.Env("CLAUDE_SESSION_ID"), About: about, Text: text,
 	}}, config.ReportOn)
 }
 
 // put puts a report of this event's session into the outbox; see config.PutReport.
-func (h *Hook) put(e *Event, cfg *config.Config, m *state.Message, otherwise config.ReportRule) error {
+func (h *Hook) put(e *Event, m *state.Message, otherwise config.ReportRule) error {
 	if m.Report.Session == "" && e.SessionID != "" {
 		m.Report.Session = h.session(e).Name
 	}
 	m.SessionID, m.ProjectDir = e.SessionID, absolute(state.ProjectDir(h.Env))
-	out, err := config.PutReport(h.Env, cfg, m, otherwise)
+	out, err := config.PutReport(h.Env, h.config(), m, otherwise)
 	if err == nil && !out.Off {
 		h.StartPoller() // also after a repetition: the hook that said it first may have been killed
 	}
 	return err
-}
-
-// Tell has a report of this event's session sent; rules know it by kind. Errors are config.ErrNoWebhook and the disk's.
-func (h *Hook) Tell(e *Event, kind string, r state.Report) error {
-	r.Kind = kind
-	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
-	return h.put(e, cfg, &state.Message{Report: &r, Key: uuid.NewString()}, config.ReportOn)
 }
 
 // noticeText is what stands below the header.
@@ -155,34 +142,17 @@ func noticeText(e *Event, n notice, to route) (about, text string) {
 	return title, body
 }
 
-// agentWrites is how long ago a subagent wrote its last call if that waits for a permission: the notification comes six seconds
-// after the dialog, or later where the person types. What is older is of an agent that was killed.
-const agentWrites = 10 * time.Minute
-
-// pendingText tells what Claude wants to do: the notification itself says only that it wants to. A subagent's calls are in a
-// transcript of its own. Where several agents have a call under way, it is not known which one asks: all of them are told.
+// pendingText tells, in Markdown, what Claude wants to do: the notification itself says only that it wants to. What a subagent
+// wants is in a transcript of its own, and not told.
 func pendingText(transcript string) string {
+	tail, _, _ := transcriptEnd(transcript, tailBytes)
 	var lines []string
-	agents, _ := filepath.Glob(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "subagents", "*.jsonl"))
-	asking := 0
-	for _, path := range append([]string{transcript}, agents...) {
-		info, err := os.Stat(path)
-		if err != nil || path != transcript && time.Since(info.ModTime()) > agentWrites {
+	for _, c := range pendingIn(tail) {
+		if c.Name == "Agent" || c.Name == "Task" {
 			continue
 		}
-		tail, _, _ := transcriptEnd(path, tailBytes)
-		before := len(lines)
-		for _, c := range pendingIn(tail) {
-			if c.Name != "Agent" && c.Name != "Task" {
-				lines = append(lines, c.text())
-			}
-		}
-		if len(lines) > before {
-			asking++
-		}
-	}
-	if asking > 1 {
-		lines = append([]string{"One of these:"}, lines...)
+		what := permissionShown(c.Name, c.Input).call[0]
+		lines = append(lines, plain(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func (h *Hook) permission(ctx context.Context, e *Event) error {
 	if err != nil || q.Status != state.Pending {
 		return err
 	}
-	return h.wait(ctx, e, q, nil)
+	return h.wait(ctx, e, q)
 }
 
 // wish writes down one call that Claude wants to make. The record serves this call alone: equal input is another call. Only where
@@ -52,7 +51,7 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Q
 	h.describe(fresh, e, own)
 	registration := h.Env("CLAUDE_PLUGIN_ROOT") + "\x00" + strings.Join(h.Args, "\x00")
 	fresh.SeenBy = []string{registration}
-	return h.record(ctx, fresh.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
+	return h.record(ctx, e, h.own(), func(have []*state.Question) *state.Question {
 		for _, q := range slices.Backward(have) { // the oldest first
 			same := q.InputHash == fresh.InputHash && q.AgentID == fresh.AgentID && q.PromptID == fresh.PromptID &&
 				q.ClaudePID == fresh.ClaudePID && fresh.AskedAt.Sub(q.AskedAt).Abs() < doubled
@@ -71,27 +70,10 @@ func (h *Hook) wish(ctx context.Context, e *Event, own *config.Config) (*state.Q
 	})
 }
 
-// listen writes down that a session can be steered from its thread: the poller reads commands there.
-func (h *Hook) listen(e *Event) {
-	h.asked.listens = true
-	if h.session(e).Listens {
-		return
-	}
-	one, err := state.SessionsIn(state.UserState(h.Env)).Change(e.SessionID, func(s *state.Session) error {
-		s.Listens = true
-		return nil
-	})
-	if err != nil {
-		h.log.Error().Err(err).Msg("commands in the session's thread are not read")
-		return
-	}
-	h.asked.session = one
-}
-
 // describe completes the record of a permission or a plan: what is shown of it, and by the person's own configuration who may
 // decide it. What cannot be shown whole is allowed in the terminal alone.
 func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
-	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.asked.cfg.Grace
+	q.Kind, q.Tool, q.Grace = state.AskedPermission, e.ToolName, h.config().Grace
 	approvers := append([]string{}, own.Approvers...)
 	q.Approvers, q.NeverRemote = &approvers, own.NeverRemote
 	guarded := len(own.NeverRemote) > 0
@@ -170,7 +152,7 @@ func decision(e *Event, q *state.Question) map[string]any {
 
 // audit writes a decision down before Claude is told of it.
 func (h *Hook) audit(q *state.Question, told string) {
-	h.log.Hide(h.asked.cfg.Secrets(h.Env)...)
+	h.log.Hide(h.config().Secrets(h.Env)...)
 	h.logFailed(state.Audit(h.Env, h.log, q.Decided(told)), "decision not in the audit log")
 }
 
@@ -182,21 +164,32 @@ type batchCall struct {
 }
 
 // confirmBatch closes the permissions and plans whose calls Claude has the results of: each call closes one, and of equal ones
-// first that which was decided.
+// first that which was decided, then the oldest.
 func (h *Hook) confirmBatch(ctx context.Context, e *Event) {
-	done := map[string]bool{}
-	for _, call := range e.Calls {
-		hash, found := callHash(call.Name, call.Input), (*state.Question)(nil)
-		for _, q := range slices.Backward(h.ofSession(e, state.QuestionsIn)) { // the oldest first
-			ofCall := q.Tool == call.Name && q.AgentID == string(e.AgentID) && !done[q.Path]
-			mayBe := q.Matter().Decides && q.Status.Open() && ofCall
-			if mayBe && (q.InputHash == hash || q.Kind == state.AskedPlan) && (found == nil || q.Printed && !found.Printed) {
-				found = q
-			}
+	open := slices.DeleteFunc(h.ofSession(e, h.own()), func(q *state.Question) bool {
+		return !q.Matter().Decides || !q.Status.Open() || q.AgentID != string(e.AgentID)
+	})
+	if len(open) == 0 {
+		return
+	}
+	slices.Reverse(open)
+	slices.SortStableFunc(open, func(a, b *state.Question) int {
+		switch {
+		case a.Printed == b.Printed:
+			return 0
+		case a.Printed:
+			return -1
 		}
-		if found != nil {
-			done[found.Path] = true
-			h.tryAgain(ctx, func() error { return h.confirmDecision(found, resultOf(e, call.ID)) })
+		return 1
+	})
+	for _, call := range e.Calls {
+		hash := callHash(call.Name, call.Input)
+		i := slices.IndexFunc(open, func(q *state.Question) bool {
+			return q.Tool == call.Name && (q.InputHash == hash || q.Kind == state.AskedPlan)
+		})
+		if i >= 0 {
+			h.tryAgain(ctx, func() error { return h.confirmDecision(open[i], resultOf(e, call.ID)) })
+			open = slices.Delete(open, i, i+1)
 		}
 	}
 }
@@ -232,108 +225,4 @@ func callHash(tool string, input json.RawMessage) string {
 	b, _ := json.Marshal([]any{tool, in}) // sorts the keys
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
-}
-
-// sameStop is how close together the events of one turn's end come that two installs of ours get.
-const sameStop = 3 * time.Second
-
-// askNext writes down that the session waits for its next instruction, where the person wants to be told; nil where not.
-func (h *Hook) askNext(e *Event) (*state.Question, error) {
-	h.mode(e)
-	idle := h.asked.rules.Idle
-	if idle == config.IdleOff || e.SessionID == "" || e.AgentID != "" {
-		return nil, nil
-	}
-	h.listen(e)
-	said := strings.TrimSpace(string(e.LastWords))
-	if said == "" {
-		said, _ = LastWords(string(e.Transcript))
-	}
-	if idle == config.IdleAsks && !endsInQuestion(said) {
-		return nil, nil
-	}
-	q, err := h.question(e, state.Native)
-	if err != nil {
-		return nil, err
-	}
-	q.Kind, q.Shown, q.ThreadKey = state.AskedNext, state.MaskKeys(said), "session-"+e.SessionID
-	q.Questions = []state.Prompt{{Header: "Next", Question: "What is to be done next?"}}
-	q.InputHash = callHash("Stop", json.RawMessage(`"`+q.QuestionID+`"`))
-	return h.record(context.Background(), q.Matter(), state.QuestionsIn, e, func(have []*state.Question) *state.Question {
-		for _, old := range have {
-			if old.Matter().Prompt && old.Status.Open() && old.Shown == q.Shown && q.AskedAt.Sub(old.AskedAt) < sameStop {
-				return old // a second install's hook wrote it down
-			}
-		}
-		return q
-	})
-}
-
-// next is for a turn's end: the session's thread is asked for the next instruction. In tmux the poller types it; elsewhere this
-// hook waits for it, and wakes the session with it.
-func (h *Hook) next(ctx context.Context, e *Event) error {
-	h.closeNext(e)
-	q, err := h.askNext(e)
-	if err != nil || q == nil {
-		return err
-	}
-	h.StartPoller()
-	if q.TmuxPane == "" {
-		h.waitNext(ctx, q)
-	}
-	return nil
-}
-
-// closeNext closes what waited for a session's next instruction before this event: Claude has gone on.
-func (h *Hook) closeNext(e *Event) {
-	for _, q := range h.ofSession(e, state.QuestionsIn) {
-		if !q.Matter().Prompt || !q.Status.Open() || h.inOtherTerminal(q) {
-			continue
-		}
-		if e.HookEventName == "Stop" && time.Since(q.AskedAt).Abs() < sameStop {
-			continue // another install's hook wrote it down for this very event
-		}
-		delivered := q.Status == state.Answered && (q.Printed || q.Typing != nil)
-		if label, _ := q.Decision(); e.HookEventName == "UserPromptSubmit" {
-			delivered = q.Status == state.Answered && oneLine(label) == oneLine(string(e.Prompt))
-		}
-		switch {
-		case delivered:
-			h.close(q.Path, state.Resolved, "chat")
-		case e.HookEventName == "UserPromptSubmit":
-			h.close(q.Path, state.Cancelled, "prompt")
-		case q.Status == state.Pending: // a new one follows
-			h.close(q.Path, state.Cancelled, state.Instead)
-		}
-	}
-}
-
-// endsInQuestion says whether a text ends in a question, also with emphasis, quotes or brackets around it.
-func endsInQuestion(text string) bool {
-	text = strings.TrimRight(text, " \t\r\n*_`~\"'”’»)]")
-	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？") || strings.HasSuffix(text, "؟")
-}
-
-// waitNext waits for the next instruction, and wakes the session with it: outside tmux nothing can type it.
-func (h *Hook) waitNext(ctx context.Context, q *state.Question) {
-	lock, err := state.LockWaiter(h.Env, q.Path)
-	if err != nil {
-		return
-	}
-	defer lock.Unlock()
-	q, err = state.Await(ctx, h.Env, h.Self, q.Path, func(q *state.Question) bool { return q.Status != state.Pending })
-	if err != nil || q.Status != state.Answered {
-		if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrUnserved) {
-			h.log.Error().Err(err).Msg("not waited for any longer")
-		}
-		return
-	}
-	if err := h.markPrinted(q.Path); err != nil {
-		h.log.Error().Err(err).Msg("next instruction not delivered")
-		return
-	}
-	words, _ := q.Decision()
-	h.audit(q, words)
-	h.wakeWith([]string{replyPrefix +
-		"The user replied to your last message from Google Chat, and this is the next instruction: " + words})
 }

@@ -35,18 +35,17 @@ func (h *Hook) sessionEvent(ctx context.Context, e *Event) error {
 	if e.HookEventName == "Stop" {
 		return nil
 	}
-	cfg := config.Load(h.Env, state.ProjectDir(h.Env))
 	switch {
-	case !cfg.Sends():
+	case !h.config().Sends():
 		return nil
 	case e.HookEventName == "SessionEnd":
 		return h.sessionEnd(e)
 	}
-	return h.sessionStart(ctx, e, cfg)
+	return h.sessionStart(ctx, e)
 }
 
 // sessionStart begins the session's record anew. After a compaction the session goes on: it keeps its start.
-func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) error {
+func (h *Hook) sessionStart(ctx context.Context, e *Event) error {
 	goesOn := e.Source == "compact"
 	known := h.session(e)
 	var branch, commit string
@@ -69,7 +68,7 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event, cfg *config.Config) e
 	text := textLines(
 		"Project", plain(flat(filepath.Base(known.ProjectDir), 100)), "Branch", plain(flat(branch, 100)),
 		"Model", plain(flat(string(e.Model), 100)), "Source", plain(flat(string(e.Source), 100)))
-	return errors.Join(err, h.put(e, cfg, &state.Message{
+	return errors.Join(err, h.put(e, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
 	}, config.ReportOff))
 }

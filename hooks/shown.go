@@ -87,6 +87,12 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	return c
 }
 
+// mainInput names the member of a tool's input that says what is going to happen.
+var mainInput = map[string]string{
+	"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
+	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
+}
+
 // fileMembers name the member of a tool's input that is a file or a folder.
 var fileMembers = map[string]string{
 	"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path", "NotebookEdit": "notebook_path",

@@ -29,8 +29,7 @@ func (h *Hook) stopGate(_ context.Context, e *Event) error {
 	if e.HookEventName != "Stop" || e.AgentID != "" {
 		return nil
 	}
-	h.mode(e)
-	if !h.asked.rules.StopGate.Guards() {
+	if !h.rules(e).StopGate.Guards() {
 		return nil
 	}
 	if e.SessionID == "" {
@@ -52,7 +51,7 @@ func (h *Hook) verdict(e *Event) map[string]string {
 		name string
 		find func(*Event) (forClaude, forPerson string)
 	}{{config.QuestionAsked, h.checkQuestion}, {config.PersistentAgents, h.checkAgents}} {
-		level := h.asked.rules.StopGate[check.name]
+		level := h.rules(e).StopGate[check.name]
 		if level != config.GateOn && level != config.GateAdvice {
 			continue
 		}
@@ -95,11 +94,11 @@ const recently = 30 * time.Minute
 // checkQuestion finds fault with a session whose person was not asked anything lately. Where questions are not forwarded, no
 // record of them tells, and the session stops.
 func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
-	if h.asked.rules.AskMode == state.Off || h.wasAsked(e) {
+	if h.rules(e).AskMode == state.Off || h.wasAsked(e) {
 		return "", ""
 	}
 	how := "The question goes to the terminal and to Google Chat; wait for the answer and act on it."
-	if h.asked.rules.AskMode == state.Deny {
+	if h.rules(e).AskMode == state.Deny {
 		how = "The question goes to Google Chat, and the call comes back as denied: that is as it should be. " +
 			"Then go on with other work or stop; the reply comes to you by itself."
 	}
@@ -112,16 +111,14 @@ func (h *Hook) checkQuestion(e *Event) (forClaude, forPerson string) {
 func (h *Hook) wasAsked(e *Event) bool {
 	now, sessions := time.Now(), h.sessions(e)
 	since := now.Add(-state.MaxAge - state.MarkerSlack)
-	for _, dir := range h.stateDirs() {
-		asked, bad := state.MarkersIn(dir).Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
-			return q.Status != state.Cancelled && letsStop(q, written, now), nil
-		})
-		if h.passedOver(bad); asked {
-			return true
-		}
-		asked, _ = state.QuestionsIn(dir).Find(sessions, since, func(q *state.Question, _ time.Time) (bool, error) {
+	for _, folder := range append(h.folders(state.MarkersIn), h.folders(state.QuestionsIn)...) {
+		asked, bad := folder.Find(sessions, since, func(q *state.Question, written time.Time) (bool, error) {
+			if folder.LeaveAlone { // the markers
+				return q.Status != state.Cancelled && letsStop(q, written, now), nil
+			}
 			return letsStop(q, q.AskedAt, now), nil // also one that the person dismissed
 		})
+		h.passedOver(bad)
 		if asked {
 			return true
 		}
@@ -175,7 +172,7 @@ func (h *Hook) checkAgents(e *Event) (forClaude, forPerson string) {
 		h.log.Warn().Err(err).Str("session", e.SessionID).Msg("team not read; the session may stop")
 		return "", ""
 	}
-	agents := h.asked.cfg.TeamAgents
+	agents := h.config().TeamAgents
 	if team == "" || slices.ContainsFunc(members, func(m member) bool { return m.active() && m.called(agents) }) {
 		return "", ""
 	}

@@ -401,7 +401,7 @@ func TestGatePassesOver(t *testing.T) {
 			if v := m.stop(); v.Decision != "block" {
 				t.Errorf("said %+v", v)
 			}
-			if n := strings.Count(m.log(), "marker passed over"); n != c.logged {
+			if n := strings.Count(m.log(), "record passed over"); n != c.logged {
 				t.Errorf("%d lines in the log: %s", n, m.log())
 			}
 			m.marker("ask-sess-1-0a1b2c3e", "sess-1", "pending", time.Now())

@@ -17,8 +17,9 @@ import (
 
 // How much of a transcript's end is read, in bytes. Transcripts reach hundreds of megabytes.
 const (
-	tailBytes = 512 << 10 // for what Claude waits for
-	endBytes  = 4 << 20   // for Claude's last words: what follows them is mostly a few lines
+	firstBytes = int64(64 << 10) // for Claude's last words: what follows them is mostly a few lines
+	tailBytes  = 512 << 10       // for what Claude waits for
+	endBytes   = 4 << 20
 )
 
 // entry is a line of a transcript, as far as we read it. Claude Code calls the format its own affair and changes it: what
@@ -89,42 +90,27 @@ func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) 
 	return lines, begin == 0, nil
 }
 
-// pendingIn are the last calls, at most three, that have no result: of Claude's last message, since a model goes on only when it
-// has all results, and later than what the person said last, since a call before that was broken off. Later by their times:
-// 2.1.197 now and then writes a prompt behind the call that it led to.
-func pendingIn(tail []byte) (calls []toolCall) {
-	message := Words("")
+// pendingIn are the calls, at most three, that have no result and came after what the person said last: a call before that was
+// broken off.
+func pendingIn(tail []byte) (calls []block) {
 	for line := range bytes.Lines(tail) {
 		e, blocks, ok := readEntry(line)
-		if !ok {
+		if !ok || e.IsSidechain {
 			continue
 		}
-		if e.Type == "assistant" && !e.IsSidechain && e.Message.ID != "" && e.Message.ID != message {
-			message, calls = e.Message.ID, nil
+		if _, isPrompt := promptOf(e, blocks); isPrompt {
+			calls = nil
 		}
-		results := 0
 		for _, b := range blocks {
 			switch {
 			case e.Type == "user" && b.Type == "tool_result":
-				results++
-				calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.ID == b.ToolUseID })
+				calls = slices.DeleteFunc(calls, func(c block) bool { return c.ID == b.ToolUseID })
 			case e.Type == "assistant" && b.Type == "tool_use" && b.ID != "":
-				calls = append(calls, toolCall{b.ID, b.Name, b.Input, e.Timestamp})
+				calls = append(calls, b)
 			}
-		}
-		if e.Type == "user" && results == 0 && !e.IsMeta && !e.IsSidechain {
-			calls = slices.DeleteFunc(calls, func(c toolCall) bool { return c.at <= e.Timestamp })
 		}
 	}
 	return calls[max(0, len(calls)-3):]
-}
-
-// toolCall is a tool_use of a transcript.
-type toolCall struct {
-	ID    string
-	Name  string
-	Input json.RawMessage
-	at    Words // RFC 3339, UTC
 }
 
 // callResult is what a transcript says of a call that ended.
@@ -191,48 +177,6 @@ func resultOf(e *Event, toolUseID string) callResult {
 	return unknown
 }
 
-// mainInput names the member of a tool's input that says what is going to happen.
-var mainInput = map[string]string{
-	"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "Read": "file_path",
-	"NotebookEdit": "notebook_path", "WebFetch": "url", "WebSearch": "query", "ExitPlanMode": "plan",
-}
-
-// text tells a person, in Markdown, what Claude wants to do.
-func (c toolCall) text() string {
-	name := plain(flat(c.Name, 100))
-	what := shorten(c.what(), shownBytes, 2*shownLines)
-	if what == "" {
-		return name
-	}
-	if shown := code(what); strings.HasPrefix(shown, "\n") {
-		return name + ":" + shown
-	}
-	return name + ": " + code(what)
-}
-
-func (c toolCall) what() string {
-	if c.Name == askTool {
-		if prompts, err := (&Event{ToolInput: c.Input}).prompts(); err == nil {
-			var texts []string
-			for _, q := range prompts {
-				texts = append(texts, flat(q.Question, shownBytes))
-			}
-			return strings.Join(texts, "\n")
-		}
-	}
-	if name := mainInput[c.Name]; name != "" {
-		var in map[string]Words
-		if json.Unmarshal(c.Input, &in) == nil && in[name] != "" {
-			return string(in[name])
-		}
-	}
-	var b bytes.Buffer
-	if json.Compact(&b, c.Input) != nil || b.String() == "{}" || b.String() == "null" {
-		return ""
-	}
-	return b.String()
-}
-
 // tally is what a session did and said, as far as its transcript was read.
 type tally struct {
 	turns    int            // prompts of the person that Claude answered
@@ -243,20 +187,27 @@ type tally struct {
 	since    time.Time // what is older does not count
 	prompted bool      // by a prompt that has no answer yet
 	message  Words     // the id of the message that said is of
+	first    *Words    // the id of the first message of Claude's that was read
 }
 
-// LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. However long that is,
-// only its end is read. Errors are those of opening and reading.
+// LastWords is the last that Claude said in a transcript; "" where something of the conversation follows. It is read from its
+// end, until all lines of that message are there. Errors are those of opening and reading.
 func LastWords(path string) (string, error) {
-	end, _, err := transcriptEnd(path, endBytes)
-	t := tally{tools: map[string]int{}}
-	for line := range bytes.Lines(end) {
-		t.add(line)
+	for most := firstBytes; ; most *= 8 {
+		end, all, err := transcriptEnd(path, most)
+		t := tally{tools: map[string]int{}}
+		for line := range bytes.Lines(end) {
+			t.add(line)
+		}
+		begins := t.first != nil && *t.first != t.message // another message stands before it
+		if err == nil && !all && !begins && most < endBytes {
+			continue
+		}
+		if !t.saidLast {
+			return "", err
+		}
+		return t.said, err
 	}
-	if !t.saidLast {
-		return "", err
-	}
-	return t.said, err
 }
 
 // add takes a further line along. Each line of a message has some of its blocks, and results can stand between them.
@@ -278,6 +229,9 @@ func (t *tally) add(line []byte) {
 	}
 	if e.Type != "assistant" {
 		return
+	}
+	if t.first == nil {
+		t.first = &e.Message.ID
 	}
 	if t.prompted {
 		t.turns++

@@ -60,10 +60,11 @@ func flat(s string, bytes int) string {
 	return shorten(strings.Join(strings.Fields(s), " "), bytes, 1)
 }
 
-// code shows foreign text as it stands, with no markup in it: as a code span, or as a block where a span cannot hold it.
+// code shows foreign text behind a colon as it stands, with no markup in it: as a code span, or as a block where a span cannot
+// hold it.
 func code(s string) string {
 	if !strings.ContainsAny(s, "`\n\r\u2028\u2029") {
-		return "`" + s + "`"
+		return " `" + s + "`"
 	}
 	return "\n```\n" + strings.ReplaceAll(s, "```", "'''") + "\n```"
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"gchat-hooks/state"
@@ -38,7 +37,7 @@ const (
 type Outcome struct {
 	Result Result
 	Why    string   // for a person, one sentence without a full stop; "" when Injected as meant
-	Keys   int      // keys and pieces of text that were sent, those that took something back included
+	Keys   int      // keys and pieces of text that were sent
 	Steps  []string // what they were, in words; of a dry run, the answers that would be typed
 	Gone   bool     // not delivered because the dialog is not open any more: it was answered or left in the terminal
 }
@@ -49,7 +48,7 @@ type Typist struct {
 	UserState string // the person's state folder, for the pane's lock
 
 	// Before is called before every key or piece of text, for the caller to write it down; commit says that this key may
-	// submit the answer to Claude. An error stops the answer before the key; it does not stop what takes an answer back.
+	// submit the answer to Claude. An error stops the answer before the key.
 	Before func(key string, commit bool) error
 	DryRun bool // checks place and dialog, and says what it would type
 
@@ -83,15 +82,11 @@ type answering struct {
 	acts []act
 
 	lastTyped time.Time // by a person, when it began
-	page      page      // the page that is open, as it must look
-	filled    int       // pages that were left with our answer
-	last      step      // the last one that was sent
-	unseen    bool      // its effect was not seen
-	backing   bool      // what was typed is being taken back
+	last      keystep   // the last one that was sent
 }
 
 // Answer types the answers into the dialog that asked for them. It returns when the dialog has closed, or when the answer
-// cannot be delivered; then a text that stands alone in its field, or in the input box, is cleared once.
+// cannot be delivered.
 func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome {
 	a := &answering{Typist: t, at: at}
 	a.keyboard = keyboard{server: at.Server, pane: at.Pane, patience: cmp.Or(t.Patience, keyPatience), ready: a.mayPress}
@@ -121,11 +116,24 @@ func (t Typist) Answer(ctx context.Context, at Target, choices []Choice) Outcome
 	err = a.fillPages(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingTime)
 	defer cancel()
-	a.backing = true
-	if err != nil {
-		return a.takeBack(ctx, err)
+	return a.end(ctx, err)
+}
+
+// end makes sure that the key which closed the dialog was ours: one that stands in the input box came after the dialog had
+// closed. Where the screen shows that nothing was done yet, nothing was. What else was ticked or typed stays, for a person to
+// look at.
+func (a *answering) end(ctx context.Context, err error) Outcome {
+	differs := mismatch("")
+	shown := errors.Is(err, errNoEffect) || errors.As(err, &differs)
+	switch {
+	case len(a.pressed) == 0, shown && a.untouched(0, a.screen) == "":
+		return a.ended(Unchanged, err)
+	case a.clearStray(ctx):
+		return a.ended(Dirty, closed("the question was answered or left in the terminal a moment before"))
+	case err != nil:
+		return a.ended(Dirty, err)
 	}
-	return a.confirm(ctx)
+	return a.ended(Injected, nil)
 }
 
 // ended is the outcome.
@@ -168,8 +176,7 @@ func (a *answering) arrive(ctx context.Context) error {
 	if err := a.mayType(ctx); err != nil {
 		return err
 	}
-	a.page = a.open(0)
-	err = a.settled(ctx, a.untouched)
+	err = a.settled(ctx, func(s Screen) string { return a.untouched(0, s) })
 	if err != nil && (a.screen.Kind == Prompt || a.screen.Kind == Draft) {
 		return closed(err.Error())
 	}
@@ -201,99 +208,29 @@ func (a *answering) mayType(ctx context.Context) error {
 	return err
 }
 
-// mayPress is asked before every key. What takes an answer back must be quick, and reads the screen all the same.
-func (a *answering) mayPress(ctx context.Context, s step) error {
-	if !a.backing {
-		if err := a.mayType(ctx); err != nil {
-			return err
-		}
+// mayPress is asked before every key.
+func (a *answering) mayPress(ctx context.Context, s keystep) error {
+	err := a.mayType(ctx)
+	if err != nil || a.Before == nil {
+		return err
 	}
-	if a.Before == nil {
-		return nil
-	}
-	if err := a.Before(s.name, s.commit); err != nil && !a.backing {
+	if err := a.Before(s.name, s.commit); err != nil {
 		return fmt.Errorf("write down the key: %w", err)
 	}
 	return nil
-}
-
-// open is a question's page before anything was done to it.
-func (a *answering) open(i int) page {
-	return page{act: a.acts[i], index: i, of: len(a.acts), ticks: map[int]bool{}}
-}
-
-// untouched says why the first page is not as it was asked. A person may have left the cursor on the empty field.
-func (a *answering) untouched(s Screen) string {
-	a.page.cursor = 0
-	if at := s.cursor(); at.Kind == OtherRow && at.Text == "" {
-		a.page.cursor = at.Number
-	}
-	return a.page.differs(s)
 }
 
 // reviewed says whether the dialog ends on a page that shows the answers: only one single choice has none.
 func (a *answering) reviewed() bool { return len(a.acts) > 1 || a.acts[0].prompt.MultiSelect }
 
 // press sends one step and remembers it.
-func (a *answering) press(ctx context.Context, s step) error {
+func (a *answering) press(ctx context.Context, s keystep) error {
 	sent := len(a.pressed)
 	err := a.send(ctx, s)
-	if len(a.pressed) > sent && !a.backing {
-		a.last, a.unseen = s, err != nil
+	if len(a.pressed) > sent {
+		a.last = s
 	}
 	return err
-}
-
-// confirm makes sure that the key which closed the dialog was ours: one that stands in the input box came too late.
-func (a *answering) confirm(ctx context.Context) Outcome {
-	const before = closed("the question was answered or left in the terminal a moment before")
-	stray, cleared := a.clearStray(ctx)
-	switch {
-	case !stray:
-		return a.ended(Injected, nil)
-	case !cleared || a.reviewed(): // our answers may have been submitted by a person
-		return a.ended(Dirty, before)
-	}
-	return a.ended(Unchanged, before)
-}
-
-// takeBack ends an answer that cannot go on. A text of ours that stands alone in its field is cleared once; what else was
-// ticked, typed or left on another page stays, for a person to look at.
-func (a *answering) takeBack(ctx context.Context, cause error) Outcome {
-	if len(a.pressed) == 0 {
-		return a.ended(Unchanged, cause)
-	}
-	err := a.settled(ctx, func(s Screen) string { return s.Why }) // the screen stands, and is known if it can be
-	if unknown := mismatch(""); err != nil && !errors.As(err, &unknown) {
-		return a.ended(Dirty, fmt.Errorf("%w; it is not known what of the answer arrived: %w", cause, err))
-	}
-	nothing := a.filled == 0 // of ours was on a page
-	asked := slices.ContainsFunc(a.acts, func(act act) bool { return asks(a.screen, act.prompt) == "" })
-	switch {
-	case a.screen.Kind == Review, asked: // a page of the dialog; a review page may be another dialog's
-		a.clearField(ctx)
-		a.page = a.open(0)
-		nothing = nothing && a.untouched(a.screen) == ""
-	case a.screen.Kind == Unknown:
-		nothing = false
-	default:
-		cause = closed("the question was answered or left in the terminal")
-		stray, cleared := a.clearStray(ctx)
-		nothing = nothing && a.page.text == "" && len(a.page.ticks) == 0 && stray == cleared && (stray || !a.unseen)
-	}
-	if nothing {
-		return a.ended(Unchanged, cause)
-	}
-	return a.ended(Dirty, cause)
-}
-
-// clearField empties the field for own words once, when it has the cursor and holds nothing but a beginning of our text.
-func (a *answering) clearField(ctx context.Context) {
-	typed := a.screen.cursor().Text
-	if typed == "" || !Begins(typed, a.page.act.text) {
-		return
-	}
-	_ = a.clear(ctx, func(s Screen) bool { return s.cursor().Kind == OtherRow && s.cursor().Text == "" })
 }
 
 // longPaste is how the input box shows a long paste: "[Pasted text #1 +4 lines]".
@@ -301,23 +238,17 @@ var longPaste = pattern(`^.?\[Pasted text #\d+( \+\d+ lines?)?\]$`)
 
 // clearStray watches the input box for a moment: when the last key or text stands there, the dialog had closed before it came.
 // Where it stands alone, the box is cleared once.
-func (a *answering) clearStray(ctx context.Context) (stray, cleared bool) {
+func (a *answering) clearStray(ctx context.Context) (stray bool) {
 	last := a.last.leaves
 	if last == "" {
-		return false, false
+		return false
 	}
 	alone := func(s Screen) bool {
 		return s.Kind == Draft && (Same(s.Draft, last) || len(last) > 1 && longPaste().MatchString(s.Draft))
 	}
 	if err := a.await(ctx, strayTime, 0, effect(alone)); err != nil {
-		return a.screen.Kind == Draft && Ends(last, a.screen.Draft), false
+		return a.screen.Kind == Draft && Ends(last, a.screen.Draft)
 	}
-	return true, a.clear(ctx, func(s Screen) bool { return s.Kind == Prompt }) == nil
-}
-
-// clear presses C-u once in a field, which empties it when it holds one line.
-func (a *answering) clear(ctx context.Context, empty func(Screen) bool) error {
-	s := keyStep(KeyClear)
-	s.before, s.after = unchanged(a.screen), effect(empty)
-	return a.press(ctx, s)
+	_ = a.server.Key(ctx, a.pane, KeyClear) // where it does nothing, the text is for a person to see
+	return true
 }

@@ -240,28 +240,14 @@ func (p Pane) Claude(wantPID int, wantStart string) (int, error) {
 	if p.Dead || !ok || root.dead {
 		return 0, fmt.Errorf("%w: what ran in the pane has ended", ErrNoClaude)
 	}
-	tree := below(p.PID, all)
-	front := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
-	if wantPID != 0 && (all[wantPID].dead || Ended(wantPID, wantStart)) {
-		return 0, fmt.Errorf("%w: the Claude Code that asked (pid %d) has ended, %s", ErrNoClaude, wantPID, front)
-	}
-	why := front
+	why := "the pane runs " + filepath.Base(cmp.Or(p.Program, "another program"))
 	if wantPID != 0 {
-		why = fmt.Sprintf("the Claude Code that asked (pid %d) is not in this pane, %s", wantPID, front)
+		why = fmt.Sprintf("the Claude Code that asked (pid %d) has ended or is not in front, ", wantPID) + why
 	}
-	away := false // the outermost Claude Code that keys would not reach says why
-	for _, c := range tree {
-		if wantPID != 0 && c.pid != wantPID || !c.isClaude(argsOf) {
-			continue
-		}
-		switch {
-		case c.hasKeyboard(root.terminal) && !c.stopped:
+	for _, c := range below(p.PID, all) {
+		meant := wantPID == 0 || c.pid == wantPID && !Ended(wantPID, wantStart)
+		if meant && c.isClaude(argsOf) && c.hasKeyboard(root.terminal) && !c.stopped {
 			return c.pid, nil
-		case away || c.terminal == "":
-		case c.stopped:
-			away, why = true, "Claude Code is stopped (Ctrl-Z), "+front
-		default:
-			away, why = true, fmt.Sprintf("Claude Code (pid %d) is in the background, %s", c.pid, front)
 		}
 	}
 	return 0, fmt.Errorf("%w: %s", ErrNoClaude, why)

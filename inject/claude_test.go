@@ -79,10 +79,10 @@ func TestClaudeHasTheKeyboard(t *testing.T) {
 			if _, err := w.pane(p.ID).Claude(pid, "1"+start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "has ended") {
 				t.Errorf("another process of the same number: %v", err)
 			}
-			if _, err := w.pane(first.ID).Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
+			if _, err := w.pane(first.ID).Claude(pid, start); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
 				t.Errorf("another pane: %v", err)
 			}
-			if _, err := w.pane(first.ID).Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "is not in this pane, the pane runs sleep") {
+			if _, err := w.pane(first.ID).Claude(first.PID, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "or is not in front, the pane runs sleep") {
 				t.Errorf("no Claude Code by its number: %v", err)
 			}
 			if _, err := w.pane(first.ID).Claude(0, ""); !errors.Is(err, ErrNoClaude) || !strings.Contains(err.Error(), "the pane runs sleep") {
@@ -98,9 +98,9 @@ func TestClaudeIsThereButNotTypedTo(t *testing.T) {
 		stop          bool
 		says          string
 	}{
-		{"in the background", `set -m; ./claude 600 & ./editor 600; :`, false, "in the background, the pane runs editor"},
-		{"stopped behind", `set -m; ./claude 600 & ./editor 600; :`, true, "is stopped (Ctrl-Z), the pane runs editor"},
-		{"stopped in front", `./claude 600 & ./editor 600; :`, true, "is stopped (Ctrl-Z)"},
+		{"in the background", `set -m; ./claude 600 & ./editor 600; :`, false, "the pane runs editor"},
+		{"stopped behind", `set -m; ./claude 600 & ./editor 600; :`, true, "the pane runs editor"},
+		{"stopped in front", `./claude 600 & ./editor 600; :`, true, "the pane runs "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, _ := newWorld(t, "exec sleep 600")
@@ -139,14 +139,14 @@ func TestClaudeAfterCtrlZ(t *testing.T) {
 	w.tmux("send-keys", "-t", p.ID, "C-z")
 	until(t, "it is stopped", func() bool {
 		_, err := w.pane(p.ID).Claude(0, "")
-		return err != nil && strings.Contains(err.Error(), "Claude Code is stopped (Ctrl-Z), the pane runs bash")
+		return err != nil && strings.Contains(err.Error(), "the pane runs bash")
 	})
 	w.tmux("send-keys", "-t", p.ID, "fg", "Enter")
 	until(t, "it has the keyboard again", func() bool { got, _ := w.pane(p.ID).Claude(pid, ""); return got == pid })
 	w.tmux("send-keys", "-t", p.ID, "C-c")
 	until(t, "it has ended", func() bool {
 		_, err := w.pane(p.ID).Claude(pid, "")
-		return err != nil && strings.Contains(err.Error(), "has ended, the pane runs bash")
+		return err != nil && strings.Contains(err.Error(), "has ended or is not in front, the pane runs bash")
 	})
 	until(t, "its parent has asked for its end", func() bool { return !alive(pid) && StartOf(pid) == "" })
 }

@@ -118,15 +118,15 @@ type keyboard struct {
 	patience time.Duration // how long an effect is awaited
 
 	// ready is asked before every key: whether the pane is still the place, and whether no person types.
-	ready func(context.Context, step) error
+	ready func(context.Context, keystep) error
 
 	screen  Screen // of the last capture
 	capture string
 	pressed []string // the names of the steps so far
 }
 
-// step is one key or one piece of text.
-type step struct {
+// keystep is one key or one piece of text, with the screens before and after it.
+type keystep struct {
 	name   string // for the log
 	leaves string // the text that it would leave in the input box, had the dialog closed before it came
 	commit bool   // it may submit the answer to Claude
@@ -136,8 +136,8 @@ type step struct {
 	stand  time.Duration       // how long the effect must show
 }
 
-func keyStep(key Key) step {
-	s := step{name: string(key)}
+func keyStep(key Key) keystep {
+	s := keystep{name: string(key)}
 	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Key(ctx, k.pane, key) }
 	if len(key) == 1 {
 		s.leaves = string(key)
@@ -146,8 +146,8 @@ func keyStep(key Key) step {
 }
 
 // pasteStep puts a text in.
-func pasteStep(text string) step {
-	s := step{name: "text: " + shorten(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
+func pasteStep(text string) keystep {
+	s := keystep{name: "text: " + shorten(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
 	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
 	return s
 }
@@ -207,7 +207,7 @@ func (k *keyboard) reaches(ctx context.Context, pid int, start string) (Pane, er
 }
 
 // send presses one step: it makes sure of the place and of the screen, and awaits the effect.
-func (k *keyboard) send(ctx context.Context, s step) error {
+func (k *keyboard) send(ctx context.Context, s keystep) error {
 	if err := k.ready(ctx, s); err != nil {
 		return err
 	}

@@ -60,11 +60,11 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	start := StartOf(d.claude)
-	d.ready = func(ctx context.Context, _ step) error {
+	d.ready = func(ctx context.Context, _ keystep) error {
 		_, err := d.reaches(ctx, d.claude, start)
 		return err
 	}
-	if err := d.ready(ctx, step{}); err != nil {
+	if err := d.ready(ctx, keystep{}); err != nil {
 		return d.coded(err)
 	}
 	if err := d.settled(ctx, func(Screen) string { return "" }); err != nil {
@@ -167,7 +167,7 @@ func (d *driver) locateSupervised(ctx context.Context, found *Pane) bool {
 }
 
 // press sends one step, where the screen is still what was decided on, and awaits what it does.
-func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) error {
+func (d *driver) press(ctx context.Context, s keystep, done func(Screen) bool) error {
 	s.before, s.after = unchanged(d.screen), effect(done)
 	if d.screen.Kind == Permission && s.name != string(KeyEscape) {
 		if caller, _ := Claude(d.Env); caller == d.claude {
@@ -179,47 +179,27 @@ func (d *driver) press(ctx context.Context, s step, done func(Screen) bool) erro
 		}
 		s.press = d.audited(s)
 	}
-	err := d.send(ctx, s)
-	var changed mismatch
-	if errors.As(err, &changed) {
-		return d.refuseHere(changed.Error())
-	}
-	return d.seen(err)
+	return d.send(ctx, s)
 }
 
 // audited adds a line to the log of decisions before the key of a step. Without the line, the key is not pressed.
-func (d *driver) audited(s step) func(context.Context, *keyboard) error {
+func (d *driver) audited(s keystep) func(context.Context, *keyboard) error {
 	row := d.screen.cursor()
 	if n, err := strconv.Atoi(s.name); err == nil {
 		row = *d.screen.row(n)
 	}
+	line := state.AuditLine{
+		Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label, Shown: d.screen.Shown,
+	}
+	if strings.HasPrefix(d.screen.Question, "Do you want to ") {
+		line.Kind = "permission"
+	}
 	return func(ctx context.Context, k *keyboard) error {
-		lines := readCapture(k.capture)
-		shown := lines[underRule(lines):]
-		first, _, _ := cursorBlock(shown)
-		asked := permissionQuestions().FindString(joined(shown[max(0, first-4):first]))
-		line := state.AuditLine{Session: d.session, Kind: "plan", By: "menu-driver", Replied: d.called, Told: row.Label}
-		if strings.HasPrefix(asked, "Do you want to ") {
-			line.Kind = "permission"
-		}
-		for _, l := range shown {
-			line.Shown += l.text + "\n"
-		}
 		if err := state.Audit(d.Env, state.NewLog(d.Env, "menu-driver"), line); err != nil {
 			return d.refuse("nothing was pressed: %w", err)
 		}
 		return s.press(ctx, k)
 	}
-}
-
-// seen says that what was sent last shows no effect.
-func (d *driver) seen(err error) error {
-	var other mismatch
-	if !errors.Is(err, errNoEffect) && !errors.As(err, &other) || len(d.pressed) == 0 {
-		return err
-	}
-	err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
-	return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
 }
 
 // refuseHere says why nothing was done, and what is on the screen.
@@ -229,57 +209,51 @@ func (d *driver) refuseHere(why string) error {
 
 // choose takes the row numbered n. In a multi-select that ticks it, or takes the tick away; elsewhere it is the answer.
 func (d *driver) choose(ctx context.Context, n int) error {
-	digit := keyStep(KeyDigit(n))
-	s := d.screen
-	switch {
-	case !s.Dialog():
-		return d.refuseHere("no dialog is open")
-	case s.Noting:
-		return d.refuse("a note is being written, and a digit would become part of it")
-	}
 	numbered := func(r Row) bool { return r.Number == n }
-	if s.row(n) == nil && s.Kind == Question && (s.Below || s.Above) {
-		if err := d.goTo(ctx, numbered); err != nil {
-			return err
-		}
-		s = d.screen
-	}
-	row, at := s.row(n), s.cursor()
+	at, key := d.screen.cursor(), KeyDigit(n)
+	hidden := d.screen.row(n) == nil && d.screen.Kind == Question && (d.screen.Below || d.screen.Above)
 	switch {
-	case row == nil:
+	case !d.screen.Dialog():
+		return d.refuseHere("no dialog is open")
+	case d.screen.Noting:
+		return d.refuse("a note is being written, and a digit would become part of it")
+	case at.Text != "" && at.Number != n && !d.screen.Multi:
+		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
+	case d.screen.row(n) == nil && !hidden:
 		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
+	}
+	var err error
+	switch {
+	case hidden, d.screen.Preview: // with previews a digit only moves the cursor
+		err = d.goTo(ctx, numbered)
+	case at.Kind == OtherRow && at.Number != n: // where digits are text
+		err = d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow })
+	}
+	if err != nil {
+		return err
+	}
+	row, s := d.screen.row(n), d.screen
+	switch {
 	case row.Kind == OtherRow: // its digit ticks it in a multi-select and leaves the cursor where it was (2.1.329)
 		return d.goTo(ctx, numbered)
-	case at.Kind == OtherRow && at.Text != "" && !s.Multi:
-		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
-	case at.Kind == OtherRow: // where digits are text
-		if err := d.goTo(ctx, func(r Row) bool { return r.Kind != OtherRow }); err != nil {
-			return err
-		}
-		s = d.screen
+	case s.Preview:
+		key = KeyEnter
 	}
-	done := func(now Screen) bool {
+	return d.press(ctx, keyStep(key), func(now Screen) bool {
 		then := now.row(n)
 		return !sameDialog(now, s) || s.Multi && then != nil && then.Ticked != row.Ticked
-	}
-	if s.Preview { // there a digit only moves the cursor
-		if err := d.goTo(ctx, numbered); err != nil {
-			return err
-		}
-		digit = keyStep(KeyEnter)
-	}
-	return d.press(ctx, digit, done)
+	})
 }
 
 // goTo moves the cursor, row by row, to the first row that is wanted.
 func (d *driver) goTo(ctx context.Context, wanted func(Row) bool) error {
 	kind := d.screen.Kind
-	return d.seen(d.moveTo(ctx, wanted, func(s Screen) string {
+	return d.moveTo(ctx, wanted, func(s Screen) string {
 		if s.Kind != kind {
 			return "the dialog was left"
 		}
 		return ""
-	}))
+	})
 }
 
 // enter presses Enter where it does something. An empty input box may hold a suggestion, which Enter would send.
@@ -387,7 +361,7 @@ func (d *driver) clearThen(ctx context.Context, command string) error {
 		return now.Kind == Prompt && !now.Busy && cleared(d.capture)
 	}))
 	if err != nil {
-		return d.seen(err)
+		return err
 	}
 	return d.typeText(ctx, command)
 }
@@ -436,14 +410,18 @@ func (d *driver) refuse(format string, args ...any) error {
 	return &state.UserError{Err: fmt.Errorf(format, args...), Code: exitRefused, Hint: d.hint}
 }
 
-// coded gives errors of tmux and of the process table their exit code.
+// coded gives errors their exit code.
 func (d *driver) coded(err error) error {
 	var coded *state.UserError
-	var place mismatch
+	var differs mismatch
+	screen := errors.As(err, &differs) || errors.Is(err, errNoEffect)
 	switch {
 	case err == nil || errors.As(err, &coded):
 		return err
-	case errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys), errors.As(err, &place):
+	case screen && len(d.pressed) > 0:
+		err = fmt.Errorf("%s was sent, but the screen still shows %s", d.pressed[len(d.pressed)-1], d.screen)
+		return &state.UserError{Err: err, Code: exitUnseen, Hint: d.hint}
+	case screen, errors.Is(err, ErrNoClaude), errors.Is(err, ErrNoKeys):
 		return d.refuse("%w", err)
 	case errors.Is(err, state.ErrLocked):
 		return d.refuse("gchat-hooks is typing into this pane already: %w", err)

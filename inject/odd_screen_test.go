@@ -48,7 +48,7 @@ func TestOddDialogs(t *testing.T) {
 			"unknown: a menu that gchat-hooks does not know\n"},
 		"a permission": {
 			screenOf([]string{ruleLine, " Bash command", "", " Do you want to proceed?", "   1. Yes", " ❯ 2. No", "", " Esc to cancel"}),
-			"permission\n  1. option Yes\n❯ 2. option No\n"},
+			"permission\nquestion \"Do you want to proceed?\"\n  1. option Yes\n❯ 2. option No\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

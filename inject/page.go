@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -91,54 +90,16 @@ func dashed(text, remark string) string {
 // field is the number of the row for own words.
 func (a act) field() int { return len(a.prompt.Options) + 1 }
 
-// page is how a question's page must look: the question, and what was done to it so far.
-type page struct {
-	act    act
-	index  int // of the question
-	of     int // questions
-	cursor int // the number of the row it stands on; 0 is any row but the field for own words
-	ticks  map[int]bool
-	text   string // in the field for own words
-}
-
-// ticked is the page with one more tick, or one less.
-func (g page) ticked(number int, on bool) page {
-	g.ticks = maps.Clone(g.ticks)
-	g.ticks[number] = on
-	return g
-}
-
-// written is the page with more text in the field that has the keys.
-func (g page) written(more string) page {
-	g.text += more
-	if g.act.prompt.MultiSelect { // typing ticks the row
-		return g.ticked(g.act.field(), true)
-	}
-	return g
-}
-
-// differs says, for a person, what about the screen is not as it must be; "" when nothing is.
-func (g page) differs(s Screen) string {
-	if why := g.changed(s); why != "" {
+// untouched says, for a person, why the page of a question is not open as it was asked; "" when it is.
+func (a *answering) untouched(i int, s Screen) string {
+	if why := asks(s, a.acts[i].prompt); why != "" {
 		return why
 	}
-	at := s.cursor()
-	if g.cursor == 0 && at.Kind == OtherRow || g.cursor != 0 && at.Cursor && at.Number != g.cursor {
-		return "its cursor was moved in the terminal"
-	}
-	return ""
-}
-
-// changed is differs wherever the cursor stands.
-func (g page) changed(s Screen) string {
-	if why := asks(s, g.act.prompt); why != "" {
-		return why
-	}
-	if g.of > 1 && s.Tabs != nil && len(s.Tabs) != g.of+1 {
+	if len(a.acts) > 1 && s.Tabs != nil && len(s.Tabs) != len(a.acts)+1 {
 		return "another dialog is open"
 	}
-	for i, tab := range s.Tabs {
-		if i != g.index && !tab.Submit && tab.Answered != (i < g.index) {
+	for j, tab := range s.Tabs {
+		if j != i && !tab.Submit && tab.Answered != (j < i) {
 			return "another of its questions was changed in the terminal"
 		}
 	}
@@ -146,7 +107,25 @@ func (g page) changed(s Screen) string {
 		return "its notes were changed in the terminal"
 	}
 	for _, r := range s.Rows {
-		if s.Multi && r.Ticked != g.ticks[r.Number] || r.Kind == OtherRow && !Same(r.Text, g.text) {
+		if r.Ticked || r.Text != "" {
+			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
+		}
+	}
+	return ""
+}
+
+// changed says, for a person, why the screen is not the page of a question as it was, but for one row and the cursor. Of rows
+// that were not on the screen nothing is known.
+func changed(now, was Screen, p state.Prompt, but int) string {
+	if why := asks(now, p); why != "" {
+		return why
+	}
+	if now.Noting != was.Noting || now.Notes != was.Notes {
+		return "its notes were changed in the terminal"
+	}
+	for _, r := range now.Rows {
+		before := was.row(r.Number)
+		if before != nil && r.Number != but && (r.Ticked != before.Ticked || r.Text != before.Text) {
 			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
 		}
 	}
@@ -222,17 +201,15 @@ func reviewDiffers(s Screen, acts []act) string {
 func (a *answering) fillPages(ctx context.Context) error {
 	for i := range a.acts {
 		if i > 0 {
-			a.page = a.open(i)
-			if err := a.settled(ctx, a.page.differs); err != nil {
+			if err := a.settled(ctx, func(s Screen) string { return a.untouched(i, s) }); err != nil {
 				return err
 			}
 		}
-		for _, do := range a.keystrokes() {
+		for _, do := range a.keystrokes(i) {
 			if err := do(ctx); err != nil {
 				return err
 			}
 		}
-		a.filled = i + 1
 	}
 	if !a.reviewed() {
 		return nil
@@ -256,104 +233,119 @@ func (a *answering) fillPages(ctx context.Context) error {
 type keystroke func(context.Context) error
 
 // keystrokes answer the page that is open and leave it.
-func (a *answering) keystrokes() (all []keystroke) {
-	act := a.page.act
-	field := act.field()
-	if a.page.cursor == field && act.text == "" { // digits would be typed into the field
-		all = append(all, a.goTo(field-1))
+func (a *answering) keystrokes(i int) (all []keystroke) {
+	act := a.acts[i]
+	p, field := act.prompt, act.field()
+	if act.text == "" && a.screen.cursor().Kind == OtherRow { // digits would be typed into the field
+		all = append(all, a.goTo(p, field-1))
 	}
 	switch {
-	case act.prompt.MultiSelect:
+	case p.MultiSelect:
 		// Own words first, for 2.1.197 takes them into the answer only when a row is ticked after they were typed and the cursor
 		// has left them; then the ticks by their numbers, which leave the cursor where it is.
 		ticks := act.numbers
 		if act.text != "" {
-			all = append(all, a.goTo(field), a.write(act.text), a.goTo(field-1))
+			all = append(all, a.goTo(p, field), a.write(act), a.goTo(p, field-1))
 		}
-		if len(ticks) == 0 { // the field's own tick is set again
-			ticks = []int{field, field}
+		if len(ticks) == 0 { // the field's own tick is taken away, and set again
+			all = append(all, a.tick(p, field, false))
+			ticks = []int{field}
 		}
 		for _, n := range ticks {
-			all = append(all, a.change(keyStep(KeyDigit(n)), func(g page) page { return g.ticked(n, !g.ticks[n]) }))
+			all = append(all, a.tick(p, n, true))
 		}
-		return append(all, a.leave(KeyTab))
+		return append(all, a.leave(i, KeyTab))
 	case act.text != "": // what is typed replaces the label of the field
-		return append(all, a.goTo(field), a.write(act.text), a.leave(KeyEnter))
+		return append(all, a.goTo(p, field), a.write(act), a.leave(i, KeyEnter))
 	case a.screen.Preview: // there a digit only moves the cursor (2.1.197, 2.1.329)
-		return append(all, a.goTo(act.numbers[0]), a.leave(KeyEnter))
+		return append(all, a.goTo(p, act.numbers[0]), a.leave(i, KeyEnter))
 	}
 	// One digit chooses and submits: there is nothing in between that another key could change.
-	return append(all, a.leave(KeyDigit(act.numbers[0])))
+	return append(all, a.leave(i, KeyDigit(act.numbers[0])))
 }
 
 // goTo moves the cursor to a row.
-func (a *answering) goTo(number int) keystroke {
+func (a *answering) goTo(p state.Prompt, number int) keystroke {
 	return func(ctx context.Context) error {
-		err := a.moveTo(ctx, func(r Row) bool { return r.Number == number }, a.page.changed)
-		if err == nil {
-			a.page.cursor = number
+		was := a.screen
+		at := func(r Row) bool { return r.Number == number }
+		return a.moveTo(ctx, at, func(now Screen) string { return changed(now, was, p, 0) })
+	}
+}
+
+// still says, for a person, why the screen is not what it is now.
+func (a *answering) still(p state.Prompt) func(Screen) string {
+	was := a.screen
+	return func(now Screen) string {
+		why := changed(now, was, p, 0)
+		if now.cursor().Number != was.cursor().Number {
+			why = cmp.Or(why, "its cursor was moved in the terminal")
 		}
-		return err
+		return why
 	}
 }
 
 // write types a text into the field that has the keys: one character, and when that stands there the rest in one piece.
-func (a *answering) write(text string) keystroke {
+func (a *answering) write(act act) keystroke {
+	text := act.text
 	if strings.HasSuffix(text, `\`) { // 2.1.329 takes a backslash before Enter for "the text goes on"
 		text += " "
 	}
 	_, first := utf8.DecodeRuneInString(text)
 	return func(ctx context.Context) error {
-		for _, part := range []string{text[:first], text[first:]} {
-			if part == "" {
-				continue
+		for _, end := range slices.Compact([]int{first, len(text)}) {
+			part := text[:end]
+			if end > first {
+				part = text[first:]
 			}
-			if err := a.change(pasteStep(part), func(g page) page { return g.written(part) })(ctx); err != nil {
+			typed := func(r Row) bool { return Same(r.Text, text[:end]) && r.Ticked == act.prompt.MultiSelect } // typing ticks the row
+			if err := a.change(pasteStep(part), act.prompt, act.field(), typed)(ctx); err != nil {
 				return err
 			}
 		}
 		// A person's key that follows a paste closely is drawn late: 2 of 15 in races with 2.1.329 went unseen before Enter.
-		return a.settled(ctx, a.page.differs)
+		return a.settled(ctx, a.still(act.prompt))
 	}
 }
 
-// change presses a key that stays on the page, and waits until the page is as it should be then.
-func (a *answering) change(s step, to func(page) page) keystroke {
+// tick ticks a row by its number, or takes its tick away.
+func (a *answering) tick(p state.Prompt, number int, on bool) keystroke {
+	return a.change(keyStep(KeyDigit(number)), p, number, func(r Row) bool { return r.Ticked == on })
+}
+
+// change presses a key that stays on the page and changes a row, and waits until that is as wanted.
+func (a *answering) change(s keystep, p state.Prompt, number int, wanted func(Row) bool) keystroke {
 	return func(ctx context.Context) error {
-		now, next := a.page, to(a.page)
-		s.before = now.differs
-		s.after = func(screen Screen) error {
-			why := next.differs(screen)
-			switch {
-			case why == "":
-				return nil
-			case now.differs(screen) == "":
+		was := a.screen
+		s.before = a.still(p)
+		s.after = func(now Screen) error {
+			row := now.row(number)
+			switch why := changed(now, was, p, number); {
+			case why != "":
+				return mismatch(why)
+			case row != nil && !wanted(*row):
 				return errNoEffect
 			}
-			return mismatch(why)
+			return nil
 		}
-		if err := a.press(ctx, s); err != nil {
-			return err
-		}
-		a.page = next
-		return nil
+		return a.press(ctx, s)
 	}
 }
 
 // leave presses the key that finishes the page, and waits for what comes after it.
-func (a *answering) leave(k Key) keystroke {
+func (a *answering) leave(i int, k Key) keystroke {
 	return func(ctx context.Context) error {
-		now, next := a.page, a.page.index+1
+		p, was, next := a.acts[i].prompt, a.screen, i+1
 		s := keyStep(k)
-		s.before = now.differs
+		s.before = a.still(p)
 		s.commit = next == len(a.acts) && !a.reviewed()
-		s.after = func(screen Screen) error {
+		s.after = func(now Screen) error {
 			switch {
-			case now.differs(screen) == "":
+			case changed(now, was, p, 0) == "":
 				return errNoEffect
 			case s.commit:
-				return a.gone(screen)
-			case next == len(a.acts) && screen.Kind == Review, next < len(a.acts) && a.open(next).differs(screen) == "":
+				return a.gone(now)
+			case next == len(a.acts) && now.Kind == Review, next < len(a.acts) && a.untouched(next, now) == "":
 				return nil
 			}
 			return mismatch("the dialog was changed in the terminal")

@@ -173,12 +173,16 @@ func readPermission(lines []line) (Screen, bool) {
 		return Screen{}, false
 	}
 	_, rows, ok := splitRows(lines[first:last], mark, false)
-	if !ok || len(rows) == 0 || !permissionQuestions().MatchString(joined(lines[max(0, first-4):first])) {
+	asked := permissionQuestions().FindString(joined(lines[max(0, first-4):first]))
+	if !ok || len(rows) == 0 || asked == "" {
 		return Screen{}, false
 	}
-	s := Screen{Kind: Permission, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
+	s := Screen{Kind: Permission, Question: asked, Above: rows[0].number > 1, Below: rows[len(rows)-1].mark == "↓"}
 	for _, r := range rows {
 		s.Rows = append(s.Rows, r.row(OptionRow, false))
+	}
+	for _, l := range lines[underRule(lines):] {
+		s.Shown += l.text + "\n"
 	}
 	return s, s.cursors() == 1
 }

@@ -28,7 +28,7 @@ type Screen struct {
 
 	Tabs     []Tab  // the row of tabs, as far as it is on the screen; nil where there is none
 	Header   string // the chip above a single question without tabs
-	Question string // Question: the question's text
+	Question string // the question's text; Permission: what is asked
 	Cut      bool   // Question: its beginning may not be on the screen: compare it with Ends. Review: the same of the page
 	Multi    bool   // several options can be ticked
 	Preview  bool   // options on the left, the preview of one on the right
@@ -39,6 +39,7 @@ type Screen struct {
 	Below    bool   // rows are hidden below the last
 
 	Answers string // Review: what would be submitted, "● question → answer" for each
+	Shown   string // Permission: all of the dialog that is on the screen
 }
 
 // Dialog says whether a dialog of Claude Code is open.

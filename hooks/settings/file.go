@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -49,10 +48,6 @@ func At(env state.Getenv, scope Scope) (File, error) {
 	return File{filepath.Join(project, "settings.local.json"), 0o600}, nil
 }
 
-// Backup is where the file is kept as it was without hooks of ours: what an uninstall gives back. It stands beside the
-// settings as they are named, not beside what a link leads to, and only its owner may read it.
-func (f File) Backup() string { return f.Path + ".before-gchat-hooks" }
-
 // A Change is what an install or uninstall does to a settings file, or would do.
 type Change struct {
 	Path     string
@@ -69,8 +64,7 @@ func (c *Change) Diff() string {
 	return lines
 }
 
-// Uninstall takes our entries out of the file, and removes the backup; dry only tells what that would change. A file that an
-// install made, and that no other program wrote into, goes.
+// Uninstall takes our entries out of the file; dry only tells what that would change. A file that holds nothing else goes.
 func (f File) Uninstall(dry bool) (*Change, error) { return f.Install(nil, dry) }
 
 // Install makes these entries the only ones of ours in the file; dry only tells what that would change.
@@ -79,42 +73,26 @@ func (f File) Install(entries []Entry, dry bool) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := state.ReadPlain(f.Backup(), maxFile)
-	if err != nil || old == nil { // without settings a backup is of another time
-		before = nil
-	}
-	without, found, err := takeOut(old, before)
+	without, found, err := takeOut(old)
 	c := &Change{Path: f.Path, Old: old, New: without, Hooks: len(found)}
 	if err == nil && len(entries) > 0 {
 		c.Hooks = len(entries)
-		c.New, err = Install(old, before, entries)
+		c.New, err = Install(old, entries)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s does not parse: %w", f.Path, err)
-		return nil, &state.UserError{Err: err, Hint: "mend that line; nothing was written"}
+		return nil, &state.UserError{Err: err, Hint: "mend it; nothing was written"}
 	}
-	if dry {
+	if dry || c.Nothing() {
 		return c, nil
 	}
-	if !c.Nothing() {
-		if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 { // a rename would not ask
-			return nil, &state.UserError{Err: fmt.Errorf("%s is read-only", path), Hint: "chmod u+w " + state.ShellQuoted(path)}
-		}
-		if len(entries) > 0 && without != nil {
-			err = write(f.Backup(), without, 0o600)
-		}
-		switch {
-		case err != nil:
-		case c.New == nil:
-			err = os.Remove(path)
-		default:
-			err = write(path, c.New, f.Mode)
-		}
+	if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 { // a rename would not ask
+		return nil, &state.UserError{Err: fmt.Errorf("%s is read-only", path), Hint: "chmod u+w " + state.ShellQuoted(path)}
 	}
-	if err == nil && (len(entries) == 0 || without == nil) {
-		err = os.RemoveAll(f.Backup())
+	if c.New == nil {
+		return c, os.Remove(path)
 	}
-	return c, err
+	return c, write(path, c.New, f.Mode)
 }
 
 // Hooks are this version's hooks of what the file has of ours, and those of the presets also.
@@ -123,24 +101,14 @@ func (f File) Hooks(also ...string) ([]Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, found, err := takeOut(b, nil)
+	_, found, err := takeOut(b)
 	var parts []string
 	for _, preset := range also {
 		parts = append(parts, presets[preset]...)
 	}
-	var shared [][]string // of hooks that several parts have
 	for _, e := range found {
 		_, name := Ours(e.Command, e.Args)
-		if of := partsOf(e.Event, e.Matcher, name); len(of) > 1 {
-			shared = append(shared, of)
-		} else {
-			parts = append(parts, of...)
-		}
-	}
-	for _, of := range shared {
-		if !slices.ContainsFunc(of, func(part string) bool { return slices.Contains(parts, part) }) {
-			parts = append(parts, of[0])
-		}
+		parts = append(parts, partOf(e.Event, name))
 	}
 	return hooksIn(parts), err
 }

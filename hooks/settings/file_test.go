@@ -80,12 +80,12 @@ func uninstalled(t testing.TB, f File) *Change {
 	return c
 }
 
-// Install, another install, uninstall; then the folder is as it was. There is one backup, of the file without our hooks.
+// Install, another install, uninstall; then the folder is as it was.
 func TestOnDisk(t *testing.T) {
-	const content = "{\n  \"model\": \"opus\" // the best\n}\n"
+	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := at(t, []byte(content))
 	c := installed(t, f, newest(t, "answer"))
-	if c.Hooks != 7 || get(t, f.Backup()) != content {
+	if c.Hooks != 7 {
 		t.Fatalf("%d hooks", c.Hooks)
 	}
 	first := get(t, f.Path)
@@ -93,7 +93,7 @@ func TestOnDisk(t *testing.T) {
 		t.Error("the second install writes")
 	}
 	installed(t, f, newest(t, "system3", "wake"))
-	if names := beside(t, f); !slices.Equal(names, []string{"settings.json", "settings.json.before-gchat-hooks"}) || get(t, f.Backup()) != content {
+	if names := beside(t, f); !slices.Equal(names, []string{"settings.json"}) {
 		t.Errorf("beside it: %q", names)
 	}
 	if c := uninstalled(t, f); c.Hooks != 22 || get(t, f.Path) != content {
@@ -103,11 +103,11 @@ func TestOnDisk(t *testing.T) {
 		t.Errorf("uninstall writes where nothing is ours: %q", beside(t, f))
 	}
 
-	// A person edits it between two installs: the backup has the edit then, and an uninstall gives that back.
+	// A person edits it between two installs.
 	installed(t, f, newest(t, "answer"))
 	put(t, f.Path, []byte(strings.Replace(get(t, f.Path), "opus", "sonnet", 1)), 0o640)
 	installed(t, f, newest(t, "report"))
-	if c := uninstalled(t, f); !strings.Contains(string(c.New), "\"sonnet\" // the best") || len(beside(t, f)) != 1 {
+	if c := uninstalled(t, f); !strings.Contains(string(c.New), "\"sonnet\"") || len(beside(t, f)) != 1 {
 		t.Errorf("%s\n%q", c.New, beside(t, f))
 	}
 }
@@ -135,16 +135,6 @@ func TestNoFile(t *testing.T) {
 	if got := get(t, f.Path); got != "{\n  \"model\": \"opus\"\n}\n" {
 		t.Errorf("%q", got)
 	}
-	// A backup of another time says nothing about a file that an install makes now.
-	put(t, f.Backup(), []byte("{\"model\": \"old\"}"), 0o600)
-	if err := os.Remove(f.Path); err != nil {
-		t.Fatal(err)
-	}
-	installed(t, f, newest(t, "answer"))
-	uninstalled(t, f)
-	if names := beside(t, f); len(names) > 0 {
-		t.Errorf("left: %q", names)
-	}
 }
 
 func TestDryRun(t *testing.T) {
@@ -159,7 +149,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A link stays a link, and the backup stands beside it; so do the modes of both.
+// A link stays a link, and its file keeps its mode.
 func TestLinks(t *testing.T) {
 	const content = "{\"a\":1}\n"
 	f := at(t, nil)
@@ -169,16 +159,14 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	installed(t, f, newest(t, "answer"))
-	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || get(t, real) == content || get(t, f.Backup()) != content {
+	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || get(t, real) == content {
 		t.Errorf("the link is %q", got)
 	}
-	for path, want := range map[string]os.FileMode{real: 0o644, f.Backup(): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: mode %v", path, info.Mode())
-		}
+	if info, err := os.Stat(real); err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v", info.Mode())
 	}
 	uninstalled(t, f)
-	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || get(t, real) != content {
+	if got, _ := os.Readlink(f.Path); got != "../dotfiles/claude.json" || squeezed(get(t, real)) != squeezed(content) {
 		t.Errorf("%q, %q", got, get(t, real))
 	}
 	if err := os.Remove(real); err != nil {

@@ -5,16 +5,13 @@ import "math/rand/v2"
 // A grower makes settings files up.
 type grower struct {
 	*rand.Rand
-	comments, lines bool
+	lines bool
 }
 
 func (g grower) one(of ...string) string { return of[g.IntN(len(of))] }
 
 func (g grower) space() string {
-	switch {
-	case g.comments && g.IntN(4) == 0:
-		return g.space() + g.one("// c\n", "/* c */", "/**/", "// \"[{\r\n", "/* \n*/", "//\n") + g.space()
-	case !g.lines:
+	if !g.lines {
 		return g.one("", "", " ")
 	}
 	return g.one("", "", " ", "\n", "\n  ", "\r\n\t", "\n\n    ", "  \n")
@@ -27,9 +24,6 @@ func (g grower) list(open, shut string, parts ...string) string {
 			s += "," + g.space()
 		}
 		s += g.space() + p + g.space()
-	}
-	if g.comments && len(parts) > 0 && g.IntN(3) == 0 {
-		s += ","
 	}
 	return s + g.space() + shut
 }

@@ -35,9 +35,9 @@ func TestMain(m *testing.M) {
 
 // Killed at any moment, the file is the old one or the new one, and the next uninstall gives back what was there.
 func TestKilled(t *testing.T) {
-	const content = "{\n  \"hooks\": { },\n  \"model\": \"opus\"\n}\n"
+	const content = "{\n  \"model\": \"opus\"\n}\n"
 	f := at(t, []byte(content))
-	with, err := Install([]byte(content), []byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
+	with, err := Install([]byte(content), entriesOf(t, Version{2, 1, 329}, "system3"))
 	if err != nil {
 		t.Fatal(err)
 	}

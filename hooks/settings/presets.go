@@ -29,13 +29,12 @@ type Hook struct {
 const (
 	waiting = 86400 // for a person: config.HookTimeout
 	quick   = 10    // hooks that do not wait end by themselves before that
-	agent   = 30    // to reach another agent
-	decide  = 600   // for another agent to say whether the session may stop
+	agent   = 30    // to put a message for another agent
 )
 
 const ask = "AskUserQuestion"
 
-// table has every hook with the part of the presets that it belongs to.
+// table has every hook with the part of the presets that it belongs to. The first hook of a part is in no other.
 //
 // gchat-ask-user-forward may wait on PreToolUse too, in hold mode. gchat-notification-dispatch has no matcher: which
 // notifications are sent is for the configuration to say, at any time.
@@ -51,8 +50,8 @@ var table = []struct {
 	{"post", Hook{"StopFailure", "", "gchat-ask-user-answered", quick, false}},
 	{"post", Hook{"SessionEnd", "", "gchat-ask-user-answered", quick, false}},
 
-	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
 	{"approve", Hook{"PostToolBatch", "", "gchat-ask-user-answered", quick, false}},
+	{"approve", Hook{"PermissionRequest", "", "gchat-ask-user-forward", waiting, false}},
 	{"approve", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
 
 	{"notify", Hook{"Notification", "", "gchat-notification-dispatch", quick, false}},
@@ -62,11 +61,11 @@ var table = []struct {
 	{"report", Hook{"Stop", "", "gchat-session-event", quick, false}},
 	{"report", Hook{"SessionEnd", "", "gchat-session-event", quick, false}},
 
+	{"system3", Hook{"Stop", "", "gchat-stop-gate", quick, false}},
 	{"system3", Hook{"PreToolUse", ask, "gchat-ask-user-rewake", waiting, true}},
 	{"system3", Hook{"Stop", "", "gchat-ask-user-rewake", waiting, true}},
-	{"system3", Hook{"Stop", "", "gchat-stop-gate", quick, false}},
 
-	{"wake", Hook{"Stop", "", "stop-hook", decide, false}},
+	{"wake", Hook{"Stop", "", "stop-hook", agent, false}},
 	{"wake", Hook{"PreToolUse", ask, "pre-tool-use-hook", agent, false}},
 	{"wake", Hook{"Notification", "idle_prompt", "notification-idle-hook", agent, false}},
 	{"wake", Hook{"Notification", "permission_prompt", "notification-permission-hook", agent, false}},
@@ -118,23 +117,16 @@ func hooksIn(parts []string) (hooks []Hook) {
 	return hooks
 }
 
-// partsOf are the parts that a hook belongs to; none for one that this version does not register. Where the person gave it
-// another matcher, they are those of the same hook on the same event.
-func partsOf(event, matcher, name string) []string {
-	var same, similar []string
+// partOf is the part whose first hook that is, by which a part is known again; "" for another one.
+func partOf(event, name string) string {
+	known := map[string]bool{}
 	for _, row := range table {
-		switch {
-		case row.Event != event || row.Name != name:
-		case row.Matcher == matcher:
-			same = append(same, row.part)
-		default:
-			similar = append(similar, row.part)
+		if !known[row.part] && row.Event == event && row.Name == name {
+			return row.part
 		}
+		known[row.part] = true
 	}
-	if same == nil {
-		return similar
-	}
-	return same
+	return ""
 }
 
 // Entries are the hooks as this Claude Code takes them, and those that it cannot have. They start the program at that absolute

@@ -1,5 +1,5 @@
 // Package settings edits Claude Code's settings.json for `gchat-hooks install` and `uninstall`. The file is a person's:
-// its order, its spacing, its comments and the hooks of other programs stay as they are. An entry is ours by its command.
+// its order, its spacing and the hooks of other programs stay as they are. An entry is ours by its command.
 package settings
 
 import (
@@ -37,10 +37,10 @@ type handler struct {
 	Entry
 }
 
-// Install returns file with these entries as the only ones of ours in it. before is the file as it was without hooks of
-// ours, nil when there was none or it is not known. Where all of them are there already, file stays as it is.
-func Install(file, before []byte, entries []Entry) ([]byte, error) {
-	without, found, err := takeOut(file, before)
+// Install returns file with these entries as the only ones of ours in it. Where all of them are there already, file stays as it
+// is.
+func Install(file []byte, entries []Entry) ([]byte, error) {
+	without, found, err := takeOut(file)
 	if err != nil || sorted(found) == sorted(entries) {
 		return file, err
 	}
@@ -77,18 +77,18 @@ func insert(file []byte, entries []Entry) ([]byte, error) {
 	return d.root.Pack(), nil
 }
 
-// takeOut returns file without our entries, and these. Where file is what insert makes of before, that is before, to the
-// byte: nil where there was no file.
-func takeOut(file, before []byte) (without []byte, found []Entry, err error) {
+// takeOut returns file without our entries, and these; nil where it holds nothing else.
+func takeOut(file []byte) (without []byte, found []Entry, err error) {
 	d, err := parse(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	if found = d.takeOut(); len(found) == 0 {
+	found = d.takeOut()
+	switch {
+	case len(found) == 0:
 		return file, nil, nil
-	}
-	if again, err := insert(before, found); err == nil && string(again) == string(file) {
-		return before, found, nil
+	case len(d.root.Value.(*hujson.Object).Members) == 0:
+		return nil, found, nil
 	}
 	return d.root.Pack(), found, nil
 }
@@ -182,8 +182,7 @@ func Ours(command string, args []string) (start, hook string) {
 	return start, hook
 }
 
-// A document is a settings file as a syntax tree, which has every byte of it. Besides JSON it takes comments and trailing
-// commas. Claude Code skips a file that has them (2.1.329), but a person who mends that later finds each comment where it was.
+// A document is a settings file as a syntax tree, which has every byte of it.
 type document struct {
 	root    hujson.Value
 	newline string
@@ -210,8 +209,11 @@ func parse(file []byte) (*document, error) {
 		}
 		return nil, errors.New(where)
 	}
-	if root.Value.Kind() != '{' {
+	switch {
+	case root.Value.Kind() != '{':
 		return nil, errors.New("line 1: settings are an object, {…}")
+	case !root.IsStandard():
+		return nil, errors.New("it has a comment or a trailing comma, and so Claude Code does not read it")
 	}
 	root.BeforeExtra = slices.Concat(mark, root.BeforeExtra)
 	d := &document{root, "\n", "  "}
@@ -257,81 +259,35 @@ func (d *document) open(in *hujson.Value, depth int, name, empty string) (*hujso
 	return v, nil
 }
 
-// put appends a value to an object, under its name, or to a list, in lines of its own. A comment stays behind what it follows.
+// put appends a value to an object, under its name, or to a list, in lines of its own.
 func (d *document) put(in *hujson.Value, depth int, name string, value any) {
 	indent := strings.Repeat(d.unit, depth)
 	text, _ := json.MarshalIndent(value, indent, d.unit) // texts and numbers, and lists of them
 	v, _ := hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(d.newline)))
-	// before moves what stood behind the last part in front of the new one, and gives the closing bracket a line of its own.
-	before := func(shut *hujson.Extra) hujson.Extra {
-		behind := string(bytes.TrimRight(*shut, " \t\r\n"))
-		*shut = hujson.Extra(d.newline + strings.Repeat(d.unit, depth-1))
-		return hujson.Extra(behind + d.newline + indent)
-	}
+	line, shut := hujson.Extra(d.newline+indent), hujson.Extra(d.newline+strings.Repeat(d.unit, depth-1))
 	switch in := in.Value.(type) {
 	case *hujson.Object:
-		key := hujson.Value{BeforeExtra: before(&in.AfterExtra), Value: hujson.String(name)}
 		v.BeforeExtra = hujson.Extra(" ")
-		in.Members = append(in.Members, hujson.ObjectMember{Name: key, Value: v})
+		key := hujson.Value{BeforeExtra: line, Value: hujson.String(name)}
+		in.Members, in.AfterExtra = append(in.Members, hujson.ObjectMember{Name: key, Value: v}), shut
 	case *hujson.Array:
-		v.BeforeExtra = before(&in.AfterExtra)
-		in.Elements = append(in.Elements, v)
+		v.BeforeExtra = line
+		in.Elements, in.AfterExtra = append(in.Elements, v), shut
 	}
 }
 
-// cut takes part i out of an object or a list. Comments stay, also those in it.
+// cut takes part i out of an object or a list. Behind the part that is the last one then, white space would put a comma.
 func cut(in *hujson.Value, i int) {
-	var kept hujson.Extra          // the comments of the part
-	var after *hujson.Extra        // what stands before the closing bracket
-	var behind, last *hujson.Value // the part that follows; the one before, where none follows
 	switch in := in.Value.(type) {
 	case *hujson.Object:
-		kept, after = slices.Concat(comments(in.Members[i].Name), comments(in.Members[i].Value)), &in.AfterExtra
 		in.Members = slices.Delete(in.Members, i, i+1)
-		if i < len(in.Members) {
-			behind = &in.Members[i].Name
-		} else if i > 0 {
-			last = &in.Members[i-1].Value
+		if i > 0 && i == len(in.Members) {
+			in.Members[i-1].Value.AfterExtra = nil
 		}
 	case *hujson.Array:
-		kept, after = comments(in.Elements[i]), &in.AfterExtra
 		in.Elements = slices.Delete(in.Elements, i, i+1)
-		if i < len(in.Elements) {
-			behind = &in.Elements[i]
-		} else if i > 0 {
-			last = &in.Elements[i-1]
+		if i > 0 && i == len(in.Elements) {
+			in.Elements[i-1].AfterExtra = nil
 		}
 	}
-	if behind != nil {
-		behind.BeforeExtra = slices.Concat(kept, behind.BeforeExtra)
-		return
-	}
-	if last != nil { // an AfterExtra would put a comma behind it
-		kept, last.AfterExtra = slices.Concat(last.AfterExtra, kept), nil
-	}
-	*after = slices.Concat(kept, *after)
-}
-
-// comments are those in and around a value, with the white space that they stand in.
-func comments(v hujson.Value) (all hujson.Extra) {
-	keep := func(extra hujson.Extra) {
-		if bytes.Contains(extra, []byte("/")) {
-			all = append(all, extra...)
-		}
-	}
-	keep(v.BeforeExtra)
-	switch in := v.Value.(type) {
-	case *hujson.Object:
-		for _, m := range in.Members {
-			all = slices.Concat(all, comments(m.Name), comments(m.Value))
-		}
-		keep(in.AfterExtra)
-	case *hujson.Array:
-		for _, e := range in.Elements {
-			all = append(all, comments(e)...)
-		}
-		keep(in.AfterExtra)
-	}
-	keep(v.AfterExtra)
-	return all
 }

@@ -14,12 +14,12 @@ func newest(t testing.TB, presets ...string) []Entry {
 	return entriesOf(t, Version{2, 1, 329}, presets...)
 }
 
-// Every shape survives install and uninstall byte for byte, and a second install changes nothing.
+// Every shape survives install and uninstall, and a second install changes nothing.
 func TestShapes(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			checkBothWays(t, []byte(s.file), entriesOf(t, Version{}, "answer"), newest(t, "report", "wake"))
-			out, err := Install([]byte(s.file), []byte(s.file), newest(t, "answer"))
+			out, err := Install([]byte(s.file), newest(t, "answer"))
 			if lf, crlf := bytes.Count(out, []byte("\n")), bytes.Count(out, []byte("\r\n")); err != nil || strings.Contains(s.name, "CRLF") && lf != crlf {
 				t.Errorf("%v: %d of %d lines do not end in CRLF", err, lf-crlf, lf)
 			}
@@ -33,17 +33,15 @@ func TestInstalledFile(t *testing.T) {
 		{Event: "PreToolUse", Matcher: "AskUserQuestion", Command: "/b/gchat-hooks", Args: []string{"hook", "gchat-ask-user-forward"}, Timeout: 86400, AsyncRewake: true},
 		{Event: "Stop", Command: "'/b c/gchat-hooks' hook gchat-stop-gate", Timeout: 10},
 	}
-	const before = `// mine
-{
-	"model": "opus", // the best
+	const before = `{
+	"model": "opus",
 	"hooks": {
-		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}] // loud
+		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]
 	}
 }
 `
-	const want = `// mine
-{
-	"model": "opus", // the best
+	const want = `{
+	"model": "opus",
 	"hooks": {
 		"Stop": [{"hooks": [{"type": "command", "command": "say done"}]},
 			{
@@ -55,7 +53,7 @@ func TestInstalledFile(t *testing.T) {
 					}
 				]
 			}
-		], // loud
+		],
 		"PreToolUse": [
 			{
 				"matcher": "AskUserQuestion",
@@ -76,18 +74,17 @@ func TestInstalledFile(t *testing.T) {
 	}
 }
 `
-	out, err := Install([]byte(before), []byte(before), entries)
+	out, err := Install([]byte(before), entries)
 	if err != nil || string(out) != want {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// Claude Code writes its settings anew now and then, in its own way. That is no reason to touch them.
-	_, plain := plainly(t, out)
 	var v any
-	if err := json.Unmarshal(plain, &v); err != nil {
+	if err := json.Unmarshal(out, &v); err != nil {
 		t.Fatal(err)
 	}
 	rewritten, _ := json.MarshalIndent(v, "", "  ")
-	if again, err := Install(rewritten, nil, entries); err != nil || !bytes.Equal(again, rewritten) {
+	if again, err := Install(rewritten, entries); err != nil || !bytes.Equal(again, rewritten) {
 		t.Errorf("%v\n%s", err, again)
 	}
 }
@@ -112,20 +109,20 @@ func TestInstallReplacesOurs(t *testing.T) {
 			"SessionEnd":[{"hooks":[{"type":"command","command":"gchat-hooks hook gchat-session-event"}]}]`, false},
 	} {
 		file := []byte(`{"hooks":{` + test.hooks + `}}`)
-		out, err := Install(file, nil, wanted)
+		out, err := Install(file, wanted)
 		if err != nil || test.stays != bytes.Equal(out, file) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
-		if _, found, err := takeOut(out, nil); err != nil || sorted(found) != sorted(wanted) {
+		if _, found, err := takeOut(out); err != nil || sorted(found) != sorted(wanted) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
 	}
 }
 
-// A person worked on the file after the install: what they wrote and every comment stays, ours goes.
+// A person worked on the file after the install: what they wrote stays, ours goes.
 func TestUninstallAfterAnEdit(t *testing.T) {
 	const before = "{\n  \"hooks\": {\n    \"Stop\": []\n  },\n  \"model\": \"opus\"\n}\n"
-	out, err := Install([]byte(before), []byte(before), newest(t, "report"))
+	out, err := Install([]byte(before), newest(t, "report"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +130,11 @@ func TestUninstallAfterAnEdit(t *testing.T) {
 		{"a value", `"opus"`, `"sonnet"`, "{\n  \"model\": \"sonnet\"\n}\n"},
 		{"a hook before ours", "\"Notification\": [", "\"Notification\": [\n      " + theirs + ",",
 			"{\n  \"hooks\": {\n    \"Notification\": [\n      " + theirs + "\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
-		{"comments around ours", "\"Stop\": [\n", "\"Stop\": [ // mine\n      /* of ours */\n", "{\n  // mine\n      /* of ours */\n      \"model\": \"opus\"\n}\n"},
 		{"a key in a group of ours", "\"Stop\": [\n      {\n", "\"Stop\": [\n      {\n        \"note\": 1, \n",
 			"{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"note\": 1, \n        \"hooks\": []\n      }\n    ]\n  },\n  \"model\": \"opus\"\n}\n"},
 	} {
 		edited := strings.Replace(string(out), test.old, test.new, 1)
-		back, _, err := takeOut([]byte(edited), []byte(before))
+		back, _, err := takeOut([]byte(edited))
 		if err != nil || edited == string(out) || squeezed(string(back)) != squeezed(test.want) {
 			t.Errorf("%s: %v\ngot\n%s\nwant\n%s", test.name, err, back, test.want)
 		}
@@ -160,6 +156,8 @@ func TestRefused(t *testing.T) {
 		{"a merge", "{\n<<<<<<< HEAD\n}", 2, 1, "invalid character '<'"},
 		{"a bad escape", "{\n\n\"token\": \"s3cr3t\\q\"}", 3, 10, "no valid text"},
 		{"an open comment", "{\n} /* ", 2, 3, "comment"},
+		{"a comment, for which Claude Code skips the file", "{\n} // mine\n", 0, 0, "it has a comment or a trailing comma"},
+		{"a trailing comma", "{\"a\": 1,}", 0, 0, "it has a comment or a trailing comma"},
 		{"a list", "[]", 1, 0, "settings are an object"},
 		{"hooks is a list", "{\n  \"hooks\": []\n}", 0, 0, `"hooks" has to be {…}`},
 		{"hooks is null", "{\n  \"hooks\": null\n}", 0, 0, `"hooks" has to be {…}`},
@@ -168,7 +166,7 @@ func TestRefused(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00}\x00", 1, 1, "invalid character"},
 		{"deep", strings.Repeat("[", maxFile), 1, 0, "more than 100,000"},
 	} {
-		_, err := Install([]byte(test.file), nil, newest(t, "answer"))
+		_, err := Install([]byte(test.file), newest(t, "answer"))
 		where := fmt.Sprintf("line %d, column %d: ", test.line, test.column)
 		if test.column == 0 {
 			where, _, _ = strings.Cut(where, ", ")
