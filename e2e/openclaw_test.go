@@ -358,7 +358,7 @@ func TestOpenClawTakesMessages(t *testing.T) {
 		}
 	})
 
-	t.Run("Claude Code", func(t *testing.T) { hearsClaude(t, findClaude(t, newest), o) })
+	t.Run("Claude Code", func(t *testing.T) { sendsClaudeOn(t, findClaude(t, newest), o) })
 
 	t.Run("decision", func(t *testing.T) {
 		const decision = `{"decision": "block", "reason": "Run \"go test\" first."}`

@@ -162,6 +162,24 @@ func TestSupervisorAnswersAQuestion(t *testing.T) {
 	})
 }
 
+// A decision to block sends the session on, once.
+func TestSupervisorSendsTheSessionOn(t *testing.T) {
+	eachClaude(t, ours, func(t *testing.T, c claude) {
+		s := supervise(t, c, `{"hook_mode":"bidirectional"}`, false, turn{say("I stop here.")}, turn{say("Then I go on.")})
+		reply := `{"result":{"payloads":[{"text":"{\"decision\":\"block\",\"reason\":\"Do F2.2 of the plan, too.\"}"}]}}`
+		if err := os.WriteFile(filepath.Join(s.dir, "reply"), []byte(reply), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Prompt("go ahead")
+		s.API.WaitText(t, "Do F2.2 of the plan, too.")
+		s.WaitScreen("Then I go on.")
+		s.WaitIdle()
+		if n := len(s.messages()); n != 1 {
+			t.Errorf("%d messages: the agent decides once", n)
+		}
+	})
+}
+
 // Claude Code notifies of every dialog some seconds after it is drawn. The agent hears of a tool's permission, and sees what
 // Claude wants to run, but not twice of a question.
 func TestSupervisorSeesAPermissionDialog(t *testing.T) {
@@ -198,18 +216,23 @@ func (s supervised) logged(parts ...string) {
 	s.t.Fatalf("the hooks logged no line with %q", parts)
 }
 
-// hearsClaude is the whole way with both real ends: Claude Code ends its turn, and its OpenClaw agent reads its words.
-func hearsClaude(t *testing.T, c claude, o *openClaw) {
-	o.says("Fine.")
+// sendsClaudeOn is the whole way with both real ends: Claude Code wants to stop, its OpenClaw agent reads its words and
+// sends it on.
+func sendsClaudeOn(t *testing.T, c claude, o *openClaw) {
+	o.says("Not yet:\n```json\n{\"decision\": \"block\", \"reason\": \"Do F2.2 of the plan, too.\"}\n```")
 	registry := filepath.Join(t.TempDir(), "registry.json")
-	agents := `{"agents":[{"agent_id":"warden","tmux_session_name":"claude","openclaw_session_id":"supervisor"}]}`
+	agents := `{"hook_settings":{"hook_mode":"bidirectional","reply_seconds":120},"agents":[{"agent_id":"warden","tmux_session_name":"claude","openclaw_session_id":"supervisor"}]}`
 	if err := os.WriteFile(registry, []byte(agents), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, c, config{Hooks: waking(t), Script: []turn{{say("I stop here.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
+	h := waking(t)
+	h["Stop"][0].Timeout = 150
+	s := start(t, c, config{Hooks: h, Script: []turn{{say("I stop here.")}, {say("Then I go on.")}}, Env: []string{"PATH=" + o.Bin + ":" + os.Getenv("PATH"), "GCHAT_WAKE_REGISTRY=" + registry}})
 	s.Prompt("go ahead")
 	if heard := o.await(t, "[TRIGGER]\ntype: response_complete", "[CONTENT]\nI stop here.\n\n[STATE HINT]"); !strings.HasPrefix(heard, "[SESSION IDENTITY]\nagent_id: warden\ntmux_session_name: claude\n") {
 		t.Errorf("the agent heard %q", heard)
 	}
+	s.API.WaitText(t, "Do F2.2 of the plan, too.")
+	s.WaitScreen("Then I go on.")
 	s.WaitIdle()
 }

@@ -24,6 +24,9 @@ const doubled = time.Minute
 
 // mayWait says whether this event's hook may take as long as the person takes.
 func (h *Hook) mayWait(e *Event) bool {
+	if h.Job != nil {
+		return h.Waits != nil && h.Waits(h, e)
+	}
 	return h.Name == "gchat-ask-user-rewake" || h.Name == "gchat-ask-user-forward" && (e.HookEventName == "PermissionRequest" ||
 		e.HookEventName == "PreToolUse" && e.ToolName == askTool && h.rules(e).AskMode == state.Hold)
 }

@@ -37,9 +37,10 @@ type Hook struct {
 	Self   string   // this program's path, for the poller that a hook may have to start; "" starts none
 	Args   []string // as it was called: two registrations of ours in Claude Code differ in that
 
-	// Job is what to do where Name names none of ours.
-	Job func(*Hook, context.Context, *Event) error
-	Own string // hook_event_name of an event that has none; "" where that is an error
+	// Job is what to do where Name names none of ours, and Waits whether it may take its time over an event.
+	Job   func(*Hook, context.Context, *Event) error
+	Waits func(*Hook, *Event) bool
+	Own   string // hook_event_name of an event that has none; "" where that is an error
 
 	log   *state.Log
 	code  int      // exit code

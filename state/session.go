@@ -64,10 +64,12 @@ type Command struct {
 
 // WakeMemory is what is remembered of a supervised session from one wake message to the next.
 type WakeMemory struct {
-	Pane     string `json:"pane"`     // hash of what the pane showed at the last message
-	Text     string `json:"text"`     // hash of the last words that a message carried
-	Question string `json:"question"` // the last one that a message carried, below its call's id
-	To       string `json:"to"`       // the agent's session that the last message went to
+	CapturedAt time.Time `json:"captured_at"` // when tmux had answered with Lines
+	Lines      []string  `json:"lines"`       // the pane's last ones; nil before the first capture
+	Pane       string    `json:"pane"`        // hash of what the pane showed at the last message
+	Text       string    `json:"text"`        // hash of the last words that a message carried
+	Question   string    `json:"question"`    // the last one that a message carried, below its call's id
+	To         string    `json:"to"`          // the agent's session that the last message went to
 }
 
 func (s *Session) check(time.Time) error {

@@ -179,7 +179,7 @@ func (p *patient) furnish() {
 		b, err := json.Marshal(p.settings)
 		p.check(err)
 		if p.presets != nil {
-			b, err = settings.Install(b, nil, p.entries())
+			b, err = settings.Install(b, p.entries())
 			p.check(err)
 		}
 		p.write(p.settingsFile(), string(b), 0o600)

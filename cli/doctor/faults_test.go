@@ -221,13 +221,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"no hooks", func(p *patient) { p.presets = nil }, "claude.hooks", fail, "no hook of ours", "gchat-hooks install", ""},
 		{"no PermissionRequest", func(p *patient) {
 			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PermissionRequest" })
-			b, err := settings.Install(nil, nil, entries)
+			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.hooks", fail, "PermissionRequest", "gchat-hooks install", ""},
 		{"no PostToolUse", func(p *patient) {
 			entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == "PostToolUse" })
-			b, err := settings.Install(nil, nil, entries)
+			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.hooks", warn, "PostToolUse", "gchat-hooks install", ""},
@@ -243,7 +243,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 					entries[i].Matcher = "AskUserQuestion"
 				}
 			}
-			b, err := settings.Install(nil, nil, entries)
+			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.hooks", fail, "PermissionRequest for every tool", "gchat-hooks install --keep", ""},
@@ -263,7 +263,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 					entries[i].Timeout = 600
 				}
 			}
-			b, err := settings.Install(nil, nil, entries)
+			b, err := settings.Install(nil, entries)
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 		}, "claude.limit", warn, "after 600 seconds", "gchat-hooks install", ""},
@@ -280,7 +280,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		{"a new Claude Code", func(p *patient) { p.claude = "2.1.330 (Claude Code)" }, "claude.version", warn, "2.1.330 is newer", "have claude ask", ""},
 		{"no Claude Code", func(p *patient) {
 			p.presets = []string{"answer"}
-			b, err := settings.Install(nil, nil, p.entries())
+			b, err := settings.Install(nil, p.entries())
 			p.check(err)
 			p.write(p.settingsFile(), string(b), 0o600)
 			p.claude = ""
@@ -415,7 +415,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 func (p *patient) without(preset, event string) {
 	p.presets = []string{preset}
 	entries := slices.DeleteFunc(p.entries(), func(e settings.Entry) bool { return e.Event == event && e.AsyncRewake == (event == "Stop") })
-	b, err := settings.Install(nil, nil, entries)
+	b, err := settings.Install(nil, entries)
 	p.check(err)
 	p.write(p.settingsFile(), string(b), 0o600)
 }

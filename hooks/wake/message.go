@@ -24,12 +24,9 @@ type content struct {
 	told   bool // it is in the outbox
 }
 
-// mostWords is how many characters of Claude's words are told, the last ones.
-const mostWords = 2000
-
 // content works out what there is to tell, and updates what the agent knows. In doubt it says that it is new.
 func (f *fire) content(known *state.WakeMemory) content {
-	to, shown := f.agent.to, f.pane.seen.Kind
+	to := f.agent.to
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
 		asked := f.event.ToolUseID + "\n\n" + c.text
@@ -37,30 +34,40 @@ func (f *fire) content(known *state.WakeMemory) content {
 		known.Question, known.To = asked, to
 		return c
 	}
-	toldOf := known.Question != "" && to == known.To
-	if f.trigger.name == permissionTrigger && toldOf && (shown == inject.Question || shown == inject.Review) {
+	if f.trigger.name == permissionTrigger && f.agent.dedup && to == known.To && f.pane.shows(known.Question) {
 		return content{source: "question"} // Claude Code notifies of a question, too, 6 s after its dialog is drawn
 	}
 	// A session's end and a compaction are news whatever the pane shows; and a pane that cannot be seen may have any.
 	always := f.trigger.name == endTrigger || f.trigger.name == compactTrigger
+	said := f.lastWords(known)
 	c := content{new: always || f.pane.Screen == "" || to != known.To}
 	known.To = to
-	if said := f.lastWords(known); said != "" {
+	if said != "" {
 		id := textID(said)
 		c.new, known.Text = c.new || id != known.Text, id
-		c.source, c.text = "transcript", cutFront(said, mostWords)
+		c.source, c.text = "transcript", cutFront(said, f.agent.extractChars)
 	}
 	if f.pane.Screen != "" {
 		id := hash(f.pane.Lines...) // a bar that fills is another pane
+		last := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
 		c.new, known.Pane = c.new || id != known.Pane, id
-		if c.text == "" {
-			c.source, c.text = "pane", strings.Join(f.pane.told, "\n")
+		if said == "" {
+			c.source, c.text = "pane", strings.Join(delta(known.Lines, last, f.agent.minLines), "\n")
 		}
+		known.Lines, known.CapturedAt = append([]string{}, last...), f.pane.answered
 	}
 	if c.text == "" {
 		c.source, c.text = "none", "(no text in the transcript, and none on the screen)"
 	}
 	return c
+}
+
+// shows says whether the pane shows one of the questions that were told, or the page on which their answers are reviewed.
+func (p pane) shows(told string) bool {
+	s := inject.ReadScreen(p.Screen)
+	return slices.ContainsFunc(strings.Split(told, "\n\nQuestion: ")[1:], func(question string) bool {
+		return s.Kind == inject.Review || s.Kind == inject.Question && (s.Cut || inject.Begins(s.Question, question))
+	})
 }
 
 // hash tells texts apart.
@@ -88,6 +95,36 @@ func (f *fire) lastWords(known *state.WakeMemory) string {
 		return ""
 	}
 	return words
+}
+
+// delta are the lines that are new since the pane was last told of, in their order, and as many of the last ones besides
+// that at least so many are told; at the first time (was is nil) only those.
+func delta(was, is []string, least int) (told []string) {
+	if was == nil && least > 0 {
+		return is[max(0, len(is)-least):]
+	}
+	left := map[string]int{} // of the lines before
+	for _, l := range was {
+		left[l]++
+	}
+	known, besides := make([]bool, len(is)), least-len(is) // how many of the known ones are told
+	for i, l := range is {
+		if left[l] > 0 {
+			left[l]--
+			known[i] = true
+			besides++
+		}
+	}
+	for i, l := range slices.Backward(is) {
+		if known[i] {
+			besides--
+		}
+		if !known[i] || besides >= 0 {
+			told = append(told, l)
+		}
+	}
+	slices.Reverse(told)
+	return told
 }
 
 // message is the wake message, version 2 of its format: sections with a headline in brackets, one blank line between them.
@@ -128,6 +165,22 @@ func actionLines(p pane) string {
 		lines = append(lines, "menu-driver.sh "+state.ShellQuoted(session)+" "+a)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// tellChat puts the same event into Google Chat's outbox, for the session's thread: what Claude said as the Markdown that
+// it is, and a screen or a question as it stands.
+func (f *fire) tellChat(c content) error {
+	shown := c.text
+	if c.source != "transcript" {
+		shown = "```\n" + strings.ReplaceAll(shown, "```", "'''") + "\n```"
+	}
+	about := f.trigger.name + ", " + f.state
+	if f.pressure != "unknown" {
+		about += ", context " + f.pressure
+	}
+	return f.Tell(f.event, "wake", state.Report{
+		Type: state.Plain, Prefix: "[Wake]", Session: f.pane.Session, About: about, Text: shown,
+	})
 }
 
 // rawChars is how much of an input is told that holds no question which can be read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,24 +14,28 @@ import (
 
 // pane is the session's pane as tmux showed it.
 type pane struct {
-	inject.Snapshot               // Screen is "" when tmux could not be asked
-	seen            inject.Screen // what it is, by its reader
-	told            []string      // Lines as they are told: without box drawing and blank lines
+	inject.Snapshot           // Screen is "" when tmux could not be asked
+	asked, answered time.Time // when tmux was asked, and when it had answered
+	told            []string  // Lines as they are told: without box drawing and blank lines
 }
 
 const (
 	// tmuxBound is how long tmux may take, on a busy machine too. Claude Code waits for us, and a stopped server never answers.
 	tmuxBound = 3 * time.Second
 
+	deltaLines  = 40 // the last lines of a pane that are compared with those before
+	lastSaid    = 8  // how far above the input box an error is looked for
 	statusLines = 5  // the last lines of a pane that a status line is looked for in
 	critical    = 80 // percent
 )
 
 // capture asks tmux. When that is gone it is the session that the hooks were last called in, without a screen.
 func (f *fire) capture(ctx context.Context) (p pane, err error) {
+	p.asked = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
 	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines)
+	p.answered = time.Now()
 	if err != nil && f.last != "" {
 		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux did not answer; the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil
@@ -40,9 +43,8 @@ func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	return p, err
 }
 
-// keep reads the screen, and leaves out what is before the last lines.
+// keep leaves out what is before the last lines.
 func (p *pane) keep(lines int) {
-	p.seen = inject.ReadScreen(p.Screen)
 	p.Lines = p.Lines[max(0, len(p.Lines)-lines):]
 	p.told = clean(p.Lines)
 }
@@ -75,6 +77,15 @@ const (
 )
 
 var (
+	// failure is how a line begins that tells of a failure. Claude Code draws an API error below "⎿". A shell names itself
+	// before the command that it did not find; and a sum of tests, "Tests failed: 0", is no failure.
+	failure = state.Pattern(`^\s*(?:⎿\s*)?(?:[●⏺]\s*)?` +
+		`(?:API Error|Traceback \(most recent|Command failed|(?i:error:|fatal:|panic:)` +
+		`|(?:(?:line [0-9]+|[^\s:]+): ){1,3}command not found|\S+: [0-9]+: \S+: not found$` +
+		`|(?i:(?:there (?:was|were|has been) )?an error(?: occurred)?: )` +
+		`|(?i:(?:the )?(?:build|compilation|installation|deployment|command|request|job|pipeline) ` +
+		`(?:has )?failed(?:\s*$|[.:!]| with\b| in [0-9])))`)
+
 	percent      = state.Pattern(`(?:^|[^0-9.])([0-9]{1,3})(?:\.[0-9]+)? ?%`)
 	aboutContext = state.Pattern(`(?i)\b(?:context|ctx|until auto-?compact)\b`)
 	left         = state.Pattern(`(?i)\b(?:left|remaining|until auto-?compact)\b`)
@@ -82,14 +93,16 @@ var (
 	separator = state.Pattern(`[|│┃║·•∙\x{E0B0}-\x{E0BF}]|[,;] | [-–—/] | {3,}`)
 )
 
-// dialogs are how screens ask that the reader does not know, of other versions and other programs.
-var dialogs = []struct {
+// unknownScreens are those that the reader does not know, of other versions and other programs.
+var unknownScreens = []struct {
 	state string
 	words func() *regexp.Regexp
 }{
 	{menuState, state.Pattern(`(?i)enter to (?:select|confirm)|numbered.*option|↑/↓ to navigate`)},
 	{permissionState, state.Pattern(
 		`(?i)do you want to |allow this action|\(y/n\)|\[y/N\]|would you like to proceed|needs your permission`)},
+	{idleState, state.Pattern(`(?i)what can i help|waiting for (your )?(input|response)|^\s*❯\s*$|^> *$`)},
+	{errorState, failure},
 }
 
 // stateHint says what the session does from now on: by the event where that says it, else by the screen.
@@ -112,30 +125,52 @@ func (f *fire) stateHint() string {
 
 // shownState is what the screen says, by its reader, else by patterns, else by what Claude Code notified of.
 func (f *fire) shownState() string {
-	p := f.pane
+	s := inject.ReadScreen(f.pane.Screen)
 	switch {
-	case p.seen.Kind == inject.Question, p.seen.Kind == inject.Review:
+	case s.Kind == inject.Question, s.Kind == inject.Review:
 		return menuState
-	case p.seen.Kind == inject.Permission:
+	case s.Kind == inject.Permission:
 		return permissionState
-	case p.seen.Busy:
+	case s.Busy:
 		return workingState
+	case s.Kind != inject.Unknown && f.pane.endsInError():
+		return errorState
+	case s.Kind != inject.Unknown:
+		return idleState
 	}
-	for _, dialog := range dialogs {
-		asks := func(l string) bool { // the mode's own line names permissions, whatever is going on
-			return dialog.words().MatchString(l) && !strings.Contains(l, "shift+tab to cycle")
-		}
-		if p.seen.Kind == inject.Unknown && slices.ContainsFunc(p.told, asks) {
-			return dialog.state
+	shown := f.pane.told[max(0, len(f.pane.told)-deltaLines):]
+	for _, of := range unknownScreens {
+		for _, l := range shown {
+			// The mode's own line names permissions, whatever is going on.
+			if of.words().MatchString(l) && !strings.Contains(l, "shift+tab to cycle") {
+				return of.state
+			}
 		}
 	}
 	switch {
-	case f.trigger.name == permissionTrigger && p.seen.Kind == inject.Unknown:
+	case f.trigger.name == permissionTrigger:
 		return permissionState
-	case f.trigger.kind == "" && p.Screen == "": // tmux is gone, and the session with it
+	case f.trigger.kind == "" && f.pane.Screen == "": // tmux is gone, and the session with it
 		return errorState
 	}
 	return idleState
+}
+
+// endsInError says whether the last thing above the input box is an error.
+func (p pane) endsInError() bool {
+	box := len(p.told) - 1
+	for box >= 0 && !strings.HasPrefix(p.told[box], "❯") {
+		box--
+	}
+	for i := box - 1; i >= max(0, box-lastSaid); i-- {
+		switch l := p.told[i]; {
+		case failure().MatchString(l):
+			return true
+		case strings.HasPrefix(l, "●"), strings.HasPrefix(l, "⏺"), strings.HasPrefix(l, "❯"):
+			return false // what came before is over
+		}
+	}
+	return false
 }
 
 // pressure is how full Claude's context is, by the status line: "47% [OK]", "[WARNING]" from the threshold on, "[CRITICAL]"
@@ -155,23 +190,27 @@ func (p pane) pressure(threshold int) string {
 }
 
 // contextUsed reads the percentage: the last one in a part of a status line that names the context, else the last one of all.
-// What Claude Code calls left is what is not used.
+// Within a part the first one behind that name goes before others. What Claude Code calls left is what is not used.
 func (p pane) contextUsed() (used int, ok bool) {
 	named := false
 	for _, l := range p.status() {
 		for _, part := range separator().Split(l, -1) {
-			names, all := aboutContext().MatchString(part), percent().FindAllStringSubmatch(part, -1)
-			if len(all) == 0 || named && !names {
+			name, all := aboutContext().FindStringIndex(part), percent().FindAllStringSubmatch(part, -1)
+			if len(all) == 0 || named && name == nil {
 				continue
 			}
-			value, err := strconv.Atoi(all[len(all)-1][1])
+			n := all[len(all)-1]
+			if name != nil && percent().MatchString(part[name[1]:]) {
+				n = percent().FindStringSubmatch(part[name[1]:])
+			}
+			value, err := strconv.Atoi(n[1])
 			if err != nil || value > 100 {
 				continue
 			}
-			if names && left().MatchString(part) {
+			if name != nil && left().MatchString(part) {
 				value = 100 - value
 			}
-			used, ok, named = value, true, names
+			used, ok, named = value, true, name != nil
 		}
 	}
 	return used, ok
@@ -179,7 +218,8 @@ func (p pane) contextUsed() (used int, ok bool) {
 
 // status are the lines where a status line stands: below the input box, else the pane's last ones. A dialog has none.
 func (p pane) status() (last []string) {
-	if p.seen.Dialog() {
+	switch inject.ReadScreen(p.Screen).Kind {
+	case inject.Question, inject.Review, inject.Permission:
 		return nil
 	}
 	for _, l := range p.Lines {

@@ -45,7 +45,7 @@ func TestHopelessQuestions(t *testing.T) {
 	}
 }
 
-// Claude Code notifies of a question's dialog, too. The agent is told once, and of a permission's dialog.
+// Claude Code notifies of a question's dialog, too. The agent is told once, and of each other dialog.
 func TestQuestionIsToldOnce(t *testing.T) {
 	w := newWorld(t, "warden-main", screen("single-02-open"))
 	w.shows("Esc to cancel")
@@ -62,6 +62,7 @@ func TestQuestionIsToldOnce(t *testing.T) {
 	told("a question", "pre-tool-use-hook", ask, 1)
 	told("the notification of it", "notification-permission-hook", notification, 0)
 	told("another question", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_input", other), 1)
+	told("a dialog that was not told", "notification-permission-hook", notification, 1)
 	w.tmux("respawn-pane", "-k", "-t", w.pane, "sh", "-c", screen("permission-02-open"))
 	w.shows("git push --force")
 	told("a tool's permission", "notification-permission-hook", notification, 1)

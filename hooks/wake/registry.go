@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gchat-hooks/state"
@@ -25,17 +26,26 @@ type registry struct {
 type agent struct {
 	id, session, to string // agent_id, tmux_session_name, openclaw_session_id
 	enabled         bool
+	unnamed         bool // no agent_id: id is the session's name
 	settings
 }
 
 // settings are hook_settings: an agent's own before the registry's before ours. docs/openclaw.md has the table.
 type settings struct {
-	paneLines int // pane_capture_lines: of the pane that are looked at, and told where Claude said nothing
-	threshold int // context_pressure_threshold, in percent: from there on it is a warning
+	paneLines     int  // pane_capture_lines: of the pane that are captured
+	threshold     int  // context_pressure_threshold, in percent: from there on it is a warning
+	bidirectional bool // hook_mode: bidirectional: Stop waits for the agent's decision
+	dedup         bool // dedup_enabled: what is known already is not told again
+	minLines      int  // min_context_lines: of the pane in a message that tells of it
+	extractChars  int  // transcript_extract_chars: of Claude's words, the last ones
+	replySeconds  int  // reply_seconds: how long bidirectional waits; less than the Stop hook's own timeout
+	agent, chat   bool // deliver: openclaw, chat or both
 }
 
-// builtIn is what holds where a registry says nothing.
-var builtIn = settings{paneLines: 40, threshold: 50}
+// builtIn is what holds where a registry says nothing. Claude Code's own bound for a hook was 60 s for long.
+var builtIn = settings{
+	paneLines: 100, threshold: 50, dedup: true, minLines: 10, extractChars: 2000, replySeconds: 50, agent: true,
+}
 
 const (
 	maxRegistry = 4 << 20 // bytes
@@ -94,7 +104,7 @@ func (r *registry) add(entry json.RawMessage, where string) {
 		return
 	}
 	a := agent{
-		id: id, session: session, to: text(in["openclaw_session_id"]), enabled: true,
+		id: cmp.Or(id, session), session: session, to: text(in["openclaw_session_id"]), enabled: true, unnamed: id == "",
 		settings: r.read(r.settings, in["hook_settings"], where+".hook_settings"),
 	}
 	if on := in["enabled"]; len(on) > 0 && (!isSet(on) || json.Unmarshal(on, &a.enabled) != nil) {
@@ -108,23 +118,30 @@ func (r *registry) add(entry json.RawMessage, where string) {
 var keptName = strings.NewReplacer(":", "_", ".", "_")
 
 // agentOf is the agent that supervises a session: the one with exactly this tmux_session_name, else the one whose agent_id
-// and a dash begin the name, the longest of those. Of equals it is one that is enabled, then the first. ok is false when there is
-// none, or it is not enabled.
+// and a dash begin the name, the longest of those. Of equals it is one that is enabled, then one that can be told, then the
+// first. ok is false when there is none, or it is not enabled.
 func (r *registry) agentOf(session string) (best agent, ok bool) {
 	most := 0
 	for _, a := range r.agents {
-		length := 0 // of what is the same
+		rank := 0
 		switch {
 		case a.session == session, a.session != "" && keptName.Replace(a.session) == session:
-			length = math.MaxInt32
-		case a.id != "" && strings.HasPrefix(session, a.id+"-"):
-			length = len(a.id)
+			rank = math.MaxInt32
+		case !a.unnamed && strings.HasPrefix(session, a.id+"-"):
+			rank = 4 * len(a.id)
+		default:
+			continue
 		}
-		if length > most || length > 0 && length == most && a.enabled && !best.enabled {
-			best, most = a, length
+		if a.enabled {
+			rank += 2
+		}
+		if a.chat || a.to != "" {
+			rank++
+		}
+		if rank > most {
+			best, most = a, rank
 		}
 	}
-	best.id = cmp.Or(best.id, best.session)
 	return best, best.enabled
 }
 
@@ -134,17 +151,38 @@ func (r *registry) read(s settings, raw json.RawMessage, where string) settings 
 	if isSet(raw) && !ok {
 		r.wrong(where, " is not an object and is ignored")
 	}
+	wrong := func(name, wanted string) { r.wrong(where, "."+name+" is not "+wanted+" and is ignored") }
 	for _, n := range []struct {
 		name   string
 		to     *int
 		lo, hi int
-	}{{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100}} {
+	}{
+		{"pane_capture_lines", &s.paneLines, 1, 5000}, {"context_pressure_threshold", &s.threshold, 0, 100},
+		{"min_context_lines", &s.minLines, 0, 1000}, {"transcript_extract_chars", &s.extractChars, 1, math.MaxInt32},
+		{"reply_seconds", &s.replySeconds, 1, 3600},
+	} {
 		value := float64(*n.to)
 		if v := in[n.name]; isSet(v) && json.Unmarshal(v, &value) != nil || value < float64(n.lo) || value > float64(n.hi) {
-			r.wrong(where, fmt.Sprintf(".%s is not a number from %d to %d and is ignored", n.name, n.lo, n.hi))
+			wrong(n.name, fmt.Sprintf("a number from %d to %d", n.lo, n.hi))
 			continue
 		}
 		*n.to = int(value)
+	}
+	s.extractChars = min(s.extractChars, mostChars)
+	if v := in["dedup_enabled"]; isSet(v) && json.Unmarshal(v, &s.dedup) != nil {
+		wrong("dedup_enabled", "true or false")
+	}
+	switch mode := in["hook_mode"]; {
+	case text(mode) == "async", text(mode) == "bidirectional":
+		s.bidirectional = text(mode) == "bidirectional"
+	case isSet(mode):
+		wrong("hook_mode", "async or bidirectional")
+	}
+	switch to := in["deliver"]; {
+	case slices.Contains([]string{"openclaw", "chat", "both"}, text(to)):
+		s.agent, s.chat = text(to) != "chat", text(to) != "openclaw"
+	case isSet(to):
+		wrong("deliver", "openclaw, chat or both")
 	}
 	return s
 }

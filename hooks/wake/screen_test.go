@@ -73,24 +73,39 @@ func TestStateHint(t *testing.T) {
 		pane
 		want string
 	}{
-		"a box":                          {"stop-hook", box([]string{"● Done."}, nil), idleState},
-		"a turn that ends":               {"stop-hook", turn, idleState},
-		"a turn that goes on":            {"notification-idle-hook", turn, workingState},
-		"a turn that needs a permission": {"notification-permission-hook", turn, workingState},
-		"a turn that is compacted":       {"pre-compact-hook", turn, workingState},
-		"a box that is compacted":        {"pre-compact-hook", box([]string{"● Done."}, nil), workingState},
-		"an end":                         {"session-end-hook", box([]string{"● Done."}, nil), terminatedState},
-		"an unknown menu":                {"stop-hook", plain("Pick one", "  a", "Enter to select · Esc"), menuState},
-		"an unknown question":            {"stop-hook", plain("Do you want to allow this?"), permissionState},
-		"the mode is no question":        {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), idleState},
-		"a folder to be trusted":         {"stop-hook", plain("1. Yes, I trust this folder", "Enter to confirm · Esc to exit"), menuState},
-		"a permission is needed":         {"stop-hook", plain("Claude needs your permission to use Bash"), permissionState},
-		"nothing known":                  {"stop-hook", plain("hello"), idleState},
-		"nothing known, but idle":        {"notification-idle-hook", plain("hello"), idleState},
-		"nothing known, but asked":       {"notification-permission-hook", plain("hello"), permissionState},
-		"no screen":                      {"stop-hook", pane{}, errorState},
-		"no screen at the end":           {"session-end-hook", pane{}, terminatedState},
-		"a question says it by itself":   {"pre-tool-use-hook", plain("hello"), awaitingState},
+		"a box":                            {"stop-hook", box([]string{"● Done."}, nil), idleState},
+		"a turn that ends":                 {"stop-hook", turn, idleState},
+		"a turn that goes on":              {"notification-idle-hook", turn, workingState},
+		"a turn that needs a permission":   {"notification-permission-hook", turn, workingState},
+		"a turn that is compacted":         {"pre-compact-hook", turn, workingState},
+		"a box that is compacted":          {"pre-compact-hook", box([]string{"● Done."}, nil), workingState},
+		"an end":                           {"session-end-hook", box([]string{"● Done."}, nil), terminatedState},
+		"an API error":                     {"stop-hook", box([]string{"❯ go on", "", "  ⎿  API Error: 500 overloaded"}, nil), errorState},
+		"an error that is over":            {"stop-hook", box([]string{"  ⎿  API Error: 500 overloaded", "", "● Now it works."}, nil), idleState},
+		"an unknown menu":                  {"stop-hook", plain("Pick one", "  a", "Enter to select · Esc"), menuState},
+		"an unknown question":              {"stop-hook", plain("Do you want to allow this?"), permissionState},
+		"the mode is no question":          {"stop-hook", plain("bypass permissions on (shift+tab to cycle) do you want to "), idleState},
+		"a program's error":                {"stop-hook", plain("make", "error: no rule"), errorState},
+		"a program that tells of an error": {"stop-hook", plain("there was an error: failed to build"), errorState},
+		"an error that occurred":           {"stop-hook", plain("An error occurred: no space left"), errorState},
+		"a build":                          {"stop-hook", plain("make", "Build failed"), errorState},
+		"a build, with its time":           {"stop-hook", plain("BUILD FAILED in 3s"), errorState},
+		"a build in a box":                 {"stop-hook", box([]string{"● Bash(make)", "  ⎿  Build failed"}, nil), errorState},
+		"a build that is repaired":         {"stop-hook", box([]string{"● Build failed earlier, and now it works."}, nil), idleState},
+		"no test failed":                   {"stop-hook", plain("Tests failed: 0", "4 passed, 0 failed", "no error: all is well"), idleState},
+		"no such command":                  {"stop-hook", plain("bash: foo: command not found"), errorState},
+		"no such command in a script":      {"stop-hook", plain("./x.sh: line 3: foo: command not found"), errorState},
+		"no such command, in zsh":          {"stop-hook", plain("zsh: command not found: foo"), errorState},
+		"no such command, in dash":         {"stop-hook", plain("sh: 1: foo: not found"), errorState},
+		"no such command, in a box":        {"stop-hook", box([]string{"● Bash(foo)", "  ⎿  bash: foo: command not found"}, nil), errorState},
+		"a folder to be trusted":           {"stop-hook", plain("1. Yes, I trust this folder", "Enter to confirm · Esc to exit"), menuState},
+		"a permission is needed":           {"stop-hook", plain("Claude needs your permission to use Bash"), permissionState},
+		"nothing known":                    {"stop-hook", plain("hello"), idleState},
+		"nothing known, but idle":          {"notification-idle-hook", plain("hello"), idleState},
+		"nothing known, but asked":         {"notification-permission-hook", plain("hello"), permissionState},
+		"no screen":                        {"stop-hook", pane{}, errorState},
+		"no screen at the end":             {"session-end-hook", pane{}, terminatedState},
+		"a question says it by itself":     {"pre-tool-use-hook", plain("hello"), awaitingState},
 	} {
 		f := fire{trigger: triggers[c.hook], event: &hooks.Event{Reason: "prompt_input_exit"}, pane: c.pane}
 		if got := f.stateHint(); got != c.want {
@@ -150,11 +165,61 @@ func TestPressure(t *testing.T) {
 	}
 }
 
+func TestDelta(t *testing.T) {
+	words := func(s string) []string { return strings.Fields(s) }
+	for name, c := range map[string]struct {
+		was   []string
+		is    string
+		least int
+		want  string
+	}{
+		"the first time":        {nil, "a b c d", 2, "c d"},
+		"the first time, short": {nil, "a", 10, "a"},
+		"the first time, all":   {nil, "a b", 0, "a b"},
+		"scrolled":              {words("a b c"), "b c d e", 0, "d e"},
+		"nothing new":           {words("a b c"), "a b c", 0, ""},
+		"nothing new, context":  {words("a b c"), "a b c", 2, "b c"},
+		"in the middle":         {words("a b c"), "a x b y c", 0, "x y"},
+		"few, with context":     {words("a b c d"), "a x b c d", 3, "x c d"},
+		"said twice":            {words("ok a ok"), "ok a ok ok", 0, "ok"},
+		"all of it":             {words("a b"), "c d", 1, "c d"},
+		"an empty pane before":  {[]string{}, "a b", 0, "a b"},
+	} {
+		if got := strings.Join(delta(c.was, words(c.is), c.least), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestClean(t *testing.T) {
 	got := clean([]string{"  indented", "╭──────╮", "│ boxed  text │", "", "   ", "▐▛███▜▌ logo", "red \x1b[31mtext\x1b[0m", "hid\u200bden", "trailing   "})
 	want := []string{"  indented", "boxed text", "logo", "red text", "hidden", "trailing"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// deliver: chat puts the same event into Google Chat's outbox, instead of the agent or as well.
+func TestDeliverToChat(t *testing.T) {
+	for deliver, agents := range map[string]int{"chat": 0, "both": 1} {
+		w := newWorld(t, "warden-main", quiet)
+		w.env["GOOGLE_CHAT_WEBHOOK_URL"] = "https://chat.googleapis.com/v1/spaces/S/messages?key=k&token=t"
+		w.settings("warden-main", `{"deliver":"`+deliver+`"}`)
+		w.shows("ready")
+		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", "**done** <users/all>"))
+		w.fire("pre-tool-use-hook", recorded(t, "single-03-PreToolUse"))
+		all, _ := state.OutboxIn(w.user()).Waiting()
+		all = slices.DeleteFunc(all, func(m *state.Message) bool { return m.Kind != state.MessageReport })
+		if len(all) != 2 || len(w.waiting()) != 2*agents {
+			t.Fatalf("%s: %d for Chat, %d for the agent", deliver, len(all), len(w.waiting()))
+		}
+		first, second := all[0].Report, all[1].Report
+		if first.Prefix != "[Wake]" || first.Session != "warden-main" || first.About != "response_complete, idle" || first.Text != "**done** <users/all>" {
+			t.Errorf("Chat gets %+v", first)
+		}
+		if !strings.HasPrefix(second.Text, "```\nQuestion: Which deployment approach should we use?") || second.Kind != "wake" {
+			t.Errorf("Chat gets %+v", second)
+		}
 	}
 }
 

@@ -4,11 +4,14 @@
 package wake
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,6 +58,11 @@ func Hook(h *hooks.Hook) bool {
 		f := &fire{Hook: h, trigger: t, began: time.Now()}
 		h.Own = t.event // settings name the hook for one event only
 		h.Job = func(_ *hooks.Hook, ctx context.Context, e *hooks.Event) error { return f.run(ctx, e) }
+		h.Waits = func(_ *hooks.Hook, e *hooks.Event) bool { // for an agent's decision
+			reg, err := f.registry()
+			return t.event == "Stop" && e.HookEventName == "Stop" && err == nil &&
+				slices.ContainsFunc(reg.agents, func(a agent) bool { return a.bidirectional })
+		}
 	}
 	return ok
 }
@@ -101,7 +109,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 		if agent, ok := reg.agentOf(session); ok {
 			f.agent, f.pane.Session = agent, session
 			f.pane.keep(agent.paneLines)
-			return f.tell()
+			return f.tell(ctx)
 		}
 	}
 	return nil
@@ -120,10 +128,10 @@ func (f *fire) sessions() state.Sessions { return state.SessionsIn(state.UserSta
 
 func (f *fire) outbox() state.Outbox { return state.OutboxIn(state.UserState(f.Env)) }
 
-// tell puts the message, and has the poller deliver it.
-func (f *fire) tell() error {
-	c, err := f.prepare()
-	outcome := "queued"
+// tell puts the message, has the poller deliver it, and waits only where the agent decides whether the session stops.
+func (f *fire) tell(ctx context.Context) error {
+	c, m, err := f.prepare(ctx)
+	outcome := "queued" // or unchanged, decided, undecided, failed
 	switch {
 	case err != nil:
 		outcome = "failed"
@@ -132,7 +140,9 @@ func (f *fire) tell() error {
 		if waiting, _ := f.outbox().Waiting(); len(waiting) > 0 { // of a hook that was killed
 			f.StartPoller()
 		}
-	default:
+	case m != nil && m.Wake.Reply:
+		outcome, err = f.decide(ctx, m)
+	case m != nil:
 		f.StartPoller()
 	}
 	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
@@ -142,13 +152,20 @@ func (f *fire) tell() error {
 }
 
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
-// same moment tell the same once.
-func (f *fire) prepare() (c content, err error) {
-	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
+// same moment tell no line twice. m is nil when no agent is told.
+func (f *fire) prepare(ctx context.Context) (c content, m *state.Message, err error) {
 	change := func(s *state.Session) error {
+		if s.Wake.CapturedAt.After(f.pane.asked) { // another hook was first to tell what it saw, perhaps later than this one
+			if again, err := f.capture(ctx); err == nil {
+				again.Session = f.pane.Session
+				again.keep(f.agent.paneLines)
+				f.pane = again
+			}
+		}
+		f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
 		c = f.content(&s.Wake)
-		if c.new {
-			if err := f.put(c); err != nil {
+		if c.new || !f.agent.dedup {
+			if m, err = f.put(c); err != nil {
 				return err
 			}
 			c.told = true
@@ -159,7 +176,7 @@ func (f *fire) prepare() (c content, err error) {
 	}
 	if f.event.SessionID == "" { // no event of Claude Code's: nothing is remembered
 		err = change(&state.Session{})
-		return c, err
+		return c, m, err
 	}
 	// The session is written after the message was put: a hook that is killed in between tells twice, and loses nothing.
 	_, err = f.sessions().Change(f.event.SessionID, change)
@@ -167,20 +184,116 @@ func (f *fire) prepare() (c content, err error) {
 		f.Log().Error().Err(err).Msg("session not written; its agent may be told this again")
 		err = nil
 	}
-	return c, err
+	return c, m, err
 }
 
-// put writes the message down. The poller puts one that is too long for a command line into a file.
-func (f *fire) put(c content) error {
-	if f.agent.to == "" {
-		return fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
+// put writes the message down: for the agent, for the session's thread in Google Chat, or both, as the settings say. The poller
+// puts a message that is too long for a command line into a file.
+func (f *fire) put(c content) (*state.Message, error) {
+	if f.agent.chat {
+		err := f.tellChat(c)
+		if !f.agent.agent {
+			return nil, err
+		}
+		if err != nil {
+			f.Log().Error().Err(err).Msg("Google Chat is not told; the agent is")
+		}
 	}
-	_, _, err := f.outbox().Put(f.Env, &state.Message{
+	if f.agent.to == "" {
+		return nil, fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
+	}
+	reply := f.agent.bidirectional && f.trigger.event == "Stop"
+	args := []string{"agent", "--session-id", f.agent.to, "--message", f.message(c)}
+	if reply {
+		args = append(args, "--json")
+	}
+	m, _, err := f.outbox().Put(f.Env, &state.Message{
 		ID: "wake-" + uuid.NewString(), Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
 		Wake: &state.Wake{
-			Args: []string{"agent", "--session-id", f.agent.to, "--message", f.message(c)},
-			Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name,
+			Args: args, Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name, Reply: reply,
 		},
 	}, 0)
-	return err
+	return m, err
+}
+
+// decide waits for the agent's decision as long as the settings say, and prints one that sends the session on. The poller
+// goes on with a message that takes longer.
+func (f *fire) decide(ctx context.Context, m *state.Message) (outcome string, err error) {
+	bound := time.Duration(f.agent.replySeconds) * time.Second
+	if err := state.Announce(f.Env, state.Open{Kind: state.OpenMessage, Path: m.Path}); err != nil {
+		return "undecided", err
+	}
+	inTime, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	m, err = state.Await(inTime, f.Env, f.Self, m.Path, (*state.Message).Final)
+	switch {
+	case ctx.Err() != nil: // Esc
+		return "undecided", nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return "undecided", fmt.Errorf("the agent did not decide within %s; the session stops", bound)
+	case err != nil:
+		return "undecided", fmt.Errorf("wait for the agent: %w", err)
+	}
+	d := readDecision([]byte(m.Answer))
+	if !d.block() {
+		return "undecided", nil
+	}
+	return "decided", f.Print(map[string]string{"decision": "block", "reason": d.Reason})
+}
+
+// decision is what an agent says of a session that wants to stop.
+type decision struct {
+	Decision string `json:"decision"` // block, or anything else
+	Reason   string `json:"reason"`   // what the session is to do instead
+}
+
+// block says whether the session is to go on. Claude Code wants a reason for it.
+func (d decision) block() bool { return d.Decision == "block" && strings.TrimSpace(d.Reason) != "" }
+
+// output is what `openclaw agent --json` prints: the decision itself, or the agent's reply.
+type output struct {
+	decision
+	Payloads []struct {
+		Text string `json:"text"`
+	} `json:"payloads"`
+	Result *output `json:"result"`
+}
+
+// readDecision reads what openclaw printed. The agent's reply is the text of the last payload, in result.payloads or payloads,
+// and the decision may stand in a code block of it.
+func readDecision(printed []byte) decision {
+	out := firstObject(printed, func(o output) bool { return o.Decision != "" || o.Payloads != nil || o.Result != nil })
+	if out.decision.block() {
+		return out.decision
+	}
+	texts := out.Payloads
+	if out.Result != nil {
+		texts = append(texts, out.Result.Payloads...)
+	}
+	for _, t := range slices.Backward(texts) {
+		d := firstObject([]byte(t.Text), func(d decision) bool { return d.Decision != "" })
+		if d.Decision != "" {
+			return d
+		}
+	}
+	return decision{}
+}
+
+// firstObject is the first wanted JSON object in a text: a CLI may print lines before it, an agent words and a fence around it.
+func firstObject[T any](text []byte, wanted func(T) bool) (none T) {
+	for begin := bytes.IndexByte(text, '{'); begin >= 0; begin = bytes.IndexByte(text, '{') {
+		text = text[begin:]
+		var raw json.RawMessage
+		d := json.NewDecoder(bytes.NewReader(text))
+		if d.Decode(&raw) != nil {
+			text = text[1:]
+			continue
+		}
+		var one T
+		if json.Unmarshal(raw, &one) == nil && wanted(one) {
+			return one
+		}
+		text = text[d.InputOffset():]
+	}
+	return none
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -76,7 +77,8 @@ func TestUnnamedEvent(t *testing.T) {
 		{"notification-idle-hook", "timing-09-Notification", "idle_prompt", nil}, {"notification-permission-hook", "timing-05-Notification", "permission_prompt", nil},
 		{"session-end-hook", "timing-10-SessionEnd", "session_end", nil}, {"pre-compact-hook", "timing-10-SessionEnd", "pre_compact", nil},
 	} {
-		w.fire(c.hook, recorded(t, c.event, "hook_event_name", c.name, "session_id", c.hook))
+		w.settings("warden-main", `{"dedup_enabled":false}`)
+		w.fire(c.hook, recorded(t, c.event, "hook_event_name", c.name))
 		if all := w.waiting(); len(all) != i+1 || all[i].Wake.Trigger != c.trigger {
 			t.Fatalf("%s: %d messages\n%s", c.hook, len(all), w.log())
 		}
@@ -133,6 +135,9 @@ func TestDedup(t *testing.T) {
 	step("a question", "pre-tool-use-hook", ask, 1)
 	step("from a second install", "pre-tool-use-hook", ask, 0)
 	step("asked again", "pre-tool-use-hook", recorded(t, "single-03-PreToolUse", "tool_use_id", "other"), 1)
+	w.settings("warden-main", `{"dedup_enabled":false}`)
+	step("without dedup", "stop-hook", said("three"), 1)
+	step("without dedup again", "stop-hook", said("three"), 1)
 
 	type logLine struct {
 		State, Pressure, Outcome, Trigger string
@@ -149,8 +154,49 @@ func TestDedup(t *testing.T) {
 		}
 		fires = append(fires, f)
 	}
-	if len(fires) != 11 || fires[1].Outcome != "unchanged" || fires[0].Outcome != "queued" || fires[0].Trigger != "response_complete" {
+	if len(fires) != 13 || fires[1].Outcome != "unchanged" || fires[0].Outcome != "queued" || fires[0].Trigger != "response_complete" {
 		t.Errorf("%d lines: %+v", len(fires), fires)
+	}
+}
+
+// Two hooks at one moment, a hundred times: each line of the pane is told once, and none is lost.
+func TestAtOnce(t *testing.T) {
+	runs := 100
+	if testing.Short() {
+		runs = 10
+	}
+	w := newWorld(t, "warden-main", "echo ready; while read l; do for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo \"$l $n.\"; done; done")
+	w.settings("warden-main", `{"min_context_lines":0}`)
+	w.shows("ready")
+	w.tmux("set-option", "-t", "warden-main", "history-limit", "5000")
+	stop, idle := recorded(t, "single-07-Stop", "last_assistant_message", nil), recorded(t, "timing-09-Notification")
+	w.fire("stop-hook", stop)
+	first := len(w.waiting())
+	for run := range runs {
+		key := fmt.Sprintf("run-%d", run)
+		w.tmux("send-keys", "-t", w.pane, "-l", key)
+		var both sync.WaitGroup
+		for _, fire := range []func(){
+			func() { w.fire("stop-hook", stop) }, func() { w.fire("notification-idle-hook", idle) },
+			func() { w.tmux("send-keys", "-t", w.pane, "Enter") }, // the lines come in between
+		} {
+			both.Go(fire)
+		}
+		both.Wait()
+		w.shows(key + " 12.")
+		w.fire("stop-hook", stop)
+	}
+	var told strings.Builder
+	for _, m := range w.waiting()[first:] {
+		told.WriteString(section(said(m), "CONTENT") + "\n")
+	}
+	for run := range runs {
+		for n := 1; n <= 12; n++ {
+			line := fmt.Sprintf("\nrun-%d %d.\n", run, n)
+			if got := strings.Count("\n"+told.String(), line); got != 1 {
+				t.Fatalf("line %q is told %d times", strings.TrimSpace(line), got)
+			}
+		}
 	}
 }
 
@@ -161,9 +207,9 @@ func TestSessionNames(t *testing.T) {
 		w.tmux("rename-session", "-t", w.pane, "--", name)
 		name = w.tmux("display-message", "-p", "-t", w.pane, "#{session_name}") // tmux keeps no dots
 		b, _ := json.Marshal(name)
-		w.registry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x"}]}`)
+		w.registry(`{"agents":[{"agent_id":"a","tmux_session_name":` + string(b) + `,"openclaw_session_id":"x","hook_settings":{"dedup_enabled":false}}]}`)
 		before := len(w.waiting())
-		w.fire("stop-hook", recorded(t, "single-07-Stop", "last_assistant_message", name))
+		w.fire("stop-hook", recorded(t, "single-07-Stop"))
 		all := w.waiting()
 		if len(all) != before+1 {
 			t.Errorf("%q: %d messages", name, len(all)-before)
@@ -198,6 +244,8 @@ func TestRegistry(t *testing.T) {
 		"no id is no beginning":        {`{"agents":[{"tmux_session_name":"x"}]}`, "x-main", ""},
 		"no id, disabled":              {`{"agents":[{"tmux_session_name":"x","enabled":false}]}`, "x", ""},
 		"no id, no session":            {`{"agents":[{"enabled":true}]}`, "", ""},
+		"twins, one to nobody":         {`{"agents":[{"agent_id":"a","tmux_session_name":"x","openclaw_session_id":""},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "b"},
+		"twins, one to Chat":           {`{"agents":[{"agent_id":"a","tmux_session_name":"x","hook_settings":{"deliver":"chat"}},{"agent_id":"b","tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"twins, the usable one is off": {`{"agents":[{"agent_id":"a","tmux_session_name":"x"},{"agent_id":"b","enabled":false,"tmux_session_name":"x","openclaw_session_id":"1"}]}`, "x", "a"},
 		"a byte order mark":            {"\xef\xbb\xbf" + `{"agents":[{"agent_id":"a","tmux_session_name":"x"}]}`, "x", "a"},
 		"no agents":                    {`{}`, "x", ""},
@@ -212,6 +260,13 @@ func TestRegistry(t *testing.T) {
 		if ok != (c.want != "") || ok && a.id != c.want {
 			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
 		}
+	}
+	r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a"},{"agent_id":"a","openclaw_session_id":"1"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := r.agentOf("a-main"); a.to != "1" {
+		t.Errorf("of two with one id: %+v", a)
 	}
 	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
 		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
@@ -230,23 +285,24 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"context_pressure_threshold":30,"other":1},
-		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","context_pressure_threshold":-4}},
-		{"agent_id":"c","hook_settings":[]}]}`))
+	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"hook_mode":"bidirectional","transcript_extract_chars":30,"other":1},
+		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9,"min_context_lines":0,"dedup_enabled":false,"deliver":"both"}},
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","hook_mode":"x","dedup_enabled":1,"context_pressure_threshold":-4,"min_context_lines":1.5e9,"deliver":"fax"}},
+		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"deliver":"chat","transcript_extract_chars":2000000000}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	global := builtIn
-	global.paneLines, global.threshold = 7, 30
-	a := global
-	a.paneLines = 9
-	for i, want := range []settings{a, global, global} {
+	global.paneLines, global.bidirectional, global.extractChars = 7, true, 30
+	a, d := global, global
+	a.paneLines, a.minLines, a.dedup, a.chat = 9, 0, false, true
+	d.agent, d.chat, d.extractChars = false, true, mostChars
+	for i, want := range []settings{a, global, global, d} {
 		if got := r.agents[i].settings; got != want {
 			t.Errorf("agent %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if n := len(r.problems); n != 3 {
+	if n := len(r.problems); n != 7 {
 		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
@@ -354,7 +410,7 @@ func TestSettingsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
+	for _, m := range regexp.MustCompile(`in\["(\w+_\w+|deliver)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
 		unknown[m[1]+m[2]] = true
 	}
 	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
@@ -387,7 +443,7 @@ func TestSettingsPage(t *testing.T) {
 			t.Errorf("the page shows %s", example[1])
 		}
 	}
-	if len(rows) != 2 || len(unknown) > 0 {
+	if len(rows) != 8 || len(unknown) > 0 {
 		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
 	}
 }
