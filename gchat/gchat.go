@@ -27,6 +27,7 @@ type APIError struct {
 	Status     string        // google.rpc.Code, "PERMISSION_DENIED"; "" when the body had none
 	Message    string        // Chat's words, shortened
 	RetryAfter time.Duration // from the header, at most an hour; 0 for none
+	at         time.Time     // by Chat's clock; zero where it did not say
 }
 
 func (e *APIError) Error() string {
@@ -294,7 +295,11 @@ func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "http" {
 		transport = noRedirects.Transport
 	}
-	resp, err := transport.RoundTrip(r)
+	return limited(transport, r)
+}
+
+func limited(by http.RoundTripper, r *http.Request) (*http.Response, error) {
+	resp, err := by.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
 	}
