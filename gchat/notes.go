@@ -98,7 +98,7 @@ func closingText(q *state.Question) string {
 		if q.Matter().Decides {
 			return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 		}
-		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
+		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
 	case q.Matter().Decides:
 		return decidedText(q)
 	}
@@ -128,40 +128,47 @@ func remindText(q *state.Question, after string) string {
 }
 
 // closing is a note with all questions, each with what tell says of it, and with an end.
-func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
-	return fit(MaxText, "", func(d *draft) {
-		d.add(prefix, d.line(q.SessionName), "\n")
-		for i, p := range q.Questions {
-			if d.full() {
-				return
-			}
-			d.add("\n")
-			d.lines("Question: " + d.block(p.Question))
-			tell(d, i)
-		}
-		if end != "" {
-			d.add("\n", end, "\n")
-		}
-	})
+func closing(prefix string, q *state.Question, end string, tell func(question int) []string) string {
+	lines := []string{prefix + field(q.SessionName)}
+	for i, p := range q.Questions {
+		lines = append(lines, "", "Question: "+quote(p.Question))
+		lines = append(lines, tell(i)...)
+	}
+	if end != "" {
+		lines = append(lines, "", end)
+	}
+	return inert(Cut(strings.Join(lines, "\n"), MaxText-len("‹")))
+}
+
+// quote is foreign text of several lines within a note, as much of it as tells which text it is.
+func quote(text string) string { return Block(brief(text, 2000)) }
+
+// list is texts of one line each, with commas between them.
+func list(texts []string) string {
+	var shown []string
+	for _, t := range texts {
+		shown = append(shown, closed(Line(t)))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // answeredText says what was answered.
 func answeredText(q *state.Question) string {
-	return closing("[Answered] ", q, answeredWhere(q), func(d *draft, i int) {
+	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
 		p := q.Questions[i]
 		a := Decompose(p, q.Answers[p.Question])
-		switch {
-		case a.Empty():
-			d.lines("Selected: (nothing)")
-		case len(a.Labels) > 0:
-			d.lines("Selected: " + d.list(a.Labels))
+		if len(a.Labels) > 0 {
+			lines = append(lines, "Selected: "+list(a.Labels))
+		} else if a.Text == "" {
+			lines = append(lines, "Selected: (nothing)")
 		}
 		if a.Text != "" {
-			d.lines(`Custom response: "` + closed(d.block(a.Text)) + `"`)
+			lines = append(lines, `Custom response: "`+closed(quote(a.Text))+`"`)
 		}
 		if notes := q.Notes[p.Question]; notes != "" {
-			d.lines("Note: " + d.block(notes))
+			lines = append(lines, "Note: "+quote(notes))
 		}
+		return lines
 	})
 }
 
@@ -175,13 +182,14 @@ func timedOutText(q *state.Question) string {
 	case q.TimeoutPolicy == state.AskTerminal:
 		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
 	}
-	return closing("[Timeout] ", q, what, func(d *draft, i int) {
+	return closing("[Timeout] ", q, what, func(i int) []string {
 		p := q.Questions[i]
 		if given := q.Partial[i]; !given.Empty() {
-			d.lines("Your answer: " + d.list(strings.Split(given.Value(), "\n")))
+			return []string{"Your answer: " + list(strings.Split(given.Value(), "\n"))}
 		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
-			d.lines("Chosen by the timeout policy, not by you: " + d.list(chosen))
+			return []string{"Chosen by the timeout policy, not by you: " + list(chosen)}
 		}
+		return nil
 	})
 }
 
@@ -288,18 +296,12 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	numbers := "1"
-	switch n := len(q.Questions[none.Question].Options); {
-	case n == 2:
-		numbers = "1 or 2"
-	case n > 2:
-		numbers = fmt.Sprintf("1 to %d", n)
+	which := ""
+	if len(q.Questions) > 1 {
+		which = fmt.Sprintf("Q%d: ", none.Question+1)
 	}
-	if len(q.Questions) == 1 {
-		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
-	}
-	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
-		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+	const again = "[Not used] %sThere is no option %d. Reply again, or with `%sother: %[2]d` if you mean these words."
+	return fmt.Sprintf(again, which, none.Number, which)
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.

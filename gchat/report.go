@@ -70,10 +70,7 @@ func reportHeader(r state.Report) string {
 
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
-	if len(s) > longestField {
-		s = head(s, longestField) + "…"
-	}
-	return noFence(Line(s))
+	return noFence(Line(brief(s, longestField)))
 }
 
 const actionRequired = "ACTION REQUIRED:"

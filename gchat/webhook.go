@@ -242,11 +242,7 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
-	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "")
-	if len(s) > n {
-		return head(s, n) + "…"
-	}
-	return s
+	return brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
