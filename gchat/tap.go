@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,19 +67,12 @@ func ReadEvent(data []byte) (e Event, err error) {
 		return e, nil
 	}
 	e.Tap = &Tap{Inputs: map[string][]string{}}
-	carried := map[string]string{}
+	var carried map[string]string
 	if in.Common != nil {
-		maps.Copy(carried, in.Common.Parameters)
+		carried = in.Common.Parameters
 		for name, input := range in.Common.FormInputs {
 			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value
-			}
-		}
-	}
-	if in.Action != nil {
-		for _, p := range in.Action.Parameters {
-			if p != nil {
-				carried[p.Key] = p.Value
 			}
 		}
 	}

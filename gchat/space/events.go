@@ -58,8 +58,9 @@ func (s *Space) tellApp(r *row) error {
 	m := r.Message
 	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
 	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
-		m = clone(m)
-		m.ArgumentText = said
+		heard := *m
+		heard.ArgumentText = said
+		m = &heard
 	} else if !s.direct {
 		return nil
 	}
@@ -77,9 +78,9 @@ func (s *Space) callSubscription(r *http.Request) (any, error) {
 		Permissions []string `json:"permissions"`
 		AckIDs      []string `json:"ackIds"`
 	}
-	switch err := json.NewDecoder(r.Body).Decode(&in); {
+	switch err := decode(r, &in); {
 	case err != nil:
-		return nil, invalid("Invalid JSON payload received. " + err.Error())
+		return nil, err
 	case call == "acknowledge":
 		return struct{}{}, s.acknowledge(in.AckIDs)
 	case call == "testIamPermissions":

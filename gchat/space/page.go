@@ -80,10 +80,8 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return nil, invalid("Invalid JSON payload received. " + err.Error())
+	if err := decode(r, &in); err != nil {
+		return nil, err
 	}
 	if !clientIDForm().MatchString(in.ClientID) {
 		return nil, invalid("clientId must be 1 to 64 letters, digits or -")

@@ -1,11 +1,9 @@
 package space
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,7 +67,7 @@ func (s *Space) post(d draft) (*row, error) {
 		return nil, err
 	}
 
-	m := clone(d.content)
+	m := d.content
 	id := randomID()
 	if m.ThreadReply = thread != ""; m.ThreadReply {
 		m.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
@@ -192,7 +190,7 @@ func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*cha
 	if err != nil {
 		return nil, fmt.Errorf("say in space: %w", err)
 	}
-	return clone(r.Message), nil
+	return r.Message, nil
 }
 
 // randomID has the length and look of the ids in Google's resource names.
@@ -206,7 +204,7 @@ const maxBody = 1 << 20
 // createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
 // answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
-	content, thread, err := readMessage(r.Body)
+	content, thread, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -217,11 +215,8 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		messageID:  query.Get("messageId"),
 		requestID:  query.Get("requestId"),
 		threadName: thread.Name,
-		threadKey:  cmp.Or(thread.ThreadKey, query.Get("threadKey")), // the second one is deprecated, and still in use
+		threadKey:  thread.ThreadKey,
 		reply:      query.Get("messageReplyOption"),
-	}
-	if d.reply == "MESSAGE_REPLY_OPTION_UNSPECIFIED" {
-		d.reply = ""
 	}
 	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
@@ -258,31 +253,19 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 // webhookAnswer is all that Google tells a webhook: name and thread.name, and what the request itself said. No createTime,
 // no sender: code that needs them has to fail here too.
 func webhookAnswer(r *row) *chat.Message {
-	m := clone(r.Message)
-	m.Thread.ThreadKey = r.ThreadKey
-	m.Space, m.Sender = nil, nil
-	m.CreateTime, m.ArgumentText, m.FormattedText, m.ClientAssignedMessageId = "", "", "", ""
-	m.ThreadReply = false
-	return m
+	return &chat.Message{
+		Name: r.Message.Name, Text: r.Message.Text, Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
+	}
 }
 
 // readMessage is the text of a request body and its thread; what else Google takes is not kept. The thread is apart, since what a
 // request says about it counts only with a reply option.
-func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
-	b, err := io.ReadAll(body)
-	if err != nil {
+func readMessage(r *http.Request) (*chat.Message, chat.Thread, error) {
+	m := chat.Message{Thread: &chat.Thread{}}
+	if err := decode(r, &m); err != nil {
 		return nil, chat.Thread{}, err
 	}
-	var m chat.Message
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
-		return nil, chat.Thread{}, invalid("Invalid JSON payload received. " + err.Error())
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
-	}
-	if m.Thread == nil { // also null
+	if m.Thread == nil { // null
 		m.Thread = &chat.Thread{}
 	}
 	return &chat.Message{

@@ -11,7 +11,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -196,30 +195,17 @@ func (s *Space) APIEndpoint(base string) string {
 	return strings.TrimSuffix(base, "/") + "/t/" + s.token + "/"
 }
 
-// Messages is a copy of all messages, in order.
+// Messages are all messages as they are now, in order. They do not change.
 func (s *Space) Messages() []*chat.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*chat.Message
 	for _, r := range s.rows {
 		if !r.Patch {
-			out = append(out, clone(s.byName[r.Message.Name].Message))
+			out = append(out, s.byName[r.Message.Name].Message)
 		}
 	}
 	return out
-}
-
-// clone copies a message with everything below it.
-func clone(m *chat.Message) *chat.Message {
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // it was decoded from JSON; it encodes
-	}
-	c := new(chat.Message)
-	if err := json.Unmarshal(b, c); err != nil {
-		panic(err)
-	}
-	return c
 }
 
 func newSecrets() secrets { return secrets{Key: randomText(24), Token: randomText(32)} }
