@@ -451,7 +451,8 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked|web-shop · orch-epic4\nACTION REQUIRED: the key'`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
-	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
+	private, psrv := testServer(t, Options{Phone: true})
+	private.token = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
 	do(t, ctx, chromedp.Navigate(address))
 	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
@@ -649,7 +650,8 @@ func TestFailedReply(t *testing.T) {
 	// With a token, the page works through its cookie; and a page whose server
 	// came back with other messages shows those.
 	do(t, ctx, chromedp.Navigate("about:blank"))
-	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
+	private, psrv := testServer(t, Options{Phone: true})
+	private.token = "sesame"
 	other := ask(t, private, psrv.URL, "k", askFeatures)
 	do(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
 	openThread(t, ctx, other)

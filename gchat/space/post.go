@@ -41,10 +41,11 @@ type draft struct {
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
-var (
-	threadForm = pattern(`^spaces/[^/]+/threads/[^/]+$`)
-	clientForm = pattern(`^client-[a-z0-9-]{1,56}$`)
-)
+// isClientID says whether Google takes it for the id of a message.
+func isClientID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "client-")
+	return ok && rest != "" && len(rest) <= 56 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
 
 // post puts a message into the space. It is on disk when post returns. A request
 // id that was seen before gives the message it made then.
@@ -119,7 +120,7 @@ func (s *Space) threadFor(d draft) (string, error) {
 	if d.threadName == "" {
 		return s.byKey[d.threadKey], nil
 	}
-	if !threadForm().MatchString(d.threadName) || !strings.HasPrefix(d.threadName, Name+"/") {
+	if !strings.HasPrefix(d.threadName, Name+"/threads/") {
 		return "", invalid("The request contains an invalid thread resource name")
 	}
 	switch {
@@ -218,7 +219,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		threadKey:  thread.ThreadKey,
 		reply:      query.Get("messageReplyOption"),
 	}
-	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
+	if d.messageID != "" && !isClientID(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
 	asApp, private := !query.Has("key"), content.PrivateMessageViewer != nil

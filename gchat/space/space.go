@@ -7,7 +7,6 @@
 package space
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -18,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -47,9 +45,6 @@ type Options struct {
 	Data string
 	// Phone says that the server can be reached from beyond loopback: then it answers to every Host.
 	Phone bool
-	// Token is what the page's address and the path of the API have to hold; "" makes one, which is kept in Data. Letters,
-	// digits, and . _ ~ - only, since it is part of an address.
-	Token string
 	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
 	Direct bool
 	// Now is the clock; nil is time.Now.
@@ -86,23 +81,12 @@ type secrets struct {
 	Token string `json:"token"`
 }
 
-// pattern compiles an expression when it is first used.
-func pattern(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
-var tokenForm = pattern(`^[A-Za-z0-9._~-]+$`)
-
 // Open reads the messages of opts.Data and locks the folder. It returns an error
 // that is ErrInUse when another process holds it.
 func Open(opts Options) (*Space, error) {
-	if opts.Token != "" && !tokenForm().MatchString(opts.Token) {
-		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
-	}
 	s := &Space{
 		phone:     opts.Phone,
 		direct:    opts.Direct,
-		token:     opts.Token,
 		now:       opts.Now,
 		done:      make(chan struct{}),
 		byName:    map[string]*row{},
@@ -115,7 +99,7 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if opts.Data == "" {
-		s.secrets, s.token = newSecrets(), cmp.Or(s.token, randomText(24))
+		s.secrets, s.token = newSecrets(), randomText(24)
 		return s, nil
 	}
 	st, rows, err := openStore(opts.Data)
@@ -123,10 +107,8 @@ func Open(opts Options) (*Space, error) {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
 	s.store, s.secrets = st, st.secrets
-	if s.token == "" {
-		if s.token, err = keptToken(opts.Data); err != nil {
-			return nil, errors.Join(fmt.Errorf("open space: %w", err), st.close())
-		}
+	if s.token, err = keptToken(opts.Data); err != nil {
+		return nil, errors.Join(fmt.Errorf("open space: %w", err), st.close())
 	}
 	for _, r := range rows {
 		s.index(r)

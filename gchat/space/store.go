@@ -153,8 +153,8 @@ func (st *store) close() error {
 // hooks go on working.
 func keptToken(data string) (string, error) {
 	path := filepath.Join(data, "page-token")
-	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
-		return strings.TrimSpace(string(b)), nil
+	if b, err := os.ReadFile(path); err == nil && len(bytes.TrimSpace(b)) > 0 {
+		return string(bytes.TrimSpace(b)), nil
 	}
 	token := randomText(24)
 	if err := renameio.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
