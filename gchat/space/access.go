@@ -32,7 +32,7 @@ func (s *Space) Handler() http.Handler {
 		rest, granted := strings.CutPrefix(r.URL.Path, "/t/")
 		if granted {
 			token, path, _ := strings.Cut(rest, "/")
-			if !same(token, s.token) {
+			if !same(token, s.secrets.Page) {
 				writeError(w, unauthenticated("The token in the path is wrong."))
 				return
 			}
@@ -79,7 +79,7 @@ func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
 
 // letIn answers the address with the token in it: it gives the cookie, and the token disappears from the address bar.
 func (s *Space) letIn(w http.ResponseWriter, r *http.Request) {
-	if !same(r.URL.Query().Get("token"), s.token) {
+	if !same(r.URL.Query().Get("token"), s.secrets.Page) {
 		s.refusePage(w, r)
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Space) cookieName() string  { return "space_" + s.derive("cookie name")
 func (s *Space) cookieValue() string { return s.derive("cookie value") }
 
 func (s *Space) derive(what string) string {
-	h := hmac.New(sha256.New, []byte(s.token))
+	h := hmac.New(sha256.New, []byte(s.secrets.Page))
 	h.Write([]byte(what))
 	return hex.EncodeToString(h.Sum(nil))
 }

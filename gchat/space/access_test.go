@@ -35,7 +35,7 @@ func cookie(s *Space) string { return "Cookie: " + s.cookieName() + "=" + s.cook
 
 func TestLoopbackOnly(t *testing.T) {
 	s, _ := testServer(t, Options{})
-	s.token = "sesame"
+	s.secrets.Page = "sesame"
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200,
 		"[::1]:8080": 200, "[::1]": 200, "space.localhost:80": 200, "[::ffff:127.0.0.1]:1": 200,
@@ -107,7 +107,7 @@ func TestToken(t *testing.T) {
 
 func wantsToken(t *testing.T, opts Options, host string) {
 	s, srv := testServer(t, opts)
-	s.token = "sesame-1"
+	s.secrets.Page = "sesame-1"
 	if _, err := s.Say(nil, "", "secret"); err != nil {
 		t.Fatal(err)
 	}

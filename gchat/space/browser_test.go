@@ -452,7 +452,7 @@ func TestWhatWaits(t *testing.T) {
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
 	private, psrv := testServer(t, Options{Phone: true})
-	private.token = "sesame"
+	private.secrets.Page = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
 	do(t, ctx, chromedp.Navigate(address))
 	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
@@ -651,7 +651,7 @@ func TestFailedReply(t *testing.T) {
 	// came back with other messages shows those.
 	do(t, ctx, chromedp.Navigate("about:blank"))
 	private, psrv := testServer(t, Options{Phone: true})
-	private.token = "sesame"
+	private.secrets.Page = "sesame"
 	other := ask(t, private, psrv.URL, "k", askFeatures)
 	do(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
 	openThread(t, ctx, other)

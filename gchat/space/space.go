@@ -55,7 +55,6 @@ type Options struct {
 type Space struct {
 	phone   bool
 	direct  bool
-	token   string
 	now     func() time.Time
 	secrets secrets
 	done    chan struct{}
@@ -75,10 +74,12 @@ type Space struct {
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }
 
-// secrets are what a webhook URL carries. They outlive the process, since the URL is written into configuration files.
+// secrets are what a webhook URL carries, and the token for the page and the API. They outlive the process: they are written into
+// configuration files, and into a phone's link.
 type secrets struct {
 	Key   string `json:"key"`
 	Token string `json:"token"`
+	Page  string `json:"page"`
 }
 
 // Open reads the messages of opts.Data and locks the folder. It returns an error
@@ -99,7 +100,7 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if opts.Data == "" {
-		s.secrets, s.token = newSecrets(), randomText(24)
+		s.secrets = newSecrets()
 		return s, nil
 	}
 	st, rows, err := openStore(opts.Data)
@@ -107,9 +108,6 @@ func Open(opts Options) (*Space, error) {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
 	s.store, s.secrets = st, st.secrets
-	if s.token, err = keptToken(opts.Data); err != nil {
-		return nil, errors.Join(fmt.Errorf("open space: %w", err), st.close())
-	}
 	for _, r := range rows {
 		s.index(r)
 	}
@@ -169,12 +167,12 @@ func (s *Space) WebhookURL(base string) string {
 
 // PageURL is the address to open in a browser, which keeps a cookie in place of the token.
 func (s *Space) PageURL(base string) string {
-	return strings.TrimSuffix(base, "/") + "/?token=" + s.token
+	return strings.TrimSuffix(base, "/") + "/?token=" + s.secrets.Page
 }
 
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
-	return strings.TrimSuffix(base, "/") + "/t/" + s.token + "/"
+	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.Page + "/"
 }
 
 // Messages are all messages as they are now, in order. They do not change.
@@ -190,7 +188,9 @@ func (s *Space) Messages() []*chat.Message {
 	return out
 }
 
-func newSecrets() secrets { return secrets{Key: randomText(24), Token: randomText(32)} }
+func newSecrets() secrets {
+	return secrets{Key: randomText(24), Token: randomText(32), Page: randomText(24)}
+}
 
 // randomText is n random bytes in a form that needs no escaping in an address.
 func randomText(n int) string {

@@ -21,7 +21,7 @@ const (
 )
 
 // A store is the folder of a space: messages.jsonl, one row a line and only ever
-// appended to, and space.json with the webhook's secrets.
+// appended to, and space.json with the secrets.
 type store struct {
 	dir     string
 	secrets secrets
@@ -58,10 +58,7 @@ func (st *store) loadSecrets(path string) (err error) {
 		return err
 	}
 	st.secrets = newSecrets()
-	b, err := json.MarshalIndent(st.secrets, "", "  ")
-	if err != nil {
-		return err
-	}
+	b, _ := json.MarshalIndent(st.secrets, "", "  ") // texts always encode
 	return renameio.WriteFile(path, append(b, '\n'), 0o600)
 }
 
@@ -70,7 +67,7 @@ func readSecrets(path string) (s secrets, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" {
+	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}
 	return s, nil
@@ -149,20 +146,6 @@ func (st *store) close() error {
 	return errors.Join(err, st.lock.Close())
 }
 
-// keptToken is the token of a space, made once and kept in the data folder: the link on a phone and the configuration of the
-// hooks go on working.
-func keptToken(data string) (string, error) {
-	path := filepath.Join(data, "page-token")
-	if b, err := os.ReadFile(path); err == nil && len(bytes.TrimSpace(b)) > 0 {
-		return string(bytes.TrimSpace(b)), nil
-	}
-	token := randomText(24)
-	if err := renameio.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keep token: %w", err)
-	}
-	return token, nil
-}
-
 // Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors
 // are those of reading.
 func Kept(data string) (*Space, error) {
@@ -170,8 +153,7 @@ func Kept(data string) (*Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the space's webhook: %w", err)
 	}
-	token, err := keptToken(data)
-	return &Space{secrets: kept, token: token}, err
+	return &Space{secrets: kept}, nil
 }
 
 // NoteAddress writes down where a space is reached, in words of the caller's. They count while the space is open.
