@@ -2,7 +2,6 @@ package strict
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,14 +39,12 @@ type method struct {
 
 	of     *document
 	called *regexp.Regexp // the paths that call it
-	answer bool           // what comes from it is judged, not what is asked: there members may be output only, or missing
 }
 
 // A schema is the type of a body, of a member of one, or of a parameter.
 type schema struct {
 	Ref                  string             `json:"$ref"`
 	Type                 string             `json:"type"`
-	Format               string             `json:"format"`
 	Enum                 []string           `json:"enum"`
 	Description          string             `json:"description"`
 	Location             string             `json:"location"`
@@ -144,7 +140,7 @@ func (m *method) query(query url.Values) (bad []string) {
 		}
 		for _, v := range query[name] {
 			if !p.accepts(v) {
-				bad = append(bad, fmt.Sprintf("Invalid value at '%s' (%s), %q", name, p.kind(), v))
+				bad = append(bad, fmt.Sprintf("Invalid value at '%s', %q", name, v))
 			}
 		}
 	}
@@ -158,26 +154,21 @@ var fieldPath = regexp.MustCompile("`([a-z][A-Za-z0-9_.]*|\\*)`")
 
 // mask lists the paths of an update mask that its description does not name.
 func (m *method) mask(mask string) (bad []string) {
+	plain := func(path string) string { return strings.ToLower(strings.ReplaceAll(path, "_", "")) }
 	var named []string
 	for _, found := range fieldPath.FindAllStringSubmatch(m.Parameters["updateMask"].Description, -1) {
-		named = append(named, camel(found[1]))
+		named = append(named, plain(found[1]))
 	}
 	for path := range strings.SplitSeq(mask, ",") {
-		if !slices.Contains(named, camel(path)) {
+		if !slices.Contains(named, plain(path)) {
 			bad = append(bad, fmt.Sprintf("Invalid update mask: %q", path))
 		}
 	}
 	return bad
 }
 
-var underscored = regexp.MustCompile(`_[a-z0-9]`)
-
-// camel spells a field path as JSON does.
-func camel(path string) string {
-	return underscored.ReplaceAllStringFunc(path, func(s string) string { return strings.ToUpper(s[1:]) })
-}
-
-// body lists what is wrong with a request's body, as far as its schema tells. v was decoded with json.Number for numbers.
+// body lists what is wrong with a request's body, as far as its schema tells. That a value is of its member's type is the Go
+// library's doing, by which all requests are made.
 func (m *method) body(v any) []string {
 	if m.Request == nil {
 		return []string{"Invalid JSON payload received. The method takes no body."}
@@ -185,57 +176,35 @@ func (m *method) body(v any) []string {
 	return m.value("", m.Request, v)
 }
 
-// Answer lists what is wrong with an answer of Chat's, by the name of its schema: members that it does not have, and values of
-// another type. at is what to call the answer there.
-func Answer(at, kind string, body []byte) []string {
-	all, err := methods()
-	if err != nil {
-		return []string{err.Error()}
-	}
-	v, err := decode(body)
-	if err != nil {
-		return []string{"the answer is not JSON: " + err.Error()}
-	}
-	of := all[slices.IndexFunc(all, func(m *method) bool { return m.of.Schemas[kind] != nil })].of
-	return (&method{of: of, answer: true}).value(at, &schema{Ref: kind}, v)
-}
-
 // value lists what is wrong with a value at a place in the body.
 func (m *method) value(at string, s *schema, v any) (bad []string) {
-	if s.Ref != "" {
+	if s != nil && s.Ref != "" {
 		s = m.of.Schemas[s.Ref]
 	}
-	fits := true
 	switch v := v.(type) {
 	case map[string]any:
-		if s.Type == "object" {
+		if s != nil && s.Type == "object" {
 			return m.object(at, s, v)
 		}
-		fits = s.Type == "any"
 	case []any:
 		for i, item := range v {
-			if s.Type == "array" {
+			if s != nil {
 				bad = append(bad, m.value(fmt.Sprintf("%s[%d]", at, i), s.Items, item)...)
 			}
 		}
-		fits = s.Type == "array" || s.Type == "any"
-	case string:
-		fits = s.Type == "any" || s.Type == "string" && s.accepts(v)
-	case json.Number:
-		fits = s.Type == "any" || s.Type == "number" || s.Type == "integer" && s.accepts(v.String())
-	case bool:
-		fits = s.Type == "any" || s.Type == "boolean"
+		return bad
+	default:
+		if s != nil && s.accepts(fmt.Sprint(v)) {
+			return nil
+		}
 	}
-	if !fits {
-		bad = append(bad, fmt.Sprintf("Invalid value at '%s' (%s), %.60v", at, s.kind(), v))
-	}
-	return bad
+	return []string{fmt.Sprintf("Invalid value at '%s', %.60v", at, v)}
 }
 
 func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		inPath := at == "" && m.Parameters[name] != nil
-		if s.Properties[name].required() && missing(v[name]) && !inPath && !m.answer {
+		if s.Properties[name].required() && missing(v[name]) && !inPath {
 			bad = append(bad, fmt.Sprintf("The field '%s' is required", at+"."+name))
 		}
 	}
@@ -250,7 +219,6 @@ func (m *method) object(at string, s *schema, v map[string]any) (bad []string) {
 			continue
 		case v[name] == nil: // null is the same as absent
 			continue
-		case m.answer:
 		case member.ReadOnly:
 			bad = append(bad, fmt.Sprintf("The field '%s' is output only", at+"."+name))
 		case member.Deprecated:
@@ -267,34 +235,5 @@ func missing(v any) bool {
 	return v == nil || v == "" || isList && len(list) == 0
 }
 
-var duration = regexp.MustCompile(`^-?\d+(\.\d{1,9})?s$`)
-
-// accepts tells whether the text of a scalar fits type, format and enum.
-func (s *schema) accepts(v string) bool {
-	if len(s.Enum) > 0 {
-		return slices.Contains(s.Enum, v)
-	}
-	var err error
-	switch s.Type + " " + s.Format {
-	case "boolean ":
-		return v == "true" || v == "false"
-	case "integer int32":
-		_, err = strconv.ParseInt(v, 10, 32)
-	case "string int64":
-		_, err = strconv.ParseInt(v, 10, 64)
-	case "string google-datetime":
-		_, err = time.Parse(time.RFC3339Nano, v)
-	case "string google-duration":
-		return duration.MatchString(v)
-	case "string byte":
-		_, err = base64.StdEncoding.DecodeString(v)
-	}
-	return err == nil
-}
-
-func (s *schema) kind() string {
-	if len(s.Enum) > 0 {
-		return "one of " + strings.Join(s.Enum, ", ")
-	}
-	return strings.TrimSpace(s.Type + " " + s.Format)
-}
+// accepts tells whether a scalar is one of those that there are.
+func (s *schema) accepts(v string) bool { return len(s.Enum) == 0 || slices.Contains(s.Enum, v) }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -169,8 +168,8 @@ func (c *call) check(body []byte) *refusal {
 		body = []byte("{}")
 	}
 	if len(body) > 0 {
-		v, err := decode(body)
-		if err != nil {
+		var v any
+		if err := json.Unmarshal(body, &v); err != nil {
 			return invalid("Invalid JSON payload received. " + err.Error())
 		}
 		bad = append(bad, c.method.body(v)...)
@@ -206,19 +205,6 @@ func (c *call) caller() *refusal {
 	return nil
 }
 
-// decode reads one JSON value and nothing after it, keeping numbers as written.
-func decode(b []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err = d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err = d.Token(); err != io.EOF {
-		return nil, errors.New("there is more after the JSON value")
-	}
-	return v, nil
-}
-
 // prose is what the documents only say in words, by method. Each returns what is wrong, or "".
 var prose = map[string][]func(*call) string{
 	"chat.spaces.messages.create": {messageID, thread, size, widgets},
@@ -226,7 +212,7 @@ var prose = map[string][]func(*call) string{
 	"chat.spaces.messages.list":   {list},
 	"chat.spaces.messages.search": {everywhere},
 	"pubsub.projects.subscriptions.pull": {func(c *call) string { // PullRequest.maxMessages: "Must be a positive integer."
-		if n, _ := c.message["maxMessages"].(json.Number); strings.HasPrefix(n.String(), "-") || n == "0" {
+		if n, _ := c.message["maxMessages"].(float64); n <= 0 {
 			return "maxMessages must be positive"
 		}
 		return ""

@@ -54,14 +54,11 @@ func TestGoogle(t *testing.T) {
 		{create + "?threadKey=k", `{"text":"x"}`, "", "deprecated"},
 		{create + "?token=t", `{"text":"x"}`, "", `Unknown name "token"`},
 		{create + "?messageReplyOption=REPLY", `{"text":"x","thread":{"threadKey":"k"}}`, "", "Invalid value at 'messageReplyOption'"},
-		{list + "?pageSize=many", "", "", "Invalid value at 'pageSize'"},
 		{list + "?pageSize=1&pageSize=2", "", "", "more than once"},
 		{create, `{"txt":"x"}`, "", `Unknown name "txt"`},
 		{create, `{"text":"x","thread":{"thread_key":"k"}}`, "", `Unknown name "thread_key" at '.thread'`},
-		{create, `{"text":1}`, "", "Invalid value at '.text' (string), 1"},
-		{create, `{"text":"x","markupSyntax":"HTML"}`, "", "one of MARKUP_SYNTAX_UNSPECIFIED"},
-		{create, `{"text":"x","createTime":"yesterday"}`, "", "google-datetime"},
-		{create, `{"cardsV2":{}}`, "", "Invalid value at '.cardsV2' (array)"},
+		{create, `{"text":"x","markupSyntax":"HTML"}`, "", "Invalid value at '.markupSyntax', HTML"},
+		{create, `{"cardsV2":{}}`, "", "Invalid value at '.cardsV2'"},
 		{create, `{"text":"x"}{}`, "", "Invalid JSON payload"},
 		{create, `{"text":"x","sender":{"name":"users/1"}}`, "", "'.sender' is output only"},
 		{create, `{"cards":[]}`, "", "'.cards' is deprecated"},
@@ -172,31 +169,3 @@ type failing struct {
 }
 
 func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
-
-func TestAnswer(t *testing.T) {
-	needDocuments(t)
-	for _, tt := range []struct{ name, body, want string }{
-		{"text", `{"text":"hello"}`, ""},
-		{"null is absent", `{"text":null}`, ""},
-		{"thread", `{"text":"x","thread":{"threadKey":"k"}}`, ""},
-		{"card with a link", `{"cardsV2":[{"cardId":"a","card":{"sections":[{"widgets":[{"buttonList":{"buttons":[{"text":"t","onClick":{"openLink":{"url":"https://x"}}}]}}]}]}}]}`, ""},
-		{"unknown field", `{"txt":"x"}`, `Unknown name "txt" at 'message'`},
-		{"snake case", `{"text":"x","thread":{"thread_key":"k"}}`, `Unknown name "thread_key" at 'message.thread'`},
-		{"number for string", `{"text":1}`, `Invalid value at 'message.text' (string), 1`},
-		{"string for object", `{"thread":"t"}`, `Invalid value at 'message.thread' (object)`},
-		{"object for array", `{"cardsV2":{}}`, `Invalid value at 'message.cardsV2' (array)`},
-		{"inside an array", `{"cardsV2":[{"cardId":1}]}`, `'message.cardsV2[0].cardId'`},
-		{"enum", `{"text":"x","markupSyntax":"HTML"}`, `Invalid value at 'message.markupSyntax' (one of`},
-		{"date", `{"text":"x","createTime":"yesterday"}`, `Invalid value at 'message.createTime' (string google-datetime)`},
-		{"bool", `{"text":"x","threadReply":"yes"}`, `Invalid value at 'message.threadReply' (boolean)`},
-		{"integer", `{"annotations":[{"startIndex":1.5}]}`, `'message.annotations[0].startIndex' (integer int32), 1.5`},
-		{"not an object", `[]`, `Invalid value at 'message' (object)`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bad := Answer("message", "Message", []byte(tt.body))
-			if tt.want == "" && len(bad) > 0 || tt.want != "" && !strings.Contains(strings.Join(bad, "\n"), tt.want) {
-				t.Errorf("check found %q, want %q", bad, tt.want)
-			}
-		})
-	}
-}
