@@ -1,6 +1,7 @@
 package gchat
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -141,15 +142,12 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 		}
 		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
 		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
-		if p.Err = err; err == nil {
-			p.Event, p.Err = ReadEvent(data)
+		if err == nil {
+			p.Event, err = ReadEvent(data)
 		}
-		if p.At.IsZero() {
-			p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
-		}
-		if p.At.IsZero() {
-			p.At = time.Now()
-		}
+		p.Err = err
+		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
+		p.At = cmp.Or(p.At, published, time.Now())
 		events = append(events, p)
 	}
 	return events, nil
@@ -206,7 +204,8 @@ func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 // NoticeCard is a card of our own words, with a button where it has an id.
 func NoticeCard(words, id string) *chat.CardWithId {
 	d := &cardDraft{id: id}
-	if d.paragraph(words); id != "" {
+	d.paragraph(words)
+	if id != "" {
 		d.buttons(d.button("Tap this", choiceSend))
 	}
 	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
@@ -215,18 +214,14 @@ func NoticeCard(words, id string) *chat.CardWithId {
 // AppHint says what a person can do where a step towards a Chat app fails.
 func AppHint(err error) string {
 	words := err.Error()
-	var told *state.UserError
 	switch {
-	case errors.Is(err, ErrCredentials) && errors.As(err, &told):
-		return told.Hint
+	case errors.As(err, new(*state.UserError)), strings.Contains(words, "has not been used in project"): // see Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
 		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
 	case strings.Contains(words, "Chat app not found"):
 		return "fill in the app's page, and save it"
-	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
-		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case strings.Contains(words, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
 	case strings.Contains(words, "the app is "):

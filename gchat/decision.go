@@ -150,19 +150,19 @@ const terminalOnly = "Only the terminal can allow this."
 
 // HowToDecide says what to reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
-	switch {
-	case q.TerminalOnly && q.Kind == state.AskedPlan:
-		return terminalOnly + ` Reply "no, …" with what to change.`
-	case q.TerminalOnly:
-		return terminalOnly + " Reply no to deny it, with a reason if you like."
-	case offers(q, state.LabelApproveAuto):
-		return `Reply yes, "yes, auto" (` + autoAllows + ` need no permission then), or "no, …" with what to change.`
-	case q.Kind == state.AskedPlan:
-		return `Reply yes, or "no, …" with what to change.`
-	case offers(q, state.LabelAlways):
-		return `Reply yes or no (with a reason if you like: "no, use git mv"), or always.`
+	refuse, or := `no (with a reason if you like: "no, use git mv")`, " or "
+	if q.Kind == state.AskedPlan {
+		refuse, or = `"no, …" with what to change`, ", or "
 	}
-	return `Reply yes or no (with a reason if you like: "no, use git mv").`
+	switch {
+	case q.TerminalOnly:
+		return terminalOnly + " Reply " + refuse + "."
+	case offers(q, state.LabelApproveAuto):
+		return `Reply yes, "yes, auto" (` + autoAllows + " need no permission then)" + or + refuse + "."
+	case offers(q, state.LabelAlways):
+		return "Reply yes" + or + refuse + ", or always."
+	}
+	return "Reply yes" + or + refuse + "."
 }
 
 // whatFor says what a permission is for: the tool, and what Claude says about it.
@@ -215,30 +215,30 @@ func keepsWords(source, rendered string) bool {
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
-	var lines []string
+	text := "[Answered] " + field(q.SessionName) + "\n\n"
 	switch label {
 	case state.LabelAllow:
-		lines = append(lines, "Allowed: "+briefly(q))
+		text += "Allowed: " + briefly(q)
 	case state.LabelAlways:
-		lines = append(lines, "Allowed: "+briefly(q), "Always allowed from now on: "+field(q.AlwaysAllows))
+		text += "Allowed: " + briefly(q) + "\nAlways allowed from now on: " + field(q.AlwaysAllows)
 	case state.LabelDeny:
-		lines = append(lines, "Denied: "+briefly(q))
+		text += "Denied: " + briefly(q)
 	case state.LabelApprove:
-		lines = append(lines, "Approved the plan.")
+		text += "Approved the plan."
 	case state.LabelApproveAuto:
-		lines = append(lines, "Approved the plan. From now on "+autoAllows+" need no permission.")
+		text += "Approved the plan. From now on " + autoAllows + " need no permission."
 	case state.LabelSendBack:
-		lines = append(lines, "Sent the plan back.")
+		text += "Sent the plan back."
 	default: // the terminal decided, and no hook told how
-		lines = append(lines, briefly(q))
+		text += briefly(q)
 	}
 	if words != "" {
-		lines = append(lines, "Reason: "+Block(head(words, 2000)))
+		text += "\nReason: " + quote(words)
 	}
 	if where := answeredWhere(q); where != "" {
-		lines = append(lines, "", where)
+		text += "\n\n" + where
 	}
-	return "[Answered] " + field(q.SessionName) + "\n\n" + strings.Join(lines, "\n")
+	return text
 }
 
 // briefly is what a permission or a plan is about, in one line.

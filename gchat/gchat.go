@@ -157,8 +157,9 @@ func Hint(err error) string {
 		return "the credentials are not valid any more: log in again (gchat-hooks login)"
 	case e.HTTP == 403 && strings.Contains(strings.ToUpper(e.Message), "SCOPE"):
 		return "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"
-	case e.HTTP == 403 && strings.Contains(e.Message, "has not been used in project"):
-		return "enable the Google Chat API in the Cloud project that the credentials are from"
+	case strings.Contains(e.Message, "has not been used in project"):
+		return "enable the Google Chat API in the credentials' Cloud project: " +
+			"gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case e.HTTP == 403:
 		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
 	case e.HTTP == 404 && strings.Contains(e.Message, "Chat app not found"):
@@ -259,14 +260,15 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	socket, err := state.SocketOf(os.Getenv, at.Port)
-	if err == nil && socket == "" {
+	var conn net.Conn
+	switch {
+	case err == nil && socket == "":
 		return direct.DialContext(ctx, network, address)
+	case err == nil:
+		conn, err = direct.DialContext(ctx, "unix", socket)
 	}
 	if err == nil {
-		var conn net.Conn
-		if conn, err = direct.DialContext(ctx, "unix", socket); err == nil {
-			return conn, nil
-		}
+		return conn, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -237,18 +238,27 @@ func apiError(err error) error {
 	var api *googleapi.Error
 	var token *auth.Error
 	var transport *url.Error
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case errors.As(err, &api):
 		e := answeredError(api.Code, api.Header, []byte(api.Body))
 		e.Message = cmp.Or(e.Message, shorten(api.Message, 300))
 		return e
 	case errors.As(err, &token):
-		return tokenError(token, time.Now())
-	case errors.As(err, &transport), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		errors.Is(err, ErrNonsense):
-		return cmp.Or(impersonationError(err), unquote(err))
+		code, header, said := 0, http.Header{}, ReadRefusal(token.Body)
+		if token.Response != nil {
+			code, header = token.Response.StatusCode, token.Response.Header
+		}
+		return tokenError(code, header, said, LoginHint(said))
+	case !ended && !errors.As(err, &transport) && !errors.Is(err, ErrNonsense):
+		return fmt.Errorf("%w: %w", ErrNonsense, err)
 	}
-	return fmt.Errorf("%w: %w", ErrNonsense, err)
+	if m := impersonation().FindStringSubmatch(err.Error()); m != nil {
+		code, _ := strconv.Atoi(m[1])
+		said := cmp.Or(answeredError(code, nil, []byte(m[2])).Message, "no reason was told")
+		return tokenError(code, nil, m[1]+" "+said, impersonationHint)
+	}
+	return unquote(err)
 }
 
 // Person is a person in Chat.

@@ -94,10 +94,9 @@ func closingText(q *state.Question) string {
 		return nextClosed(q)
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
+	case q.Status != state.Resolved && q.Matter().Decides:
+		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 	case q.Status != state.Resolved:
-		if q.Matter().Decides {
-			return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
-		}
 		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
 	case q.Matter().Decides:
 		return decidedText(q)
@@ -210,21 +209,18 @@ func answeredWhere(q *state.Question) string {
 	case q.ResolvedBy == "terminal":
 		return "Answered in the terminal."
 	case q.AnsweredBy == state.Local:
-		return "Answered " + outsideChat(q.AnsweredMessage, q.AnsweredByName) + "."
+		return "Answered " + outsideChat(q.AnsweredMessage) + "."
 	}
 	return ""
 }
 
 // outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran
 // the command is not known: Claude can run it, too.
-func outsideChat(message, by string) string {
-	switch by = clause(by); {
-	case !strings.HasPrefix(message, "local/"):
-		return "with gchat-hooks answer"
-	case by != "":
-		return "by " + by + ", in a file"
+func outsideChat(message string) string {
+	if strings.HasPrefix(message, "local/") {
+		return "in a file"
 	}
-	return "in a file"
+	return "with gchat-hooks answer"
 }
 
 // closedWhys are the reasons of a question's end, by its ResolvedBy.
@@ -272,10 +268,8 @@ func lateText(q *state.Question) string {
 	switch {
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
-	case q.Status == state.TimedOut && q.AskedAgain:
-		return "[Not used] Nobody replied in time, and Claude asked again in the terminal."
 	case q.Status == state.TimedOut:
-		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
+		return "[Not used] Nobody replied in time. The terminal shows how it went on."
 	}
 	return "[Not used] This question is over. " + closedWhy(q)
 }
@@ -315,7 +309,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text := "[Kept] "
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
-		text += "A part was answered " + outsideChat(r.MessageName, r.DisplayName) + ". "
+		text += "A part was answered " + outsideChat(r.MessageName) + ". "
 	}
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }

@@ -51,7 +51,7 @@ func TestNoteText(t *testing.T) {
 		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.Owed{About: state.NoteLate},
 			"[Not used] This question is over. Closed in the terminal without", ""},
 		{"late, asked again", state.Question{Status: state.TimedOut, AskedAgain: true}, state.Owed{About: state.NoteLate},
-			"[Not used] Nobody replied in time, and Claude asked again in the terminal.", ""},
+			"[Not used] Nobody replied in time. The terminal shows how it went on.", ""},
 		{"no option", state.Question{Replies: []state.Reply{{MessageName: "m", Text: "9"}}},
 			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] There is no option 9. Reply again, or with `other: 9` if you mean these words.", ""},
 		{"no option of several", state.Question{Questions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},

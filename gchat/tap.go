@@ -205,7 +205,8 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	for _, n := range numbers {
 		typed += "," + strconv.Itoa(n)
 	}
-	if typed = typed[1:]; words != "" {
+	typed = typed[1:]
+	if words != "" {
 		typed += " - " + words
 	}
 	return state.Answer{Labels: chosen(c.Prompt, numbers), Notes: words}, typed, true

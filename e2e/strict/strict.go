@@ -156,10 +156,11 @@ type call struct {
 
 // check says why Google refuses a call; nil where it does not.
 func (c *call) check(body []byte) *refusal {
-	var err error
-	if c.query, err = url.ParseQuery(c.request.URL.RawQuery); err != nil {
+	query, err := url.ParseQuery(c.request.URL.RawQuery)
+	if err != nil {
 		return invalid("Invalid query string.")
 	}
+	c.query = query
 	if no := c.caller(); no != nil {
 		return no
 	}

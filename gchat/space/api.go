@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -74,7 +73,8 @@ func decode(r *http.Request, v any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err = d.Decode(v); err == nil && d.InputOffset() < int64(len(bytes.TrimRight(b, " \t\r\n"))) {
+	err = d.Decode(v)
+	if err == nil && d.InputOffset() < int64(len(bytes.TrimRight(b, " \t\r\n"))) {
 		err = errors.New("there is more after the JSON value")
 	}
 	if err != nil {
@@ -118,15 +118,15 @@ const (
 )
 
 // createdAfter is the one filter that is served, of those that spaces.messages.list takes. The bound is exclusive.
-const createdAfter = `createTime > "`
+const createdAfter = `createTime > "` + time.RFC3339Nano + `"`
 
 // listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so showDeleted changes nothing.
 func (s *Space) listMessages(r *http.Request) (any, error) {
 	query, after := r.URL.Query(), time.Time{}
 	if filter := query.Get("filter"); filter != "" {
-		bound, ok := strings.CutPrefix(filter, createdAfter)
 		var err error
-		if after, err = time.Parse(time.RFC3339Nano+`"`, bound); err != nil || !ok {
+		after, err = time.Parse(createdAfter, filter)
+		if err != nil {
 			return nil, invalid("Invalid filter query")
 		}
 	}

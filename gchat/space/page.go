@@ -212,15 +212,11 @@ func (e *eventStream) send(event, id string, data any) {
 	if e.err != nil {
 		return
 	}
-	var b []byte
-	if b, e.err = json.Marshal(data); e.err != nil {
-		return
-	}
+	b, _ := json.Marshal(data) // texts always encode
 	if id != "" {
 		id = "id: " + id + "\n"
 	}
 	e.control.SetWriteDeadline(time.Now().Add(eventWrite))
-	if _, e.err = fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b); e.err == nil {
-		e.err = e.control.Flush()
-	}
+	_, err := fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b)
+	e.err = cmp.Or(err, e.control.Flush())
 }

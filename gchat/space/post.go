@@ -70,7 +70,8 @@ func (s *Space) post(d draft) (*row, error) {
 
 	m := d.content
 	id := randomID()
-	if m.ThreadReply = thread != ""; m.ThreadReply {
+	m.ThreadReply = thread != ""
+	if m.ThreadReply {
 		m.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
 	} else {
 		thread = Name + "/threads/" + id

@@ -152,10 +152,11 @@ func (s *Space) ListenForUser() (path string, err error) {
 	}
 	path = filepath.Join(dir, "socket")
 	_ = os.Remove(path) // a process that was killed left it: this one has the folder's lock
-	if s.socket, err = net.Listen("unix", path); err == nil {
-		err = os.Chmod(path, 0o600)
+	s.socket, err = net.Listen("unix", path)
+	if err != nil {
+		return "", err
 	}
-	return path, err
+	return path, os.Chmod(path, 0o600)
 }
 
 // WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries secrets and stays the

@@ -43,7 +43,8 @@ func openStore(dir string) (st *store, rows []*row, err error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
-	if err = st.loadSecrets(filepath.Join(dir, secretsFile)); err == nil {
+	err = st.loadSecrets(filepath.Join(dir, secretsFile))
+	if err == nil {
 		rows, err = st.loadMessages(dir)
 	}
 	if err != nil {
@@ -77,7 +78,8 @@ func readSecrets(path string) (s secrets, err error) {
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	path := filepath.Join(dir, messagesFile)
-	if st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+	st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
 		return nil, err
 	}
 	b, err := os.ReadFile(path)
@@ -127,7 +129,8 @@ func (st *store) append(r *row) error {
 		return err
 	}
 	b = append(b, '\n')
-	if _, err = st.file.Write(b); err == nil {
+	_, err = st.file.Write(b)
+	if err == nil {
 		st.size += int64(len(b))
 		return nil
 	}
