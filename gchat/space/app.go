@@ -113,9 +113,9 @@ func (s *Space) Tap(user *chat.User, message, question, choice string, inputs ma
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
-	r := &row{RequestID: requestID}
-	if err := s.carry(r, e); err != nil || r.Event == nil {
-		return err
+	if requestID != "" {
+		s.byRequest[requestID] = found
 	}
-	return s.add(r)
+	s.tell(e)
+	return nil
 }

@@ -2,10 +2,8 @@ package space
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,14 +16,9 @@ const maxMessage = 32000
 // A row is a message as it is kept, with what a list never shows.
 type row struct {
 	Message   *chat.Message `json:"message,omitempty"`
-	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…", "page:…" or "tap:…": one per caller
+	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…" or "page:…": one per caller
 	ThreadKey string        `json:"threadKey,omitempty"`
 	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
-
-	EventID string          `json:"eventId,omitempty"` // for the space's Chat app
-	Event   json.RawMessage `json:"event,omitempty"`
-	At      time.Time       `json:"at,omitzero"`
-	Acked   []string        `json:"acked,omitempty"` // ids of events
 }
 
 // A draft is a message on its way in.
@@ -88,12 +81,13 @@ func (s *Space) post(d draft) (*row, error) {
 	if d.reply != "" {
 		r.ThreadKey = d.threadKey
 	}
-	if d.sender.Type == "HUMAN" {
-		if err := s.tellApp(r); err != nil {
-			return nil, err
-		}
+	if err := s.add(r); err != nil {
+		return nil, err
 	}
-	return r, s.add(r)
+	if d.sender.Type == "HUMAN" {
+		s.tellApp(m)
+	}
+	return r, nil
 }
 
 // add keeps a row, and makes it visible. The caller holds the lock.
@@ -107,9 +101,14 @@ func (s *Space) add(r *row) error {
 		}
 	}
 	s.index(r)
+	s.wake()
+	return nil
+}
+
+// wake has those look who wait for something new. The caller holds the lock.
+func (s *Space) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-	return nil
 }
 
 // threadFor is the thread a draft belongs to, "" for a new one. Without a reply
@@ -149,18 +148,7 @@ func (s *Space) index(r *row) {
 		s.byRequest[r.RequestID] = r
 	}
 	m := r.Message
-	switch {
-	case r.Event != nil:
-		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
-		if m == nil { // a tap
-			return
-		}
-	case r.Acked != nil:
-		s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(r.Acked, q.id) })
-		return
-	case m.Sender != nil && m.Sender.Name == App:
-		s.hasApp = true
-	}
+	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == App
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
 		s.last = t

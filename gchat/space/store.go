@@ -110,9 +110,6 @@ func decodeRow(line []byte) (*row, error) {
 	if err := json.Unmarshal(line, r); err != nil {
 		return nil, err
 	}
-	if r.Message == nil && (r.Event != nil || r.Acked != nil) {
-		return r, nil
-	}
 	if r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil {
 		return nil, errors.New("not a message")
 	}
