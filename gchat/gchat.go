@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,13 +79,9 @@ func TooMany(err error) bool { return answered(err).HTTP == http.StatusTooManyRe
 
 // Refused says that Chat will never take this message: it is malformed, or its space is gone.
 func Refused(err error) bool {
-	e := answered(err)
-	switch e.HTTP {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
-		http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return e.HTTP >= 400 && e.HTTP < 500 && !e.badKey()
+	code := answered(err).HTTP
+	again := []int{0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly}
+	return Permanent(err) && !AuthFailure(err) && !slices.Contains(again, code)
 }
 
 // Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.

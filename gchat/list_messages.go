@@ -26,10 +26,7 @@ var ErrEndpoint = errors.New("the API endpoint is neither https nor on this mach
 // ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
 var ErrCredentials = errors.New("no usable Google credentials")
 
-const (
-	listTimeout = 30 * time.Second
-	maxPages    = 200 // of one cycle; the rest comes with the next
-)
+const listTimeout = 30 * time.Second
 
 // Message is a message of a space as far as an answer needs it.
 type Message struct {
@@ -153,11 +150,7 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
 	list := r.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
-	for range maxPages {
-		got, err := call(ctx, r.api, listTimeout, "read messages", space, list)
-		if err != nil {
-			return false, err
-		}
+	err = list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
 		if now := clock(got.Header); !now.IsZero() {
 			r.ahead, r.told = time.Until(now), true
 		}
@@ -168,12 +161,9 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			}
 		}
 		page(ms)
-		if got.NextPageToken == "" { // an empty page is not the end
-			return true, nil
-		}
-		list.PageToken(got.NextPageToken)
-	}
-	return false, nil
+		return nil
+	})
+	return err == nil, r.failed("read messages", space, err)
 }
 
 // Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
