@@ -46,10 +46,7 @@ func answering(call func(*http.Request) (any, error)) http.HandlerFunc {
 // apiMethod wraps one method of the API: the call is made for those who may make it.
 func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return answering(func(r *http.Request) (any, error) {
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			return nil, invalid("Invalid query string.")
-		}
+		query := r.URL.Query()
 		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
@@ -167,21 +164,10 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalid(message string) *apiError {
-	return &apiError{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: message}
-}
-
-func notFound(message string) *apiError {
-	return &apiError{Code: http.StatusNotFound, Status: "NOT_FOUND", Message: message}
-}
-
-func denied(message string) *apiError {
-	return &apiError{Code: http.StatusForbidden, Status: "PERMISSION_DENIED", Message: message}
-}
-
-func unauthenticated(message string) *apiError {
-	return &apiError{Code: http.StatusUnauthorized, Status: "UNAUTHENTICATED", Message: message}
-}
+func invalid(message string) *apiError         { return &apiError{400, message, "INVALID_ARGUMENT"} }
+func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
+func denied(message string) *apiError          { return &apiError{403, message, "PERMISSION_DENIED"} }
+func notFound(message string) *apiError        { return &apiError{404, message, "NOT_FOUND"} }
 
 // writeError answers with err in Google's envelope. What is not an apiError is
 // our own trouble (a full disk), and a client may try again.
@@ -191,10 +177,9 @@ func writeError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, &tooBig):
-		e = &apiError{Code: http.StatusRequestEntityTooLarge, Status: "INVALID_ARGUMENT",
-			Message: "Request payload size exceeds the limit."}
+		e = &apiError{http.StatusRequestEntityTooLarge, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
 	default:
-		e = &apiError{Code: http.StatusServiceUnavailable, Status: "UNAVAILABLE", Message: err.Error()}
+		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
 	}
 	writeJSON(w, e.Code, map[string]any{"error": e})
 }

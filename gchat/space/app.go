@@ -69,8 +69,8 @@ func checkContent(m *chat.Message) error {
 	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
 		return invalid("Message cannot be empty.")
 	}
-	b, err := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
-	if size := len(b); err != nil || len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+size > maxMessage {
+	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText}) // it was decoded
+	if len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessage {
 		return invalid("Message content is too long")
 	}
 	return nil

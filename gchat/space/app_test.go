@@ -152,9 +152,6 @@ func TestAWebhookIsNoApp(t *testing.T) {
 	if a.ThreadName == b.ThreadName || b.ThreadName != c.ThreadName || errA != nil || errB != nil || errC != nil {
 		t.Errorf("threads %s %s %s (%v %v %v)", a.ThreadName, b.ThreadName, c.ThreadName, errA, errB, errC)
 	}
-	if code := sendTo(t, "POST", s.WebhookURL(srv.URL), `{"text":"x","privateMessageViewer":{"name":"users/1"}}`); code != 400 {
-		t.Errorf("a webhook's private message: %d", code)
-	}
 	patch := strings.Replace(s.WebhookURL(srv.URL), Name+"/messages", name, 1) + "&updateMask=text"
 	if code := sendTo(t, "PATCH", patch, `{"text":"changed"}`); code != 403 {
 		t.Errorf("a webhook's patch: %d", code)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -25,19 +24,15 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // pageRoutes are the page, its files, its events and what is typed on it.
 func (s *Space) pageRoutes() http.Handler {
 	mux := http.NewServeMux()
-	index := s.needsCookie(servePageFile("index.html", "text/html; charset=utf-8"))
+	file := s.needsCookie(servePageFile)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("token") {
 			s.letIn(w, r)
 			return
 		}
-		index(w, r)
+		file(w, r)
 	})
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml"}
-	const names = "style.css icon.svg page.js threads.js question.js decision.js reply.js card.js markup.js"
-	for _, name := range strings.Fields(names) {
-		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
-	}
+	mux.HandleFunc("GET /page/{file}", file)
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(answering(s.postFromPage)))
 	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
@@ -46,26 +41,17 @@ func (s *Space) pageRoutes() http.Handler {
 	return mux
 }
 
-func servePageFile(name, kind string) http.HandlerFunc {
-	b, err := pageFiles.ReadFile("page/" + name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", kind)
-		h.Set("Cache-Control", "no-cache")
-		h.Set("Content-Security-Policy", pagePolicy)
-		w.Write(b)
-	}
+func servePageFile(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
 
 // postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
 // elsewhere, and says where the request came from.
 func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
-			Message: "The content type must be application/json."}
+		return nil, &apiError{http.StatusUnsupportedMediaType, "The content type must be application/json.", "INVALID_ARGUMENT"}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return nil, denied("Only the space's own page may post here.")

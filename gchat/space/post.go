@@ -53,8 +53,7 @@ func (s *Space) post(d draft) (*row, error) {
 		return r, nil
 	}
 	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
-		return nil, &apiError{Code: http.StatusConflict, Status: "ALREADY_EXISTS",
-			Message: "Requested entity already exists"}
+		return nil, &apiError{http.StatusConflict, "Requested entity already exists", "ALREADY_EXISTS"}
 	}
 	thread, err := s.threadFor(d)
 	if err != nil {
@@ -211,16 +210,7 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 	if d.messageID != "" && !isClientID(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
-	asApp, private := !query.Has("key"), content.PrivateMessageViewer != nil
-	switch {
-	case !asApp && len(content.CardsV2) > 0:
-		return nil, invalid("Cards are not served here.")
-	case !asApp && private:
-		return nil, invalid("A webhook cannot post private messages.")
-	case private && s.direct:
-		return nil, invalid("Private messages aren't supported in direct messages.")
-	}
-	caller := "webhook:"
+	asApp, caller := !query.Has("key"), "webhook:"
 	if asApp {
 		caller, d.sender.Name = "app:", App
 	}

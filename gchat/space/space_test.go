@@ -222,7 +222,6 @@ func TestCreateRefuses(t *testing.T) {
 		{"message id without client-", good + "&messageId=abc", `{"text":"x"}`, 400, "INVALID_ARGUMENT: The request contains an invalid message id"},
 		{"message id in capitals", good + "&messageId=client-A", `{"text":"x"}`, 400, "invalid message id"},
 		{"message id of 64", good + "&messageId=client-" + strings.Repeat("a", 57), `{"text":"x"}`, 400, "invalid message id"},
-		{"a card", good, `{"text":"x","cardsV2":[{"cardId":"a","card":{"header":{"title":"Done"}}}]}`, 400, "Cards are not served"},
 		{"other space", strings.Replace(good, Name, "spaces/other", 1), `{"text":"x"}`, 404, "NOT_FOUND"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
