@@ -122,15 +122,13 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
-	case errors.Is(err, ErrNoSecrets):
-		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run " +
-			"gchat-hooks setup; in a shell put it in quotes, for it has an & in it"
 	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
-	case errors.Is(err, ErrNotWebhook):
-		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, " +
-			"in quotes; plain http is for the embedded space on 127.0.0.1 only"
+	case errors.Is(err, ErrNotWebhook), answered(err).badKey():
+		return "copy the webhook URL again, for it is cut off or wrong: copy it whole from the space (Apps & integrations > " +
+			"Webhooks), and run gchat-hooks setup; in a shell put it in quotes, for it has an & in it; plain http is for the " +
+			"embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrEndpoint):
 		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
 			"Google's is the usual one"
@@ -148,8 +146,6 @@ func Hint(err error) string {
 	switch {
 	case e.HTTP == 0:
 		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set; it is tried again"
-	case e.badKey():
-		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
 		return "the credentials are not valid any more: log in again (gchat-hooks login)"
 	case e.HTTP == 403 && strings.Contains(strings.ToUpper(e.Message), "SCOPE"):
@@ -159,9 +155,9 @@ func Hint(err error) string {
 			"gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case e.HTTP == 403:
 		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
-	case e.HTTP == 404 && strings.Contains(e.Message, "Chat app not found"):
+	case strings.Contains(e.Message, "Chat app not found"):
 		return "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
-			"(Google Chat API > Configuration)"
+			"(Google Chat API > Configuration), and save it"
 	case e.HTTP == 404:
 		return "the webhook or the space was deleted, or the space id is wrong"
 	case e.HTTP == 429:

@@ -42,23 +42,13 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteKept:
 		return keptText(q, r)
 	case state.NoteLater:
-		if q.SessionEnded != nil {
-			return "[Kept] The session has ended: it reads your reply when it is resumed."
-		}
-		return "[Kept] Claude reads your reply with its next step."
+		return "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
 	case state.NoteNoText:
-		if r != nil && r.Choice != "" {
-			return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
-		}
-		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
+		return "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
 	case state.NoteUnwaited:
 		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
-		what := "answer in the terminal"
-		if !q.Way().Dialog {
-			what = "write to Claude in its terminal"
-		}
-		return "[Not read] Please " + what + ". Replies here cannot be read yet: " + clause(owed.Seen) + "."
+		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}

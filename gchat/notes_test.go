@@ -11,7 +11,6 @@ import (
 // TestNoteText has each note of a question, whose words people know.
 func TestNoteText(t *testing.T) {
 	two := []state.Prompt{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
-	ended := time.Now()
 	for _, c := range []struct {
 		name string
 		q    state.Question
@@ -62,15 +61,13 @@ func TestNoteText(t *testing.T) {
 			Replies: []state.Reply{{MessageName: "m", Sender: state.Local}}}, state.Owed{About: state.NoteKept, Reply: "m"},
 			"[Kept] A part was answered with gchat-hooks answer. Still missing: Q1.", ""},
 		{"kept, and answered since", state.Question{Status: state.Answered, Questions: two}, state.Owed{About: state.NoteKept}, "", ""},
-		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step.", ""},
-		{"later, ended", state.Question{SessionEnded: &ended}, state.Owed{About: state.NoteLater},
-			"[Kept] The session has ended: it reads your reply when it is resumed.", ""},
-		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message. Please reply in words, or with an option's number.", ""},
+		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed.", ""},
+		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option.", ""},
 		{"unwaited", state.Question{}, state.Owed{About: state.NoteUnwaited}, "[Not read] Please answer in the terminal. No hook waits for a reply to this question.", ""},
 		{"unread", state.Question{}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403. Hint: log in."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403. Hint: log in.", ""},
 		{"unread, denied", state.Question{Mode: state.Deny}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403."},
-			"[Not read] Please write to Claude in its terminal. Replies here cannot be read yet: chat answered 403.", ""},
+			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403.", ""},
 		{"not typed yet", state.Question{}, state.Owed{About: state.NoteNotTyped, Seen: "the pane is busy"},
 			"[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: the pane is busy.", ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},

@@ -212,7 +212,7 @@ func replied(t *testing.T, s *Space, thread string, n int) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		_, changed := s.after(0)
+		_, _, changed := s.after(0)
 		var said []string
 		for _, m := range s.Messages() {
 			if m.Thread.Name == thread && m.Sender.Name == Human {

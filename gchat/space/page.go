@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,11 +131,7 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if epoch, count, ok := strings.Cut(last, "-"); ok && epoch == stream.epoch {
 		sent, _ = strconv.Atoi(count)
 	}
-	rows, changed := s.after(sent)
-	if rows == nil {
-		sent = 0
-		rows, changed = s.after(0)
-	}
+	rows, sent, changed := s.after(sent)
 	if sent == 0 {
 		stream.send("reset", "", struct{}{})
 	}
@@ -158,7 +155,7 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-changed:
-			rows, changed = s.after(sent)
+			rows, sent, changed = s.after(sent)
 		case <-ticker.C:
 			stream.send("heartbeat", "", struct{}{})
 		case <-r.Context().Done():
@@ -169,15 +166,15 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// after is the messages behind the first n, and a channel that is closed when
-// there are more. It is nil when there are not even n.
-func (s *Space) after(n int) ([]*row, <-chan struct{}) {
+// after is the messages behind the first n, all where there are not even n, from which on they are, and a channel that is closed
+// when there are more.
+func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n < 0 || n > len(s.rows) {
-		return nil, s.changed
+		n = 0
 	}
-	return append([]*row{}, s.rows[n:]...), s.changed
+	return slices.Clone(s.rows[n:]), n, s.changed
 }
 
 // epoch names this space's messages. The webhook's key lives exactly as long as they do; a hash of it is no secret.
