@@ -220,6 +220,8 @@ func AppHint(err error) string {
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
 		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
+	case strings.Contains(words, "Chat app not found"):
+		return "fill in the app's page, and save it"
 	case strings.Contains(words, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
 	case strings.Contains(words, "the app is "):

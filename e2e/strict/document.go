@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -59,14 +58,17 @@ type schema struct {
 
 func (s *schema) required() bool { return strings.HasPrefix(s.Description, "Required.") }
 
-// began is the environment that the process began with: a test may have a HOME of its own, which has no modules.
-var began = os.Environ()
+// began is the environment that the process began with: a test may have a HOME of its own, which has no modules, and a PATH.
+var (
+	began     = os.Environ()
+	goTool, _ = exec.LookPath("go")
+)
 
 // methods are those of Chat and of Pub/Sub, by the documents that the API module of go.mod ships.
 var methods = sync.OnceValues(func() (all []*method, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api")
+	cmd := exec.CommandContext(ctx, goTool, "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api")
 	cmd.Env = began
 	out, err := cmd.Output()
 	if err != nil {
@@ -103,16 +105,6 @@ func (r *resource) walk(of *document, all []*method) []*method {
 		all = below.walk(of, all)
 	}
 	return all
-}
-
-// methodOf is the method that a request calls; nil for none.
-func methodOf(all []*method, r *http.Request) *method {
-	for _, m := range all {
-		if m.HTTPMethod == r.Method && m.called.MatchString(r.URL.Path) {
-			return m
-		}
-	}
-	return nil
 }
 
 // query lists what is wrong with a query.
