@@ -81,36 +81,6 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 	return map[string]string{"name": m.Name, "thread": m.Thread.Name}, nil
 }
 
-// A pageMessage is a message as the page wants it.
-type pageMessage struct {
-	Name     string `json:"name"`
-	Thread   string `json:"thread"`
-	Sender   string `json:"sender"`
-	Human    bool   `json:"human"`
-	Text     string `json:"text"`
-	Time     string `json:"time"`
-	ClientID string `json:"clientId,omitempty"`
-	Card     bool   `json:"card,omitempty"`    // it has buttons, which are tapped
-	Patched  bool   `json:"patched,omitempty"` // the message as it is from now on
-	Private  bool   `json:"private,omitempty"` // only its reader sees it
-}
-
-func forPage(r *row) pageMessage {
-	m := r.Message
-	p := pageMessage{
-		Name: m.Name, Thread: m.Thread.Name, Text: cmp.Or(m.Text, m.FallbackText), Time: m.CreateTime,
-		Card: len(m.CardsV2) > 0, Patched: r.Patch, Private: m.PrivateMessageViewer != nil,
-	}
-	if m.Sender != nil {
-		p.Human = m.Sender.Type == "HUMAN"
-		p.Sender = cmp.Or(m.Sender.DisplayName, strings.TrimPrefix(m.Sender.Name, "users/"))
-	}
-	if id, ok := strings.CutPrefix(r.RequestID, "page:"); ok {
-		p.ClientID = id
-	}
-	return p
-}
-
 const (
 	heartbeat  = 15 * time.Second
 	eventWrite = 10 * time.Second // a reader that takes no bytes for so long is gone
@@ -140,10 +110,10 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for ready := false; stream.err == nil; {
 		for len(rows) > 0 && stream.err == nil {
 			n := min(len(rows), eventBatch)
-			batch := []pageMessage{}
+			batch := []*row{}
 			for _, r := range rows[:n] {
 				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
-					batch = append(batch, forPage(r))
+					batch = append(batch, r)
 				}
 			}
 			rows, sent = rows[n:], sent+n
