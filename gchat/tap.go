@@ -3,7 +3,6 @@ package gchat
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,14 +41,14 @@ const (
 
 // ReadEvent reads an interaction event as a classic Chat app gets it.
 func ReadEvent(data []byte) (e Event, err error) {
-	var in chat.DeprecatedEvent
-	var other struct {
+	var in struct {
+		chat.DeprecatedEvent
 		AddOn json.RawMessage `json:"commonEventObject"`
 	}
-	if err := errors.Join(json.Unmarshal(data, &in), json.Unmarshal(data, &other)); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return e, fmt.Errorf("event: %w", err)
 	}
-	if other.AddOn != nil {
+	if in.AddOn != nil {
 		return e, ErrAddOn
 	}
 	e.Type = in.Type

@@ -118,13 +118,8 @@ type refusal struct {
 	Message string `json:"message"`
 }
 
-func invalid(message string) *refusal {
-	return &refusal{http.StatusBadRequest, "INVALID_ARGUMENT", message}
-}
-
-func denied(message string) *refusal {
-	return &refusal{http.StatusForbidden, "PERMISSION_DENIED", message}
-}
+func invalid(message string) *refusal { return &refusal{400, "INVALID_ARGUMENT", message} }
+func denied(message string) *refusal  { return &refusal{403, "PERMISSION_DENIED", message} }
 
 func (g *google) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if !g.others || no.Message != otherThread {
