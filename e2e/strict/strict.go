@@ -31,12 +31,6 @@ func Embedded(g *google) { g.embedded = true }
 // spaces."
 func DirectMessage(g *google) { g.direct = true }
 
-// Missing says that there is no such resource, projects/P/subscriptions/S: testIamPermissions of it answers with no permissions,
-// and no error (Pub/Sub, TestIamPermissions: "If the resource does not exist, this will return an empty set of permissions").
-func Missing(resource string) Rule {
-	return func(g *google) { g.missing = append(g.missing, resource) }
-}
-
 // OtherThreads says that a message to a thread of another space is refused, and is no mistake of the caller's.
 func OtherThreads(g *google) { g.others = true }
 
@@ -46,7 +40,6 @@ type google struct {
 	methods  []*method
 	embedded bool
 	direct   bool
-	missing  []string
 	others   bool // other threads are refused, and no mistake
 }
 
@@ -94,14 +87,6 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{method: m, request: seen, names: m.called.FindStringSubmatch(seen.URL.Path)[1:]}
 	if no := c.check(body); no != nil {
 		g.refuse(w, seen, no)
-		return
-	}
-	if slices.ContainsFunc(c.names, func(name string) bool { return slices.Contains(g.missing, name) }) {
-		if strings.HasSuffix(m.ID, ".testIamPermissions") {
-			_, _ = io.WriteString(w, "{}")
-			return
-		}
-		(&refusal{http.StatusNotFound, "NOT_FOUND", "Resource not found."}).write(w)
 		return
 	}
 	if g.direct && m.ID == "chat.spaces.messages.create" {

@@ -128,10 +128,6 @@ func TestRules(t *testing.T) {
 	}{
 		{"the embedded space's token", "GET /t/secret/v1/spaces/local", "", Embedded, "GET /t/secret/v1/spaces/local", ""},
 		{"the embedded space's page", "POST /say?x=1", "no JSON", Embedded, "POST /say?x=1no JSON", ""},
-		{"a missing subscription's permissions", "POST /v1/projects/p/subscriptions/s:testIamPermissions", `{"permissions":["x"]}`,
-			Missing("projects/p/subscriptions/s"), "", "{}"},
-		{"a missing subscription", "POST /v1/projects/p/subscriptions/s:pull", `{"maxMessages":1}`,
-			Missing("projects/p/subscriptions/s"), "", "Resource not found."},
 		{"a thread key in a direct message", "POST /v1/spaces/A/messages?messageReplyOption=REPLY_MESSAGE_OR_FAIL", `{"text":"x","thread":{"threadKey":"k"}}`,
 			DirectMessage, `POST /v1/spaces/A/messages?{"text":"x","thread":{}}`, ""},
 		{"a thread in a direct message", "POST /v1/spaces/A/messages?messageReplyOption=REPLY_MESSAGE_OR_FAIL", `{"thread":{"name":"spaces/A/threads/T"}}`,
