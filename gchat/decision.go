@@ -241,10 +241,13 @@ func decidedText(q *state.Question) string {
 	return text
 }
 
-// briefly is what a permission or a plan is about, in one line.
+// briefly is what a question is about, in one line.
 func briefly(q *state.Question) string {
 	if brief := q.Matter().Brief; brief != "" {
 		return brief
+	}
+	if !q.Matter().Personal && len(q.Questions) > 0 {
+		return clause(q.Questions[0].Question)
 	}
 	about := cmp.Or(q.About, q.Shown)
 	if q.Tool == "Bash" {

@@ -178,10 +178,8 @@ func embedded(err error, base *url.URL, space string) error {
 	}
 	setup, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := answered(err); {
-	case e.HTTP == http.StatusUnauthorized:
-		hint = setup + base.Host + " (for a phone, with --phone) writes down the token that the embedded space asks for"
-	case e.HTTP == http.StatusForbidden, e.badKey(), errors.Is(err, ErrNoSecrets):
-		hint = setup + base.Host + " writes down the whole URL of the embedded space that runs there"
+	case AuthFailure(err), errors.Is(err, ErrNoSecrets):
+		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded space there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
 		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
 	default:

@@ -27,7 +27,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteClosed:
 		return closingText(q)
 	case state.NoteReminder:
-		return remindText(q, owed.Seen)
+		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteSent:
 		if q.Matter().Prompt {
 			return "[Sent] Sent to Claude."
@@ -105,15 +105,6 @@ func nextClosed(q *state.Question) string {
 		return "[Answered] " + field(q.SessionName) + "\n\nYou went on in the terminal."
 	}
 	return "[Cancelled] " + field(q.SessionName) + "\n\n" + closedWhy(q)
-}
-
-// remindText says once more what waits; after is for how long it has.
-func remindText(q *state.Question, after string) string {
-	what := briefly(q)
-	if !q.Matter().Personal && len(q.Questions) > 0 {
-		what = clause(q.Questions[0].Question)
-	}
-	return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + after + ": " + what
 }
 
 // closing is a note with all questions, each with what tell says of it, and with an end.

@@ -268,22 +268,20 @@ func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
 	return ahead, err
 }
 
-var threadParts = state.Pattern(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
-
 // ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
 // it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this
 // machine it is its page, which asks for the token that status must not show.
 func ThreadLink(chat, thread string) string {
-	m := threadParts().FindStringSubmatch(thread)
 	host, space, _ := strings.Cut(chat, "/")
-	if m == nil || space != "spaces/"+m[1] {
+	id, ok := strings.CutPrefix(thread, space+"/threads/")
+	name, _, err := net.SplitHostPort(host)
+	switch {
+	case !ok || id == "" || url.PathEscape(id) != id:
 		return ""
-	}
-	if host == googleHost {
-		return "https://chat.google.com/room/" + m[1] + "/" + m[2]
-	}
-	if name, _, err := net.SplitHostPort(host); err == nil && space == localSpace && loopback(name) {
-		return "http://" + host + "/#" + m[2]
+	case host == googleHost:
+		return "https://chat.google.com/room/" + strings.TrimPrefix(space, "spaces/") + "/" + id
+	case err == nil && space == localSpace && loopback(name):
+		return "http://" + host + "/#" + id
 	}
 	return ""
 }

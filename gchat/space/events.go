@@ -92,17 +92,14 @@ func (s *Space) pull(r *http.Request, most int) *pubsub.PullResponse {
 	end := time.After(pullWait)
 	for {
 		s.mu.Lock()
-		answer, changed, next := s.take(most), s.changed, ackWithin
-		for _, q := range s.queue {
-			next = min(next, q.until.Sub(s.now()))
-		}
+		answer, changed := s.take(most), s.changed
 		s.mu.Unlock()
 		if len(answer.ReceivedMessages) > 0 {
 			return answer
 		}
 		select {
 		case <-changed:
-		case <-time.After(max(next, time.Millisecond)):
+		case <-time.After(time.Second): // an event may be due again
 		case <-end:
 			return answer
 		case <-r.Context().Done():

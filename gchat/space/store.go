@@ -88,9 +88,10 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	}
 	for n := 1; len(b) > 0; n++ {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		r, err := decodeRow(line)
-		if err == nil && !whole {
-			err = errors.New("no end of line")
+		r := new(row)
+		err := json.Unmarshal(line, r)
+		if err == nil && (!whole || r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil) {
+			err = errors.New("not a message, or not all of one")
 		}
 		if err != nil {
 			if len(rest) > 0 {
@@ -103,17 +104,6 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 		b = rest
 	}
 	return rows, nil
-}
-
-func decodeRow(line []byte) (*row, error) {
-	r := new(row)
-	if err := json.Unmarshal(line, r); err != nil {
-		return nil, err
-	}
-	if r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil {
-		return nil, errors.New("not a message")
-	}
-	return r, nil
 }
 
 // append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
