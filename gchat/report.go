@@ -109,15 +109,15 @@ func Digest(texts []string) []string {
 func split(header, distance, text string, limit int) []string {
 	limit = max(limit, 256)
 	header = head(header, limit/2)
+	whole := header + distance + text
+	if header == "" || text == "" {
+		whole = header + text
+	}
 	switch {
-	case header == "" && text == "":
+	case whole == "":
 		return nil
-	case header == "" && len(text) <= limit:
-		return []string{text}
-	case text == "":
-		return []string{header}
-	case header != "" && len(header)+len(distance)+len(text) <= limit:
-		return []string{header + distance + text}
+	case text == "" || len(whole) <= limit:
+		return []string{whole}
 	}
 	if header == "" {
 		distance = "\n"
