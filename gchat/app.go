@@ -1,11 +1,11 @@
 package gchat
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -34,9 +34,8 @@ type App struct {
 	Subscription string // projects/P/subscriptions/S
 
 	direct atomic.Pointer[bool] // see Direct
-	chat   *chat.Service
 	events *pubsub.Service
-	base   *url.URL // of the Chat API; nil: Google's
+	*api
 }
 
 // NewApp prepares the app of a configuration that names a subscription. Errors are ErrNoSpace, ErrEndpoint and ErrCredentials.
@@ -44,18 +43,16 @@ func NewApp(ctx context.Context, cfg *config.Config) (*App, error) {
 	if cfg.SpaceID == "" {
 		return nil, ErrNoSpace
 	}
-	a := &App{Space: cfg.SpaceID, Subscription: cfg.Subscription}
-	options, base, err := serviceOptions(cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
-	if a.base = base; err == nil {
-		a.chat, err = chat.NewService(ctx, options...)
+	reader, err := newReader(ctx, cfg.APIEndpoint, cfg.CredentialsFile, chat.ChatBotScope, "")
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		options, _, err = serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
+	options, _, err := serviceOptions(cfg.PubSubEndpoint, cfg.CredentialsFile, pubsub.PubsubScope, "")
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		a.events, err = pubsub.NewService(ctx, options...)
-	}
-	return a, err
+	events, err := pubsub.NewService(ctx, options...)
+	return &App{Space: cfg.SpaceID, Subscription: cfg.Subscription, api: reader.api, events: events}, err
 }
 
 // Chat tells where it posts, host/spaces/S.
@@ -71,71 +68,31 @@ func (a *App) ID() string { return a.Subscription }
 
 // Post creates a message. Errors are those of Webhook.Post.
 func (a *App) Post(ctx context.Context, p Post) (Posted, error) {
-	m := &chat.Message{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
-	if p.Card != nil {
-		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
-	}
-	if p.Viewer != "" {
-		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}
-	}
-	call := a.chat.Spaces.Messages.Create(a.Space, m)
-	if p.ThreadName != "" || p.ThreadKey != "" {
-		m.Thread = &chat.Thread{Name: p.ThreadName}
-		if p.ThreadName == "" {
-			m.Thread.ThreadKey = p.ThreadKey
-		}
-		call.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
-	}
-	if p.MessageID != "" {
-		call.MessageId(p.MessageID).RequestId(p.MessageID)
-	}
-	ctx, cancel := context.WithTimeout(ctx, postTimeout)
-	defer cancel()
-	got, err := call.Context(ctx).Do()
-	if err != nil {
-		return Posted{}, fmt.Errorf("post message: %w", embedded(apiError(err), a.base, a.Space))
-	}
-	if !isName(got.Name, "messages") || !strings.HasPrefix(got.Name, a.Space+"/") {
-		return Posted{}, ErrNonsense
-	}
-	posted := Posted{Name: got.Name}
-	if got.Thread != nil && IsThreadName(got.Thread.Name) {
-		posted.ThreadName = got.Thread.Name
-	}
-	posted.ServerTime, _ = time.Parse(time.RFC3339Nano, got.CreateTime)
-	return posted, nil
+	return a.post(ctx, a.Space, p)
 }
 
 // Patch has a message of the app's show another card, below the beginning of the same text: Google takes no other
 // fallback text for a message that stands (spaces.messages.patch, updateMask).
 func (a *App) Patch(ctx context.Context, name, text string, card *chat.CardWithId) error {
-	ctx, cancel := context.WithTimeout(ctx, postTimeout)
-	defer cancel()
 	m := &chat.Message{Text: Cut(text, 1000), CardsV2: []*chat.CardWithId{card}, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
-	if _, err := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("text,cardsV2").Context(ctx).Do(); err != nil {
-		return fmt.Errorf("change message: %w", embedded(apiError(err), a.base, a.Space))
-	}
-	return nil
+	patch := a.chat.Spaces.Messages.Patch(name, m).UpdateMask("text,cardsV2")
+	_, err := call(ctx, a.api, postTimeout, "change message", a.Space, patch)
+	return err
 }
 
 // Delete deletes a message of the app's.
 func (a *App) Delete(ctx context.Context, name string) error {
-	_, err := a.chat.Spaces.Messages.Delete(name).Context(ctx).Do()
-	return apiError(err)
+	_, err := call(ctx, a.api, postTimeout, "delete message", a.Space, a.chat.Spaces.Messages.Delete(name))
+	return err
 }
 
 // Reader reads as the app: single messages and its space. Google lets it list none with the scope chat.bot.
-func (a *App) Reader() *Reader { return &Reader{svc: a.chat, base: a.base} }
+func (a *App) Reader() *Reader { return &Reader{api: a.api} }
 
 // Shows says whether a message of the app's has a card with a button of that question now.
 func (a *App) Shows(ctx context.Context, name, question string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	m, err := a.chat.Spaces.Messages.Get(name).Context(ctx).Do()
-	if err != nil {
-		return false, fmt.Errorf("read messages: %w", embedded(apiError(err), a.base, a.Space))
-	}
-	return shows(m, question), nil
+	m, err := call(ctx, a.api, listTimeout, "read messages", a.Space, a.chat.Spaces.Messages.Get(name))
+	return err == nil && shows(m, question), err
 }
 
 // Direct says whether the app's space is a direct message with one person: there an app hears all that is said. Google is asked
@@ -169,18 +126,15 @@ type Pulled struct {
 // Pull takes events from the subscription. Where there are none it may wait for a minute or two. Its errors are ErrConnectionLost
 // and Chat's.
 func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
-	defer cancel()
-	request := &pubsub.PullRequest{MaxMessages: mostPulled}
-	got, err := a.events.Projects.Subscriptions.Pull(a.Subscription, request).Context(ctx).Do()
-	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, nil // it waited in vain
-		}
-		if strings.HasSuffix(err.Error(), "http2: client connection lost") { // net/http does not export that error
-			err = ErrConnectionLost
-		}
-		return nil, fmt.Errorf("pull events: %w", apiError(err))
+	pull := a.events.Projects.Subscriptions.Pull(a.Subscription, &pubsub.PullRequest{MaxMessages: mostPulled})
+	got, err := call(ctx, a.api, pullTimeout, "pull events", "", pull)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, nil // it waited in vain
+	case err != nil && strings.HasSuffix(err.Error(), "http2: client connection lost"): // net/http does not export that error
+		return nil, fmt.Errorf("pull events: %w", ErrConnectionLost)
+	case err != nil:
+		return nil, err
 	}
 	for _, m := range got.ReceivedMessages {
 		if m == nil || m.Message == nil {
@@ -188,15 +142,12 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 		}
 		p := Pulled{AckID: m.AckId, ID: m.Message.MessageId}
 		data, err := base64.StdEncoding.DecodeString(m.Message.Data)
-		if p.Err = err; err == nil {
-			p.Event, p.Err = ReadEvent(data)
+		if err == nil {
+			p.Event, err = ReadEvent(data)
 		}
-		if p.At.IsZero() {
-			p.At, _ = time.Parse(time.RFC3339Nano, m.Message.PublishTime)
-		}
-		if p.At.IsZero() {
-			p.At = time.Now()
-		}
+		p.Err = err
+		published, _ := time.Parse(time.RFC3339Nano, m.Message.PublishTime)
+		p.At = cmp.Or(p.At, published, time.Now())
 		events = append(events, p)
 	}
 	return events, nil
@@ -204,13 +155,9 @@ func (a *App) Pull(ctx context.Context) (events []Pulled, err error) {
 
 // Ack tells the subscription that these events need not come again.
 func (a *App) Ack(ctx context.Context, ackIDs []string) error {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	ack := &pubsub.AcknowledgeRequest{AckIds: ackIDs}
-	if _, err := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, ack).Context(ctx).Do(); err != nil {
-		return fmt.Errorf("acknowledge events: %w", apiError(err))
-	}
-	return nil
+	ack := a.events.Projects.Subscriptions.Acknowledge(a.Subscription, &pubsub.AcknowledgeRequest{AckIds: ackIDs})
+	_, err := call(ctx, a.api, listTimeout, "acknowledge events", "", ack)
+	return err
 }
 
 // ErrAddOn says that an event has the form of an add-on's, which gets no taps over Pub/Sub.
@@ -219,14 +166,13 @@ var ErrAddOn = errors.New("the Chat app is a Google Workspace add-on, which gets
 
 // MayPull says whether the app's credentials may take events from its subscription; none is taken.
 func (a *App) MayPull(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, postTimeout)
-	defer cancel()
 	const consume = "pubsub.subscriptions.consume"
-	ask := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
-	got, err := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, ask).Context(ctx).Do()
+	request := &pubsub.TestIamPermissionsRequest{Permissions: []string{consume}}
+	test := a.events.Projects.Subscriptions.TestIamPermissions(a.Subscription, request)
+	got, err := call(ctx, a.api, postTimeout, "look at the subscription", "", test)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look at the subscription: %w", apiError(err))
+		return err
 	case !slices.Contains(got.Permissions, consume):
 		return ErrNotSubscriber
 	}
@@ -238,31 +184,28 @@ func (a *App) MayPull(ctx context.Context) error {
 var ErrNotSubscriber = errors.New("the subscription is not there, or the service account may not pull from it")
 
 // Spaces are the spaces that the app was added to, direct messages first.
-func (a *App) Spaces(ctx context.Context) (spaces []*chat.Space, err error) {
+func (a *App) Spaces(ctx context.Context) ([]*chat.Space, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	var all []*chat.Space
-	err = a.chat.Spaces.List().PageSize(1000).Pages(ctx, func(page *chat.ListSpacesResponse) error {
-		all = append(all, page.Spaces...)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the app's spaces: %w", apiError(err))
-	}
-	for _, direct := range []bool{true, false} {
-		for _, s := range all {
-			if isDirect(s) == direct {
-				spaces = append(spaces, s)
+	var direct, others []*chat.Space
+	err := a.chat.Spaces.List().PageSize(1000).Pages(ctx, func(page *chat.ListSpacesResponse) error {
+		for _, s := range page.Spaces {
+			if isDirect(s) {
+				direct = append(direct, s)
+			} else {
+				others = append(others, s)
 			}
 		}
-	}
-	return spaces, nil
+		return nil
+	})
+	return append(direct, others...), a.failed("list the app's spaces", "", err)
 }
 
 // NoticeCard is a card of our own words, with a button where it has an id.
 func NoticeCard(words, id string) *chat.CardWithId {
 	d := &cardDraft{id: id}
-	if d.paragraph(words); id != "" {
+	d.paragraph(words)
+	if id != "" {
 		d.buttons(d.button("Tap this", choiceSend))
 	}
 	return d.card(&state.Question{SessionName: "gchat-hooks"}, "")
@@ -271,18 +214,14 @@ func NoticeCard(words, id string) *chat.CardWithId {
 // AppHint says what a person can do where a step towards a Chat app fails.
 func AppHint(err error) string {
 	words := err.Error()
-	var told *state.UserError
 	switch {
-	case errors.Is(err, ErrCredentials) && errors.As(err, &told):
-		return told.Hint
+	case errors.As(err, new(*state.UserError)), strings.Contains(words, "has not been used in project"): // see Hint
 	case errors.Is(err, ErrCredentials):
 		return "make the service account's key, and name it: gchat-hooks setup --app --credentials-file KEY"
 	case errors.Is(err, ErrNotSubscriber), strings.Contains(words, "pull events"):
 		return "make the subscription where it is missing, and grant roles/pubsub.subscriber on it to the service account"
 	case strings.Contains(words, "Chat app not found"):
 		return "fill in the app's page, and save it"
-	case strings.Contains(words, "has not been used in project"), strings.Contains(words, "SERVICE_DISABLED"):
-		return "gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case strings.Contains(words, "look at the subscription"):
 		return "see that the service account is of that project, and that the Pub/Sub API is on"
 	case strings.Contains(words, "the app is "):

@@ -22,13 +22,12 @@ const (
 	// mostWidgets is how many widgets a card may have: Chat leaves out the section that goes beyond, and all behind it. A
 	// selection may have as many items. https://developers.google.com/workspace/chat/api/reference/rest/v1/cards
 	mostWidgets = 100
-	// mostCard is for a question's card as JSON, in bytes. The rest of MaxText is for its text.
-	mostCard = 20000
 	// shortWords is how much of a plan or of last words stands in a card, in bytes. A longer text is a message above the card,
 	// where it has bold words and code blocks.
 	shortWords = 1500
-	// shortestField is how far a question's texts are shortened, and then its labels, in bytes.
-	shortestField = 32
+	// mostClosed is how much of a closing note stands in a card, in bytes: with the card, of whatever characters, it is no longer
+	// than MaxText.
+	mostClosed = 2500
 )
 
 // AppTexts are the messages with which an app puts a question to the people of a space. The last one stands for the card where no
@@ -43,39 +42,29 @@ func AppTexts(q *state.Question, id string) (texts []string, card *chat.CardWith
 	return questionCard(q, id)
 }
 
-// questionCard shortens what is asked before it shortens a label. A question that is too large for that is answered in words.
+// questionCard has a button for each option. A question that is too large for a card is answered in words.
 func questionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
-	words, labels := mostCard, mostCard
-	for labels > shortestField && len(q.Questions) > 0 {
-		d := &cardDraft{id: id, words: draft{field: words}, labels: draft{field: labels}}
-		d.question(q)
-		if d.widgets > mostWidgets {
-			break
-		}
-		card := d.card(q, "")
-		if size := cardSize(card); size <= mostCard {
-			return []string{questionText(q, MaxText-size)}, card
-		}
-		if words > shortestField {
-			words /= 2
-		} else {
-			labels /= 2
+	texts, d := QuestionTexts(q), &cardDraft{id: id}
+	if d.question(q) && len(texts) == 1 {
+		if card := d.card(q, ""); cardSize(card)+len(texts[0]) <= MaxText {
+			return texts, card
 		}
 	}
 	const how = "This question has too much in it for buttons. It stands above: please reply in words."
-	d := &cardDraft{}
+	d = &cardDraft{}
 	d.paragraph(how)
-	return append(QuestionTexts(q), "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
+	return append(texts, "[AskUserQuestion] Session: "+sessionOf(q)+"\n\n"+how), d.card(q, "")
 }
 
 // permissionCard shows ever shorter lines, but always the end of what Claude wants to do.
 func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 	const shortestLine = 16
 	for line := shownLine; ; line /= 2 {
-		const tool = 100 // bytes that a tool's name may have beside a file's
-		d := &cardDraft{id: id, words: draft{field: max(4*line, state.MostAbout+tool)}}
+		d := &cardDraft{id: id}
 		d.permission(q, line)
-		card, text := d.card(q, ""), permissionText(q, line)
+		card := d.card(q, "")
+		header, text, how := pieces(q, line)
+		text = header + "\n\n" + text + how
 		if cardSize(card)+len(text) <= MaxText || line <= shortestLine {
 			return []string{text}, card
 		}
@@ -84,27 +73,21 @@ func permissionCard(q *state.Question, id string) ([]string, *chat.CardWithId) {
 
 // longCard asks about a plan, or for the next instruction.
 func longCard(q *state.Question, id string) (texts []string, card *chat.CardWithId) {
-	header, text, how := longPieces(q)
-	for short := len(text) <= shortWords && !strings.Contains(text, fence); ; short = false {
-		shown := text
-		if !short {
-			texts = split(header, "\n\n", text, MaxText)
-			shown = "(The whole text stands above.)"
-		}
-		d := &cardDraft{id: id}
-		d.paragraph(shown)
-		if q.Matter().Prompt {
-			d.field(0, "The next instruction")
-			d.buttons(d.button("Send", choiceSend))
-		} else {
-			d.field(0, "What to change, if you send it back")
-			d.buttons(d.decisions(q)...)
-		}
-		card, last := d.card(q, ""), strings.TrimSpace(header+"\n\n"+shown)+how
-		if !short || cardSize(card)+len(last) <= MaxText {
-			return append(texts, last), card
-		}
+	header, text, how := pieces(q, 0)
+	if len(text) > shortWords || strings.Contains(text, fence) {
+		texts = split(header, "\n\n", text, MaxText)
+		text = "(The whole text stands above.)"
 	}
+	d := &cardDraft{id: id}
+	d.paragraph(text)
+	if q.Matter().Prompt {
+		d.field(0, "The next instruction")
+		d.buttons(d.button("Send", choiceSend))
+	} else {
+		d.field(0, "What to change, if you send it back")
+		d.buttons(d.decisions(q)...)
+	}
+	return append(texts, strings.TrimSpace(header+"\n\n"+text)+how), d.card(q, "")
 }
 
 // ClosedCard shows how a question ended, without a button, and the text that stands for it. They say what its closing note says,
@@ -129,23 +112,16 @@ func ClosedCard(q *state.Question, now time.Time) (text string, card *chat.CardW
 	if by := clause(q.AnsweredByName); answered && by != "" && q.AnsweredBy != state.Local {
 		when = "\n\n" + by + ", " + strings.TrimSpace(when)
 	}
-	for most := MaxText / 2; ; most /= 2 {
-		short := Cut(text, most) + when
-		how, what, _ := strings.Cut(strings.TrimPrefix(short, "["), "] ")
-		d := &cardDraft{}
-		d.paragraph(strings.TrimSpace(strings.TrimPrefix(what, Line(q.SessionName)+"\n")))
-		card := d.card(q, " ("+strings.ToLower(how)+")")
-		if cardSize(card)+len(short) <= MaxText {
-			return short, card
-		}
-	}
+	text = Cut(text, mostClosed) + when
+	how, what, _ := strings.Cut(strings.TrimPrefix(text, "["), "] ")
+	d := &cardDraft{}
+	d.paragraph(strings.TrimSpace(strings.TrimPrefix(what, field(q.SessionName)+"\n")))
+	return text, d.card(q, " ("+strings.ToLower(how)+")")
 }
 
 // cardDraft is a card being written.
 type cardDraft struct {
 	id       string // that its buttons carry
-	words    draft  // shortens what is asked
-	labels   draft  // shortens the options' labels
 	sections []*section
 	widgets  int
 }
@@ -157,31 +133,26 @@ func cardSize(card *chat.CardWithId) int {
 
 // card is the draft below a header, which says what it is, and whose.
 func (d *cardDraft) card(q *state.Question, how string) *chat.CardWithId {
-	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Matter().Called + how, Subtitle: sessionOf(q)}
+	header := &chat.GoogleAppsCardV1CardHeader{Title: q.Matter().Called + how, Subtitle: brief(sessionOf(q), 200)}
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header.Subtitle += " · " + Line(head(dir, 200))
 	}
 	return &chat.CardWithId{CardId: TapFunction, Card: &chat.GoogleAppsCardV1Card{Header: header, Sections: d.sections}}
 }
 
-func sessionOf(q *state.Question) string {
-	return Line(head(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID), 200))
-}
-
-// question writes the prompts of a question. It stops where they have more widgets than a card.
-func (d *cardDraft) question(q *state.Question) {
+// question writes the prompts of a question. It is false where there are none, or they have more widgets than a card.
+func (d *cardDraft) question(q *state.Question) bool {
 	several := len(q.Questions) > 1
 	for i, p := range q.Questions {
 		if d.widgets+2*len(p.Options) > mostWidgets {
-			d.widgets = mostWidgets + 1
-			return
+			return false
 		}
-		header := d.words.line(p.Header)
+		header := Line(p.Header)
 		if several {
 			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
 		}
 		d.section(header)
-		d.paragraph(d.words.block(worded(q, i)))
+		d.paragraph(Block(worded(q, i)))
 		if several || p.MultiSelect {
 			d.selection(i, p)
 		} else {
@@ -196,18 +167,16 @@ func (d *cardDraft) question(q *state.Question) {
 	if several {
 		d.section("")
 	}
-	if d.words.cut || d.labels.cut {
-		d.paragraph(tooLong)
-	}
 	d.buttons(d.button("Send", choiceSend))
+	return len(q.Questions) > 0 && d.widgets <= mostWidgets
 }
 
 // optionButtons are a button for each option, with its description below.
 func (d *cardDraft) optionButtons(p state.Prompt) {
 	for i, o := range p.Options {
-		if label := d.labels.line(o.Label); label != "" {
+		if label := Line(o.Label); label != "" {
 			d.buttons(d.button(label, number1(i)))
-			d.paragraph(d.words.line(o.Description))
+			d.paragraph(Line(o.Description))
 		}
 	}
 }
@@ -219,14 +188,9 @@ func (d *cardDraft) selection(prompt int, p state.Prompt) {
 		input.Type, input.Label = "CHECK_BOX", "Choose one or more"
 	}
 	for i, o := range p.Options {
-		label, about := d.labels.line(o.Label), d.words.line(o.Description)
-		if label == "" {
-			continue
+		if Line(o.Label) != "" {
+			input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: optionText(o), Value: number1(i)})
 		}
-		if about != "" {
-			label += " — " + about
-		}
-		input.Items = append(input.Items, &chat.GoogleAppsCardV1SelectionItem{Text: label, Value: number1(i)})
 	}
 	if len(input.Items) > 0 {
 		d.add(&widget{SelectionInput: input})
@@ -235,7 +199,8 @@ func (d *cardDraft) selection(prompt int, p state.Prompt) {
 
 // permission writes what Claude wants to do, and the decisions about it.
 func (d *cardDraft) permission(q *state.Question, line int) {
-	d.paragraph(d.words.line(whatFor(q)))
+	const mostSaid = 500 // bytes of Claude's own words
+	d.paragraph(brief(whatFor(q), mostSaid))
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
 		d.add(&widget{TextParagraph: &chat.GoogleAppsCardV1TextParagraph{Text: block(shown), TextSyntax: "MARKDOWN"}})
@@ -247,8 +212,8 @@ func (d *cardDraft) permission(q *state.Question, line int) {
 	}
 	if q.TerminalOnly {
 		d.paragraph(terminalOnly)
-	} else if offers(q, state.LabelAlways) {
-		d.paragraph(`"` + state.LabelAlways + `" allows: ` + d.words.line(field(q.AlwaysAllows)))
+	} else {
+		d.paragraph(strings.TrimSpace(alwaysAllows(q, state.LabelAlways)))
 	}
 	d.field(0, "A reason, if you deny it")
 	d.buttons(buttons...)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,32 +130,17 @@ func LoginHint(said string) string {
 	return "log in again (gchat-hooks login)"
 }
 
-// tokenError turns a failed request for a token into our errors: ErrCredentials with a hint, or an endpoint that has trouble.
-func tokenError(err *auth.Error, now time.Time) error {
-	if err.Response != nil && (err.Response.StatusCode >= 500 || err.Response.StatusCode == http.StatusTooManyRequests) {
-		return &APIError{HTTP: err.Response.StatusCode, Message: "no token", RetryAfter: retryAfter(err.Response.Header, now)}
+// tokenError is the error of a refused token: ErrCredentials with a hint; or of an endpoint that has trouble.
+func tokenError(code int, h http.Header, said, hint string) error {
+	if e := (&APIError{HTTP: code, Message: "no token", RetryAfter: retryAfter(h, time.Now())}); Overloaded(e) {
+		return e
 	}
-	said := ReadRefusal(err.Body)
-	return &state.UserError{Err: fmt.Errorf("%w: token refused: %s", ErrCredentials, said), Hint: LoginHint(said), Code: 1}
+	return &state.UserError{Err: fmt.Errorf("%w: token refused: %s", ErrCredentials, said), Hint: hint, Code: 1}
 }
 
 // impersonation is the whole error of a refused impersonation, which the library gives as a text.
 var impersonation = state.Pattern(`credentials: status code (\d+): ((?s).*)`)
 
-// impersonationError is tokenError of a service account that is impersonated; nil where err is another one's.
-func impersonationError(err error) error {
-	m := impersonation().FindStringSubmatch(err.Error())
-	if m == nil {
-		return nil
-	}
-	code, _ := strconv.Atoi(m[1])
-	e := answeredError(code, nil, []byte(m[2]))
-	if Overloaded(e) {
-		return e
-	}
-	hint := "run gcloud services enable iamcredentials.googleapis.com, and grant yourself roles/iam.serviceAccountTokenCreator " +
-		"on the service account; where your organisation ends logins after some hours, log in again: " +
-		"gcloud auth application-default login --impersonate-service-account ADDRESS"
-	words := cmp.Or(e.Message, "no reason was told")
-	return &state.UserError{Err: fmt.Errorf("%w: token refused: %d %s", ErrCredentials, code, words), Hint: hint, Code: 1}
-}
+const impersonationHint = "run gcloud services enable iamcredentials.googleapis.com, and grant yourself " +
+	"roles/iam.serviceAccountTokenCreator on the service account; where your organisation ends logins after some hours, log in " +
+	"again: gcloud auth application-default login --impersonate-service-account ADDRESS"

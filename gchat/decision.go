@@ -77,24 +77,17 @@ const (
 // not shown whole.
 func excerpt(text string, most int) (shown string, hidden int) {
 	lines := strings.Split(inBlock(text), "\n") // which makes it longer
-	short := func(lines []string) (out []string) {
-		for _, l := range lines {
-			if len(l) > most {
-				tail := l[len(l)-most/3:]
-				l = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(l, most/3*2), len(l)-most, strings.ToValidUTF8(tail, ""))
-				hidden++
-			}
-			out = append(out, l)
+	if between := len(lines) - shownFirst - shownLast; between > 0 {
+		lines = slices.Replace(lines, shownFirst, shownFirst+between, fmt.Sprintf("⋯ %d lines ⋯", between))
+		hidden = between
+	}
+	for i, l := range lines {
+		if len(l) > most {
+			lines[i] = ends(l, most)
+			hidden++
 		}
-		return out
 	}
-	if len(lines) <= shownFirst+shownLast {
-		return strings.Join(short(lines), "\n"), hidden
-	}
-	first, last := short(lines[:shownFirst]), short(lines[len(lines)-shownLast:])
-	between := len(lines) - shownFirst - shownLast
-	first = append(first, fmt.Sprintf("⋯ %d lines ⋯", between))
-	return strings.Join(append(first, last...), "\n"), hidden + between
+	return strings.Join(lines, "\n"), hidden
 }
 
 // block is foreign text as a code block, which nothing in it ends.
@@ -120,29 +113,33 @@ func ScreenText(header, screen string) string {
 
 // decisionHeader begins the message of a permission or a plan: it says which session asks, and where.
 func decisionHeader(kind string, q *state.Question) string {
-	header := "[" + kind + "] Session: " + field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
+	header := "[" + kind + "] Session: " + sessionOf(q)
 	if dir := cmp.Or(q.CWD, q.ProjectDir); dir != "" {
 		header += "\nFolder: " + field(dir)
 	}
 	return header
 }
 
-// permissionText is the message that asks for a permission, with so many bytes of a line of what it is for.
+// permissionText says what a permission is asked for, with so many bytes of a line.
 func permissionText(q *state.Question, line int) string {
-	var b strings.Builder
-	b.WriteString(decisionHeader("Permission", q) + "\n\n" + whatFor(q) + "\n")
+	text := whatFor(q)
 	shown, hidden := excerpt(q.Shown, line)
 	if shown != "" {
-		b.WriteString(block(shown) + "\n")
+		text += "\n" + block(shown)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(&b, "(%d more lines: reply \"more\")\n", hidden)
+		text += fmt.Sprintf("\n(%d more lines: reply \"more\")", hidden)
 	}
-	b.WriteString("\n")
-	if always := field(q.AlwaysAllows); always != "" && offers(q, state.LabelAlways) {
-		fmt.Fprintf(&b, "\"always\" allows: %s\n", closed(always))
+	return text
+}
+
+// alwaysAllows is the line that says what "always" allows, where that is offered, by the word that is there for it.
+func alwaysAllows(q *state.Question, word string) string {
+	always := field(q.AlwaysAllows)
+	if always == "" || !offers(q, state.LabelAlways) {
+		return ""
 	}
-	return b.String() + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
+	return `"` + word + `" allows: ` + closed(always) + "\n"
 }
 
 // autoAllows is what Claude Code does without asking after a plan was approved so: its mode acceptEdits.
@@ -153,19 +150,19 @@ const terminalOnly = "Only the terminal can allow this."
 
 // HowToDecide says what to reply to a permission or a plan.
 func HowToDecide(q *state.Question) string {
-	switch {
-	case q.TerminalOnly && q.Kind == state.AskedPlan:
-		return terminalOnly + ` Reply "no, …" with what to change.`
-	case q.TerminalOnly:
-		return terminalOnly + " Reply no to deny it, with a reason if you like."
-	case offers(q, state.LabelApproveAuto):
-		return `Reply yes, "yes, auto" (` + autoAllows + ` need no permission then), or "no, …" with what to change.`
-	case q.Kind == state.AskedPlan:
-		return `Reply yes, or "no, …" with what to change.`
-	case offers(q, state.LabelAlways):
-		return `Reply yes or no (with a reason if you like: "no, use git mv"), or always.`
+	refuse, or := `no (with a reason if you like: "no, use git mv")`, " or "
+	if q.Kind == state.AskedPlan {
+		refuse, or = `"no, …" with what to change`, ", or "
 	}
-	return `Reply yes or no (with a reason if you like: "no, use git mv").`
+	switch {
+	case q.TerminalOnly:
+		return terminalOnly + " Reply " + refuse + "."
+	case offers(q, state.LabelApproveAuto):
+		return `Reply yes, "yes, auto" (` + autoAllows + " need no permission then)" + or + refuse + "."
+	case offers(q, state.LabelAlways):
+		return "Reply yes" + or + refuse + ", or always."
+	}
+	return "Reply yes" + or + refuse + "."
 }
 
 // whatFor says what a permission is for: the tool, and what Claude says about it.
@@ -177,20 +174,17 @@ func whatFor(q *state.Question) string {
 	return disarm(what)
 }
 
-// longPieces are what the messages are made of that show a plan, or a session's last words.
-func longPieces(q *state.Question) (header, text, how string) {
+// longText is a plan, or a session's last words.
+func longText(q *state.Question) string {
 	source := state.Clean(state.ForChat, q.Shown)
-	text = settle(markdown(source))
+	text := settle(markdown(source))
 	if q.Matter().Prompt {
-		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), text, "\n\nReply with the next instruction."
+		return text
 	}
 	if !keepsWords(source, text) {
 		text = settle(plain(source))
 	}
-	if text == "" {
-		text = "(The plan's text was not found: it stands in the terminal.)"
-	}
-	return decisionHeader("Plan", q), text, "\n\n" + HowToDecide(q) + "\nThread key: " + Line(q.ThreadKey)
+	return cmp.Or(text, "(The plan's text was not found: it stands in the terminal.)")
 }
 
 // unshown are the numbers of list items, which Markdown counts anew, and the language of a code block, which Chat shows none of.
@@ -221,36 +215,39 @@ func keepsWords(source, rendered string) bool {
 func decidedText(q *state.Question) string {
 	label, words := q.Decision()
 	words = strings.TrimSpace(words)
-	var lines []string
+	text := "[Answered] " + field(q.SessionName) + "\n\n"
 	switch label {
 	case state.LabelAllow:
-		lines = append(lines, "Allowed: "+briefly(q))
+		text += "Allowed: " + briefly(q)
 	case state.LabelAlways:
-		lines = append(lines, "Allowed: "+briefly(q), "Always allowed from now on: "+field(q.AlwaysAllows))
+		text += "Allowed: " + briefly(q) + "\nAlways allowed from now on: " + field(q.AlwaysAllows)
 	case state.LabelDeny:
-		lines = append(lines, "Denied: "+briefly(q))
+		text += "Denied: " + briefly(q)
 	case state.LabelApprove:
-		lines = append(lines, "Approved the plan.")
+		text += "Approved the plan."
 	case state.LabelApproveAuto:
-		lines = append(lines, "Approved the plan. From now on "+autoAllows+" need no permission.")
+		text += "Approved the plan. From now on " + autoAllows + " need no permission."
 	case state.LabelSendBack:
-		lines = append(lines, "Sent the plan back.")
+		text += "Sent the plan back."
 	default: // the terminal decided, and no hook told how
-		lines = append(lines, briefly(q))
+		text += briefly(q)
 	}
 	if words != "" {
-		lines = append(lines, "Reason: "+Block(head(words, 2000)))
+		text += "\nReason: " + quote(words)
 	}
 	if where := answeredWhere(q); where != "" {
-		lines = append(lines, "", where)
+		text += "\n\n" + where
 	}
-	return "[Answered] " + field(q.SessionName) + "\n\n" + strings.Join(lines, "\n")
+	return text
 }
 
-// briefly is what a permission or a plan is about, in one line.
+// briefly is what a question is about, in one line.
 func briefly(q *state.Question) string {
 	if brief := q.Matter().Brief; brief != "" {
 		return brief
+	}
+	if !q.Matter().Personal && len(q.Questions) > 0 {
+		return clause(q.Questions[0].Question)
 	}
 	about := cmp.Or(q.About, q.Shown)
 	if q.Tool == "Bash" {
@@ -259,10 +256,5 @@ func briefly(q *state.Question) string {
 	if about == "" {
 		return field(q.Tool)
 	}
-	const most = state.MostAbout
-	if len(about) > most { // with its end, which a command may be about
-		end := strings.ToValidUTF8(about[len(about)-most/3:], "")
-		about = fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(about, most/3*2), len(about)-most, end)
-	}
-	return field(q.Tool) + ": " + clause(about)
+	return field(q.Tool) + ": " + clause(ends(about, state.MostAbout))
 }

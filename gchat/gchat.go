@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,7 @@ type APIError struct {
 	Status     string        // google.rpc.Code, "PERMISSION_DENIED"; "" when the body had none
 	Message    string        // Chat's words, shortened
 	RetryAfter time.Duration // from the header, at most an hour; 0 for none
+	at         time.Time     // by Chat's clock; zero where it did not say
 }
 
 func (e *APIError) Error() string {
@@ -77,13 +79,9 @@ func TooMany(err error) bool { return answered(err).HTTP == http.StatusTooManyRe
 
 // Refused says that Chat will never take this message: it is malformed, or its space is gone.
 func Refused(err error) bool {
-	e := answered(err)
-	switch e.HTTP {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
-		http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return e.HTTP >= 400 && e.HTTP < 500 && !e.badKey()
+	code := answered(err).HTTP
+	again := []int{0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly}
+	return Permanent(err) && !AuthFailure(err) && !slices.Contains(again, code)
 }
 
 // Malformed says that Chat does not take the message as it is: of one to a thread, that may be the thread's name.
@@ -124,15 +122,13 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Hint
-	case errors.Is(err, ErrNoSecrets):
-		return "the URL ends too early: copy it whole from the space (Apps & integrations > Webhooks), then run " +
-			"gchat-hooks setup; in a shell put it in quotes, for it has an & in it"
 	case errors.Is(err, config.ErrNoWebhook):
 		return "gchat-hooks setup connects a space, also without Google; or set GOOGLE_CHAT_WEBHOOK_URL " +
 			"(webhook_url in ~/.config/gchat-hooks/config.json)"
-	case errors.Is(err, ErrNotWebhook):
-		return "copy the webhook URL again from the space (Apps & integrations > Webhooks) into GOOGLE_CHAT_WEBHOOK_URL, " +
-			"in quotes; plain http is for the embedded space on 127.0.0.1 only"
+	case errors.Is(err, ErrNotWebhook), answered(err).badKey():
+		return "copy the webhook URL again, for it is cut off or wrong: copy it whole from the space (Apps & integrations > " +
+			"Webhooks), and run gchat-hooks setup; in a shell put it in quotes, for it has an & in it; plain http is for the " +
+			"embedded space on 127.0.0.1 only"
 	case errors.Is(err, ErrEndpoint):
 		return "set api_endpoint (GCHAT_API_ENDPOINT) to an https address or to one on this machine, or take it out: " +
 			"Google's is the usual one"
@@ -150,19 +146,18 @@ func Hint(err error) string {
 	switch {
 	case e.HTTP == 0:
 		return "Google Chat could not be reached: check the network, and GCHAT_API_ENDPOINT where it is set; it is tried again"
-	case e.badKey():
-		return "the webhook URL is cut off or wrong: copy it again from the space, in quotes"
 	case e.HTTP == 401:
 		return "the credentials are not valid any more: log in again (gchat-hooks login)"
 	case e.HTTP == 403 && strings.Contains(strings.ToUpper(e.Message), "SCOPE"):
 		return "the credentials lack a Chat scope: log in with chat.messages.readonly (gchat-hooks login)"
-	case e.HTTP == 403 && strings.Contains(e.Message, "has not been used in project"):
-		return "enable the Google Chat API in the Cloud project that the credentials are from"
+	case strings.Contains(e.Message, "has not been used in project"):
+		return "enable the Google Chat API in the credentials' Cloud project: " +
+			"gcloud services enable chat.googleapis.com pubsub.googleapis.com"
 	case e.HTTP == 403:
 		return "the webhook's token is missing or wrong (quote the URL in the shell), or the account may not read this space"
-	case e.HTTP == 404 && strings.Contains(e.Message, "Chat app not found"):
+	case strings.Contains(e.Message, "Chat app not found"):
 		return "Google wants a Chat app for this: configure one in the credentials' Cloud project " +
-			"(Google Chat API > Configuration)"
+			"(Google Chat API > Configuration), and save it"
 	case e.HTTP == 404:
 		return "the webhook or the space was deleted, or the space id is wrong"
 	case e.HTTP == 429:
@@ -183,10 +178,8 @@ func embedded(err error, base *url.URL, space string) error {
 	}
 	setup, hint := "gchat-hooks setup --space --listen ", ""
 	switch e := answered(err); {
-	case e.HTTP == http.StatusUnauthorized:
-		hint = setup + base.Host + " (for a phone, with --phone) writes down the token that the embedded space asks for"
-	case e.HTTP == http.StatusForbidden, e.badKey(), errors.Is(err, ErrNoSecrets):
-		hint = setup + base.Host + " writes down the whole URL of the embedded space that runs there"
+	case AuthFailure(err), errors.Is(err, ErrNoSecrets):
+		hint = setup + base.Host + " (for a phone, with --phone) writes down the token and the whole URL of the embedded space there"
 	case e.HTTP == http.StatusNotFound, errors.Is(err, ErrNonsense):
 		hint = "another program answers there: " + setup + "127.0.0.1:8766 has the embedded space run at another port"
 	default:
@@ -258,14 +251,15 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	socket, err := state.SocketOf(os.Getenv, at.Port)
-	if err == nil && socket == "" {
+	var conn net.Conn
+	switch {
+	case err == nil && socket == "":
 		return direct.DialContext(ctx, network, address)
+	case err == nil:
+		conn, err = direct.DialContext(ctx, "unix", socket)
 	}
 	if err == nil {
-		var conn net.Conn
-		if conn, err = direct.DialContext(ctx, "unix", socket); err == nil {
-			return conn, nil
-		}
+		return conn, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("the embedded space is down: %w", syscall.ECONNREFUSED)
@@ -294,7 +288,11 @@ func (limitBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "http" {
 		transport = noRedirects.Transport
 	}
-	resp, err := transport.RoundTrip(r)
+	return limited(transport, r)
+}
+
+func limited(by http.RoundTripper, r *http.Request) (*http.Response, error) {
+	resp, err := by.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, bodyLimit)
 	}

@@ -52,19 +52,21 @@ func (w Wording) USD() float64 { return (float64(w.InputTokens) + 5*float64(w.Ou
 // Word asks the model once, within ctx and haikuTimeout. The questions' texts go out; headers, options, session and thread
 // stay here. No error holds the key. Where the model did answer, the Wording of an error has no Texts but tells what was
 // paid for.
-func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (Wording, error) {
+func (h Haiku) Word(ctx context.Context, prompts []state.Prompt) (w Wording, err error) {
 	var texts []string
 	for _, p := range prompts {
 		texts = append(texts, state.Clean(state.ForChat, p.Question))
 	}
 	asked, _ := json.Marshal(texts) // texts always encode
+	said := ""
 	switch {
 	case len(texts) == 0:
-		return Wording{}, errors.New("word question: there is no question")
+		err = errors.New("there is no question")
 	case len(asked) > longestAsked:
-		return Wording{}, fmt.Errorf("word question: it is longer than the %d bytes that are worded in time", longestAsked)
+		err = fmt.Errorf("it is longer than the %d bytes that are worded in time", longestAsked)
+	default:
+		w, said, err = h.ask(ctx, string(asked))
 	}
-	w, said, err := h.ask(ctx, string(asked))
 	if err == nil {
 		w.Texts, err = readWording(said, len(prompts))
 	}

@@ -129,16 +129,18 @@ func TestHaikuWords(t *testing.T) {
 // What the model says stands where the question's text does, as harmless as that, and the options are Claude's own.
 func TestQuestionTextOfAWording(t *testing.T) {
 	q := asked(strategy, tools)
-	built := QuestionText(q)
+	built := questionMessage(q)
 	q.Wording = []string{"See <users/all>\nThread key: x\n1. *Yes*\n```\u202e", " \n"}
-	text := QuestionText(q)
+	text := questionMessage(q)
 	harmless(t, text, "<answer>")
 	want := strings.Replace(built, strategy.Question, "See ‹users/all>\n  Thread key: x\n  1. *Yes*\n  '''", 1)
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 	q.Wording = []string{strings.Repeat("x ", MaxText)}
-	fits(t, QuestionText(q))
+	for _, part := range QuestionTexts(q) {
+		fits(t, part)
+	}
 }
 
 func TestHaikuFails(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +26,7 @@ var ErrEndpoint = errors.New("the API endpoint is neither https nor on this mach
 // ErrCredentials says that there are no credentials to read messages with, or that they are of no use.
 var ErrCredentials = errors.New("no usable Google credentials")
 
-const (
-	listTimeout = 30 * time.Second
-	maxPages    = 200 // of one cycle; the rest comes with the next
-)
+const listTimeout = 30 * time.Second
 
 // Message is a message of a space as far as an answer needs it.
 type Message struct {
@@ -46,10 +44,37 @@ type Message struct {
 	Quotes      string // the message that it quotes, spaces/S/messages/M; "" for none
 }
 
+// api is the Chat API, at Google or at what stands in for it.
+type api struct {
+	chat *chat.Service
+	base *url.URL // nil: Google's
+}
+
+// request is a call of one of Google's APIs.
+type request[R, T any] interface {
+	Context(context.Context) R
+	Do(...googleapi.CallOption) (T, error)
+}
+
+// call makes a request within a time. Its error says what was wanted.
+func call[R request[R, T], T any](ctx context.Context, a *api, most time.Duration, what, space string, r R) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	answer, err := r.Context(ctx).Do()
+	return answer, a.failed(what, space, err)
+}
+
+// failed is the error of a call, with a hint where it is of the embedded space; nil for none.
+func (a *api) failed(what, space string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, embedded(apiError(err), a.base, space))
+}
+
 // Reader lists the messages of spaces through the Chat API.
 type Reader struct {
-	svc   *chat.Service
-	base  *url.URL // nil: Google's
+	*api
 	ahead time.Duration
 	told  bool // ahead
 }
@@ -61,7 +86,10 @@ func (r *Reader) Ahead() (d time.Duration, ok bool) { return r.ahead, r.told }
 // only, and then goes without credentials. credentialsFile is a service account or authorized user file (a login's too); ""
 // finds Application Default Credentials. Errors are ErrCredentials, or the endpoint's.
 func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, error) {
-	const app, user = chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope
+	return newReader(ctx, endpoint, credentialsFile, chat.ChatAppMessagesReadonlyScope, chat.ChatMessagesReadonlyScope)
+}
+
+func newReader(ctx context.Context, endpoint, credentialsFile, app, user string) (*Reader, error) {
 	opts, base, err := serviceOptions(endpoint, credentialsFile, app, user)
 	if err != nil {
 		return nil, err
@@ -70,7 +98,7 @@ func NewReader(ctx context.Context, endpoint, credentialsFile string) (*Reader, 
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	return &Reader{svc: svc, base: base}, nil
+	return &Reader{api: &api{svc, base}}, nil
 }
 
 // serviceOptions lead to one of Google's APIs with the file's credentials, or to a base URL in its place: on this machine without
@@ -120,14 +148,10 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	after := t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano) // Chat counts microseconds
-	call := r.svc.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
+	list := r.chat.Spaces.Messages.List(space).PageSize(1000).ShowDeleted(true).
 		Filter(fmt.Sprintf("createTime > %q", after))
-	for range maxPages {
-		got, err := call.Context(ctx).Do()
-		if err != nil {
-			return false, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
-		}
-		if now, err := http.ParseTime(got.Header.Get("Date")); err == nil {
+	err = list.Pages(ctx, func(got *chat.ListMessagesResponse) error {
+		if now := clock(got.Header); !now.IsZero() {
 			r.ahead, r.told = time.Until(now), true
 		}
 		var ms []Message
@@ -137,12 +161,9 @@ func (r *Reader) Since(ctx context.Context, space string, t time.Time, page func
 			}
 		}
 		page(ms)
-		if got.NextPageToken == "" { // an empty page is not the end
-			return true, nil
-		}
-		call.PageToken(got.NextPageToken)
-	}
-	return false, nil
+		return nil
+	})
+	return err == nil, r.failed("read messages", space, err)
 }
 
 // Posted finds the message that was posted with that MessageID after t, by the server's clock: by its id, and in the list where
@@ -167,24 +188,16 @@ func (r *Reader) Posted(ctx context.Context, space, id string, t time.Time) (Mes
 
 // ByClientID gets the message that was posted with that MessageID.
 func (r *Reader) ByClientID(ctx context.Context, space, id string) (Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	m, err := r.svc.Spaces.Messages.Get(space + "/messages/" + id).Context(ctx).Do()
+	m, err := call(ctx, r.api, listTimeout, "read messages", space, r.chat.Spaces.Messages.Get(space+"/messages/"+id))
 	if err != nil {
-		return Message{}, fmt.Errorf("read messages: %w", embedded(apiError(err), r.base, space))
+		return Message{}, err
 	}
 	return fromChat(m), nil
 }
 
 // Space asks Chat what kind of space that is. Of a person's login it takes the scope chat.spaces.readonly.
 func (r *Reader) Space(ctx context.Context, name string) (*chat.Space, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	s, err := r.svc.Spaces.Get(name).Context(ctx).Do()
-	if err != nil {
-		return nil, fmt.Errorf("look at the space: %w", embedded(apiError(err), r.base, name))
-	}
-	return s, nil
+	return call(ctx, r.api, listTimeout, "look at the space", name, r.chat.Spaces.Get(name))
 }
 
 func fromChat(m *chat.Message) Message {
@@ -210,22 +223,32 @@ func fromChat(m *chat.Message) Message {
 	return out
 }
 
-// apiError turns the client library's errors into ours.
+// apiError turns the client library's errors into ours. It does not say which of them an answer brought that it could not read.
 func apiError(err error) error {
-	if err == nil {
-		return nil
-	}
 	var api *googleapi.Error
 	var token *auth.Error
+	var transport *url.Error
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	switch {
 	case errors.As(err, &api):
 		e := answeredError(api.Code, api.Header, []byte(api.Body))
 		e.Message = cmp.Or(e.Message, shorten(api.Message, 300))
 		return e
 	case errors.As(err, &token):
-		return tokenError(token, time.Now())
+		code, header, said := 0, http.Header{}, ReadRefusal(token.Body)
+		if token.Response != nil {
+			code, header = token.Response.StatusCode, token.Response.Header
+		}
+		return tokenError(code, header, said, LoginHint(said))
+	case !ended && !errors.As(err, &transport) && !errors.Is(err, ErrNonsense):
+		return fmt.Errorf("%w: %w", ErrNonsense, err)
 	}
-	return cmp.Or(impersonationError(err), unquote(err))
+	if m := impersonation().FindStringSubmatch(err.Error()); m != nil {
+		code, _ := strconv.Atoi(m[1])
+		said := cmp.Or(answeredError(code, nil, []byte(m[2])).Message, "no reason was told")
+		return tokenError(code, nil, m[1]+" "+said, impersonationHint)
+	}
+	return unquote(err)
 }
 
 // Person is a person in Chat.
@@ -242,14 +265,11 @@ var ErrNotTold = errors.New("chat does not tell who that is")
 // takes chat.memberships.readonly), but messages.search finds the messages of "users/me", and a message has its sender.
 // Errors are ErrNotTold, ErrCredentials and the API's.
 func (r *Reader) Me(ctx context.Context) (Person, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	mine := &chat.SearchMessagesRequest{Filter: `sender.name = "users/me"`, PageSize: 25}
-	got, err := r.svc.Spaces.Messages.Search("spaces/-", mine).
-		Fields("results/message/sender"). // not what was said
-		Context(ctx).Do()
+	search := r.chat.Spaces.Messages.Search("spaces/-", mine).Fields("results/message/sender") // not what was said
+	got, err := call(ctx, r.api, listTimeout, "ask who logged in", "", search)
 	if err != nil {
-		return Person{}, fmt.Errorf("ask who logged in: %w", apiError(err))
+		return Person{}, err
 	}
 	var me Person
 	for _, res := range got.Results {

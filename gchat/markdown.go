@@ -3,6 +3,7 @@ package gchat
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -61,24 +62,13 @@ func plain(source string) []line {
 // such as "[Done]: yes" vanish. goldmark's package extension has tables and strikethrough; its patterns would cost each
 // run of a hook half a millisecond.
 var markdownParser = sync.OnceValue(func() parser.Parser {
+	const htmlBlock, rawHTML = 900, 400 // the priorities that goldmark gives its parsers of HTML
+	without := func(parsers []util.PrioritizedValue, priority int) []util.PrioritizedValue {
+		return slices.DeleteFunc(parsers, func(v util.PrioritizedValue) bool { return v.Priority == priority })
+	}
 	return parser.NewParser(
-		parser.WithBlockParsers(
-			util.Prioritized(parser.NewSetextHeadingParser(), 100),
-			util.Prioritized(parser.NewThematicBreakParser(), 200),
-			util.Prioritized(parser.NewListParser(), 300),
-			util.Prioritized(parser.NewListItemParser(), 400),
-			util.Prioritized(parser.NewCodeBlockParser(), 500),
-			util.Prioritized(parser.NewATXHeadingParser(), 600),
-			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
-			util.Prioritized(parser.NewBlockquoteParser(), 800),
-			util.Prioritized(parser.NewParagraphParser(), 1000),
-		),
-		parser.WithInlineParsers(
-			util.Prioritized(parser.NewCodeSpanParser(), 100),
-			util.Prioritized(parser.NewLinkParser(), 200),
-			util.Prioritized(parser.NewAutoLinkParser(), 300),
-			util.Prioritized(parser.NewEmphasisParser(), 500),
-		),
+		parser.WithBlockParsers(without(parser.DefaultBlockParsers(), htmlBlock)...),
+		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), rawHTML)...),
 		parser.WithParagraphTransformers(util.Prioritized(tableFinder{}, 200)),
 	)
 })
@@ -319,7 +309,8 @@ func inWord(r rune) bool {
 func marked(text, mark string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
-		if l = strings.TrimSpace(l); l != "" {
+		l = strings.TrimSpace(l)
+		if l != "" {
 			lines[i] = mark + l + mark
 		}
 	}

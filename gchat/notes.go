@@ -27,7 +27,7 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteClosed:
 		return closingText(q)
 	case state.NoteReminder:
-		return remindText(q, owed.Seen)
+		return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + owed.Seen + ": " + briefly(q)
 	case state.NoteSent:
 		if q.Matter().Prompt {
 			return "[Sent] Sent to Claude."
@@ -42,23 +42,13 @@ func NoteText(q *state.Question, owed state.Owed) string {
 	case state.NoteKept:
 		return keptText(q, r)
 	case state.NoteLater:
-		if q.SessionEnded != nil {
-			return "[Kept] The session has ended: it reads your reply when it is resumed."
-		}
-		return "[Kept] Claude reads your reply with its next step."
+		return "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed."
 	case state.NoteNoText:
-		if r != nil && r.Choice != "" {
-			return "[Not used] Nothing was chosen. Tap an option or write your own words, then send."
-		}
-		return "[Not used] There is no text in that message. Please reply in words, or with an option's number."
+		return "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option."
 	case state.NoteUnwaited:
 		return "[Not read] Please answer in the terminal. No hook waits for a reply to this question."
 	case state.NoteUnread:
-		what := "answer in the terminal"
-		if !q.Way().Dialog {
-			what = "write to Claude in its terminal"
-		}
-		return "[Not read] Please " + what + ". Replies here cannot be read yet: " + clause(owed.Seen) + "."
+		return "[Not read] Please answer in the terminal. Replies here cannot be read yet: " + clause(owed.Seen) + "."
 	case state.NoteNotTyped:
 		return notTypedText(q, owed.Seen)
 	}
@@ -94,11 +84,10 @@ func closingText(q *state.Question) string {
 		return nextClosed(q)
 	case q.Status == state.TimedOut:
 		return timedOutText(q)
+	case q.Status != state.Resolved && q.Matter().Decides:
+		return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
 	case q.Status != state.Resolved:
-		if q.Matter().Decides {
-			return "[Cancelled] " + field(q.SessionName) + "\n\n" + briefly(q) + "\n\n" + closedWhy(q)
-		}
-		return closing("[Cancelled] ", q, closedWhy(q), func(*draft, int) {})
+		return closing("[Cancelled] ", q, closedWhy(q), func(int) []string { return nil })
 	case q.Matter().Decides:
 		return decidedText(q)
 	}
@@ -118,50 +107,48 @@ func nextClosed(q *state.Question) string {
 	return "[Cancelled] " + field(q.SessionName) + "\n\n" + closedWhy(q)
 }
 
-// remindText says once more what waits; after is for how long it has.
-func remindText(q *state.Question, after string) string {
-	what := briefly(q)
-	if !q.Matter().Personal && len(q.Questions) > 0 {
-		what = clause(q.Questions[0].Question)
+// closing is a note with all questions, each with what tell says of it, and with an end.
+func closing(prefix string, q *state.Question, end string, tell func(question int) []string) string {
+	lines := []string{prefix + field(q.SessionName)}
+	for i, p := range q.Questions {
+		lines = append(lines, "", "Question: "+quote(p.Question))
+		lines = append(lines, tell(i)...)
 	}
-	return "[Reminder] " + field(q.SessionName) + "\n\nStill open after " + after + ": " + what
+	if end != "" {
+		lines = append(lines, "", end)
+	}
+	return inert(Cut(strings.Join(lines, "\n"), MaxText-len("‹")))
 }
 
-// closing is a note with all questions, each with what tell says of it, and with an end.
-func closing(prefix string, q *state.Question, end string, tell func(d *draft, question int)) string {
-	return fit(MaxText, "", func(d *draft) {
-		d.add(prefix, d.line(q.SessionName), "\n")
-		for i, p := range q.Questions {
-			if d.full() {
-				return
-			}
-			d.add("\n")
-			d.lines("Question: " + d.block(p.Question))
-			tell(d, i)
-		}
-		if end != "" {
-			d.add("\n", end, "\n")
-		}
-	})
+// quote is foreign text of several lines within a note, as much of it as tells which text it is.
+func quote(text string) string { return Block(brief(text, 2000)) }
+
+// list is texts of one line each, with commas between them.
+func list(texts []string) string {
+	var shown []string
+	for _, t := range texts {
+		shown = append(shown, closed(Line(t)))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // answeredText says what was answered.
 func answeredText(q *state.Question) string {
-	return closing("[Answered] ", q, answeredWhere(q), func(d *draft, i int) {
+	return closing("[Answered] ", q, answeredWhere(q), func(i int) (lines []string) {
 		p := q.Questions[i]
 		a := Decompose(p, q.Answers[p.Question])
-		switch {
-		case a.Empty():
-			d.lines("Selected: (nothing)")
-		case len(a.Labels) > 0:
-			d.lines("Selected: " + d.list(a.Labels))
+		if len(a.Labels) > 0 {
+			lines = append(lines, "Selected: "+list(a.Labels))
+		} else if a.Text == "" {
+			lines = append(lines, "Selected: (nothing)")
 		}
 		if a.Text != "" {
-			d.lines(`Custom response: "` + closed(d.block(a.Text)) + `"`)
+			lines = append(lines, `Custom response: "`+closed(quote(a.Text))+`"`)
 		}
 		if notes := q.Notes[p.Question]; notes != "" {
-			d.lines("Note: " + d.block(notes))
+			lines = append(lines, "Note: "+quote(notes))
 		}
+		return lines
 	})
 }
 
@@ -175,13 +162,14 @@ func timedOutText(q *state.Question) string {
 	case q.TimeoutPolicy == state.AskTerminal:
 		what = "Nobody replied in time. Claude is told to ask again, in the terminal."
 	}
-	return closing("[Timeout] ", q, what, func(d *draft, i int) {
+	return closing("[Timeout] ", q, what, func(i int) []string {
 		p := q.Questions[i]
 		if given := q.Partial[i]; !given.Empty() {
-			d.lines("Your answer: " + d.list(strings.Split(given.Value(), "\n")))
+			return []string{"Your answer: " + list(strings.Split(given.Value(), "\n"))}
 		} else if chosen := Decompose(p, q.Answers[p.Question]).Labels; len(chosen) > 0 {
-			d.lines("Chosen by the timeout policy, not by you: " + d.list(chosen))
+			return []string{"Chosen by the timeout policy, not by you: " + list(chosen)}
 		}
+		return nil
 	})
 }
 
@@ -202,21 +190,18 @@ func answeredWhere(q *state.Question) string {
 	case q.ResolvedBy == "terminal":
 		return "Answered in the terminal."
 	case q.AnsweredBy == state.Local:
-		return "Answered " + outsideChat(q.AnsweredMessage, q.AnsweredByName) + "."
+		return "Answered " + outsideChat(q.AnsweredMessage) + "."
 	}
 	return ""
 }
 
 // outsideChat says where a reply came from that is no message in Chat: the command, or a file that another program wrote. Who ran
 // the command is not known: Claude can run it, too.
-func outsideChat(message, by string) string {
-	switch by = clause(by); {
-	case !strings.HasPrefix(message, "local/"):
-		return "with gchat-hooks answer"
-	case by != "":
-		return "by " + by + ", in a file"
+func outsideChat(message string) string {
+	if strings.HasPrefix(message, "local/") {
+		return "in a file"
 	}
-	return "in a file"
+	return "with gchat-hooks answer"
 }
 
 // closedWhys are the reasons of a question's end, by its ResolvedBy.
@@ -264,10 +249,8 @@ func lateText(q *state.Question) string {
 	switch {
 	case q.Status == state.Answered || q.Status == state.Resolved:
 		return "[Not used] This question was already answered."
-	case q.Status == state.TimedOut && q.AskedAgain:
-		return "[Not used] Nobody replied in time, and Claude asked again in the terminal."
 	case q.Status == state.TimedOut:
-		return "[Not used] Nobody replied in time, and the timeout policy chose the answer."
+		return "[Not used] Nobody replied in time. The terminal shows how it went on."
 	}
 	return "[Not used] This question is over. " + closedWhy(q)
 }
@@ -288,18 +271,12 @@ func unclearText(q *state.Question, r *state.Reply) string {
 	if none == nil { // another reply answered that question meanwhile
 		return "[Not used] There is no such option."
 	}
-	numbers := "1"
-	switch n := len(q.Questions[none.Question].Options); {
-	case n == 2:
-		numbers = "1 or 2"
-	case n > 2:
-		numbers = fmt.Sprintf("1 to %d", n)
+	which := ""
+	if len(q.Questions) > 1 {
+		which = fmt.Sprintf("Q%d: ", none.Question+1)
 	}
-	if len(q.Questions) == 1 {
-		return fmt.Sprintf("[Not used] There is no option %d. Reply %s, or `other: %d`.", none.Number, numbers, none.Number)
-	}
-	return fmt.Sprintf("[Not used] Q%d has no option %d. Reply again, with %s for Q%d, or with `Q%d: other: %d`.",
-		none.Question+1, none.Number, numbers, none.Question+1, none.Question+1, none.Number)
+	const again = "[Not used] %sThere is no option %d. Reply again, or with `%sother: %[2]d` if you mean these words."
+	return fmt.Sprintf(again, which, none.Number, which)
 }
 
 // keptText says which of several questions still want an answer; "" when none does any more.
@@ -313,7 +290,7 @@ func keptText(q *state.Question, r *state.Reply) string {
 	}
 	text := "[Kept] "
 	if r != nil && r.Sender == state.Local { // the thread does not see what was said
-		text += "A part was answered " + outsideChat(r.MessageName, r.DisplayName) + ". "
+		text += "A part was answered " + outsideChat(r.MessageName) + ". "
 	}
 	return text + fmt.Sprintf("Still missing: %s. Reply with, for example, \"%s: 1\".", strings.Join(missing, ", "), missing[0])
 }

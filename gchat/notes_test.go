@@ -11,7 +11,6 @@ import (
 // TestNoteText has each note of a question, whose words people know.
 func TestNoteText(t *testing.T) {
 	two := []state.Prompt{prompt(false, "A", "B"), prompt(false, "C", "D", "E")}
-	ended := time.Now()
 	for _, c := range []struct {
 		name string
 		q    state.Question
@@ -51,26 +50,24 @@ func TestNoteText(t *testing.T) {
 		{"late, closed", state.Question{Status: state.Cancelled, ResolvedBy: "stop"}, state.Owed{About: state.NoteLate},
 			"[Not used] This question is over. Closed in the terminal without", ""},
 		{"late, asked again", state.Question{Status: state.TimedOut, AskedAgain: true}, state.Owed{About: state.NoteLate},
-			"[Not used] Nobody replied in time, and Claude asked again in the terminal.", ""},
+			"[Not used] Nobody replied in time. The terminal shows how it went on.", ""},
 		{"no option", state.Question{Replies: []state.Reply{{MessageName: "m", Text: "9"}}},
-			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] There is no option 9. Reply 1 or 2, or `other: 9`.", ""},
+			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] There is no option 9. Reply again, or with `other: 9` if you mean these words.", ""},
 		{"no option of several", state.Question{Questions: two, Replies: []state.Reply{{MessageName: "m", Text: "Q2: 9"}}},
-			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] Q2 has no option 9. Reply again, with 1 to 3 for Q2, or with `Q2: other: 9`.", ""},
+			state.Owed{About: state.NoteUnclear, Reply: "m"}, "[Not used] Q2: There is no option 9. Reply again, or with `Q2: other: 9` if you mean these words.", ""},
 		{"kept", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{0: chose("A")}},
 			state.Owed{About: state.NoteKept, Reply: "m"}, "[Kept] Still missing: Q2. Reply with, for example, \"Q2: 1\".", ""},
 		{"kept, at a shell", state.Question{Status: state.Pending, Questions: two, Partial: map[int]state.Answer{1: chose("C")},
 			Replies: []state.Reply{{MessageName: "m", Sender: state.Local}}}, state.Owed{About: state.NoteKept, Reply: "m"},
 			"[Kept] A part was answered with gchat-hooks answer. Still missing: Q1.", ""},
 		{"kept, and answered since", state.Question{Status: state.Answered, Questions: two}, state.Owed{About: state.NoteKept}, "", ""},
-		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step.", ""},
-		{"later, ended", state.Question{SessionEnded: &ended}, state.Owed{About: state.NoteLater},
-			"[Kept] The session has ended: it reads your reply when it is resumed.", ""},
-		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message. Please reply in words, or with an option's number.", ""},
+		{"later", state.Question{}, state.Owed{About: state.NoteLater}, "[Kept] Claude reads your reply with its next step. A session that has ended reads it when it is resumed.", ""},
+		{"no text", state.Question{}, state.Owed{About: state.NoteNoText}, "[Not used] There is no text in that message, and no choice. Please reply in words, or choose an option.", ""},
 		{"unwaited", state.Question{}, state.Owed{About: state.NoteUnwaited}, "[Not read] Please answer in the terminal. No hook waits for a reply to this question.", ""},
 		{"unread", state.Question{}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403. Hint: log in."},
 			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403. Hint: log in.", ""},
 		{"unread, denied", state.Question{Mode: state.Deny}, state.Owed{About: state.NoteUnread, Seen: "chat answered 403."},
-			"[Not read] Please write to Claude in its terminal. Replies here cannot be read yet: chat answered 403.", ""},
+			"[Not read] Please answer in the terminal. Replies here cannot be read yet: chat answered 403.", ""},
 		{"not typed yet", state.Question{}, state.Owed{About: state.NoteNotTyped, Seen: "the pane is busy"},
 			"[Waiting] Your answer is not in the terminal yet. It is tried again until the question is over. Now: the pane is busy.", ""},
 		{"half typed", state.Question{Typing: &state.Typing{Result: "dirty", Why: "a dialog came"}},

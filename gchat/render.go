@@ -12,51 +12,70 @@ import (
 // MaxText is the longest text of a message that Chat takes, in bytes.
 const MaxText = 32000
 
-// QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one.
+// mostAsked is how much of a question is shown, in bytes: as much as of a plan.
+const mostAsked = 200 << 10
+
+// QuestionTexts are the messages that put a question of any kind to the people of a space; mostly it is one. They are the same
+// for the same question, whenever they are asked for. How to reply and the thread key always stand at the end.
 func QuestionTexts(q *state.Question) []string {
-	switch m := q.Matter(); {
-	case m.Decides && !m.Long:
-		return []string{permissionText(q, shownLine)}
-	case m.Long:
-		header, text, how := longPieces(q)
-		parts := split(header, "\n\n", text, MaxText-len(how))
-		parts[len(parts)-1] += how
-		return parts
-	}
-	return []string{QuestionText(q)}
+	header, text, how := pieces(q, shownLine)
+	parts := split(header, "\n\n", text, MaxText-len(how))
+	parts[len(parts)-1] += how
+	return parts
 }
 
-// QuestionText is the message that puts a question to the people of a space: its header, its text or a model's wording of
-// that, its options and how to reply. It is the same for the same question, whenever it is asked for. Claude's words are
-// neutralised, as are the model's, and shortened where the message would be longer than MaxText; how to reply and the
-// thread key always stand at its end.
-func QuestionText(q *state.Question) string { return questionText(q, MaxText) }
+// pieces are what the messages of a question are made of: its header, which stands above each, what is asked, and how to reply.
+// Of a permission, so many bytes of a line are shown. Claude's words are neutral in them, as are a model's.
+func pieces(q *state.Question, line int) (header, text, how string) {
+	key := "\nThread key: " + Line(head(q.ThreadKey, 256))
+	switch m := q.Matter(); {
+	case m.Prompt:
+		return "[Waiting for you] " + field(cmp.Or(q.SessionName, q.SessionID)), longText(q), "\n\nReply with the next instruction."
+	case m.Long:
+		return decisionHeader("Plan", q), longText(q), "\n\n" + HowToDecide(q) + key
+	case m.Decides:
+		return decisionHeader("Permission", q), permissionText(q, line), "\n\n" + alwaysAllows(q, "always") + HowToDecide(q) + key
+	}
+	return "[AskUserQuestion] Session: " + sessionOf(q), inert(Cut(questionText(q), mostAsked)), "\n\n" + howToReply(q.Questions) + key
+}
 
-func questionText(q *state.Question, limit int) string {
-	last := howToReply(q.Questions) + "\n" + strings.TrimSpace("Thread key: "+Line(head(q.ThreadKey, 256)))
-	return fit(limit, last, func(d *draft) {
-		d.add("[AskUserQuestion] Session: ", d.line(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID)), "\n")
-		one := len(q.Questions) == 1
-		for i, p := range q.Questions {
-			if d.full() {
-				break
+func sessionOf(q *state.Question) string {
+	return field(cmp.Or(q.SessionName, q.TmuxSession, q.SessionID))
+}
+
+// questionText is what a question asks, with its options.
+func questionText(q *state.Question) string {
+	var prompts []string
+	for i, p := range q.Questions {
+		header, options := Line(p.Header), "\nOptions:"
+		if len(q.Questions) > 1 {
+			header = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, header))
+			if p.MultiSelect {
+				options = "\nOptions (choose one or more):"
 			}
-			if i > 0 {
-				d.add("\n---\n")
-			}
-			head, options := d.line(p.Header), "Options:"
-			if !one {
-				head = strings.TrimSpace(fmt.Sprintf("Q%d. %s", i+1, head))
-			}
-			if !one && p.MultiSelect {
-				options = "Options (choose one or more):"
-			}
-			d.add("\n")
-			d.lines(head, d.block(worded(q, i)))
-			d.options(options, p.Options)
 		}
-		d.add("\n")
-	})
+		lines := []string{header, Block(worded(q, i)), options}
+		if header == "" {
+			lines = lines[1:]
+		}
+		if len(p.Options) == 0 {
+			lines = lines[:len(lines)-1]
+		}
+		for i, o := range p.Options {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%d. %s", i+1, optionText(o))))
+		}
+		prompts = append(prompts, strings.Join(lines, "\n"))
+	}
+	return strings.Join(prompts, "\n\n---\n\n")
+}
+
+// optionText is an option's label, with its description.
+func optionText(o state.Option) string {
+	label, about := Line(o.Label), Line(o.Description)
+	if about == "" {
+		return label
+	}
+	return label + " — " + about
 }
 
 // worded is the text of a prompt, in a model's words where it was worded.
@@ -89,89 +108,6 @@ func howToReply(prompts []state.Prompt) string {
 	return fmt.Sprintf(`Reply with the option number (e.g., "%d") or type a custom response.`, min(n, 2))
 }
 
-// draft is a message being written under a limit, which keeps the work on hostile input as small as the message.
-type draft struct {
-	strings.Builder
-	field int  // bytes of a header, question, label or description
-	cut   bool // something is longer
-}
-
-// tooLong says that something is cut.
-const tooLong = "(Shortened: the whole question is too long for one message.)"
-
-// fit writes the message with ever shorter fields until it is within the limit with what stands last.
-func fit(limit int, last string, write func(*draft)) string {
-	const shortest = 16
-	for field := MaxText; ; field /= 2 {
-		d := &draft{field: field}
-		write(d)
-		if d.cut && last != "" {
-			d.add(tooLong, "\n")
-		}
-		switch {
-		case d.Len()+len(last) <= limit:
-			return strings.TrimRight(d.String()+last, "\n")
-		case field <= shortest: // it has hundreds of fields
-			return inert(Cut(d.String(), limit-len(last)-len("\n‹"))) + "\n" + last
-		}
-	}
-}
-
-// full says that this draft is lost already.
-func (d *draft) full() bool { return d.Len() > MaxText }
-
-func (d *draft) add(parts ...string) {
-	for _, p := range parts {
-		d.WriteString(p)
-	}
-}
-
-// lines writes each text that is not empty on its own line.
-func (d *draft) lines(texts ...string) {
-	for _, t := range texts {
-		if t != "" {
-			d.add(t, "\n")
-		}
-	}
-}
-
-func (d *draft) line(s string) string  { return d.short(s, Line) }
-func (d *draft) block(s string) string { return d.short(s, Block) }
-
-// list is texts of one line each, as many as a message holds, with commas between them.
-func (d *draft) list(texts []string) string {
-	var shown []string
-	for _, t := range texts[:min(len(texts), MaxText)] {
-		shown = append(shown, closed(d.line(t)))
-	}
-	return strings.Join(shown, ", ")
-}
-
-// short neutralises last, because a cut can leave a fence open.
-func (d *draft) short(s string, neutral func(string) string) string {
-	if len(s) <= d.field {
-		return neutral(s)
-	}
-	d.cut = true
-	return neutral(head(s, d.field) + "…")
-}
-
-func (d *draft) options(title string, options []state.Option) {
-	if len(options) > 0 {
-		d.add("\n", title, "\n")
-	}
-	for i, o := range options {
-		if d.full() {
-			return
-		}
-		text := d.line(o.Label)
-		if about := d.line(o.Description); about != "" {
-			text = strings.TrimSpace(text + " — " + about)
-		}
-		d.lines(strings.TrimSpace(fmt.Sprintf("%d. %s", i+1, text)))
-	}
-}
-
 // Cut shortens text to at most max bytes, at a rune border, and says so at its end.
 func Cut(text string, max int) string {
 	if len(text) <= max {
@@ -183,6 +119,23 @@ func Cut(text string, max int) string {
 		return head(text, max) // no room for a note beside text
 	}
 	return kept + note(len(text)-len(kept))
+}
+
+// brief is the beginning of a text, so many bytes of it.
+func brief(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return head(text, most) + "…"
+}
+
+// ends are the beginning and the end of a text, so many bytes of both: what a command does may stand at its end.
+func ends(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := strings.ToValidUTF8(text[len(text)-most/3:], "")
+	return fmt.Sprintf("%s ⋯ %d bytes ⋯ %s", head(text, most/3*2), len(text)-most, end)
 }
 
 // head gives at most n bytes from the start of s, at a rune border.

@@ -84,7 +84,7 @@ func TestQuestionText(t *testing.T) {
 		"question_emoji_and_cjk": asked(state.Prompt{Header: "部署", Question: "哪一个？👩‍💻", Options: []state.Option{{Label: "蓝绿", Description: "快"}, {Label: "🚀"}}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := QuestionText(q)
+			text := questionMessage(q)
 			golden(t, name, text)
 			harmless(t, text, "<answer>")
 		})
@@ -144,6 +144,9 @@ func TestCancelledText(t *testing.T) {
 	}
 }
 
+// questionMessage is a question that fits one message.
+func questionMessage(q *state.Question) string { return strings.Join(QuestionTexts(q), "") }
+
 func TestTextsFit(t *testing.T) {
 	const size = 1 << 20
 	huge := strings.Repeat("<wörd> ", size/8)
@@ -153,42 +156,43 @@ func TestTextsFit(t *testing.T) {
 		}
 		return o
 	}
-	many := make([]state.Prompt, 5000)
+	many := make([]state.Prompt, 50)
 	for i := range many {
-		many[i] = state.Prompt{Header: huge, Question: huge, Options: options(5, huge, huge)}
+		many[i] = state.Prompt{Header: "Head", Question: strings.Repeat("<wörd> ", 200), Options: options(5, "Label", "About")}
 	}
 	for _, tt := range []struct {
 		name string
 		q    *state.Question
 		has  string
 	}{
-		{"long question", asked(state.Prompt{Header: "Head", Question: huge, Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
-		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge)}), "4. Label — ‹wörd>"},
-		{"long labels", asked(state.Prompt{Question: "Which?", Options: options(4, huge, "")}), "4. ‹wörd>"},
-		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(10000, "Label", "About")}), "… (cut, "},
-		{"thousands of questions", asked(many...), "… (cut, "},
+		{"long question", asked(state.Prompt{Header: "Head", Question: huge[:MaxText], Options: strategy.Options}), "2. Rolling deployment — Gradual rollout. Lower infra cost, slower rollback."},
+		{"long descriptions", asked(state.Prompt{Question: "Which?", Options: options(4, "Label", huge[:MaxText])}), "4. Label — ‹wörd>"},
+		{"thousands of options", asked(state.Prompt{Question: "Which?", Options: options(5000, "Label", "About")}), "5000. Label — About"},
+		{"many questions", asked(many...), "Q50. Head"},
+		{"longest", asked(state.Prompt{Question: huge, Options: strategy.Options}), "… (cut, "},
 		{"no UTF-8", asked(state.Prompt{Question: "a" + strings.Repeat("\xff", 1<<20)}), "a\uFFFD"},
-		{"long names", &state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}}, "1. Blue-green deployment"},
-		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "…"},
+		{"fences", asked(state.Prompt{Question: strings.Repeat("``` ", 20000)}), "```"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			text := QuestionText(tt.q)
-			fits(t, text)
-			if !strings.Contains(text, "(Shortened: the whole question is too long for one message.)\nReply with ") &&
-				!strings.Contains(text, "more bytes)\nReply with ") {
-				t.Errorf("does not say that it was cut, and how to reply: …%s", text[len(text)-300:])
+			parts := QuestionTexts(tt.q)
+			for i, part := range parts {
+				fits(t, part)
+				if want := fmt.Sprintf(" (%d/%d)\n\n", i+1, len(parts)); !strings.HasPrefix(part, "[AskUserQuestion] Session: orch-epic4"+want) {
+					t.Errorf("part %d begins %.80q", i, part)
+				}
 			}
-			if !strings.HasSuffix(text, "\nThread key: ask-user-a1b2c3d4") {
-				t.Errorf("does not end with the thread key: …%s", text[len(text)-300:])
+			if last := parts[len(parts)-1]; !strings.Contains(last, "\n\nReply with ") || !strings.HasSuffix(last, "\nThread key: ask-user-a1b2c3d4") {
+				t.Errorf("does not end with how to reply, and the thread key: …%s", last[len(last)-300:])
 			}
-			if !strings.Contains(text, tt.has) {
-				t.Errorf("lacks %q", tt.has)
-			}
-			if len(text) < 2000 {
-				t.Errorf("only %d bytes are left", len(text))
+			if all := strings.Join(parts, ""); len(parts) < 2 || len(parts) > 16 || !strings.Contains(all, tt.has) {
+				t.Errorf("%d parts lack %q", len(parts), tt.has)
 			}
 			fits(t, closingText(withAnswers(tt.q.SessionName, tt.q.Questions, noted(huge, huge, huge))))
 		})
+	}
+	long := QuestionTexts(&state.Question{SessionName: huge, ThreadKey: "ask-user-a1b2c3d4", Questions: []state.Prompt{strategy}})
+	if len(long) != 1 || !strings.Contains(long[0], "1. Blue-green deployment") {
+		t.Errorf("a long name: %d parts", len(long))
 	}
 	many = []state.Prompt{{Question: "Which?", MultiSelect: true}}
 	for i := range 5000 {
@@ -208,17 +212,6 @@ func fits(t *testing.T, text string) {
 		t.Errorf("%d bytes", len(text))
 	}
 	harmless(t, text, "<answer>")
-}
-
-// A question one byte below the limit goes out whole.
-func TestQuestionTextAtTheLimit(t *testing.T) {
-	room := MaxText - len(QuestionText(asked(state.Prompt{Question: "x"}))) + 1
-	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room)})); len(text) != MaxText || strings.Contains(text, "Shortened") {
-		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
-	}
-	if text := QuestionText(asked(state.Prompt{Question: strings.Repeat("x", room+1)})); len(text) > MaxText || !strings.Contains(text, "Shortened") {
-		t.Errorf("%d bytes: …%s", len(text), text[len(text)-200:])
-	}
 }
 
 func TestCut(t *testing.T) {
@@ -262,9 +255,11 @@ func FuzzQuestionText(f *testing.F) {
 		for range prompts {
 			q.Questions = append(q.Questions, p)
 		}
-		text := QuestionText(q)
-		fits(t, text)
-		last := "\nThread key: ask-user-a1b2c3d4"
+		parts := QuestionTexts(q)
+		for _, part := range parts {
+			fits(t, part)
+		}
+		text, last := parts[len(parts)-1], "\nThread key: ask-user-a1b2c3d4"
 		if !strings.HasSuffix(text, last) || strings.Count(text, last) != 1 && !strings.Contains(question+header+label+about+name, "hread key") {
 			t.Errorf("the thread key is not the last line, once: %q", text)
 		}

@@ -294,13 +294,15 @@ func (c *choices) label(text string) int {
 	if len(text) > c.longest {
 		return 0
 	}
-	if text = normal(text); text == "" {
+	text = normal(text)
+	n := slices.Index(c.labels, text)
+	if n < 0 {
+		n = slices.Index(c.labels, strings.TrimRight(text, "!.")) // "MySQL!"
+	}
+	if n < 0 || c.labels[n] == "" {
 		return 0
 	}
-	if n := slices.Index(c.labels, text); n >= 0 {
-		return n + 1
-	}
-	return slices.Index(c.labels, strings.TrimRight(text, "!.")) + 1 // "MySQL!"
+	return n + 1
 }
 
 // saidAlone are longer words that say everything by themselves: "sure" chooses no "Surefire", "all" no "All at once".

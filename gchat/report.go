@@ -70,10 +70,7 @@ func reportHeader(r state.Report) string {
 
 // field is a line without a code block in it, which could reach over the text of the report.
 func field(s string) string {
-	if len(s) > longestField {
-		s = head(s, longestField) + "…"
-	}
-	return noFence(Line(s))
+	return noFence(Line(brief(s, longestField)))
 }
 
 const actionRequired = "ACTION REQUIRED:"
@@ -112,15 +109,15 @@ func Digest(texts []string) []string {
 func split(header, distance, text string, limit int) []string {
 	limit = max(limit, 256)
 	header = head(header, limit/2)
+	whole := header + distance + text
+	if header == "" || text == "" {
+		whole = header + text
+	}
 	switch {
-	case header == "" && text == "":
+	case whole == "":
 		return nil
-	case header == "" && len(text) <= limit:
-		return []string{text}
-	case text == "":
-		return []string{header}
-	case header != "" && len(header)+len(distance)+len(text) <= limit:
-		return []string{header + distance + text}
+	case text == "" || len(whole) <= limit:
+		return []string{whole}
 	}
 	if header == "" {
 		distance = "\n"
@@ -136,12 +133,14 @@ func split(header, distance, text string, limit int) []string {
 			n = cutAt(text, room, open)
 		}
 		part := text[:n]
-		if text = text[n:]; open {
+		text = text[n:]
+		if open {
 			part = fence + "\n" + part
 		} else {
 			part = disarm(part) // a line that is cut may go on with any of its words
 		}
-		if open = strings.Count(part, fence)%2 == 1; open {
+		open = strings.Count(part, fence)%2 == 1
+		if open {
 			part = strings.TrimSuffix(part, "\n") + "\n" + fence
 		}
 		parts = append(parts, part)
@@ -152,7 +151,7 @@ func split(header, distance, text string, limit int) []string {
 	return parts
 }
 
-// cutAt finds where to cut a text that is longer than room.
+// cutAt finds where to cut a text that is longer than room: behind a paragraph, a line or a space near its end.
 func cutAt(text string, room int, open bool) int {
 	paragraph, whole := 0, 0
 	for at := 0; ; {
@@ -163,27 +162,16 @@ func cutAt(text string, room int, open bool) int {
 		fences := strings.Count(l, fence)
 		open = open != (fences%2 == 1)
 		at += len(l) + 1
-		switch {
-		case !open && strings.TrimSpace(l) == "":
+		if !open && strings.TrimSpace(l) == "" {
 			paragraph = at
-		case open && fences > 0, open && strings.HasPrefix(text[at:], fence):
-			// the block would be empty in one of the messages
-		default:
+		} else if !open || fences == 0 && !strings.HasPrefix(text[at:], fence) { // else the block would be empty in a message
 			whole = at
 		}
 	}
-	switch {
-	case paragraph > 0:
-		return paragraph
-	case whole > 0:
-		return whole
+	if at := cmp.Or(paragraph, whole); at > 0 {
+		return at
 	}
-	return cutInLine(text, room)
-}
-
-// cutInLine cuts at a space near room, or between two characters.
-func cutInLine(text string, room int) int {
-	const near = 200 // bytes
+	const near = 200 // bytes; else between two characters
 	n := len(head(text, room))
 	if space := strings.LastIndexAny(text[max(0, n-near):n], " \t"); space >= 0 {
 		n = max(0, n-near) + space + 1

@@ -3,9 +3,7 @@ package gchat
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,14 +41,14 @@ const (
 
 // ReadEvent reads an interaction event as a classic Chat app gets it.
 func ReadEvent(data []byte) (e Event, err error) {
-	var in chat.DeprecatedEvent
-	var other struct {
+	var in struct {
+		chat.DeprecatedEvent
 		AddOn json.RawMessage `json:"commonEventObject"`
 	}
-	if err := errors.Join(json.Unmarshal(data, &in), json.Unmarshal(data, &other)); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return e, fmt.Errorf("event: %w", err)
 	}
-	if other.AddOn != nil {
+	if in.AddOn != nil {
 		return e, ErrAddOn
 	}
 	e.Type = in.Type
@@ -68,19 +66,12 @@ func ReadEvent(data []byte) (e Event, err error) {
 		return e, nil
 	}
 	e.Tap = &Tap{Inputs: map[string][]string{}}
-	carried := map[string]string{}
+	var carried map[string]string
 	if in.Common != nil {
-		maps.Copy(carried, in.Common.Parameters)
+		carried = in.Common.Parameters
 		for name, input := range in.Common.FormInputs {
 			if input.StringInputs != nil && len(e.Tap.Inputs) < mostWidgets {
 				e.Tap.Inputs[name] = input.StringInputs.Value
-			}
-		}
-	}
-	if in.Action != nil {
-		for _, p := range in.Action.Parameters {
-			if p != nil {
-				carried[p.Key] = p.Value
 			}
 		}
 	}
@@ -213,7 +204,8 @@ func (c *choices) tapped(values []string, words string) (a state.Answer, typed s
 	for _, n := range numbers {
 		typed += "," + strconv.Itoa(n)
 	}
-	if typed = typed[1:]; words != "" {
+	typed = typed[1:]
+	if words != "" {
 		typed += " - " + words
 	}
 	return state.Answer{Labels: chosen(c.Prompt, numbers), Notes: words}, typed, true

@@ -1,14 +1,12 @@
 package gchat
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/option"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -23,9 +22,6 @@ import (
 
 // postTimeout bounds one try to post. A message that timed out may have arrived: the next try carries the same id.
 const postTimeout = 10 * time.Second
-
-// maxBody bounds what is read of an answer to a post, in bytes.
-const maxBody = 1 << 20
 
 // Webhook posts to one space: spaces.messages.create, authenticated by the key and token in its URL.
 type Webhook struct {
@@ -113,25 +109,27 @@ type Post struct {
 	Viewer     string           // users/ID: of an app, only that person sees it; "" for all
 }
 
+// message is the message as the API takes it.
+func (p Post) message() *chat.Message {
+	m := &chat.Message{Text: p.Text, MarkupSyntax: "MARKUP_SYNTAX_CHAT"}
+	if p.Card != nil {
+		m.Text, m.FallbackText, m.CardsV2 = "", p.Text, []*chat.CardWithId{p.Card}
+	}
+	if p.Viewer != "" {
+		m.PrivateMessageViewer = &chat.User{Name: p.Viewer}
+	}
+	if p.ThreadName != "" {
+		m.Thread = &chat.Thread{Name: p.ThreadName}
+	} else if p.ThreadKey != "" {
+		m.Thread = &chat.Thread{ThreadKey: p.ThreadKey}
+	}
+	return m
+}
+
 // Body is the JSON that is posted.
 func (p Post) Body() []byte {
-	type thread struct {
-		Name      string `json:"name,omitempty"`
-		ThreadKey string `json:"threadKey,omitempty"`
-	}
-	message := struct {
-		Text         string `json:"text"`
-		MarkupSyntax string `json:"markupSyntax"`
-		Thread       thread `json:"thread,omitzero"`
-	}{p.Text, "MARKUP_SYNTAX_CHAT", thread{p.ThreadName, p.ThreadKey}}
-	if p.ThreadName != "" {
-		message.Thread.ThreadKey = ""
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // for those who read it in --dry-run
-	_ = e.Encode(message)  // text always encodes
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	b, _ := p.message().MarshalJSON() // text always encodes
+	return b
 }
 
 // Posted is what Chat tells of a created message: a webhook's answer has no more.
@@ -160,82 +158,75 @@ var noRedirects = &http.Client{
 	},
 }
 
+// api is the Chat API with the webhook's secrets.
+func (w *Webhook) api(ctx context.Context) (*api, error) {
+	client := &http.Client{Transport: w, CheckRedirect: noRedirects.CheckRedirect}
+	svc, err := chat.NewService(ctx, option.WithHTTPClient(client))
+	return &api{svc, w.url}, err
+}
+
+// RoundTrip takes a call to where the webhook is. Its secrets come in here, so that no error of the caller's holds them.
+func (w *Webhook) RoundTrip(r *http.Request) (*http.Response, error) {
+	to := *w.url
+	to.RawQuery = strings.Trim(to.RawQuery+"&"+r.URL.RawQuery, "&")
+	r = r.Clone(r.Context())
+	r.URL, r.Host = &to, to.Host
+	return limited(noRedirects.Transport, r)
+}
+
 // Post creates the message. Errors are *APIError where Chat answered, ErrNonsense, or of the transport; none holds the
 // URL. AlreadyExists(err) means that an earlier try with this MessageID had arrived.
 func (w *Webhook) Post(ctx context.Context, p Post) (Posted, error) {
-	u := *w.url
-	q := u.RawQuery
-	add := func(name, value string) { q += "&" + name + "=" + url.QueryEscape(value) }
+	a, err := w.api(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	return a.post(ctx, w.Space, p)
+}
+
+// post creates a message in a space.
+func (a *api) post(ctx context.Context, space string, p Post) (Posted, error) {
+	c := a.chat.Spaces.Messages.Create(space, p.message())
 	if p.ThreadName != "" || p.ThreadKey != "" {
 		// Without the option Chat ignores the thread; without a thread it refuses the option.
-		add("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
+		c.MessageReplyOption("REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD")
 	}
 	if p.MessageID != "" {
-		add("messageId", p.MessageID)
-		add("requestId", p.MessageID)
+		c.MessageId(p.MessageID).RequestId(p.MessageID)
 	}
-	u.RawQuery = strings.TrimPrefix(q, "&")
-	ctx, cancel := context.WithTimeout(ctx, postTimeout)
-	defer cancel()
-	posted, _, err := w.do(ctx, u.String(), p.Body())
-	if err != nil {
-		return posted, fmt.Errorf("post message: %w", embedded(err, w.url, w.Space))
-	}
-	return posted, nil
+	return a.create(ctx, "post message", space, c)
 }
 
-// do posts a body and reads the answer. date is the header that tells Chat's clock.
-func (w *Webhook) do(ctx context.Context, to string, body []byte) (posted Posted, date string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+// create makes the call that creates a message, and makes sense of the answer.
+func (a *api) create(ctx context.Context, what, space string, c *chat.SpacesMessagesCreateCall) (p Posted, err error) {
+	m, err := call(ctx, a, postTimeout, what, space, c)
 	if err != nil {
-		return posted, "", ErrNotWebhook
+		return p, err
 	}
-	req.Header.Set("Content-Type", "application/json; charset=UTF-8")
-	resp, err := noRedirects.Do(req)
-	if err != nil {
-		return posted, "", unquote(err)
+	if !isName(m.Name, "messages") || !strings.HasPrefix(m.Name, space+"/") {
+		return p, a.failed(what, space, ErrNonsense)
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil {
-		return posted, "", fmt.Errorf("read answer: %w", unquote(err))
-	}
-	posted, err = readPosted(resp, answer, w.Space)
-	return posted, resp.Header.Get("Date"), err
-}
-
-// readPosted makes sense of the answer to a post, or does not.
-func readPosted(resp *http.Response, body []byte, space string) (Posted, error) {
-	if resp.StatusCode != http.StatusOK {
-		return Posted{}, answeredError(resp.StatusCode, resp.Header, body)
-	}
-	var m struct {
-		Name       string `json:"name"`
-		CreateTime string `json:"createTime"`
-		Thread     struct {
-			Name string `json:"name"`
-		} `json:"thread"`
-	}
-	if json.Unmarshal(body, &m) != nil || !isName(m.Name, "messages") || !strings.HasPrefix(m.Name, space+"/") {
-		return Posted{}, ErrNonsense
-	}
-	p := Posted{Name: m.Name}
-	if IsThreadName(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
+	p.Name = m.Name
+	if m.Thread != nil && IsThreadName(m.Thread.Name) && strings.HasPrefix(m.Thread.Name, space+"/") {
 		p.ThreadName = m.Thread.Name
 	}
 	created, err := time.Parse(time.RFC3339Nano, m.CreateTime)
 	if err != nil { // the answer's own time, in whole seconds
-		created, err = http.ParseTime(resp.Header.Get("Date"))
+		created = clock(m.Header)
 	}
-	if err == nil {
-		p.ServerTime = created.UTC()
-	}
+	p.ServerTime = created.UTC()
 	return p, nil
+}
+
+// clock is the time of an answer by its server's clock, in whole seconds; zero where it does not say.
+func clock(h http.Header) time.Time {
+	t, _ := http.ParseTime(h.Get("Date"))
+	return t
 }
 
 // answeredError reads Google's error envelope; a body that is none is left out: it may be a proxy's page.
 func answeredError(status int, h http.Header, body []byte) *APIError {
-	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now())}
+	e := &APIError{HTTP: status, RetryAfter: retryAfter(h, time.Now()), at: clock(h)}
 	var envelope struct {
 		Error struct {
 			Message string `json:"message"`
@@ -251,11 +242,7 @@ func answeredError(status int, h http.Header, body []byte) *APIError {
 
 // shorten keeps foreign words from filling a log.
 func shorten(s string, n int) string {
-	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "")
-	if len(s) > n {
-		return head(s, n) + "…"
-	}
-	return s
+	return brief(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), n)
 }
 
 // Probe asks Chat whether it lets the webhook in, and posts nothing: it posts an empty message, which Chat refuses as empty
@@ -266,35 +253,35 @@ func shorten(s string, n int) string {
 // That Google looks at the token before it looks at the message is what its answers suggest; only a message that comes
 // back proves it.
 func (w *Webhook) Probe(ctx context.Context) (ahead time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, postTimeout)
-	defer cancel()
-	_, date, err := w.do(ctx, w.url.String(), []byte("{}"))
-	if t, err := http.ParseTime(date); err == nil {
-		ahead = time.Until(t)
+	a, err := w.api(ctx)
+	if err != nil {
+		return 0, err
 	}
+	posted, err := a.create(ctx, "reach webhook", w.Space, a.chat.Spaces.Messages.Create(w.Space, &chat.Message{}))
 	refused := answered(err)
-	if err == nil || refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
+	if at := cmp.Or(posted.ServerTime, refused.at); !at.IsZero() {
+		ahead = time.Until(at)
+	}
+	if refused.HTTP == http.StatusBadRequest && refused.Status == "INVALID_ARGUMENT" && !refused.badKey() {
 		return ahead, nil
 	}
-	return ahead, fmt.Errorf("reach webhook: %w", embedded(err, w.url, w.Space))
+	return ahead, err
 }
-
-var threadParts = state.Pattern(`^spaces/([A-Za-z0-9_-]+)/threads/([A-Za-z0-9_-]+)$`)
 
 // ThreadLink is the address that opens a thread in a browser; "" where none is known. Chat is host/spaces/S. Of Google Chat
 // it is the form of the links that its own page gives out, which Google does not document; of the embedded space on this
 // machine it is its page, which asks for the token that status must not show.
 func ThreadLink(chat, thread string) string {
-	m := threadParts().FindStringSubmatch(thread)
 	host, space, _ := strings.Cut(chat, "/")
-	if m == nil || space != "spaces/"+m[1] {
+	id, ok := strings.CutPrefix(thread, space+"/threads/")
+	name, _, err := net.SplitHostPort(host)
+	switch {
+	case !ok || id == "" || url.PathEscape(id) != id:
 		return ""
-	}
-	if host == googleHost {
-		return "https://chat.google.com/room/" + m[1] + "/" + m[2]
-	}
-	if name, _, err := net.SplitHostPort(host); err == nil && space == localSpace && loopback(name) {
-		return "http://" + host + "/#" + m[2]
+	case host == googleHost:
+		return "https://chat.google.com/room/" + strings.TrimPrefix(space, "spaces/") + "/" + id
+	case err == nil && space == localSpace && loopback(name):
+		return "http://" + host + "/#" + id
 	}
 	return ""
 }

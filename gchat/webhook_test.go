@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/api/chat/v1"
+	"google.golang.org/api/option"
+
 	"gchat-hooks/e2e/strict"
 	"gchat-hooks/state/config"
 )
@@ -251,7 +254,12 @@ func FuzzPosted(f *testing.F) {
 	f.Add(429, `{"error":{"message":["x"]}}`)
 	f.Add(403, `{"error":{"message":"\u0000\ud800","status":"X"}}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		p, err := readPosted(&http.Response{StatusCode: status, Header: http.Header{}}, []byte(body), "spaces/AAA")
+		client := &http.Client{Transport: answering{status, body}}
+		svc, err := chat.NewService(t.Context(), option.WithHTTPClient(client))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := (&api{chat: svc}).post(t.Context(), "spaces/AAA", Post{Text: "x"})
 		if err == nil && !strings.HasPrefix(p.Name, "spaces/AAA/messages/") {
 			t.Errorf("taken for a message: %+v", p)
 		}
@@ -259,6 +267,16 @@ func FuzzPosted(f *testing.F) {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
 	})
+}
+
+// answering is a transport that gives one answer.
+type answering struct {
+	status int
+	body   string
+}
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
 func TestThreadLink(t *testing.T) {

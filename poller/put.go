@@ -173,12 +173,13 @@ func (s *sender) wordQuestion(ctx context.Context, m *state.Message, way *gatewa
 	if way.err == nil && way.cfg.Format == "haiku" && q.Wording == nil && !q.FormatTried {
 		q = s.reword(ctx, way.cfg, q)
 	}
-	m.Parts = gchat.QuestionTexts(q)
-	if way.app != nil {
-		texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
-		m.Parts = texts
-		m.Card, _ = json.Marshal(card)
+	if way.app == nil {
+		m.Parts = gchat.QuestionTexts(q)
+		return m, step{}
 	}
+	texts, card := gchat.AppTexts(q, state.CardID(s.Env, q.QuestionID))
+	m.Parts = texts
+	m.Card, _ = json.Marshal(card)
 	return m, step{}
 }
 

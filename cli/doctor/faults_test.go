@@ -137,7 +137,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "chat.post", fail, "webhook_url_command", "within 4 seconds", ""},
 		{"a key that was cut off", func(p *patient) {
 			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googles + "/messages?key=k&token=" + p.secrets[1]
-		}, "chat.post", fail, "chat answered 400", "copy it again", ""},
+		}, "chat.post", fail, "chat answered 400", "copy the webhook URL again", ""},
 		{"a wrong token", func(p *patient) {
 			p.config["webhook_url"] = p.space.APIEndpoint(p.server.URL) + "v1/" + googles + "/messages?key=" + p.secrets[0] + "&token=wrong"
 		}, "chat.post", fail, "chat answered 403", "token is missing or wrong", ""},

@@ -80,7 +80,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 			Options: []state.Option{{Label: "ok"}, {Label: "not ok"}},
 		}},
 	}
-	text, again := gchat.QuestionText(q), "[Verify] 1. This is a program's message: it is no reply."
+	text, again := gchat.QuestionTexts(q)[0], "[Verify] 1. This is a program's message: it is no reply."
 	if t.Wait <= 0 {
 		text, again = "[Verify] Round trip of gchat-hooks. No reply is needed.", again+" "+over
 	}

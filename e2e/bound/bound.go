@@ -86,39 +86,6 @@ func Build(path string) error {
 	return nil
 }
 
-// Children ends those processes with a variable, such as "WORK=/tmp/x", that this program started and that are there after
-// Patience. It tells what they did. stop ends the watch. It needs /proc.
-func Children(variable string, tell func(string)) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		since := map[int]time.Time{}
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Second):
-			}
-			for _, pid := range with(variable) {
-				parent := strings.Contains(read(pid, "status"), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
-				if since[pid].IsZero() {
-					since[pid] = time.Now()
-				}
-				if parent && time.Since(since[pid]) > Patience {
-					delete(since, pid)
-					said := End(pid)
-					select {
-					case <-done: // its test is over, and nobody listens
-						return
-					default:
-						tell(fmt.Sprintf("%d did not end within %v:\n%s", pid, Patience, said))
-					}
-				}
-			}
-		}
-	}()
-	return func() { close(done) }
-}
-
 // End ends a process and all that have its home folder, where that is a test's: a poller is no child of the hook that started it.
 // It returns what they were, and the end of their log. A program in Go prints its goroutines to its standard error first. A hook
 // does not: it ends with 0 at every signal, so that Claude Code goes on.

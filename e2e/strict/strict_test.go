@@ -5,14 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 )
 
 // What Google refuses fails the test, is answered with the reason, and does not reach the stand-in; what it takes, does.
 func TestGoogle(t *testing.T) {
-	needDocuments(t)
 	const (
 		create = "POST /v1/spaces/A/messages"
 		list   = "GET /v1/spaces/A/messages"
@@ -54,14 +52,11 @@ func TestGoogle(t *testing.T) {
 		{create + "?threadKey=k", `{"text":"x"}`, "", "deprecated"},
 		{create + "?token=t", `{"text":"x"}`, "", `Unknown name "token"`},
 		{create + "?messageReplyOption=REPLY", `{"text":"x","thread":{"threadKey":"k"}}`, "", "Invalid value at 'messageReplyOption'"},
-		{list + "?pageSize=many", "", "", "Invalid value at 'pageSize'"},
 		{list + "?pageSize=1&pageSize=2", "", "", "more than once"},
 		{create, `{"txt":"x"}`, "", `Unknown name "txt"`},
 		{create, `{"text":"x","thread":{"thread_key":"k"}}`, "", `Unknown name "thread_key" at '.thread'`},
-		{create, `{"text":1}`, "", "Invalid value at '.text' (string), 1"},
-		{create, `{"text":"x","markupSyntax":"HTML"}`, "", "one of MARKUP_SYNTAX_UNSPECIFIED"},
-		{create, `{"text":"x","createTime":"yesterday"}`, "", "google-datetime"},
-		{create, `{"cardsV2":{}}`, "", "Invalid value at '.cardsV2' (array)"},
+		{create, `{"text":"x","markupSyntax":"HTML"}`, "", "Invalid value at '.markupSyntax', HTML"},
+		{create, `{"cardsV2":{}}`, "", "Invalid value at '.cardsV2'"},
 		{create, `{"text":"x"}{}`, "", "Invalid JSON payload"},
 		{create, `{"text":"x","sender":{"name":"users/1"}}`, "", "'.sender' is output only"},
 		{create, `{"cards":[]}`, "", "'.cards' is deprecated"},
@@ -92,7 +87,6 @@ func TestGoogle(t *testing.T) {
 		{list + "?filter=createTime+%3E+2026-11-21T08:00:00Z", "", "", "Invalid filter"},
 		{list + "?filter=thread.name+%3D+spaces/A/threads/T+OR+thread.name+%3D+spaces/A/threads/U", "", "", "Invalid filter"},
 		{list + "?filter=thread.name+%3D+spaces/A/threads/T+AND+thread.name+%3D+spaces/A/threads/U", "", "", "Invalid filter"},
-		{list + "?filter=create_time+%3C+%222026-11-21T08:00:00%2B01:00%22+AND+thread.name+%3D+%22spaces/A/threads/T%22", "", "", ""},
 		{list + "?orderBy=name", "", "", "Invalid order"},
 		{"POST /v1/spaces/A/messages:search", `{"filter":"x"}`, "", "searched in spaces/-"},
 		{pull, `{"maxMessages":0}`, "", "must be positive"},
@@ -113,12 +107,6 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-func needDocuments(t *testing.T) {
-	if _, err := methods(); err != nil && os.Getenv("GCHAT_E2E_REQUIRED") != "1" {
-		t.Skip(err)
-	}
-}
-
 // ask makes one request.
 func ask(t *testing.T, h http.Handler, request, body, token string) *httptest.ResponseRecorder {
 	method, target, _ := strings.Cut(request, " ")
@@ -133,7 +121,6 @@ func ask(t *testing.T, h http.Handler, request, body, token string) *httptest.Re
 
 // The rules for what stands behind.
 func TestRules(t *testing.T) {
-	needDocuments(t)
 	for _, c := range []struct {
 		name, request, body string
 		rule                Rule
@@ -141,10 +128,6 @@ func TestRules(t *testing.T) {
 	}{
 		{"the embedded space's token", "GET /t/secret/v1/spaces/local", "", Embedded, "GET /t/secret/v1/spaces/local", ""},
 		{"the embedded space's page", "POST /say?x=1", "no JSON", Embedded, "POST /say?x=1no JSON", ""},
-		{"a missing subscription's permissions", "POST /v1/projects/p/subscriptions/s:testIamPermissions", `{"permissions":["x"]}`,
-			Missing("projects/p/subscriptions/s"), "", "{}"},
-		{"a missing subscription", "POST /v1/projects/p/subscriptions/s:pull", `{"maxMessages":1}`,
-			Missing("projects/p/subscriptions/s"), "", "Resource not found."},
 		{"a thread key in a direct message", "POST /v1/spaces/A/messages?messageReplyOption=REPLY_MESSAGE_OR_FAIL", `{"text":"x","thread":{"threadKey":"k"}}`,
 			DirectMessage, `POST /v1/spaces/A/messages?{"text":"x","thread":{}}`, ""},
 		{"a thread in a direct message", "POST /v1/spaces/A/messages?messageReplyOption=REPLY_MESSAGE_OR_FAIL", `{"thread":{"name":"spaces/A/threads/T"}}`,
@@ -173,31 +156,3 @@ type failing struct {
 }
 
 func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
-
-func TestAnswer(t *testing.T) {
-	needDocuments(t)
-	for _, tt := range []struct{ name, body, want string }{
-		{"text", `{"text":"hello"}`, ""},
-		{"null is absent", `{"text":null}`, ""},
-		{"thread", `{"text":"x","thread":{"threadKey":"k"}}`, ""},
-		{"card with a link", `{"cardsV2":[{"cardId":"a","card":{"sections":[{"widgets":[{"buttonList":{"buttons":[{"text":"t","onClick":{"openLink":{"url":"https://x"}}}]}}]}]}}]}`, ""},
-		{"unknown field", `{"txt":"x"}`, `Unknown name "txt" at 'message'`},
-		{"snake case", `{"text":"x","thread":{"thread_key":"k"}}`, `Unknown name "thread_key" at 'message.thread'`},
-		{"number for string", `{"text":1}`, `Invalid value at 'message.text' (string), 1`},
-		{"string for object", `{"thread":"t"}`, `Invalid value at 'message.thread' (object)`},
-		{"object for array", `{"cardsV2":{}}`, `Invalid value at 'message.cardsV2' (array)`},
-		{"inside an array", `{"cardsV2":[{"cardId":1}]}`, `'message.cardsV2[0].cardId'`},
-		{"enum", `{"text":"x","markupSyntax":"HTML"}`, `Invalid value at 'message.markupSyntax' (one of`},
-		{"date", `{"text":"x","createTime":"yesterday"}`, `Invalid value at 'message.createTime' (string google-datetime)`},
-		{"bool", `{"text":"x","threadReply":"yes"}`, `Invalid value at 'message.threadReply' (boolean)`},
-		{"integer", `{"annotations":[{"startIndex":1.5}]}`, `'message.annotations[0].startIndex' (integer int32), 1.5`},
-		{"not an object", `[]`, `Invalid value at 'message' (object)`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bad := Answer("message", "Message", []byte(tt.body))
-			if tt.want == "" && len(bad) > 0 || tt.want != "" && !strings.Contains(strings.Join(bad, "\n"), tt.want) {
-				t.Errorf("check found %q, want %q", bad, tt.want)
-			}
-		})
-	}
-}

@@ -5,7 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,14 +25,14 @@ func (s *Space) Handler() http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 
 		if !s.phone && !isLoopback(r.Host) {
-			denial := "The host " + brief(r.Host) + " is not this machine: gchat-hooks space --phone serves other ones, too."
-			writeError(w, denied(denial))
+			const denial = "The host %.60q is not this machine: gchat-hooks space --phone serves other ones, too."
+			writeError(w, denied(fmt.Sprintf(denial, r.Host)))
 			return
 		}
 		rest, granted := strings.CutPrefix(r.URL.Path, "/t/")
 		if granted {
 			token, path, _ := strings.Cut(rest, "/")
-			if !same(token, s.token) {
+			if !same(token, s.secrets.Page) {
 				writeError(w, unauthenticated("The token in the path is wrong."))
 				return
 			}
@@ -79,7 +79,7 @@ func (s *Space) needsCookie(next http.HandlerFunc) http.HandlerFunc {
 
 // letIn answers the address with the token in it: it gives the cookie, and the token disappears from the address bar.
 func (s *Space) letIn(w http.ResponseWriter, r *http.Request) {
-	if !same(r.URL.Query().Get("token"), s.token) {
+	if !same(r.URL.Query().Get("token"), s.secrets.Page) {
 		s.refusePage(w, r)
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Space) cookieName() string  { return "space_" + s.derive("cookie name")
 func (s *Space) cookieValue() string { return s.derive("cookie value") }
 
 func (s *Space) derive(what string) string {
-	h := hmac.New(sha256.New, []byte(s.token))
+	h := hmac.New(sha256.New, []byte(s.secrets.Page))
 	h.Write([]byte(what))
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -121,13 +121,4 @@ func (s *Space) refusePage(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width"><title>Local space</title>` +
 		`<h1>This space is private</h1><p>Open it with the link that gchat-hooks space prints.</p>` +
 		`<p>You just did? <a href="/">Continue</a></p>`))
-}
-
-// brief is a value for an error message.
-func brief(v any) string {
-	b, _ := json.Marshal(v)
-	if r := []rune(string(b)); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return string(b)
 }

@@ -1,13 +1,15 @@
 package space
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/api/chat/v1"
@@ -44,10 +46,7 @@ func answering(call func(*http.Request) (any, error)) http.HandlerFunc {
 // apiMethod wraps one method of the API: the call is made for those who may make it.
 func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFunc {
 	return answering(func(r *http.Request) (any, error) {
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			return nil, invalid("Invalid query string.")
-		}
+		query := r.URL.Query()
 		if r.Method != http.MethodGet && (!fromApp(r) || query.Has("key")) { // creating is the one method that a webhook calls
 			if err := s.checkWebhook(query); err != nil {
 				return nil, err
@@ -56,14 +55,29 @@ func (s *Space) apiMethod(call func(*http.Request) (any, error)) http.HandlerFun
 				return nil, denied("A webhook cannot change messages.")
 			}
 		}
-		if alt := query.Get("alt"); alt != "" && alt != "json" {
-			return nil, invalid("Only alt=json is served here.")
-		}
 		if space := "spaces/" + r.PathValue("space"); space != Name {
 			return nil, notFound("Space " + space + " not found")
 		}
 		return call(r)
 	})
+}
+
+// decode reads the body of a request into v, and takes nothing in it that v has no place for.
+func decode(r *http.Request, v any) error {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err = d.Decode(v)
+	if err == nil && d.InputOffset() < int64(len(bytes.TrimRight(b, " \t\r\n"))) {
+		err = errors.New("there is more after the JSON value")
+	}
+	if err != nil {
+		return invalid("Invalid JSON payload received. " + err.Error())
+	}
+	return nil
 }
 
 // checkWebhook refuses what does not carry the secrets of the webhook's URL, in the order and with the words of Google.
@@ -100,130 +114,45 @@ const (
 	maxPage     = 1000
 )
 
-// listMessages is spaces.messages.list. Nothing is ever deleted here, so showDeleted changes nothing.
-func (s *Space) listMessages(r *http.Request) (any, error) {
-	query := r.URL.Query()
-	f, err := parseFilter(query.Get("filter"))
-	if err != nil {
-		return nil, err
-	}
-	descending, err := parseOrder(query.Get("orderBy"))
-	if err != nil {
-		return nil, err
-	}
-	size, _ := strconv.Atoi(query.Get("pageSize")) // an int32, or absent
-	switch {
-	case size < 0:
-		return nil, invalid("Page size must not be negative")
-	case size == 0:
-		size = defaultPage
-	case size > maxPage:
-		size = maxPage
-	}
+// createdAfter is the one filter that is served, of those that spaces.messages.list takes. The bound is exclusive.
+const createdAfter = `createTime > "` + time.RFC3339Nano + `"`
 
+// listMessages is spaces.messages.list in its own order. Nothing is ever deleted here, so showDeleted changes nothing.
+func (s *Space) listMessages(r *http.Request) (any, error) {
+	query, after := r.URL.Query(), time.Time{}
+	if filter := query.Get("filter"); filter != "" {
+		var err error
+		after, err = time.Parse(createdAfter, filter)
+		if err != nil {
+			return nil, invalid("Invalid filter query")
+		}
+	}
+	size, _ := strconv.Atoi(cmp.Or(query.Get("pageSize"), strconv.Itoa(defaultPage)))
+	from, err := strconv.Atoi(cmp.Or(query.Get("pageToken"), "0")) // the number of the next row
+	switch {
+	case query.Get("orderBy") != "":
+		return nil, invalid("Invalid order by: none is served here")
+	case size <= 0:
+		return nil, invalid("Page size must be positive")
+	case err != nil || from < 0:
+		return nil, invalid("Invalid page token")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := s.rows
-	from := 0 // rows already given, counted in the order asked for
-	if descending {
-		from = -len(rows) // rows that came in while paging must not shift the pages
-	}
-	if token := query.Get("pageToken"); token != "" { // the number of the next row
-		if from, err = strconv.Atoi(token); err != nil {
-			return nil, invalid("Invalid page token")
-		}
-	}
 	answer := new(chat.ListMessagesResponse)
-	for i := from; ; i++ {
-		at := i
-		if descending {
-			at = -i - 1
-		}
-		if at < 0 || at >= len(rows) {
-			return answer, nil
-		}
-		if rows[at].Patch || !f.matches(rows[at].Message) {
+	for i := from; i < len(s.rows); i++ {
+		m := s.rows[i].Message
+		created, _ := time.Parse(time.RFC3339Nano, m.CreateTime)
+		if s.rows[i].Patch || !created.After(after) {
 			continue
 		}
-		if len(answer.Messages) == size {
+		if len(answer.Messages) == min(size, maxPage) {
 			answer.NextPageToken = strconv.Itoa(i)
-			return answer, nil
+			break
 		}
-		answer.Messages = append(answer.Messages, s.byName[rows[at].Message.Name].Message)
+		answer.Messages = append(answer.Messages, s.byName[m.Name].Message)
 	}
-}
-
-var orderForm = pattern(`(?i)^\s*(?:(?-i:createTime|create_time)(?:\s+(asc|desc))?\s*)?$`)
-
-// parseOrder reads orderBy; it tells whether the newest come first.
-func parseOrder(s string) (descending bool, err error) {
-	m := orderForm().FindStringSubmatch(s)
-	if m == nil {
-		return false, invalid("Invalid order by: " + brief(s))
-	}
-	return strings.EqualFold(m[1], "desc"), nil
-}
-
-// A filter is what spaces.messages.list can be asked for:
-//
-//	createTime > "2026-01-02T15:04:05Z" AND createTime < "…" AND thread.name = spaces/S/threads/T
-//
-// each part at most once, in any order. Both bounds are exclusive.
-type filter struct {
-	after, before *time.Time
-	thread        string
-}
-
-func (f filter) matches(m *chat.Message) bool {
-	if f.thread != "" && m.Thread.Name != f.thread {
-		return false
-	}
-	if f.after == nil && f.before == nil {
-		return true
-	}
-	t, err := time.Parse(time.RFC3339Nano, m.CreateTime)
-	return err == nil && (f.after == nil || t.After(*f.after)) && (f.before == nil || t.Before(*f.before))
-}
-
-var (
-	filterAnd    = pattern(`\s+AND\s+`)
-	filterTime   = pattern(`^(?:createTime|create_time)\s*([<>])\s*"([^"]*)"$`)
-	filterThread = pattern(`^thread\.name\s*=\s*("?)(spaces/[^/\s"]+/threads/[^/\s"]+)("?)$`)
-)
-
-// parseFilter reads a filter. Google tells no more than that one is invalid.
-func parseFilter(s string) (f filter, err error) {
-	if strings.TrimSpace(s) == "" {
-		return f, nil
-	}
-	for _, term := range filterAnd().Split(strings.TrimSpace(s), -1) {
-		if !f.add(term) {
-			return filter{}, invalid("Invalid filter query")
-		}
-	}
-	return f, nil
-}
-
-// add takes one comparison into f, unless it makes no sense there.
-func (f *filter) add(term string) bool {
-	if m := filterThread().FindStringSubmatch(term); m != nil && m[1] == m[3] && f.thread == "" {
-		f.thread = m[2]
-		return true
-	}
-	m := filterTime().FindStringSubmatch(term)
-	if m == nil {
-		return false
-	}
-	bound := &f.after
-	if m[1] == "<" {
-		bound = &f.before
-	}
-	t, err := time.Parse(time.RFC3339Nano, m[2])
-	if err != nil || *bound != nil {
-		return false
-	}
-	*bound = &t
-	return true
+	return answer, nil
 }
 
 // An apiError is what Google's JSON error envelope holds.
@@ -235,21 +164,10 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-func invalid(message string) *apiError {
-	return &apiError{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: message}
-}
-
-func notFound(message string) *apiError {
-	return &apiError{Code: http.StatusNotFound, Status: "NOT_FOUND", Message: message}
-}
-
-func denied(message string) *apiError {
-	return &apiError{Code: http.StatusForbidden, Status: "PERMISSION_DENIED", Message: message}
-}
-
-func unauthenticated(message string) *apiError {
-	return &apiError{Code: http.StatusUnauthorized, Status: "UNAUTHENTICATED", Message: message}
-}
+func invalid(message string) *apiError         { return &apiError{400, message, "INVALID_ARGUMENT"} }
+func unauthenticated(message string) *apiError { return &apiError{401, message, "UNAUTHENTICATED"} }
+func denied(message string) *apiError          { return &apiError{403, message, "PERMISSION_DENIED"} }
+func notFound(message string) *apiError        { return &apiError{404, message, "NOT_FOUND"} }
 
 // writeError answers with err in Google's envelope. What is not an apiError is
 // our own trouble (a full disk), and a client may try again.
@@ -259,20 +177,15 @@ func writeError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, &tooBig):
-		e = &apiError{Code: http.StatusRequestEntityTooLarge, Status: "INVALID_ARGUMENT",
-			Message: "Request payload size exceeds the limit."}
+		e = &apiError{http.StatusRequestEntityTooLarge, "Request payload size exceeds the limit.", "INVALID_ARGUMENT"}
 	default:
-		e = &apiError{Code: http.StatusServiceUnavailable, Status: "UNAVAILABLE", Message: err.Error()}
+		e = &apiError{http.StatusServiceUnavailable, err.Error(), "UNAVAILABLE"}
 	}
 	writeJSON(w, e.Code, map[string]any{"error": e})
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
+	b, _ := json.Marshal(v) // it was decoded, or is ours
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)

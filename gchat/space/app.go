@@ -29,7 +29,7 @@ func (s *Space) resource() *chat.Space {
 
 // patchMessage is spaces.messages.patch: an app changes a message of its own.
 func (s *Space) patchMessage(r *http.Request) (any, error) {
-	in, _, err := readMessage(r.Body)
+	in, _, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *Space) patchMessage(r *http.Request) (any, error) {
 	case was.Message.Sender.Name != App:
 		return nil, denied("The app did not create this message.")
 	}
-	m := clone(was.Message)
+	m := *was.Message
 	for _, field := range strings.Split(r.URL.Query().Get("updateMask"), ",") {
 		switch strings.TrimSpace(field) {
 		case "text":
@@ -51,17 +51,17 @@ func (s *Space) patchMessage(r *http.Request) (any, error) {
 		case "cardsV2", "cards_v2":
 			m.CardsV2 = in.CardsV2
 		default:
-			return nil, invalid("Invalid update mask: " + brief(field))
+			return nil, invalid(fmt.Sprintf("Invalid update mask: %.60q", field))
 		}
 	}
-	if err := checkContent(m); err != nil {
+	if err := checkContent(&m); err != nil {
 		return nil, err
 	}
 	m.LastUpdateTime = s.now().UTC().Format(time.RFC3339Nano)
-	if err := s.add(&row{Message: m, Patch: true}); err != nil {
+	if err := s.add(&row{Message: &m, Patch: true}); err != nil {
 		return nil, err
 	}
-	return m, nil
+	return &m, nil
 }
 
 // checkContent refuses what Google refuses of a message's content.
@@ -69,8 +69,8 @@ func checkContent(m *chat.Message) error {
 	if strings.TrimSpace(m.Text) == "" && len(m.CardsV2) == 0 {
 		return invalid("Message cannot be empty.")
 	}
-	b, err := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText})
-	if size := len(b); err != nil || len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+size > maxMessage {
+	b, _ := json.Marshal(&chat.Message{CardsV2: m.CardsV2, FallbackText: m.FallbackText}) // it was decoded
+	if len(m.Text) > maxMessage || len(m.CardsV2) > 0 && len(m.Text)+len(b) > maxMessage {
 		return invalid("Message content is too long")
 	}
 	return nil
@@ -107,19 +107,15 @@ func (s *Space) Tap(user *chat.User, message, question, choice string, inputs ma
 	if !stands {
 		return fmt.Errorf("tap: %w", invalid("That button is not there any more."))
 	}
-	const function = "gchat-hooks"
 	e := s.event("CARD_CLICKED", user, m)
-	e.Action = &chat.FormAction{ActionMethodName: function, Parameters: []*chat.ActionParameter{
-		{Key: "question", Value: question}, {Key: "choice", Value: choice},
-	}}
-	e.Common = &chat.CommonEventObject{InvokedFunction: function, FormInputs: map[string]chat.Inputs{},
+	e.Common = &chat.CommonEventObject{InvokedFunction: "gchat-hooks", FormInputs: map[string]chat.Inputs{},
 		Parameters: map[string]string{"question": question, "choice": choice}}
 	for name, values := range inputs {
 		e.Common.FormInputs[name] = chat.Inputs{StringInputs: &chat.StringInputs{Value: values}}
 	}
-	r := &row{RequestID: requestID}
-	if err := s.carry(r, e); err != nil || r.Event == nil {
-		return err
+	if requestID != "" {
+		s.byRequest[requestID] = found
 	}
-	return s.add(r)
+	s.tell(e)
+	return nil
 }

@@ -25,7 +25,7 @@ const (
 	askOnce = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nWebFetch: https://example.com/a\n\n" +
 		"Reply yes or no (with a reason if you like: \"no, use git mv\").\nThread key: permission-3"
 	askTerminal = "[Permission] Session: web-shop\nFolder: /home/ann/web-shop\n\nBash: Publish\n```\ngit push --force\n```\n\n" +
-		"Only the terminal can allow this. Reply no to deny it, with a reason if you like.\nThread key: permission-4"
+		"Only the terminal can allow this. Reply no (with a reason if you like: \"no, use git mv\").\nThread key: permission-4"
 	askPlan = "[Plan] Session: web-shop\nFolder: /home/ann/web-shop\n\n*Totals*\n\n• Sum the prices in `cart/total.go`\n• Round once, at the end\n" +
 		"• Test with *three* currencies\n\nNo change to the database.\n\n" +
 		"Reply yes, \"yes, auto\" (edits need no permission then), or \"no, …\" with what to change.\nThread key: plan-1"

@@ -212,7 +212,7 @@ func replied(t *testing.T, s *Space, thread string, n int) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		_, changed := s.after(0)
+		_, _, changed := s.after(0)
 		var said []string
 		for _, m := range s.Messages() {
 			if m.Thread.Name == thread && m.Sender.Name == Human {
@@ -348,10 +348,10 @@ func TestPage(t *testing.T) {
 		until(t, ctx, `document.querySelector('[data-option="2"]').ariaPressed === 'true' && document.querySelector('.mine .meaning').textContent === 'Rolling deployment'`)
 	})
 	t.Run("Markdown in a question", func(t *testing.T) {
-		text := gchat.QuestionText(&state.Question{SessionName: "web-shop", ThreadKey: "k10", Questions: []state.Prompt{{
+		text := gchat.QuestionTexts(&state.Question{SessionName: "web-shop", ThreadKey: "k10", Questions: []state.Prompt{{
 			Header: "Plan", Question: "## Which *plan*?\n\n- **fast**, see `a.go`\n- <img src=x onerror=alert(1)> [x](javascript:alert(1))\n```go\nx := 1\n```",
 			Options: []state.Option{{Label: "The `first`", Description: "**bold** <b>no</b>"}, {Label: "second"}}}}})
-		openThread(t, ctx, ask(t, s, srv.URL, "k10", strings.ReplaceAll(text, "‹", "<"))) // as another program might post it
+		openThread(t, ctx, ask(t, s, srv.URL, "k10", strings.ReplaceAll(text[0], "‹", "<"))) // as another program might post it
 		until(t, ctx, `document.querySelector('.ask p strong').textContent === 'Which plan?' && document.querySelectorAll('.ask .bullet').length === 2`)
 		until(t, ctx, `document.querySelector('.ask .bullet strong').textContent === 'fast' && document.querySelector('.ask pre').textContent === 'x := 1'`)
 		until(t, ctx, `document.querySelector('.label code').textContent === 'first' && document.querySelector('.description strong').textContent === 'bold'`)
@@ -451,7 +451,8 @@ func TestWhatWaits(t *testing.T) {
 	until(t, ctx, `document.title === '(2) Local space' && window.shown[1] === 'Blocked|web-shop · orch-epic4\nACTION REQUIRED: the key'`)
 
 	// Over plain http, on another address than this machine's own, a browser shows none.
-	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
+	private, psrv := testServer(t, Options{Phone: true})
+	private.secrets.Page = "sesame"
 	address := strings.Replace(private.PageURL(psrv.URL), "127.0.0.1", "phone.test", 1)
 	do(t, ctx, chromedp.Navigate(address))
 	until(t, ctx, `document.querySelector('#link').dataset.state === 'live' && !window.isSecureContext && document.querySelector('#notify').hidden`)
@@ -474,7 +475,7 @@ func TestThePageReadsRepliesAsThePollerDoes(t *testing.T) {
 	}
 	var cases []testCase
 	for _, questions := range [][]state.Prompt{one, many, both} {
-		text := gchat.QuestionText(&state.Question{SessionName: "s", ThreadKey: "k", Questions: questions})
+		text := gchat.QuestionTexts(&state.Question{SessionName: "s", ThreadKey: "k", Questions: questions})[0]
 		for _, replies := range [][]string{
 			{"2"}, {"#2"}, {"(2)"}, {"2."}, {"option 2"}, {"２"}, {"2️⃣"}, {"7"}, {"9"}, {"0"}, {"roll"}, {"rolling d"}, {"ROLLING DEPLOYMENT"},
 			{"ro"}, {"blue"}, {"blue‑green!"}, {"sure"}, {"surefi"}, {"no"}, {"nod"}, {"2 - but keep it"}, {"blue - later"}, {"blue-green — later"},
@@ -649,7 +650,8 @@ func TestFailedReply(t *testing.T) {
 	// With a token, the page works through its cookie; and a page whose server
 	// came back with other messages shows those.
 	do(t, ctx, chromedp.Navigate("about:blank"))
-	private, psrv := testServer(t, Options{Phone: true, Token: "sesame"})
+	private, psrv := testServer(t, Options{Phone: true})
+	private.secrets.Page = "sesame"
 	other := ask(t, private, psrv.URL, "k", askFeatures)
 	do(t, ctx, chromedp.Navigate(private.PageURL(psrv.URL)))
 	openThread(t, ctx, other)

@@ -21,7 +21,7 @@ const (
 	pullWait  = 15 * time.Second // how long a pull waits where there is none
 )
 
-// queued is an event of the subscription.
+// queued is an event of the subscription, which is kept in memory: an app is here in the demo and in tests only.
 type queued struct {
 	id    string
 	data  json.RawMessage
@@ -39,31 +39,27 @@ func (s *Space) event(kind string, user *chat.User, m *chat.Message) *chat.Depre
 	}
 }
 
-// carry has a row put an event into the subscription, where there is an app. The caller holds the lock.
-func (s *Space) carry(r *row, e *chat.DeprecatedEvent) error {
-	if !s.hasApp {
-		return nil
+// tell puts an event into the subscription, where there is an app. The caller holds the lock.
+func (s *Space) tell(e *chat.DeprecatedEvent) {
+	if s.hasApp {
+		data, _ := json.Marshal(e) // it is made of what was decoded
+		s.queue = append(s.queue, &queued{id: randomID(), data: data, at: s.now().UTC()})
+		s.wake()
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	r.EventID, r.Event, r.At = randomID(), data, s.now().UTC()
-	return nil
 }
 
-// tellApp has the row of what a person wrote carry its event, where an app hears it: in a direct message all, in a space what
-// mentions the app. Both are one write, so that neither is lost alone. The caller holds the lock.
-func (s *Space) tellApp(r *row) error {
-	m := r.Message
+// tellApp puts what a person wrote into the subscription, where an app hears it: in a direct message all, in a space what mentions
+// the app. The caller holds the lock.
+func (s *Space) tellApp(m *chat.Message) {
 	said, mentioned := strings.CutPrefix(m.Text, "@gchat-hooks")
 	if mentioned && (said == "" || strings.ContainsAny(said[:1], " \n\t,:")) {
-		m = clone(m)
-		m.ArgumentText = said
+		heard := *m
+		heard.ArgumentText = said
+		m = &heard
 	} else if !s.direct {
-		return nil
+		return
 	}
-	return s.carry(r, s.event("MESSAGE", m.Sender, m))
+	s.tell(s.event("MESSAGE", m.Sender, m))
 }
 
 // callSubscription is projects.subscriptions.pull, acknowledge and testIamPermissions, for the space's own app.
@@ -77,11 +73,12 @@ func (s *Space) callSubscription(r *http.Request) (any, error) {
 		Permissions []string `json:"permissions"`
 		AckIDs      []string `json:"ackIds"`
 	}
-	switch err := json.NewDecoder(r.Body).Decode(&in); {
+	switch err := decode(r, &in); {
 	case err != nil:
-		return nil, invalid("Invalid JSON payload received. " + err.Error())
+		return nil, err
 	case call == "acknowledge":
-		return struct{}{}, s.acknowledge(in.AckIDs)
+		s.acknowledge(in.AckIDs)
+		return struct{}{}, nil
 	case call == "testIamPermissions":
 		return map[string][]string{"permissions": in.Permissions}, nil
 	case call == "pull" && in.MaxMessages > 0:
@@ -95,17 +92,14 @@ func (s *Space) pull(r *http.Request, most int) *pubsub.PullResponse {
 	end := time.After(pullWait)
 	for {
 		s.mu.Lock()
-		answer, changed, next := s.take(most), s.changed, ackWithin
-		for _, q := range s.queue {
-			next = min(next, q.until.Sub(s.now()))
-		}
+		answer, changed := s.take(most), s.changed
 		s.mu.Unlock()
 		if len(answer.ReceivedMessages) > 0 {
 			return answer
 		}
 		select {
 		case <-changed:
-		case <-time.After(max(next, time.Millisecond)):
+		case <-time.After(time.Second): // an event may be due again
 		case <-end:
 			return answer
 		case <-r.Context().Done():
@@ -131,17 +125,8 @@ func (s *Space) take(most int) *pubsub.PullResponse {
 }
 
 // acknowledge takes events out of the queue. One that was delivered again meanwhile stays.
-func (s *Space) acknowledge(acks []string) error {
+func (s *Space) acknowledge(acks []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var done []string
-	for _, q := range s.queue {
-		if slices.Contains(acks, q.ack) {
-			done = append(done, q.id)
-		}
-	}
-	if len(done) == 0 {
-		return nil
-	}
-	return s.add(&row{Acked: done})
+	s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(acks, q.ack) })
 }

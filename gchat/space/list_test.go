@@ -13,7 +13,7 @@ import (
 
 // sayNumbers fills a space with messages "0", "1", … a second apart, from noon
 // on; the even ones are in one thread, the odd ones in another.
-func sayNumbers(t *testing.T, n int) (*Space, *chat.Service, []string) {
+func sayNumbers(t *testing.T, n int) (*Space, *chat.Service) {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s, srv := testServer(t, Options{Now: func() time.Time { return now }})
@@ -26,7 +26,7 @@ func sayNumbers(t *testing.T, n int) (*Space, *chat.Service, []string) {
 		threads[i%2] = m.Thread.Name
 		now = now.Add(time.Second)
 	}
-	return s, client(t, s.APIEndpoint(srv.URL)), threads
+	return s, client(t, s.APIEndpoint(srv.URL))
 }
 
 func texts(messages []*chat.Message) string {
@@ -38,25 +38,15 @@ func texts(messages []*chat.Message) string {
 }
 
 func TestList(t *testing.T) {
-	_, api, threads := sayNumbers(t, 6)
-	for _, tt := range []struct{ name, filter, order, want string }{
-		{"all", "", "", "0 1 2 3 4 5"},
-		{"ascending", "", "createTime ASC", "0 1 2 3 4 5"},
-		{"descending", "", "createTime DESC", "5 4 3 2 1 0"},
-		{"snake case", `create_time > "2026-03-01T12:00:03Z"`, "create_time desc", "5 4"},
-		{"after is exclusive", `createTime > "2026-03-01T12:00:03.000000Z"`, "", "4 5"},
-		{"before is exclusive", `createTime < "2026-03-01T12:00:02Z"`, "", "0 1"},
-		{"between", `createTime > "2026-03-01T12:00:00Z" AND createTime < "2026-03-01T12:00:03Z"`, "", "1 2"},
-		{"other time zone", `createTime > "2026-03-01T14:00:03+02:00"`, "", "4 5"},
-		{"microseconds", `createTime > "2026-03-01T12:00:02.999999Z"`, "", "3 4 5"},
-		{"thread", `thread.name = ` + threads[1], "", "1 3 5"},
-		{"quoted thread", `thread.name = "` + threads[0] + `"`, "createTime DESC", "4 2 0"},
-		{"thread and time", `thread.name=` + threads[0] + ` AND create_time>"2026-03-01T12:00:00Z"`, "", "2 4"},
-		{"unknown thread", `thread.name = spaces/local/threads/none`, "", ""},
-		{"before all time", `createTime < "0001-01-01T00:00:00Z"`, "", ""},
+	_, api := sayNumbers(t, 6)
+	for _, tt := range []struct{ name, filter, want string }{
+		{"all", "", "0 1 2 3 4 5"},
+		{"after is exclusive", `createTime > "2026-03-01T12:00:03.000000Z"`, "4 5"},
+		{"other time zone", `createTime > "2026-03-01T14:00:03+02:00"`, "4 5"},
+		{"microseconds", `createTime > "2026-03-01T12:00:02.999999Z"`, "3 4 5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			list, err := api.Spaces.Messages.List(Name).Filter(tt.filter).OrderBy(tt.order).ShowDeleted(true).Do()
+			list, err := api.Spaces.Messages.List(Name).Filter(tt.filter).ShowDeleted(true).Do()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +58,7 @@ func TestList(t *testing.T) {
 }
 
 func TestListRefuses(t *testing.T) {
-	_, api, _ := sayNumbers(t, 1)
+	_, api := sayNumbers(t, 1)
 	list := func() *chat.SpacesMessagesListCall { return api.Spaces.Messages.List(Name) }
 	for _, tt := range []struct {
 		name string
@@ -78,17 +68,14 @@ func TestListRefuses(t *testing.T) {
 		{"at or after", list().Filter(`createTime >= "2026-03-01T12:00:00Z"`), "Invalid filter query"},
 		{"no quotes", list().Filter(`createTime > 2026-03-01T12:00:00Z`), "Invalid filter query"},
 		{"or", list().Filter(`createTime > "2026-03-01T12:00:00Z" OR createTime < "2026-03-01T12:00:00Z"`), "Invalid filter query"},
-		{"small and", list().Filter(`createTime > "2026-03-01T12:00:00Z" and createTime < "2026-03-01T12:00:00Z"`), "Invalid filter query"},
 		{"half", list().Filter(`createTime >`), "Invalid filter query"},
-		{"and nothing", list().Filter(`thread.name = spaces/local/threads/x AND`), "Invalid filter query"},
 		{"open quote", list().Filter(`createTime > "2026-03-01T12:00:00Z`), "Invalid filter query"},
-		{"twice", list().Filter(`createTime > "2026-03-01T12:00:00Z" AND createTime > "2026-03-01T12:00:00Z"`), "Invalid filter query"},
-		{"two threads", list().Filter(`thread.name = spaces/local/threads/x AND thread.name = spaces/local/threads/y`), "Invalid filter query"},
-		{"bare thread", list().Filter(`thread.name = x`), "Invalid filter query"},
 		{"other field", list().Filter(`sender.name = "users/x"`), "Invalid filter query"},
 		{"order", list().OrderBy("sender DESC"), "Invalid order by"},
-		{"order twice", list().OrderBy("createTime DESC ASC"), "Invalid order by"},
-		{"negative page", list().PageSize(-1), "Page size must not be negative"},
+		{"thread", list().Filter(`thread.name = spaces/local/threads/x`), "Invalid filter query"},
+		{"no page", list().PageSize(0), "Page size must be positive"},
+		{"negative page", list().PageSize(-1), "Page size must be positive"},
+		{"negative page token", list().PageToken("-1"), "Invalid page token"},
 		{"page token", list().PageToken("nonsense"), "Invalid page token"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,24 +101,19 @@ func TestEmptyList(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	for _, tt := range []struct {
-		order       string
 		size, total int64
 		pages       string
 	}{
-		{"createTime ASC", 4, 10, "0 1 2 3|4 5 6 7|8 9"},
-		{"createTime DESC", 4, 10, "9 8 7 6|5 4 3 2|1 0"},
-		{"createTime ASC", 5, 10, "0 1 2 3 4|5 6 7 8 9"},
+		{4, 10, "0 1 2 3|4 5 6 7|8 9"},
+		{5, 10, "0 1 2 3 4|5 6 7 8 9"},
 	} {
-		t.Run(fmt.Sprint(tt.order, tt.size), func(t *testing.T) {
-			s, api, _ := sayNumbers(t, int(tt.total))
+		t.Run(fmt.Sprint(tt.size), func(t *testing.T) {
+			_, api := sayNumbers(t, int(tt.total))
 			var pages []string
-			err := api.Spaces.Messages.List(Name).OrderBy(tt.order).PageSize(tt.size).
-				Filter(`createTime < "2026-03-01T12:00:10Z"`).
-				Pages(t.Context(), func(list *chat.ListMessagesResponse) error {
-					pages = append(pages, texts(list.Messages))
-					_, err := s.Say(nil, "", "meanwhile") // must not shift the pages
-					return err
-				})
+			err := api.Spaces.Messages.List(Name).PageSize(tt.size).Pages(t.Context(), func(list *chat.ListMessagesResponse) error {
+				pages = append(pages, texts(list.Messages))
+				return nil
+			})
 			if err != nil || strings.Join(pages, "|") != tt.pages {
 				t.Errorf("got %q (%v), want %q", pages, err, tt.pages)
 			}
@@ -140,28 +122,11 @@ func TestPages(t *testing.T) {
 }
 
 func TestPageSizes(t *testing.T) {
-	_, api, _ := sayNumbers(t, 1010)
-	for asked, want := range map[int64]int{0: 25, 1: 1, 1000: 1000, 5000: 1000} {
+	_, api := sayNumbers(t, 1010)
+	for asked, want := range map[int64]int{1: 1, 1000: 1000, 5000: 1000} {
 		list, err := api.Spaces.Messages.List(Name).PageSize(asked).Do()
 		if err != nil || len(list.Messages) != want || list.NextPageToken == "" {
 			t.Errorf("page size %d gives %d messages, token %q (%v)", asked, len(list.Messages), list.NextPageToken, err)
 		}
 	}
-}
-
-// FuzzFilter sends foreign bytes: each is a filter of its own words, or refused as Google does.
-func FuzzFilter(f *testing.F) {
-	for _, s := range []string{``, `createTime > "2026-03-01T12:00:00Z"`, `create_time<"2026-03-01T12:00:00.5+02:00" AND thread.name=spaces/a/threads/b`,
-		`thread.name = "spaces/a/threads/b" AND`, `AND AND AND`, `"" "" ""`, `createTime > "`, `a=b=c`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseFilter(s)
-		if err != nil && (err.Error() != "Invalid filter query" || got != filter{}) {
-			t.Errorf("%q: %+v, %v", s, got, err)
-		}
-		if got.thread != "" && !strings.Contains(s, got.thread) {
-			t.Errorf("%q: thread %q", s, got.thread)
-		}
-	})
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,19 +25,15 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // pageRoutes are the page, its files, its events and what is typed on it.
 func (s *Space) pageRoutes() http.Handler {
 	mux := http.NewServeMux()
-	index := s.needsCookie(servePageFile("index.html", "text/html; charset=utf-8"))
+	file := s.needsCookie(servePageFile)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("token") {
 			s.letIn(w, r)
 			return
 		}
-		index(w, r)
+		file(w, r)
 	})
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml"}
-	const names = "style.css icon.svg page.js threads.js question.js decision.js reply.js card.js markup.js"
-	for _, name := range strings.Fields(names) {
-		mux.HandleFunc("GET /page/"+name, s.needsCookie(servePageFile(name, kinds[path.Ext(name)])))
-	}
+	mux.HandleFunc("GET /page/{file}", file)
 	mux.HandleFunc("GET /events", s.needsCookie(s.serveEvents))
 	mux.HandleFunc("POST /page/messages", s.needsCookie(answering(s.postFromPage)))
 	mux.HandleFunc("/", answering(func(*http.Request) (any, error) {
@@ -46,28 +42,17 @@ func (s *Space) pageRoutes() http.Handler {
 	return mux
 }
 
-func servePageFile(name, kind string) http.HandlerFunc {
-	b, err := pageFiles.ReadFile("page/" + name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", kind)
-		h.Set("Cache-Control", "no-cache")
-		h.Set("Content-Security-Policy", pagePolicy)
-		w.Write(b)
-	}
+func servePageFile(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	http.ServeFileFS(w, r, pageFiles, "page/"+cmp.Or(r.PathValue("file"), "index.html"))
 }
-
-var clientIDForm = pattern(`^[A-Za-z0-9-]{1,64}$`)
 
 // postFromPage takes what a person typed or tapped. A cross-origin page cannot send it: a browser asks before it sends JSON
 // elsewhere, and says where the request came from.
 func (s *Space) postFromPage(r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{Code: http.StatusUnsupportedMediaType, Status: "INVALID_ARGUMENT",
-			Message: "The content type must be application/json."}
+		return nil, &apiError{http.StatusUnsupportedMediaType, "The content type must be application/json.", "INVALID_ARGUMENT"}
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return nil, denied("Only the space's own page may post here.")
@@ -80,13 +65,11 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		Inputs   map[string][]string `json:"inputs"`
 		ClientID string              `json:"clientId"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return nil, invalid("Invalid JSON payload received. " + err.Error())
+	if err := decode(r, &in); err != nil {
+		return nil, err
 	}
-	if !clientIDForm().MatchString(in.ClientID) {
-		return nil, invalid("clientId must be 1 to 64 letters, digits or -")
+	if in.ClientID == "" || len(in.ClientID) > 64 {
+		return nil, invalid("clientId must have 1 to 64 bytes")
 	}
 	if in.Message != "" {
 		return struct{}{}, s.Tap(nil, in.Message, "", in.Choice, in.Inputs, "tap:"+in.ClientID)
@@ -96,36 +79,6 @@ func (s *Space) postFromPage(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return map[string]string{"name": m.Name, "thread": m.Thread.Name}, nil
-}
-
-// A pageMessage is a message as the page wants it.
-type pageMessage struct {
-	Name     string `json:"name"`
-	Thread   string `json:"thread"`
-	Sender   string `json:"sender"`
-	Human    bool   `json:"human"`
-	Text     string `json:"text"`
-	Time     string `json:"time"`
-	ClientID string `json:"clientId,omitempty"`
-	Card     bool   `json:"card,omitempty"`    // it has buttons, which are tapped
-	Patched  bool   `json:"patched,omitempty"` // the message as it is from now on
-	Private  bool   `json:"private,omitempty"` // only its reader sees it
-}
-
-func forPage(r *row) pageMessage {
-	m := r.Message
-	p := pageMessage{
-		Name: m.Name, Thread: m.Thread.Name, Text: cmp.Or(m.Text, m.FallbackText), Time: m.CreateTime,
-		Card: len(m.CardsV2) > 0, Patched: r.Patch, Private: m.PrivateMessageViewer != nil,
-	}
-	if m.Sender != nil {
-		p.Human = m.Sender.Type == "HUMAN"
-		p.Sender = cmp.Or(m.Sender.DisplayName, strings.TrimPrefix(m.Sender.Name, "users/"))
-	}
-	if id, ok := strings.CutPrefix(r.RequestID, "page:"); ok {
-		p.ClientID = id
-	}
-	return p
 }
 
 const (
@@ -148,11 +101,7 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if epoch, count, ok := strings.Cut(last, "-"); ok && epoch == stream.epoch {
 		sent, _ = strconv.Atoi(count)
 	}
-	rows, changed := s.after(sent)
-	if rows == nil {
-		sent = 0
-		rows, changed = s.after(0)
-	}
+	rows, sent, changed := s.after(sent)
 	if sent == 0 {
 		stream.send("reset", "", struct{}{})
 	}
@@ -161,10 +110,10 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	for ready := false; stream.err == nil; {
 		for len(rows) > 0 && stream.err == nil {
 			n := min(len(rows), eventBatch)
-			batch := []pageMessage{}
+			batch := []*row{}
 			for _, r := range rows[:n] {
 				if viewer := r.Message.PrivateMessageViewer; viewer == nil || viewer.Name == Human {
-					batch = append(batch, forPage(r))
+					batch = append(batch, r)
 				}
 			}
 			rows, sent = rows[n:], sent+n
@@ -176,7 +125,7 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-changed:
-			rows, changed = s.after(sent)
+			rows, sent, changed = s.after(sent)
 		case <-ticker.C:
 			stream.send("heartbeat", "", struct{}{})
 		case <-r.Context().Done():
@@ -187,15 +136,15 @@ func (s *Space) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// after is the messages behind the first n, and a channel that is closed when
-// there are more. It is nil when there are not even n.
-func (s *Space) after(n int) ([]*row, <-chan struct{}) {
+// after is the messages behind the first n, all where there are not even n, from which on they are, and a channel that is closed
+// when there are more.
+func (s *Space) after(n int) (rows []*row, from int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n < 0 || n > len(s.rows) {
-		return nil, s.changed
+		n = 0
 	}
-	return append([]*row{}, s.rows[n:]...), s.changed
+	return slices.Clone(s.rows[n:]), n, s.changed
 }
 
 // epoch names this space's messages. The webhook's key lives exactly as long as they do; a hash of it is no secret.
@@ -216,15 +165,11 @@ func (e *eventStream) send(event, id string, data any) {
 	if e.err != nil {
 		return
 	}
-	var b []byte
-	if b, e.err = json.Marshal(data); e.err != nil {
-		return
-	}
+	b, _ := json.Marshal(data) // texts always encode
 	if id != "" {
 		id = "id: " + id + "\n"
 	}
 	e.control.SetWriteDeadline(time.Now().Add(eventWrite))
-	if _, e.err = fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b); e.err == nil {
-		e.err = e.control.Flush()
-	}
+	_, err := fmt.Fprintf(e.w, "%sevent: %s\nretry: 1000\ndata: %s\n\n", id, event, b)
+	e.err = cmp.Or(err, e.control.Flush())
 }

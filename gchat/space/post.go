@@ -1,13 +1,9 @@
 package space
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,14 +16,9 @@ const maxMessage = 32000
 // A row is a message as it is kept, with what a list never shows.
 type row struct {
 	Message   *chat.Message `json:"message,omitempty"`
-	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…", "page:…" or "tap:…": one per caller
+	RequestID string        `json:"requestId,omitempty"` // "webhook:…", "app:…" or "page:…": one per caller
 	ThreadKey string        `json:"threadKey,omitempty"`
 	Patch     bool          `json:"patch,omitempty"` // the message as it is from now on
-
-	EventID string          `json:"eventId,omitempty"` // for the space's Chat app
-	Event   json.RawMessage `json:"event,omitempty"`
-	At      time.Time       `json:"at,omitzero"`
-	Acked   []string        `json:"acked,omitempty"` // ids of events
 }
 
 // A draft is a message on its way in.
@@ -43,10 +34,11 @@ type draft struct {
 
 const replyOrFail = "REPLY_MESSAGE_OR_FAIL"
 
-var (
-	threadForm = pattern(`^spaces/[^/]+/threads/[^/]+$`)
-	clientForm = pattern(`^client-[a-z0-9-]{1,56}$`)
-)
+// isClientID says whether Google takes it for the id of a message.
+func isClientID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "client-")
+	return ok && rest != "" && len(rest) <= 56 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
 
 // post puts a message into the space. It is on disk when post returns. A request
 // id that was seen before gives the message it made then.
@@ -61,17 +53,17 @@ func (s *Space) post(d draft) (*row, error) {
 		return r, nil
 	}
 	if d.messageID != "" && s.byName[Name+"/messages/"+d.messageID] != nil {
-		return nil, &apiError{Code: http.StatusConflict, Status: "ALREADY_EXISTS",
-			Message: "Requested entity already exists"}
+		return nil, &apiError{http.StatusConflict, "Requested entity already exists", "ALREADY_EXISTS"}
 	}
 	thread, err := s.threadFor(d)
 	if err != nil {
 		return nil, err
 	}
 
-	m := clone(d.content)
+	m := d.content
 	id := randomID()
-	if m.ThreadReply = thread != ""; m.ThreadReply {
+	m.ThreadReply = thread != ""
+	if m.ThreadReply {
 		m.Name = Name + "/messages/" + strings.TrimPrefix(thread, Name+"/threads/") + "." + id
 	} else {
 		thread = Name + "/threads/" + id
@@ -88,12 +80,13 @@ func (s *Space) post(d draft) (*row, error) {
 	if d.reply != "" {
 		r.ThreadKey = d.threadKey
 	}
-	if d.sender.Type == "HUMAN" {
-		if err := s.tellApp(r); err != nil {
-			return nil, err
-		}
+	if err := s.add(r); err != nil {
+		return nil, err
 	}
-	return r, s.add(r)
+	if d.sender.Type == "HUMAN" {
+		s.tellApp(m)
+	}
+	return r, nil
 }
 
 // add keeps a row, and makes it visible. The caller holds the lock.
@@ -107,9 +100,14 @@ func (s *Space) add(r *row) error {
 		}
 	}
 	s.index(r)
+	s.wake()
+	return nil
+}
+
+// wake has those look who wait for something new. The caller holds the lock.
+func (s *Space) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-	return nil
 }
 
 // threadFor is the thread a draft belongs to, "" for a new one. Without a reply
@@ -121,7 +119,7 @@ func (s *Space) threadFor(d draft) (string, error) {
 	if d.threadName == "" {
 		return s.byKey[d.threadKey], nil
 	}
-	if !threadForm().MatchString(d.threadName) || !strings.HasPrefix(d.threadName, Name+"/") {
+	if !strings.HasPrefix(d.threadName, Name+"/threads/") {
 		return "", invalid("The request contains an invalid thread resource name")
 	}
 	switch {
@@ -149,18 +147,7 @@ func (s *Space) index(r *row) {
 		s.byRequest[r.RequestID] = r
 	}
 	m := r.Message
-	switch {
-	case r.Event != nil:
-		s.hasApp, s.queue = true, append(s.queue, &queued{id: r.EventID, data: r.Event, at: r.At})
-		if m == nil { // a tap
-			return
-		}
-	case r.Acked != nil:
-		s.queue = slices.DeleteFunc(s.queue, func(q *queued) bool { return slices.Contains(r.Acked, q.id) })
-		return
-	case m.Sender != nil && m.Sender.Name == App:
-		s.hasApp = true
-	}
+	s.hasApp = s.hasApp || m.Sender != nil && m.Sender.Name == App
 	s.rows = append(s.rows, r)
 	if t, err := time.Parse(time.RFC3339Nano, m.CreateTime); err == nil && t.After(s.last) {
 		s.last = t
@@ -192,7 +179,7 @@ func (s *Space) say(sender *chat.User, threadName, text, requestID string) (*cha
 	if err != nil {
 		return nil, fmt.Errorf("say in space: %w", err)
 	}
-	return clone(r.Message), nil
+	return r.Message, nil
 }
 
 // randomID has the length and look of the ids in Google's resource names.
@@ -206,7 +193,7 @@ const maxBody = 1 << 20
 // createMessage is spaces.messages.create: of a webhook, which its URL authorises, or of the space's Chat app, with cards, and an
 // answer that tells all.
 func (s *Space) createMessage(r *http.Request) (any, error) {
-	content, thread, err := readMessage(r.Body)
+	content, thread, err := readMessage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -217,25 +204,13 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 		messageID:  query.Get("messageId"),
 		requestID:  query.Get("requestId"),
 		threadName: thread.Name,
-		threadKey:  cmp.Or(thread.ThreadKey, query.Get("threadKey")), // the second one is deprecated, and still in use
+		threadKey:  thread.ThreadKey,
 		reply:      query.Get("messageReplyOption"),
 	}
-	if d.reply == "MESSAGE_REPLY_OPTION_UNSPECIFIED" {
-		d.reply = ""
-	}
-	if d.messageID != "" && !clientForm().MatchString(d.messageID) {
+	if d.messageID != "" && !isClientID(d.messageID) {
 		return nil, invalid("The request contains an invalid message id")
 	}
-	asApp, private := !query.Has("key"), content.PrivateMessageViewer != nil
-	switch {
-	case !asApp && len(content.CardsV2) > 0:
-		return nil, invalid("Cards are not served here.")
-	case !asApp && private:
-		return nil, invalid("A webhook cannot post private messages.")
-	case private && s.direct:
-		return nil, invalid("Private messages aren't supported in direct messages.")
-	}
-	caller := "webhook:"
+	asApp, caller := !query.Has("key"), "webhook:"
 	if asApp {
 		caller, d.sender.Name = "app:", App
 	}
@@ -258,31 +233,19 @@ func (s *Space) createMessage(r *http.Request) (any, error) {
 // webhookAnswer is all that Google tells a webhook: name and thread.name, and what the request itself said. No createTime,
 // no sender: code that needs them has to fail here too.
 func webhookAnswer(r *row) *chat.Message {
-	m := clone(r.Message)
-	m.Thread.ThreadKey = r.ThreadKey
-	m.Space, m.Sender = nil, nil
-	m.CreateTime, m.ArgumentText, m.FormattedText, m.ClientAssignedMessageId = "", "", "", ""
-	m.ThreadReply = false
-	return m
+	return &chat.Message{
+		Name: r.Message.Name, Text: r.Message.Text, Thread: &chat.Thread{Name: r.Message.Thread.Name, ThreadKey: r.ThreadKey},
+	}
 }
 
 // readMessage is the text of a request body and its thread; what else Google takes is not kept. The thread is apart, since what a
 // request says about it counts only with a reply option.
-func readMessage(body io.Reader) (*chat.Message, chat.Thread, error) {
-	b, err := io.ReadAll(body)
-	if err != nil {
+func readMessage(r *http.Request) (*chat.Message, chat.Thread, error) {
+	m := chat.Message{Thread: &chat.Thread{}}
+	if err := decode(r, &m); err != nil {
 		return nil, chat.Thread{}, err
 	}
-	var m chat.Message
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
-		return nil, chat.Thread{}, invalid("Invalid JSON payload received. " + err.Error())
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, chat.Thread{}, invalid("Invalid JSON payload received. There is more after the JSON value")
-	}
-	if m.Thread == nil { // also null
+	if m.Thread == nil { // null
 		m.Thread = &chat.Thread{}
 	}
 	return &chat.Message{

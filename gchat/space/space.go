@@ -7,11 +7,9 @@
 package space
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -48,9 +45,6 @@ type Options struct {
 	Data string
 	// Phone says that the server can be reached from beyond loopback: then it answers to every Host.
 	Phone bool
-	// Token is what the page's address and the path of the API have to hold; "" makes one, which is kept in Data. Letters,
-	// digits, and . _ ~ - only, since it is part of an address.
-	Token string
 	// Direct says that the space is a direct message with its Chat app, which hears all that is said there.
 	Direct bool
 	// Now is the clock; nil is time.Now.
@@ -61,7 +55,6 @@ type Options struct {
 type Space struct {
 	phone   bool
 	direct  bool
-	token   string
 	now     func() time.Time
 	secrets secrets
 	done    chan struct{}
@@ -81,29 +74,20 @@ type Space struct {
 	changed   chan struct{} // closed, and replaced, with every new message and event
 }
 
-// secrets are what a webhook URL carries. They outlive the process, since the URL is written into configuration files.
+// secrets are what a webhook URL carries, and the token for the page and the API. They outlive the process: they are written into
+// configuration files, and into a phone's link.
 type secrets struct {
 	Key   string `json:"key"`
 	Token string `json:"token"`
+	Page  string `json:"page"`
 }
-
-// pattern compiles an expression when it is first used.
-func pattern(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
-var tokenForm = pattern(`^[A-Za-z0-9._~-]+$`)
 
 // Open reads the messages of opts.Data and locks the folder. It returns an error
 // that is ErrInUse when another process holds it.
 func Open(opts Options) (*Space, error) {
-	if opts.Token != "" && !tokenForm().MatchString(opts.Token) {
-		return nil, errors.New("open space: the token may hold only letters, digits and . _ ~ -")
-	}
 	s := &Space{
 		phone:     opts.Phone,
 		direct:    opts.Direct,
-		token:     opts.Token,
 		now:       opts.Now,
 		done:      make(chan struct{}),
 		byName:    map[string]*row{},
@@ -116,7 +100,7 @@ func Open(opts Options) (*Space, error) {
 		s.now = time.Now
 	}
 	if opts.Data == "" {
-		s.secrets, s.token = newSecrets(), cmp.Or(s.token, randomText(24))
+		s.secrets = newSecrets()
 		return s, nil
 	}
 	st, rows, err := openStore(opts.Data)
@@ -124,11 +108,6 @@ func Open(opts Options) (*Space, error) {
 		return nil, fmt.Errorf("open space: %w", err)
 	}
 	s.store, s.secrets = st, st.secrets
-	if s.token == "" {
-		if s.token, err = keptToken(opts.Data); err != nil {
-			return nil, errors.Join(fmt.Errorf("open space: %w", err), st.close())
-		}
-	}
 	for _, r := range rows {
 		s.index(r)
 	}
@@ -173,10 +152,11 @@ func (s *Space) ListenForUser() (path string, err error) {
 	}
 	path = filepath.Join(dir, "socket")
 	_ = os.Remove(path) // a process that was killed left it: this one has the folder's lock
-	if s.socket, err = net.Listen("unix", path); err == nil {
-		err = os.Chmod(path, 0o600)
+	s.socket, err = net.Listen("unix", path)
+	if err != nil {
+		return "", err
 	}
-	return path, err
+	return path, os.Chmod(path, 0o600)
 }
 
 // WebhookURL is the address to post to, for a server at base ("http://127.0.0.1:8080"). It carries secrets and stays the
@@ -188,41 +168,30 @@ func (s *Space) WebhookURL(base string) string {
 
 // PageURL is the address to open in a browser, which keeps a cookie in place of the token.
 func (s *Space) PageURL(base string) string {
-	return strings.TrimSuffix(base, "/") + "/?token=" + s.token
+	return strings.TrimSuffix(base, "/") + "/?token=" + s.secrets.Page
 }
 
 // APIEndpoint is the base address for a chat/v1 client, which gets no credentials: the token is part of the path.
 func (s *Space) APIEndpoint(base string) string {
-	return strings.TrimSuffix(base, "/") + "/t/" + s.token + "/"
+	return strings.TrimSuffix(base, "/") + "/t/" + s.secrets.Page + "/"
 }
 
-// Messages is a copy of all messages, in order.
+// Messages are all messages as they are now, in order. They do not change.
 func (s *Space) Messages() []*chat.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*chat.Message
 	for _, r := range s.rows {
 		if !r.Patch {
-			out = append(out, clone(s.byName[r.Message.Name].Message))
+			out = append(out, s.byName[r.Message.Name].Message)
 		}
 	}
 	return out
 }
 
-// clone copies a message with everything below it.
-func clone(m *chat.Message) *chat.Message {
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // it was decoded from JSON; it encodes
-	}
-	c := new(chat.Message)
-	if err := json.Unmarshal(b, c); err != nil {
-		panic(err)
-	}
-	return c
+func newSecrets() secrets {
+	return secrets{Key: randomText(24), Token: randomText(32), Page: randomText(24)}
 }
-
-func newSecrets() secrets { return secrets{Key: randomText(24), Token: randomText(32)} }
 
 // randomText is n random bytes in a form that needs no escaping in an address.
 func randomText(n int) string {
@@ -264,15 +233,11 @@ func Serve(ctx context.Context, ln net.Listener, s *Space) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := server.Shutdown(last)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = server.Close()
+	if server.Shutdown(last) != nil {
+		server.Close()
 	}
 	for range listeners {
 		<-served
-	}
-	if err != nil {
-		return fmt.Errorf("end space: %w", err)
 	}
 	return nil
 }

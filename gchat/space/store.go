@@ -21,7 +21,7 @@ const (
 )
 
 // A store is the folder of a space: messages.jsonl, one row a line and only ever
-// appended to, and space.json with the webhook's secrets.
+// appended to, and space.json with the secrets.
 type store struct {
 	dir     string
 	secrets secrets
@@ -43,7 +43,8 @@ func openStore(dir string) (st *store, rows []*row, err error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w", dir, ErrInUse)
 	}
-	if err = st.loadSecrets(filepath.Join(dir, secretsFile)); err == nil {
+	err = st.loadSecrets(filepath.Join(dir, secretsFile))
+	if err == nil {
 		rows, err = st.loadMessages(dir)
 	}
 	if err != nil {
@@ -58,10 +59,7 @@ func (st *store) loadSecrets(path string) (err error) {
 		return err
 	}
 	st.secrets = newSecrets()
-	b, err := json.MarshalIndent(st.secrets, "", "  ")
-	if err != nil {
-		return err
-	}
+	b, _ := json.MarshalIndent(st.secrets, "", "  ") // texts always encode
 	return renameio.WriteFile(path, append(b, '\n'), 0o600)
 }
 
@@ -70,7 +68,7 @@ func readSecrets(path string) (s secrets, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" {
+	if err := json.Unmarshal(b, &s); err != nil || s.Key == "" || s.Token == "" || s.Page == "" {
 		return s, fmt.Errorf("%s is damaged", path)
 	}
 	return s, nil
@@ -80,7 +78,8 @@ func readSecrets(path string) (s secrets, err error) {
 // off. A bad line in the middle is not a crash's doing, and nothing is changed before a person had a look.
 func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	path := filepath.Join(dir, messagesFile)
-	if st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+	st.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
 		return nil, err
 	}
 	b, err := os.ReadFile(path)
@@ -89,9 +88,10 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	}
 	for n := 1; len(b) > 0; n++ {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		r, err := decodeRow(line)
-		if err == nil && !whole {
-			err = errors.New("no end of line")
+		r := new(row)
+		err := json.Unmarshal(line, r)
+		if err == nil && (!whole || r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil) {
+			err = errors.New("not a message, or not all of one")
 		}
 		if err != nil {
 			if len(rest) > 0 {
@@ -106,20 +106,6 @@ func (st *store) loadMessages(dir string) (rows []*row, err error) {
 	return rows, nil
 }
 
-func decodeRow(line []byte) (*row, error) {
-	r := new(row)
-	if err := json.Unmarshal(line, r); err != nil {
-		return nil, err
-	}
-	if r.Message == nil && (r.Event != nil || r.Acked != nil) {
-		return r, nil
-	}
-	if r.Message == nil || r.Message.Name == "" || r.Message.Thread == nil {
-		return nil, errors.New("not a message")
-	}
-	return r, nil
-}
-
 // append writes a row and does not wait for the disk: a message outlives kill -9, and may be lost with the power.
 func (st *store) append(r *row) error {
 	if st.broken != nil {
@@ -130,7 +116,8 @@ func (st *store) append(r *row) error {
 		return err
 	}
 	b = append(b, '\n')
-	if _, err = st.file.Write(b); err == nil {
+	_, err = st.file.Write(b)
+	if err == nil {
 		st.size += int64(len(b))
 		return nil
 	}
@@ -149,20 +136,6 @@ func (st *store) close() error {
 	return errors.Join(err, st.lock.Close())
 }
 
-// keptToken is the token of a space, made once and kept in the data folder: the link on a phone and the configuration of the
-// hooks go on working.
-func keptToken(data string) (string, error) {
-	path := filepath.Join(data, "page-token")
-	if b, err := os.ReadFile(path); err == nil && tokenForm().MatchString(strings.TrimSpace(string(b))) {
-		return strings.TrimSpace(string(b)), nil
-	}
-	token := randomText(24)
-	if err := renameio.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keep token: %w", err)
-	}
-	return token, nil
-}
-
 // Kept is the space that is kept in the data folder as far as addresses go, also while another process has it open. Its errors
 // are those of reading.
 func Kept(data string) (*Space, error) {
@@ -170,8 +143,7 @@ func Kept(data string) (*Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the space's webhook: %w", err)
 	}
-	token, err := keptToken(data)
-	return &Space{secrets: kept, token: token}, err
+	return &Space{secrets: kept}, nil
 }
 
 // NoteAddress writes down where a space is reached, in words of the caller's. They count while the space is open.

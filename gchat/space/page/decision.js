@@ -2,7 +2,7 @@
 // As question.js does, it knows the one format that is sent; anything else is no decision.
 
 const offered = /^Reply yes or no \(.*\)(, or always)?\.$/;
-const terminalOnly = 'Only the terminal can allow this. Reply no to deny it, with a reason if you like.';
+const terminalOnly = 'Only the terminal can allow this. Reply no (with a reason if you like: "no, use git mv").';
 const planned = /^Reply yes, ("yes, auto" \(.*\), )?or "no, …" with what to change\.$/;
 const planInTerminal = 'Only the terminal can allow this. Reply "no, …" with what to change.';
 const instruction = 'Reply with the next instruction.';

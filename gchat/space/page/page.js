@@ -423,8 +423,8 @@ function connect() {
     drawn.clear();
     $('messages').replaceChildren();
   });
-  on('messages', (messages) => {
-    messages.forEach(takeMessage);
+  on('messages', (rows) => {
+    rows.map(fromRow).forEach(takeMessage);
     if (ready) draw();
   });
   on('ready', () => {
@@ -434,6 +434,16 @@ function connect() {
   });
   on('heartbeat', () => {});
   source.onerror = () => link('lost', 'Reconnecting');
+}
+
+// fromRow is a message as the page shows it, of one as the Chat API tells it.
+function fromRow({ message: m, patch, requestId = '' }) {
+  return {
+    name: m.name, thread: m.thread.name, text: m.text || m.fallbackText || '', time: m.createTime,
+    human: m.sender.type === 'HUMAN', sender: m.sender.displayName || m.sender.name.replace('users/', ''),
+    card: Boolean(m.cardsV2?.length), patched: Boolean(patch), private: Boolean(m.privateMessageViewer),
+    clientId: requestId.startsWith('page:') ? requestId.slice('page:'.length) : undefined,
+  };
 }
 
 function on(event, take) {
