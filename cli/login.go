@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gchat-hooks/cli/doctor"
-	"gchat-hooks/gchat"
 	"gchat-hooks/gchat/login"
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -32,8 +32,10 @@ func (p Program) loginCommand() *cli.Command {
 				err := errors.New("the first login needs the JSON file of an OAuth client of your own, of type Desktop app")
 				return usage(err, "gchat-hooks login --client-id-file client_secret.json")
 			}
+			// The endpoint is never a project's: who logged in may answer in all of them.
+			cfg := config.Load(p.env, state.ConfigDir(p.env))
 			return logIn(c.Context, login.Options{
-				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next,
+				Env: p.env, Out: p.out, Paste: newAsker(p.in, p.out).next, Endpoint: cfg.APIEndpoint,
 				ClientFile: c.String("client-id-file"), NoBrowser: c.Bool("no-browser"), Wait: c.Duration("wait"),
 			})
 		},
@@ -47,9 +49,14 @@ func logIn(ctx context.Context, o login.Options) error {
 		return err
 	}
 	file := config.LoginFile(o.Env)
-	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", cmp.Or(who, "a person whose name Google does not tell"), file)
-	if who == "" {
-		fmt.Fprintf(o.Out, "  %s\n", doctor.Hint(gchat.ErrNotTold))
+	name := "a person whose name Chat does not tell"
+	if who.Unknown == nil {
+		name = plain(cmp.Or(strings.TrimSpace(who.DisplayName+" "+who.Email), "you") + " (" + who.Name + ")")
+	}
+	fmt.Fprintf(o.Out, "logged in: %s\nthe login is in %s\n", name, file)
+	if who.Unknown != nil {
+		why, hint := plain(who.Unknown.Error()), doctor.Hint(who.Unknown)
+		fmt.Fprintf(o.Out, "who that is could not be found out (%s)\n  %s\n", why, hint)
 	}
 	if used := config.Load(o.Env, state.ProjectDir(o.Env)).CredentialsFile; used != file {
 		fmt.Fprintf(o.Out, "but replies are read with credentials_file, %s: take it out to use the login\n", used)

@@ -102,7 +102,7 @@ func TestHostileCallbacksDoNotEndTheWait(t *testing.T) {
 		go p.browse(address)
 		return nil
 	}
-	if acc, err := Run(t.Context(), o); err != nil || acc != "users/7" {
+	if acc, err := Run(t.Context(), o); err != nil || acc.Name != "users/7" {
 		t.Errorf("%+v, %v", acc, err)
 	}
 	if page := <-p.pages; !strings.Contains(page, "You are logged in") {
@@ -185,7 +185,7 @@ func TestPastedAddressLogsIn(t *testing.T) {
 			lines <- form(p.elsewhere(t, m[1]))
 		}()
 		acc, err := Run(t.Context(), o)
-		if err != nil || acc != "users/7" {
+		if err != nil || acc.Name != "users/7" {
 			t.Errorf("%s: %+v, %v", name, acc, err)
 		}
 		out := p.out.String()

@@ -36,6 +36,7 @@ type fakeGoogle struct {
 	token    func(w http.ResponseWriter, r *http.Request) bool // answers in place of the token endpoint
 	grant    map[string]any                                    // members of the token's answer; nil takes one away
 	revoking func(w http.ResponseWriter, r *http.Request) bool // answers in place of revocation
+	me       string                                            // the search's rows
 	callback func(url.Values)                                  // changes what the browser is sent back with
 
 	mu       sync.Mutex
@@ -52,6 +53,7 @@ const clientID, clientSecret = "123-abc.apps.googleusercontent.com", "GOCSPX-cli
 func newGoogle(t *testing.T) *fakeGoogle {
 	g := &fakeGoogle{
 		t: t, home: t.TempDir(), codes: map[string]url.Values{}, refresh: map[string]bool{}, access: map[string]bool{}, secrets: []string{clientSecret},
+		me: `{"message":{"sender":{"name":"users/7","type":"HUMAN","displayName":"Ann","email":"ann@example.com"}}}`,
 	}
 	g.env = map[string]string{"HOME": g.home}
 	mux := http.NewServeMux()
@@ -61,6 +63,7 @@ func newGoogle(t *testing.T) *fakeGoogle {
 	g.web = httptest.NewServer(mux)
 	t.Cleanup(g.web.Close)
 	api := http.NewServeMux()
+	api.HandleFunc("POST /v1/spaces/-/messages:search", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"results":[`+g.me+`]}`) })
 	api.HandleFunc("GET /v1/spaces/AAA/messages", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.listings++
@@ -129,11 +132,6 @@ func (g *fakeGoogle) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
-// idToken is a JSON web token with those claims.
-func idToken(claims string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".signature"
-}
-
 // exchange is the token endpoint: codes with their verifier, and refreshing.
 func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
@@ -167,7 +165,6 @@ func (g *fakeGoogle) exchange(w http.ResponseWriter, r *http.Request) {
 		token := g.secret("1//0")
 		g.refresh[token] = true
 		answer["refresh_token"] = token
-		answer["id_token"] = idToken(`{"aud":"` + clientID + `","sub":"7"}`)
 		switch g.granted {
 		case "":
 			answer["scope"] = asked.Get("scope")
