@@ -29,7 +29,7 @@ const mostWords = 2000
 
 // content works out what there is to tell, and updates what the agent knows. In doubt it says that it is new.
 func (f *fire) content(known *state.WakeMemory) content {
-	to, shown := f.agent.to, f.pane.seen.Kind
+	to, shown := f.agent.To, f.pane.seen.Kind
 	if f.trigger.name == askTrigger {
 		c := content{source: "question", text: questions(f.event.ToolInput)}
 		asked := f.event.ToolUseID + "\n\n" + c.text
@@ -95,7 +95,7 @@ func (f *fire) lastWords(known *state.WakeMemory) string {
 func (f *fire) message(c content) string {
 	sections := [][2]string{
 		{"SESSION IDENTITY", fmt.Sprintf("agent_id: %s\ntmux_session_name: %s\ntimestamp: %s",
-			oneLine(f.agent.id), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339))},
+			oneLine(f.agent.ID), oneLine(f.pane.Session), f.began.UTC().Format(time.RFC3339))},
 		{"TRIGGER", "type: " + f.trigger.name},
 		{"CONTENT", c.text},
 		{"STATE HINT", "state: " + f.state},

@@ -32,7 +32,7 @@ const (
 func (f *fire) capture(ctx context.Context) (p pane, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tmuxBound)
 	defer cancel()
-	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), f.reg.mostLines)
+	p.Snapshot, err = inject.ServerOf(f.Env("TMUX")).Snapshot(ctx, f.Env("TMUX_PANE"), mostLines)
 	if err != nil && f.last != "" {
 		f.Log().Warn().Err(err).Str("session", f.last).Msg("tmux did not answer; the message says nothing about the screen")
 		p.Snapshot, err = inject.Snapshot{Session: f.last}, nil

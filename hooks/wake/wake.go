@@ -5,7 +5,6 @@ package wake
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,12 +58,6 @@ func Hook(h *hooks.Hook) bool {
 	return ok
 }
 
-// text is a member's value where it is text.
-func text(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s)
-	return s
-}
-
 // fire is one hook at work.
 type fire struct {
 	*hooks.Hook
@@ -72,7 +65,6 @@ type fire struct {
 	began   time.Time
 	event   *hooks.Event
 
-	reg      *registry // once read
 	agent    agent
 	last     string // tmux session that an earlier hook of this session was in
 	pane     pane
@@ -100,7 +92,7 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	for _, session := range append([]string{f.pane.Session}, f.pane.Others...) {
 		if agent, ok := reg.agentOf(session); ok {
 			f.agent, f.pane.Session = agent, session
-			f.pane.keep(agent.paneLines)
+			f.pane.keep(agent.Settings.PaneLines)
 			return f.tell()
 		}
 	}
@@ -135,7 +127,7 @@ func (f *fire) tell() error {
 	default:
 		f.StartPoller()
 	}
-	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.id).
+	f.Log().Info().Str("trigger", f.trigger.name).Str("tmux_session", f.pane.Session).Str("agent_id", f.agent.ID).
 		Str("state", f.state).Str("pressure", f.pressure).Str("content_source", c.source).Str("outcome", outcome).
 		Dur("duration_ms", time.Since(f.began)).Msg("supervised session")
 	return err
@@ -144,7 +136,7 @@ func (f *fire) tell() error {
 // prepare works out what there is to tell and puts it into the outbox, under the session's lock: two hooks that run at the
 // same moment tell the same once.
 func (f *fire) prepare() (c content, err error) {
-	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.threshold)
+	f.state, f.pressure = f.stateHint(), f.pane.pressure(f.agent.Settings.Threshold)
 	change := func(s *state.Session) error {
 		c = f.content(&s.Wake)
 		if c.new {
@@ -172,14 +164,14 @@ func (f *fire) prepare() (c content, err error) {
 
 // put writes the message down. The poller puts one that is too long for a command line into a file.
 func (f *fire) put(c content) error {
-	if f.agent.to == "" {
-		return fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.id)
+	if f.agent.To == "" {
+		return fmt.Errorf("agent %s has no openclaw_session_id in the registry", f.agent.ID)
 	}
 	_, _, err := f.outbox().Put(f.Env, &state.Message{
 		ID: "wake-" + uuid.NewString(), Kind: state.MessageWake, SessionID: f.event.SessionID, Urgent: true,
 		Wake: &state.Wake{
-			Args: []string{"agent", "--session-id", f.agent.to, "--message", f.message(c)},
-			Path: f.Env("PATH"), To: f.agent.to, Agent: f.agent.id, Trigger: f.trigger.name,
+			Args: []string{"agent", "--session-id", f.agent.To, "--message", f.message(c)},
+			Path: f.Env("PATH"), To: f.agent.To, Agent: f.agent.ID, Trigger: f.trigger.name,
 		},
 	}, 0)
 	return err

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -203,51 +202,44 @@ func TestRegistry(t *testing.T) {
 		"no agents":                    {`{}`, "x", ""},
 		"null":                         {`{"agents":null,"hook_settings":null}`, "x", ""},
 	} {
-		r, err := parseRegistry([]byte(c.registry))
+		r, _, err := parseRegistry([]byte(c.registry))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		a, ok := r.agentOf(c.session)
-		if ok != (c.want != "") || ok && a.id != c.want {
-			t.Errorf("%s: %q %v, want %q", name, a.id, ok, c.want)
+		if ok != (c.want != "") || ok && a.ID != c.want {
+			t.Errorf("%s: %q %v, want %q", name, a.ID, ok, c.want)
 		}
 	}
 	for _, off := range []string{"false", "0", "null", "[]", `"no"`, `"false"`, `"off"`, `"No"`, `"OFF"`, `""`, `"0"`, `1`, `"yes"`} {
-		r, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
+		r, _, err := parseRegistry([]byte(`{"agents":[{"agent_id":"a","tmux_session_name":"x","enabled":` + off + `}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := r.agentOf("x"); ok || (len(r.problems) == 1) == (off == "false") {
-			t.Errorf("enabled: %s: %v %q", off, ok, r.problems)
+		if _, ok := r.agentOf("x"); ok {
+			t.Errorf("enabled: %s", off)
 		}
 	}
-	for _, broken := range []string{"", "{", "null", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
-		if _, err := parseRegistry([]byte(broken)); err == nil || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "struct") {
-			t.Errorf("%q: %v", broken, err)
+	for _, broken := range []string{"", "{", "[]", `"x"`, "null x", `{"agents":{}}`, `{"agents":3}`} {
+		if r, odd, err := parseRegistry([]byte(broken)); odd == nil && err == nil || len(r.Agents) > 0 {
+			t.Errorf("%q: %+v", broken, r)
 		}
 	}
 }
 
 func TestSettings(t *testing.T) {
-	r, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"context_pressure_threshold":30,"other":1},
+	r, odd, err := parseRegistry([]byte(`{"hook_settings":{"pane_capture_lines":7,"other":1},
 		"agents":[{"agent_id":"a","hook_settings":{"pane_capture_lines":9}},
-		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","context_pressure_threshold":-4}},
-		{"agent_id":"c","hook_settings":[]}]}`))
-	if err != nil {
-		t.Fatal(err)
+		{"agent_id":"b","hook_settings":{"pane_capture_lines":"many","context_pressure_threshold":30}},
+		{"agent_id":"c","hook_settings":[]}, {"agent_id":"d","hook_settings":{"pane_capture_lines":5000}}]}`))
+	if err != nil || odd == nil {
+		t.Fatal(odd, err)
 	}
-	global := builtIn
-	global.paneLines, global.threshold = 7, 30
-	a := global
-	a.paneLines = 9
-	for i, want := range []settings{a, global, global} {
-		if got := r.agents[i].settings; got != want {
-			t.Errorf("agent %d: %+v, want %+v", i, got, want)
+	for session, want := range map[string]settings{"a-1": {9, 50}, "b-1": {7, 30}, "c-1": {7, 50}, "d-1": {mostLines, 50}} {
+		if a, _ := r.agentOf(session); a.Settings != want {
+			t.Errorf("%s: %+v, want %+v", session, a.Settings, want)
 		}
-	}
-	if n := len(r.problems); n != 3 {
-		t.Errorf("%d problems: %q", n, r.problems)
 	}
 }
 
@@ -287,9 +279,9 @@ func TestBadInput(t *testing.T) {
 	w.registry(strings.Replace(string(good), "11111111-2222", "", 1))
 	step("nobody to tell", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
 	w.registry(`{"agents":[{"openclaw_session_id":"1"},{"agent_id":7,"tmux_session_name":["warden-main"]},3]}`)
-	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 3)
+	step("entries that are passed over", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
 	w.registry(`{"agents":[{"agent_id":"warden","enabled":"no","tmux_session_name":"warden-main"}]}`)
-	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 1)
+	step("disabled in a word", recorded(t, "single-07-Stop", "last_assistant_message", "to nobody"), 0, 0)
 	w.registry(`{"agents":[{"tmux_session_name":"warden-main","openclaw_session_id":"1"}]}`)
 	step("no agent_id", recorded(t, "single-07-Stop", "last_assistant_message", "to the session"), 1, 0)
 	if all := w.waiting(); all[len(all)-1].Wake.Agent != "warden-main" || !strings.Contains(w.last(), "agent_id: warden-main\n") {
@@ -342,52 +334,24 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The table in docs/openclaw.md holds for the code that reads the settings: the same members, their defaults, and a value that
-// each of them refuses.
+// The table in docs/openclaw.md holds for the code that reads the settings: the same members and their defaults.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/openclaw.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := os.ReadFile("registry.go")
-	if err != nil {
+	b, _ := json.Marshal(builtIn)
+	var members map[string]int
+	if err := json.Unmarshal(b, &members); err != nil {
 		t.Fatal(err)
-	}
-	unknown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`in\["(\w+_\w+)"\]|\{"(\w+)", &s\.`).FindAllStringSubmatch(string(code), -1) {
-		unknown[m[1]+m[2]] = true
-	}
-	for _, entry := range []string{"agent_id", "tmux_session_name", "openclaw_session_id", "hook_settings"} {
-		delete(unknown, entry)
 	}
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
 	for _, row := range rows {
-		name, value := row[1], row[2]
-		delete(unknown, name)
-		if !json.Valid([]byte(value)) {
-			value = strconv.Quote(value)
-		}
-		with := func(value string) (settings, []string) {
-			r := &registry{}
-			return r.read(builtIn, json.RawMessage(fmt.Sprintf(`{%q: %s}`, name, value)), "here"), r.problems
-		}
-		if is, problems := with(value); is != builtIn || len(problems) > 0 {
-			t.Errorf("%s: %s is not its default: %+v %q", name, value, is, problems)
-		}
-		if _, problems := with(`"nonsense"`); len(problems) != 1 || !strings.HasPrefix(problems[0], "here."+name+" is not") {
-			t.Errorf("%s: nonsense is not refused: %q", name, problems)
+		if want, ok := members[row[1]]; !ok || strconv.Itoa(want) != row[2] {
+			t.Errorf("%s: %s is not its default", row[1], row[2])
 		}
 	}
-	for _, example := range regexp.MustCompile(`"hook_settings": (\{[^}]*\})`).FindAllStringSubmatch(string(page), -1) {
-		set, ok := members([]byte(example[1]))
-		for name := range set {
-			ok = ok && slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name })
-		}
-		if !ok {
-			t.Errorf("the page shows %s", example[1])
-		}
-	}
-	if len(rows) != 2 || len(unknown) > 0 {
-		t.Errorf("%d rows; the code also reads %v", len(rows), unknown)
+	if len(rows) != len(members) {
+		t.Errorf("%d rows for %v", len(rows), members)
 	}
 }
