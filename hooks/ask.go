@@ -63,11 +63,8 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 		return false
 	}
 	pid := h.claudePID()
-	return pid != 0 && pid != q.ClaudePID && !claudeGone(q)
+	return pid != 0 && pid != q.ClaudePID && !inject.Ended(q.ClaudePID, q.ClaudeStart)
 }
-
-// claudeGone says that the Claude Code that asked has ended.
-func claudeGone(q *state.Question) bool { return inject.Ended(q.ClaudePID, q.ClaudeStart) }
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
 // call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
@@ -152,7 +149,8 @@ func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (*state.
 		for _, q := range have {
 			switch {
 			case q.InputHash != hash || h.inOtherTerminal(q):
-			case q.Status.Open() && claudeGone(q): // the session was resumed after a crash: that dialog is not this one
+			case q.Status.Open() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+				// the session was resumed after a crash: that dialog is not this one
 			case q.Status.Open():
 				return q
 			case q.ToolUseID == "":

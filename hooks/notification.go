@@ -43,7 +43,8 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 		r = route{"", state.Plain, "[Notification]"}
 	}
 	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes(), t) {
-		if r.typ = t; t != state.Plain {
+		r.typ = t
+		if t != state.Plain {
 			r.prefix = ""
 		}
 	}
@@ -152,7 +153,7 @@ func pendingText(transcript string) string {
 			continue
 		}
 		what := permissionShown(c.Name, c.Input).call[0]
-		lines = append(lines, plain(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
+		lines = append(lines, noMarkup(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -92,7 +92,8 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
 		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
 		prompt.Question = strings.TrimSuffix(prompt.Question, ".") + ": " + oneLine(cmp.Or(q.About, flat(q.Shown, shownBytes)))
-		if q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames); q.AlwaysAllows != "" {
+		q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		if q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)
 		}
 	}
@@ -138,12 +139,12 @@ func decision(e *Event, q *state.Question) map[string]any {
 		if plan, _ := planShown(e.ToolInput, string(e.Transcript)); planHash(plan) != q.InputHash {
 			return nil // its file was written since it was shown
 		}
-		if allow["updatedInput"] = e.ToolInput; label == state.LabelApprove {
-			break
+		allow["updatedInput"] = e.ToolInput
+		if label == state.LabelApproveAuto {
+			allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
 		}
-		allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
 	case state.LabelDeny, state.LabelSendBack:
-		allow = map[string]any{"behavior": "deny", "message": refusalOf(q)}
+		return map[string]any{"behavior": "deny", "message": refusalOf(q)}
 	default:
 		return nil
 	}

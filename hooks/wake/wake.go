@@ -85,7 +85,8 @@ func (f *fire) run(ctx context.Context, e *hooks.Event) error {
 	if session, err := f.sessions().Of(e.SessionID); err == nil {
 		f.last = session.TmuxSession
 	}
-	if f.pane, err = f.capture(ctx); err != nil {
+	f.pane, err = f.capture(ctx)
+	if err != nil {
 		return fmt.Errorf("tmux session: %w", err)
 	}
 	// tmux names the session that was used last. A person who watches has one of the same windows.
