@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -17,18 +16,11 @@ import (
 // planTool is the tool whose calls ask the person to approve a plan.
 const planTool = "ExitPlanMode"
 
-// savedWithin is how long an editor may take to save the configuration file.
-const savedWithin = 2 * time.Second
-
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
 // dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: a project's webhook
 // gets none.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
 	own := config.Personal(h.Env)
-	for end := time.Now().Add(savedWithin); own.Unread && time.Now().Before(end) && ctx.Err() == nil; {
-		sleep(ctx, 100*time.Millisecond)
-		own = config.Personal(h.Env)
-	}
 	if !own.Sends() {
 		return nil
 	}
