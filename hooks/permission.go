@@ -133,7 +133,8 @@ func decision(e *Event, q *state.Question) map[string]any {
 		}
 		allow["updatedInput"] = e.ToolInput
 		if label == state.LabelApproveAuto {
-			allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
+			edits := map[string]string{"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+			allow["updatedPermissions"] = []map[string]string{edits}
 		}
 	case state.LabelDeny, state.LabelSendBack:
 		return map[string]any{"behavior": "deny", "message": refusalOf(q)}

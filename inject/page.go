@@ -293,13 +293,14 @@ func (a *answering) write(act act) keystroke {
 	}
 	_, first := utf8.DecodeRuneInString(text)
 	return func(ctx context.Context) error {
-		for _, end := range slices.Compact([]int{first, len(text)}) {
-			part := text[:end]
-			if end > first {
-				part = text[first:]
+		typed := ""
+		for _, part := range []string{text[:first], text[first:]} {
+			if part == "" {
+				continue
 			}
-			typed := func(r Row) bool { return Same(r.Text, text[:end]) && r.Ticked == act.prompt.MultiSelect } // typing ticks the row
-			if err := a.change(pasteStep(part), act.prompt, act.field(), typed)(ctx); err != nil {
+			typed += part
+			stands := func(r Row) bool { return Same(r.Text, typed) && r.Ticked == act.prompt.MultiSelect } // typing ticks it
+			if err := a.change(pasteStep(part), act.prompt, act.field(), stands)(ctx); err != nil {
 				return err
 			}
 		}
