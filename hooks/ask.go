@@ -66,11 +66,8 @@ func (h *Hook) inOtherTerminal(q *state.Question) bool {
 		return false
 	}
 	pid := h.claudePID()
-	return pid != 0 && pid != q.ClaudePID && !claudeGone(q)
+	return pid != 0 && pid != q.ClaudePID && !inject.Ended(q.ClaudePID, q.ClaudeStart)
 }
-
-// claudeGone says that the Claude Code that asked has ended.
-func claudeGone(q *state.Question) bool { return inject.Ended(q.ClaudePID, q.ClaudeStart) }
 
 // forward is gchat-ask-user-forward. PreToolUse writes the question down and prints nothing, in deny mode it denies the
 // call; PermissionRequest waits for the reply beside the open dialog, and answers with it: of a question, a permission or a plan.
@@ -155,7 +152,8 @@ func (h *Hook) findCall(ctx context.Context, e *Event, mode state.Mode) (*state.
 		for _, q := range have {
 			switch {
 			case q.InputHash != hash || h.inOtherTerminal(q):
-			case q.Status.Open() && claudeGone(q): // the session was resumed after a crash: that dialog is not this one
+			case q.Status.Open() && inject.Ended(q.ClaudePID, q.ClaudeStart):
+				// the session was resumed after a crash: that dialog is not this one
 			case q.Status.Open():
 				return q
 			case q.ToolUseID == "":
@@ -223,7 +221,8 @@ func (h *Hook) record(ctx context.Context, e *Event, folders []state.Questions,
 			q, err = folder.Record(e.SessionID, decide)
 		}
 		if err == nil && q != nil && !q.Closed() {
-			h.logFailed(state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir), "project not registered; status does not show it")
+			err = state.Register(h.Env, filepath.Dir(folder.Dir), q.ProjectDir)
+			h.logFailed(err, "project not registered; status does not show it")
 			return q, state.AnnounceQuestion(h.Env, q)
 		}
 		if err == nil {

@@ -293,22 +293,6 @@ func TestOnlyApproversInstruct(t *testing.T) {
 	}
 }
 
-// A configuration that is being saved when Claude asks delays the permission, and leaves it decidable.
-func TestAHalfSavedConfigurationLeavesItDecidable(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const config = `{"never_remote": ["Bash(git push*)"]}`
-	writeFile(t, state.ConfigFile(w.getenv), config[:20])
-	p := w.start(forward, wants(w, "s-1", "make it"))
-	time.Sleep(500 * time.Millisecond)
-	writeFile(t, state.ConfigFile(w.getenv), config)
-	w.until("the permission", func() bool { return len(w.messages("[Permission]")) == 1 })
-	w.say(ann, w.messages("[Permission]")[0].Thread.Name, "yes")
-	if behavior, _ := decided(p.end()); behavior != "allow" {
-		t.Errorf("%q", behavior)
-	}
-}
-
 // What Claude writes into its project is not announced as an instruction of its person's.
 func TestAProjectsFileInstructsNobody(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,8 @@ func routeOf(cfg *config.Config, kind string) (r route, ok bool) {
 		r = route{"", state.Plain, "[Notification]"}
 	}
 	if t := state.ReportType(set.Type); slices.Contains(state.ReportTypes(), t) {
-		if r.typ = t; t != state.Plain {
+		r.typ = t
+		if t != state.Plain {
 			r.prefix = ""
 		}
 	}
@@ -160,7 +161,7 @@ func pendingText(transcript string) string {
 			continue
 		}
 		what := permissionShown(c.Name, c.Input).call[0]
-		lines = append(lines, plain(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
+		lines = append(lines, noMarkup(flat(c.Name, 100))+":"+code(shorten(what, shownBytes, 2*shownLines)))
 	}
 	return strings.Join(lines, "\n")
 }

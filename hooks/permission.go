@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"gchat-hooks/state"
 	"gchat-hooks/state/config"
@@ -17,18 +16,11 @@ import (
 // planTool is the tool whose calls ask the person to approve a plan.
 const planTool = "ExitPlanMode"
 
-// savedWithin is how long an editor may take to save the configuration file.
-const savedWithin = 2 * time.Second
-
 // permission is the hook beside the dialog of a permission or a plan: it waits for the decision in the thread, and prints it. The
 // dialog stays usable meanwhile, and the first decision wins. They are decided in the person's own space: a project's webhook
 // gets none.
 func (h *Hook) permission(ctx context.Context, e *Event) error {
 	own := config.Personal(h.Env)
-	for end := time.Now().Add(savedWithin); own.Unread && time.Now().Before(end) && ctx.Err() == nil; {
-		sleep(ctx, 100*time.Millisecond)
-		own = config.Personal(h.Env)
-	}
 	if !own.Sends() {
 		return nil
 	}
@@ -92,7 +84,8 @@ func (h *Hook) describe(q *state.Question, e *Event, own *config.Config) {
 		c := permissionShown(e.ToolName, e.ToolInput, e.CWD, q.ProjectDir)
 		q.About, q.Shown, q.Call, whole = c.about, c.shown, c.call, c.whole
 		prompt.Question = strings.TrimSuffix(prompt.Question, ".") + ": " + oneLine(cmp.Or(q.About, flat(q.Shown, shownBytes)))
-		if q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames); q.AlwaysAllows != "" {
+		q.AlwaysAllows = alwaysAllows(e.Suggestions, guarded, own.NeverNames)
+		if q.AlwaysAllows != "" {
 			labels = append(labels, state.LabelAlways)
 		}
 	}
@@ -138,12 +131,13 @@ func decision(e *Event, q *state.Question) map[string]any {
 		if plan, _ := planShown(e.ToolInput, string(e.Transcript)); planHash(plan) != q.InputHash {
 			return nil // its file was written since it was shown
 		}
-		if allow["updatedInput"] = e.ToolInput; label == state.LabelApprove {
-			break
+		allow["updatedInput"] = e.ToolInput
+		if label == state.LabelApproveAuto {
+			edits := map[string]string{"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+			allow["updatedPermissions"] = []map[string]string{edits}
 		}
-		allow["updatedPermissions"] = []map[string]string{{"type": "setMode", "mode": "acceptEdits", "destination": "session"}}
 	case state.LabelDeny, state.LabelSendBack:
-		allow = map[string]any{"behavior": "deny", "message": refusalOf(q)}
+		return map[string]any{"behavior": "deny", "message": refusalOf(q)}
 	default:
 		return nil
 	}

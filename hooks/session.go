@@ -66,8 +66,8 @@ func (h *Hook) sessionStart(ctx context.Context, e *Event) error {
 		return err
 	}
 	text := textLines(
-		"Project", plain(flat(filepath.Base(known.ProjectDir), 100)), "Branch", plain(flat(branch, 100)),
-		"Model", plain(flat(string(e.Model), 100)), "Source", plain(flat(string(e.Source), 100)))
+		"Project", noMarkup(flat(filepath.Base(known.ProjectDir), 100)), "Branch", noMarkup(flat(branch, 100)),
+		"Model", noMarkup(flat(string(e.Model), 100)), "Source", noMarkup(flat(string(e.Source), 100)))
 	return errors.Join(err, h.put(e, &state.Message{
 		Report: &state.Report{Type: state.SessionStarted, At: now.Local(), Text: text},
 	}, config.ReportOff))
@@ -123,11 +123,11 @@ func Summary(ctx context.Context, _ state.Getenv, s *state.Session) (state.Repor
 		"Duration", duration(since, end),
 		"Turns", strings.TrimPrefix(strconv.Itoa(did.turns), "0"), // none says nothing
 		"Tools", some(byCount(did.tools), 8, ", "),
-		"Branch", strings.Join(nonEmpty(plain(flat(branch, 100)), git.stat), ", "),
+		"Branch", strings.Join(nonEmpty(noMarkup(flat(branch, 100)), git.stat), ", "),
 		"Files", some(git.files, 10, ", "),
 		"Commits", some(git.subjects, 5, "\n• "),
 		"", promises(s.ProjectDir),
-		"Ended", cmp.Or(endings[s.Reason], plain(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
+		"Ended", cmp.Or(endings[s.Reason], noMarkup(flat(strings.ReplaceAll(s.Reason, "_", " "), 100))))
 	if did.said != "" { // after a blank line, since a line of dashes in them would make a heading of ours
 		text += "\n\nLast words:\n" + shorten(did.said, shownBytes, shownLines)
 	}
@@ -166,7 +166,7 @@ func duration(since, end time.Time) string {
 // make no list in Markdown, which would take the next line into its last item.
 func some(texts []string, most int, separator string) (shown string) {
 	for _, t := range texts[:min(most, len(texts))] {
-		shown += separator + plain(flat(t, 120))
+		shown += separator + noMarkup(flat(t, 120))
 	}
 	if n := len(texts) - most; n > 0 {
 		shown += fmt.Sprintf(" and %d more", n)

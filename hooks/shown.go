@@ -67,7 +67,8 @@ func permissionShown(tool string, input json.RawMessage, folders ...string) (c s
 	default:
 		about = cmp.Or(about, text("url"), text("description"))
 		var members bytes.Buffer // a line for each
-		if shown, given = string(input), nil; json.Indent(&members, input, "", "  ") == nil {
+		shown, given = string(input), nil
+		if json.Indent(&members, input, "", "  ") == nil {
 			shown = members.String()
 		}
 	}

@@ -84,7 +84,8 @@ func transcriptEnd(path string, most int64) (lines []byte, all bool, err error) 
 	if err != nil && !errors.Is(err, io.EOF) { // it may have become shorter
 		return nil, false, err
 	}
-	if lines = lines[:n]; begin > 0 { // most probably in the middle of a line
+	lines = lines[:n]
+	if begin > 0 { // most probably in the middle of a line
 		_, lines, _ = bytes.Cut(lines, []byte("\n"))
 	}
 	return lines, begin == 0, nil
@@ -246,7 +247,8 @@ func (t *tally) add(line []byte) {
 			t.tools[b.Name]++
 		}
 	}
-	if t.saidLast = len(texts) > 0; !t.saidLast {
+	t.saidLast = len(texts) > 0
+	if !t.saidLast {
 		return
 	}
 	if e.Message.ID == "" || e.Message.ID != t.message {
@@ -260,10 +262,13 @@ func promptOf(e entry, blocks []block) (text string, ok bool) {
 	if e.Type != "user" || e.IsMeta || e.IsSummary || e.Origin.Kind != "" && e.Origin.Kind != "human" {
 		return "", false
 	}
-	if len(blocks) == 0 {
+	switch {
+	case len(blocks) == 0:
 		_ = json.Unmarshal(e.Message.Content, &text)
-	} else if text = blocks[0].Text; blocks[0].Type == "tool_result" {
+	case blocks[0].Type == "tool_result":
 		return "", false
+	default:
+		text = blocks[0].Text
 	}
 	text = strings.TrimSpace(text)
 	return text, !strings.HasPrefix(text, "[Request interrupted by user") && !strings.HasPrefix(text, "<task-notification>")

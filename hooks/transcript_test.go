@@ -208,7 +208,7 @@ func TestPlain(t *testing.T) {
 		"<users/all>": "`<users/all>`", "a`b": "`a'b`", "[x](http://y)": "`[x](http://y)`", "_x_": "`_x_`", "": "",
 		"日本_語": "`日本_語`", "&lt;": "`&lt;`",
 	} {
-		if got := plain(in); got != want {
+		if got := noMarkup(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}

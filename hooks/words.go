@@ -72,8 +72,8 @@ func code(s string) string {
 // markup is what some renderer could take for markup; an underscore between letters or digits emphasises nothing.
 var markup = state.Pattern("[`*~<>|&\\\\\\[\\]]|(^|[^0-9A-Za-z])_|_($|[^0-9A-Za-z])")
 
-// plain makes foreign text safe within a line of Markdown: a code span where a renderer could take any of it for markup.
-func plain(line string) string {
+// noMarkup makes foreign text safe within a line of Markdown: a code span where a renderer could take any of it for markup.
+func noMarkup(line string) string {
 	if markup().MatchString(line) {
 		return "`" + strings.ReplaceAll(line, "`", "'") + "`"
 	}

@@ -147,7 +147,7 @@ func keyStep(key Key) keystep {
 
 // pasteStep puts a text in.
 func pasteStep(text string) keystep {
-	s := keystep{name: "text: " + shorten(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
+	s := keystep{name: "text: " + brief(strings.ReplaceAll(text, "\n", "⏎"), 60), leaves: text}
 	s.press = func(ctx context.Context, k *keyboard) error { return k.server.Paste(ctx, k.pane, text) }
 	return s
 }

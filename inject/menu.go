@@ -56,7 +56,8 @@ func (m Menu) Run(ctx context.Context, session, action string, args []string) er
 		return d.coded(err)
 	}
 	defer lock.Unlock()
-	if d.claude, err = found.Claude(m.ClaudePID, m.ClaudeStart); err != nil {
+	d.claude, err = found.Claude(m.ClaudePID, m.ClaudeStart)
+	if err != nil {
 		return d.coded(err)
 	}
 	start := StartOf(d.claude)
@@ -218,7 +219,7 @@ func (d *driver) choose(ctx context.Context, n int) error {
 	case d.screen.Noting:
 		return d.refuse("a note is being written, and a digit would become part of it")
 	case at.Text != "" && at.Number != n && !d.screen.Multi:
-		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", shorten(at.Text, 80))
+		return d.refuse("the row \"Type something\" holds a text that would be lost: %q", brief(at.Text, 80))
 	case d.screen.row(n) == nil && !hidden:
 		return d.refuseHere(fmt.Sprintf("no row is numbered %d", n))
 	}
@@ -308,7 +309,7 @@ func (d *driver) typeText(ctx context.Context, text string) error {
 	at := d.screen.cursor()
 	switch held := cmp.Or(was.Draft, at.Text); {
 	case held != "":
-		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", shorten(held, 80))
+		return d.refuse("nothing was typed: there already is a text, %q, which would be sent with yours", brief(held, 80))
 	case was.Kind != Prompt && at.Kind != OtherRow:
 		return d.refuseHere("there is no place for a text")
 	}
@@ -438,11 +439,11 @@ func (s Screen) String() string {
 	case Prompt:
 		return "an empty input box"
 	case Draft:
-		return fmt.Sprintf("a text in the input box: %q", shorten(s.Draft, 80))
+		return fmt.Sprintf("a text in the input box: %q", brief(s.Draft, 80))
 	case Unknown:
 		return s.Why
 	case Question:
-		what = fmt.Sprintf("the question %q", shorten(s.Question, 80))
+		what = fmt.Sprintf("the question %q", brief(s.Question, 80))
 	case Review:
 		what = `the page "Review your answers"`
 	case Permission:
@@ -450,7 +451,7 @@ func (s Screen) String() string {
 	}
 	var rows []string
 	for _, r := range s.Rows {
-		row := shorten(r.Label, 40)
+		row := brief(r.Label, 40)
 		if r.Number > 0 {
 			row = fmt.Sprintf("%d. %s", r.Number, row)
 		}

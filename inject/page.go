@@ -34,7 +34,7 @@ func plan(choices []Choice) (acts []act, err error) {
 		preview := slices.ContainsFunc(c.Prompt.Options, func(o state.Option) bool { return o.Preview != "" })
 		switch {
 		case len(a.numbers) == 0 && text == "":
-			return nil, fmt.Errorf("there is no answer to %q that can be typed", shorten(c.Prompt.Question, 60))
+			return nil, fmt.Errorf("there is no answer to %q that can be typed", brief(c.Prompt.Question, 60))
 		case c.Prompt.MultiSelect:
 			a.text = dashed(text, remark)
 		case preview && text+remark != "":
@@ -56,12 +56,12 @@ func typeable(text string) string {
 // choose finds the numbers of the labels. Of two options with the same label it is the first: Claude is told the label.
 func (a *act) choose(labels []string) error {
 	if len(labels) > 1 && !a.prompt.MultiSelect {
-		return fmt.Errorf("%q takes one choice, not %d", shorten(a.prompt.Question, 60), len(labels))
+		return fmt.Errorf("%q takes one choice, not %d", brief(a.prompt.Question, 60), len(labels))
 	}
 	for _, label := range labels {
 		i := slices.IndexFunc(a.prompt.Options, func(o state.Option) bool { return o.Label == label })
 		if i < 0 {
-			return fmt.Errorf("%q is not an option of %q", shorten(label, 40), shorten(a.prompt.Question, 60))
+			return fmt.Errorf("%q is not an option of %q", brief(label, 40), brief(a.prompt.Question, 60))
 		}
 		if !slices.Contains(a.numbers, i+1) {
 			a.numbers = append(a.numbers, i+1)
@@ -108,7 +108,7 @@ func (a *answering) untouched(i int, s Screen) string {
 	}
 	for _, r := range s.Rows {
 		if r.Ticked || r.Text != "" {
-			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
+			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
 		}
 	}
 	return ""
@@ -126,7 +126,7 @@ func changed(now, was Screen, p state.Prompt, but int) string {
 	for _, r := range now.Rows {
 		before := was.row(r.Number)
 		if before != nil && r.Number != but && (r.Ticked != before.Ticked || r.Text != before.Text) {
-			return fmt.Sprintf("%q was changed in the terminal", shorten(r.Label, 40))
+			return fmt.Sprintf("%q was changed in the terminal", brief(r.Label, 40))
 		}
 	}
 	return ""
@@ -192,7 +192,7 @@ func reviewDiffers(s Screen, acts []act) string {
 	}
 	shown := squeeze(s.Answers)
 	if shown != meant.String() && !(s.Cut && Ends(shown, meant.String())) {
-		return fmt.Sprintf("the review page shows other answers: %q", shorten(s.Answers, 200))
+		return fmt.Sprintf("the review page shows other answers: %q", brief(s.Answers, 200))
 	}
 	return ""
 }
@@ -293,13 +293,14 @@ func (a *answering) write(act act) keystroke {
 	}
 	_, first := utf8.DecodeRuneInString(text)
 	return func(ctx context.Context) error {
-		for _, end := range slices.Compact([]int{first, len(text)}) {
-			part := text[:end]
-			if end > first {
-				part = text[first:]
+		typed := ""
+		for _, part := range []string{text[:first], text[first:]} {
+			if part == "" {
+				continue
 			}
-			typed := func(r Row) bool { return Same(r.Text, text[:end]) && r.Ticked == act.prompt.MultiSelect } // typing ticks the row
-			if err := a.change(pasteStep(part), act.prompt, act.field(), typed)(ctx); err != nil {
+			typed += part
+			stands := func(r Row) bool { return Same(r.Text, typed) && r.Ticked == act.prompt.MultiSelect } // typing ticks it
+			if err := a.change(pasteStep(part), act.prompt, act.field(), stands)(ctx); err != nil {
 				return err
 			}
 		}

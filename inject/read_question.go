@@ -128,7 +128,8 @@ func (s *Screen) leaveOption() {
 func (s *Screen) readPreview(d dialog) bool {
 	top, column := len(d.above)-1, -1
 	for ; top >= 0 && !d.above[top].rule(); top-- {
-		if column = boxCorner(d.above[top]); column >= 0 && d.above[top].width() <= d.width {
+		column = boxCorner(d.above[top])
+		if column >= 0 && d.above[top].width() <= d.width {
 			break
 		}
 	}
@@ -186,7 +187,8 @@ func (s *Screen) readNotes(right []line) bool {
 		return false
 	}
 	notes, there := strings.CutPrefix(joined(right[i+1:]), "Notes:")
-	if notes = strings.TrimSpace(notes); !emptyNotes().MatchString(notes) {
+	notes = strings.TrimSpace(notes)
+	if !emptyNotes().MatchString(notes) {
 		s.Notes = notes
 	}
 	return there

@@ -139,7 +139,7 @@ func describe(lines []line) string {
 	return "no dialog of Claude Code"
 }
 
-func shorten(s string, n int) string {
+func brief(s string, n int) string {
 	if rs := []rune(s); len(rs) > n {
 		return string(rs[:n-1]) + "…"
 	}
