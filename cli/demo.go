@@ -28,11 +28,10 @@ func (p Program) demoCommand() *cli.Command {
 		Description: "Try it:   gchat-hooks demo\nScripted: gchat-hooks demo --answer 2\nReal:     gchat-hooks demo --claude",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "answer", Usage: "reply with `TEXT` instead of waiting for one from the page"},
-			&cli.BoolFlag{Name: "verbose", Usage: "also show the JSON that Claude Code receives"},
 			&cli.BoolFlag{Name: "claude", Usage: "in a real Claude Code session (needs claude and tmux)"},
 		},
 		Action: func(c *cli.Context) error {
-			d := demo{Program: p, answer: c.String("answer"), verbose: c.Bool("verbose")}
+			d := demo{Program: p, answer: c.String("answer")}
 			ask := d.recorded
 			if c.Bool("claude") {
 				ask = d.inClaude
@@ -49,8 +48,7 @@ func (p Program) demoCommand() *cli.Command {
 // demo is the main job on the embedded space: a question travels to the page and its answer back.
 type demo struct {
 	Program
-	answer  string // "" waits for a person
-	verbose bool   // also show the JSON that Claude Code receives
+	answer string // "" waits for a person
 
 	dir  string // everything that the demo writes, removed at its end
 	chat *space.Space
@@ -182,9 +180,6 @@ func (d *demo) recorded(ctx context.Context) error {
 	}
 	if err = errors.Join(err, json.Unmarshal(printed, &decision)); err != nil {
 		return fmt.Errorf("the hook printed no decision: %w", err)
-	}
-	if d.verbose {
-		fmt.Fprintf(d.out, "\nClaude Code receives:\n%s\n", printed)
 	}
 	input := decision.HookSpecificOutput.Decision.UpdatedInput
 	_, err = d.hook(ctx, "gchat-ask-user-answered", "PostToolUse", input)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,6 @@ func (p Program) installCommand() *cli.Command {
 			"Questions, permissions, plans and the next instruction:  gchat-hooks install --preset approve",
 		Flags: append(scopeFlags(),
 			&cli.StringSliceFlag{Name: "preset", Usage: "`NAME`: " + strings.Join(settings.Presets(), ", ") + "; else answer"},
-			&cli.IntFlag{Name: "phase", Usage: "`1`, 2 or 3 of a roll-out: the same as the preset send, report or system3"},
 			&cli.BoolFlag{Name: "links", Usage: "also link the names that agents call (gchat-send, ...) beside this program"},
 			&cli.StringFlag{Name: "claude-version", Usage: "`VERSION` of Claude Code (default: what claude --version says)"},
 			&cli.BoolFlag{Name: "keep", Usage: "without --preset: keep the hooks that are registered already"},
@@ -43,14 +41,8 @@ func (p Program) installCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			presets, phases := c.StringSlice("preset"), []string{"send", "report", "system3"} // only send, also answer, all
-			if phase := c.Int("phase"); phase >= 1 && phase <= len(phases) && len(presets) == 0 {
-				presets = []string{phases[phase-1]}
-			} else if c.IsSet("phase") {
-				return usage(errors.New("--phase takes 1, 2 or 3, and no --preset beside it"), "gchat-hooks install --help")
-			}
 			return install{
-				Program: p, scope: scope, presets: presets,
+				Program: p, scope: scope, presets: c.StringSlice("preset"),
 				dryRun: c.Bool("dry-run"), links: c.Bool("links"), keep: c.Bool("keep"), claude: c.String("claude-version"),
 			}.run(c.Context)
 		},
@@ -233,10 +225,11 @@ func link(out io.Writer, dir string, names []string) error {
 	return nil
 }
 
-// ourLinks are those of our names in a folder that are links to the program beside them, also those of earlier installs.
+// ourLinks are the links in a folder that lead to the program beside them, whatever they are called.
 func ourLinks(dir string) (links []string) {
-	for _, name := range slices.AppendSeq(hookNames(), maps.Keys(calledAs)) {
-		path := filepath.Join(dir, name)
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
 		if to, _ := os.Readlink(path); to == "gchat-hooks" || to == filepath.Join(dir, "gchat-hooks") {
 			links = append(links, path)
 		}

@@ -29,20 +29,8 @@ func (p Program) pollerCommand() *cli.Command {
 			&cli.StringFlag{Name: "poll-interval", Usage: "look for replies every `SECONDS` (default: 3)"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "type nothing; print what would have been typed"},
 			&cli.BoolFlag{Name: "once", Usage: "one cycle, then end"},
-			&cli.BoolFlag{Name: "orphan", Hidden: true},   // as hooks and commands start it
-			&cli.BoolFlag{Name: "detached", Hidden: true}, // as that process starts it, and ends
 		},
 		Action: func(c *cli.Context) error {
-			if c.Bool("orphan") {
-				lock, err := state.InheritPollerLock(p.env)
-				if err != nil {
-					return err
-				}
-				return lock.PassOn(p.self)
-			}
-			if c.Bool("detached") {
-				return p.runDetached(c.Context)
-			}
 			if s := c.String("poll-interval"); s != "" {
 				if _, err := config.ParseInterval(s); err != nil {
 					return usage(fmt.Errorf("--poll-interval: %w", err), "gchat-hooks poller --help")
@@ -58,12 +46,6 @@ func (p Program) pollerCommand() *cli.Command {
 			}, {
 				Name: "uninstall", Usage: "stop the daemon and remove its service",
 				Action: func(c *cli.Context) error { return p.service().Uninstall(c.Context) },
-			}, {
-				Name: "status", Usage: "say whether the service is installed and running",
-				Action: func(c *cli.Context) error {
-					p.service().Status(c.Context, time.Now())
-					return nil
-				},
 			},
 		},
 	}
@@ -121,7 +103,16 @@ func endPollers(env state.Getenv) {
 	}
 }
 
-// runDetached is the poller that a hook or a command started: it inherits the lock, and ends soon after its work is done.
+// passOn is the process that a hook or a command starts: it inherits the lock, starts the poller, and ends.
+func (p Program) passOn() error {
+	lock, err := state.InheritPollerLock(p.env)
+	if err != nil {
+		return err
+	}
+	return lock.PassOn(p.self)
+}
+
+// runDetached is the poller that passOn starts: it inherits the lock, and ends soon after its work is done.
 func (p Program) runDetached(ctx context.Context) error {
 	log := state.NewLog(p.env, "poller")
 	lock, err := state.InheritPollerLock(p.env)

@@ -330,21 +330,19 @@ func (p Program) flushCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "stop after `TIME`"},
 			&cli.BoolFlag{Name: "dead", Usage: "also send again what Google Chat refused"},
-			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused, and say what it was; send nothing"},
+			&cli.BoolFlag{Name: "forget-dead", Usage: "delete what Google Chat refused"},
 			&cli.BoolFlag{Name: "held", Usage: "also send what is held back for a digest or by quiet hours"},
 		},
 		Action: func(c *cli.Context) error {
 			f := flush{p, state.Environment(p.env)}
-			if !c.Bool("forget-dead") {
-				ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
-				defer cancel()
-				return f.run(ctx, c.Bool("dead"), c.Bool("held"))
+			if c.Bool("forget-dead") {
+				if err := f.forget(); err != nil {
+					return fmt.Errorf("dead messages: %w", err)
+				}
 			}
-			if c.Bool("dead") || c.Bool("held") {
-				return usage(errors.New("--forget-dead sends nothing: it goes without --dead and --held"),
-					"gchat-hooks flush --help")
-			}
-			return f.forget()
+			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+			defer cancel()
+			return f.run(ctx, c.Bool("dead"), c.Bool("held"))
 		},
 	}
 }
@@ -455,19 +453,12 @@ func (f flush) retry(held bool) (failed error) {
 	return failed
 }
 
-// forget drops what Chat refused, and says what that was: it cannot be got back.
+// forget drops what Chat refused: status has shown it.
 func (f flush) forget() error {
-	aside := f.box().Aside()
-	for _, m := range aside {
+	for _, m := range f.box().Aside() {
 		if err := f.box().Drop(f.env, m); err != nil {
-			return fmt.Errorf("dead messages: %w", err)
+			return err
 		}
-		l := messageStatusOf(m, new(state.Redactor))
-		fmt.Fprintf(f.out, "dropped: %s of session %s, %s old, %q: %s\n",
-			l.Kind, state.OneLine(cmp.Or(m.SessionID, "(none)")), ago(time.Since(m.CreatedAt)), l.Text, l.Error)
-	}
-	if len(aside) == 0 {
-		fmt.Fprintln(f.out, "nothing to drop: Chat refused nothing")
 	}
 	return nil
 }

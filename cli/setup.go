@@ -210,7 +210,7 @@ func (s *setup) tryWebhook(ctx context.Context, known *gchat.Webhook) error {
 // openSpace has questions go to the embedded space: to one that runs at the address, else to one that setup serves meanwhile.
 func (s *setup) openSpace(ctx context.Context) (err error) {
 	address, phone := s.flags.String("listen"), s.flags.Bool("phone")
-	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone, spaceData(s.env)); err != nil {
+	if s.door, err = newSpaceDoor(s.Program, "gchat-hooks setup --space", address, phone); err != nil {
 		return err
 	}
 	opened, ln, err := s.door.open()
@@ -377,7 +377,7 @@ func (s *setup) roundTrip(ctx context.Context) error {
 		Env: s.env, Wait: s.flags.Duration("wait"), Tell: func(sentence string) { fmt.Fprintln(s.out, plain(sentence)) },
 	})
 	if err != nil {
-		return s.cannot("", err)
+		return err
 	}
 	for _, way := range report.Findings {
 		if report.ExitCode != 0 {

@@ -76,7 +76,7 @@ func TestSetupIsOneConversation(t *testing.T) {
 	x.answer(`Shall a message go there`, "")
 	x.expect(`reply ok in the thread`)
 	s.says(ann, "ok")
-	x.expect(`Ann replied, but may not answer\. If that is you: gchat-hooks setup --allow users/111`)
+	x.expect(`Ann replied, but may not answer; if that is you: gchat-hooks setup --allow users/111`)
 	x.typed("\x03")
 	if code := x.ends(); code == 0 {
 		t.Error("a setup that was stopped ended with 0")

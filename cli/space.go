@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,11 +30,9 @@ func (p Program) spaceCommand() *cli.Command {
 			spaceFlag(),
 			&cli.BoolFlag{Name: "phone", Usage: "let a phone reach the page, by a link with a token"},
 			&cli.BoolFlag{Name: "service", Hidden: true}, // as the system runs it
-			&cli.StringFlag{Name: "data", Usage: "`DIR` to keep the messages in (default: in the state folder)"},
 		},
 		Action: func(c *cli.Context) error {
-			data := cmp.Or(c.String("data"), spaceData(os.Getenv))
-			d, err := newSpaceDoor(p, "gchat-hooks space", c.String("listen"), c.Bool("phone"), data)
+			d, err := newSpaceDoor(p, "gchat-hooks space", c.String("listen"), c.Bool("phone"))
 			if err != nil {
 				return err
 			}
@@ -61,8 +58,6 @@ func spaceFlag() *cli.StringFlag {
 	}
 }
 
-func spaceData(env state.Getenv) string { return filepath.Join(state.UserState(env), "space") }
-
 // spaceDoor is where the embedded space is reached: by hooks on loopback alone, since they send nothing in the clear elsewhere,
 // and by a phone at the machine's other addresses.
 type spaceDoor struct {
@@ -75,7 +70,7 @@ type spaceDoor struct {
 	service bool // the system runs it
 }
 
-func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*spaceDoor, error) {
+func newSpaceDoor(p Program, command, listen string, phone bool) (*spaceDoor, error) {
 	host, number, err := net.SplitHostPort(listen)
 	port, bad := strconv.ParseUint(number, 10, 16)
 	if host == "localhost" {
@@ -88,6 +83,7 @@ func newSpaceDoor(p Program, command, listen string, phone bool, data string) (*
 		err := fmt.Errorf("%q is not of the form 127.0.0.1:PORT: hooks reach the space on this machine only", listen)
 		return nil, usage(err, command+" --phone lets a phone reach it, too")
 	}
+	data := filepath.Join(state.UserState(p.env), "space")
 	return &spaceDoor{Program: p, command: command, host: host, port: int(port), phone: phone, data: data}, nil
 }
 

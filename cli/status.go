@@ -28,23 +28,8 @@ func (p Program) statusCommand() *cli.Command {
 		Usage: "show what is wrong, open questions, sessions, and what waits to be sent",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object"},
-			&cli.BoolFlag{Name: "watch", Usage: "show it again every two seconds, until Ctrl-C"},
 		},
-		Action: func(c *cli.Context) error {
-			for tick := time.Tick(2 * time.Second); ; {
-				if c.Bool("watch") && isTerminal(p.out) {
-					fmt.Fprint(p.out, "\x1b[H\x1b[2J") // the screen is empty
-				}
-				if err := p.printStatus(c.Bool("json")); err != nil || !c.Bool("watch") {
-					return err
-				}
-				select {
-				case <-c.Context.Done():
-					return nil
-				case <-tick:
-				}
-			}
-		},
+		Action: func(c *cli.Context) error { return p.printStatus(c.Bool("json")) },
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,10 +38,6 @@ func (e *exam) listDay(ctx context.Context) (l listed) {
 }
 
 func (e *exam) findWebhook(ctx context.Context) (*gchat.Webhook, error) {
-	if e.cfg.Subscription != "" {
-		err := errors.New("with a Chat app there is a card to tap in place of the round trip")
-		return nil, &state.UserError{Err: err, Hint: "gchat-hooks setup --app", Code: 1}
-	}
 	if _, err := gchat.ParseEndpoint(e.cfg.APIEndpoint); err != nil {
 		return nil, err
 	}
@@ -174,16 +168,6 @@ func (e *exam) chatAllowed(ctx context.Context, r *result) {
 // waitsLong is from when on it is odd that a message still waits to be sent: Chat was tried several times by then.
 const waitsLong = 10 * time.Minute
 
-// daemonLives is the daemon's heartbeat, where one runs.
-func (e *exam) daemonLives() (h state.Heartbeat, runs bool) {
-	for _, h := range state.Pollers(e.Env) {
-		if h.Lives && h.Daemon {
-			return h, true
-		}
-	}
-	return h, false
-}
-
 // daemonRuns looks whether the daemon runs where its service is installed, whether it polls, and whether there is a tmux to
 // type with.
 func (e *exam) daemonRuns(_ context.Context, r *result) {
@@ -192,43 +176,29 @@ func (e *exam) daemonRuns(_ context.Context, r *result) {
 	}
 	_, installed := service.New(e.Env, e.Self, io.Discard).Installed()
 	line, health := service.Health(e.Env, time.Now())
-	h, runs := e.daemonLives()
-	for _, h := range state.Pollers(e.Env) {
+	pollers := state.Pollers(e.Env)
+	for _, h := range pollers {
 		if what, hint := h.Unreadable(); what != "" {
 			r.fail("%s", what).Mend = hint
 		}
 	}
+	i := slices.IndexFunc(pollers, func(h state.Heartbeat) bool { return h.Lives && h.Daemon })
 	if service.SpaceDown(e.Env) {
 		r.fail("the embedded space's service is installed, and no space runs").Mend = service.StartSpace
 	}
 	switch {
-	case !runs && installed:
+	case i < 0 && installed:
 		r.warn("the daemon's service is installed, and no daemon runs")
-	case !runs:
+	case i < 0:
 		r.ok("none runs, and none is needed: hooks start a poller")
-	case h.Silent(time.Now()):
-		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s", h.PID, h.Beat.Local().Format(time.DateTime))
+	case pollers[i].Silent(time.Now()):
+		r.warn("the daemon (pid %d) is stopped, or hangs: no sign of it since %s",
+			pollers[i].PID, pollers[i].Beat.Local().Format(time.DateTime))
 	case health != service.Healthy:
 		r.warn("%s", line)
 	default:
 		r.ok("%s", line)
 	}
-}
-
-// daemonPID finds what a daemon that was killed left behind. Locks need no such look: they are the kernel's, and end with
-// their holder.
-func (e *exam) daemonPID(_ context.Context, r *result) {
-	for _, dir := range e.stateFolders() {
-		pid, path := state.DaemonPID(dir), filepath.Join(dir, state.PIDFile)
-		his := func(h state.Heartbeat) bool { return h.Lives && h.Daemon && h.PID == pid } // on this machine, or another
-		if pid == 0 || slices.ContainsFunc(state.Pollers(e.Env), his) {
-			continue
-		}
-		r.warn("%s names pid %d, and no daemon runs for that folder", path, pid).fix = func() (string, error) {
-			return "removed " + path, os.Remove(path)
-		}
-	}
-	r.ok("no daemon left its pid file behind")
 }
 
 // outboxWaiting looks at what is to be sent, and at what Chat refused.

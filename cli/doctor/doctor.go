@@ -4,7 +4,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -32,7 +31,6 @@ var checks = []check{
 	{"files.folders", (*exam).filesFolders, "questions stay in the terminal meanwhile: see who owns the folder, and " +
 		"whether a file stands in its place; or set GCHAT_STATE_DIR"},
 	{"files.private", (*exam).filesPrivate, "gchat-hooks doctor --fix; what a link leads to, close yourself"},
-	{"files.links", (*exam).filesLinks, "gchat-hooks doctor --fix"},
 
 	{"claude.version", (*exam).claudeVersion, "have claude ask you something, to see whether it works; " +
 		"look for a newer gchat-hooks"},
@@ -48,7 +46,6 @@ var checks = []check{
 		"gchat-hooks login does, and the thread of a question tells it to people who may not answer"},
 
 	{"daemon.runs", (*exam).daemonRuns, "gchat-hooks poller install; gchat-hooks logs tells why it ended"},
-	{"daemon.pid", (*exam).daemonPID, "gchat-hooks doctor --fix"},
 	{"outbox.waiting", (*exam).outboxWaiting, "gchat-hooks flush"},
 }
 
@@ -74,9 +71,6 @@ type Finding struct {
 	What  string `json:"what"`
 	Mend  string `json:"mend,omitempty"`
 	Fixed string `json:"fixed,omitempty"` // what Options.Fix did about it
-
-	// fix mends it where that is safe, and says what it did. nil: a person has to.
-	fix func() (did string, err error)
 }
 
 // result collects what one check finds.
@@ -114,7 +108,7 @@ type Options struct {
 	Env     state.Getenv
 	Self    string // this program's path
 	Version string
-	Fix     bool             // mend permissions, stale pid files and missing links
+	Fix     bool             // mend permissions
 	Live    bool             // post to the space, read it back, and try what Google's documents leave open
 	Wait    time.Duration    // for a person's reply to that; 0 asks for none
 	Tell    func(say string) // while that waits
@@ -130,9 +124,8 @@ type exam struct {
 	sources []*source
 	webhook func() (*gchat.Webhook, error)
 	list    func() listed
-	posted  []string // the names of the messages that were posted
-	lag     string   // how soon they were listed; "" where they were not
-	replier string   // users/ID of the person whose reply was read
+	lag     string // how soon they were listed; "" where they were not
+	replier string // users/ID of the person whose reply was read
 }
 
 const (
@@ -174,32 +167,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 	case o.Live:
-		ways, err := e.roundTrip(ctx)
-		if err != nil {
-			level := map[bool]Level{true: Skip, false: Fail}[e.cfg.Subscription != ""] // an app has its card
-			ways = []*Finding{{ID: live + ".out", Level: level, What: err.Error(), Mend: Hint(err)}}
-		}
-		report := e.report(append(found, ways...))
+		report := e.report(append(found, e.roundTrip(ctx)...))
 		report.Live = e.probe(ctx, report.ExitCode)
 		return report, nil
-	default:
-		found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
 	}
+	found = append(found, &Finding{ID: live, Level: Skip, What: "not tried: gchat-hooks doctor --live posts test messages"})
 	return e.report(found), nil
 }
 
-// RoundTrip makes the round trip alone, for verify and setup. An error says why nothing could be posted or read: then nothing
-// was.
+// RoundTrip makes the round trip alone, for setup, which has tried the rest.
 func RoundTrip(ctx context.Context, o Options) (*Report, error) {
 	e, err := begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.roundTrip(ctx)
-	if err != nil {
-		return nil, &state.UserError{Err: errors.New(e.log.Clean(err.Error())), Hint: Hint(err), Code: 1}
-	}
-	return e.report(found), nil
+	return e.report(e.roundTrip(ctx)), nil
 }
 
 // begin prepares what the checks share. What it asks for is asked within ctx.
@@ -218,16 +200,10 @@ func begin(ctx context.Context, o Options) (*exam, error) {
 	return e, nil
 }
 
-// report puts the problems first, and mends what can be mended where that was asked for.
+// report puts the problems first.
 func (e *exam) report(found []*Finding) *Report {
 	r := &Report{Project: e.project, Counts: map[Level]int{OK: 0, Warn: 0, Fail: 0, Skip: 0}, Findings: found}
 	for _, f := range found {
-		if e.Fix && f.fix != nil {
-			did, err := f.fix()
-			if f.Level, f.Fixed = OK, did; err != nil {
-				f.Level, f.Fixed, f.What = Fail, "", fmt.Sprintf("%s; --fix could not mend it: %v", f.What, err)
-			}
-		}
 		for _, s := range []*string{&f.What, &f.Mend, &f.Fixed} {
 			*s = gchat.Cut(state.OneLine(e.log.Clean(*s)), 600) // not cut before: half a secret is not known again
 		}
@@ -247,18 +223,16 @@ func (e *exam) report(found []*Finding) *Report {
 func (r *Report) Text(all bool) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		tried, toDo := strings.HasPrefix(f.ID, live+"."), ""
+		if !all && f.Fixed == "" && !strings.HasPrefix(f.ID, live+".") && f.Level != Warn && f.Level != Fail {
+			continue
+		}
+		fmt.Fprintf(&text, "%-4s  %-15s %s", f.Level, f.ID, f.What)
 		if f.Fixed != "" {
-			toDo = " – fixed: " + f.Fixed
+			text.WriteString(" – fixed: " + f.Fixed)
 		} else if f.Mend != "" {
-			toDo = " → " + f.Mend
+			text.WriteString(" → " + f.Mend)
 		}
-		if all || tried || f.Fixed != "" || f.Level == Warn || f.Level == Fail {
-			fmt.Fprintf(&text, "%-4s  %-15s %s%s\n", f.Level, f.ID, f.What, toDo)
-		}
-	}
-	for _, p := range r.Live.Probes {
-		fmt.Fprintf(&text, "seen  %-15s %s %s\n", p.ID, p.Asks, p.Seen)
+		text.WriteString("\n")
 	}
 	if text.Len() > 0 {
 		text.WriteString("\n")

@@ -287,7 +287,6 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}, "claude.version", warn, "not on PATH", "install Claude Code", ""},
 
 		// The daemon, the outbox, tmux.
-		{"a pid file that was left behind", func(p *patient) { p.write(filepath.Join(p.userState(), "gchat-poller.pid"), "4242\n", 0o600) }, "daemon.pid", warn, "4242", "doctor --fix", ""},
 		{"a daemon that may not read a project", func(p *patient) {
 			p.daemon(0)
 			h := state.ReadBeat(p.getenv)

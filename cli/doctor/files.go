@@ -137,7 +137,7 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 	for _, dir := range []string{state.UserState(e.Env), state.ConfigDir(e.Env)} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil {
-				judge(path, d.IsDir() || dir == state.ConfigDir(e.Env) && !hasSecret(path))
+				judge(path, d.IsDir() || d.Type() == fs.ModeSocket || dir == state.ConfigDir(e.Env) && !hasSecret(path))
 			}
 			return nil
 		})
@@ -153,7 +153,14 @@ func (e *exam) filesPrivate(_ context.Context, r *result) {
 		slices.Sort(open)
 		open = slices.Compact(open)
 		f := r.fail("other users of this machine can read or write what is yours alone: %s", strings.Join(open, ", "))
-		f.fix = func() (string, error) { return "closed to other users", closeAll(open) }
+		if !e.Fix {
+			return
+		}
+		if err := closeAll(open); err != nil {
+			f.What += fmt.Sprintf("; --fix could not mend it: %v", err)
+			return
+		}
+		f.Level, f.Fixed = OK, "closed to other users"
 	}
 	r.ok("configuration, credentials and state are yours alone")
 }
@@ -192,27 +199,4 @@ func closeAll(paths []string) (failed error) {
 		}
 	}
 	return failed
-}
-
-// filesLinks looks at the names that agents call, which `install --links` links beside the program. Where there is none of
-// them, the person did not ask for them.
-func (e *exam) filesLinks(_ context.Context, r *result) {
-	var missing []string
-	for _, name := range []string{"gchat-send", "gchat-wait"} {
-		path := filepath.Join(filepath.Dir(e.Self), name)
-		if _, err := os.Stat(path); err != nil {
-			missing = append(missing, path)
-		}
-	}
-	switch len(missing) {
-	case 0:
-		r.ok("agents find gchat-send and gchat-wait beside the program")
-	case 1:
-		r.warn("missing, or a link that leads nowhere: %s", missing[0]).fix = func() (string, error) {
-			_ = os.Remove(missing[0])
-			return "linked it", os.Symlink("gchat-hooks", missing[0])
-		}
-	default:
-		r.skip("gchat-send and gchat-wait are not linked; gchat-hooks install --links does it")
-	}
 }

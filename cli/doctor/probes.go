@@ -17,17 +17,16 @@ import (
 	"gchat-hooks/state/config"
 )
 
-// Live is what a live run saw, to be pasted into an issue: names of the space and of messages, and nothing that is private.
+// Live is what a live run saw, to be pasted into an issue: the name of the space, and nothing that is private.
 type Live struct {
-	Version     string   `json:"version"`
-	OS          string   `json:"os"`
-	Space       string   `json:"space"`       // spaces/S; the embedded one is spaces/local
-	Kind        string   `json:"kind"`        // "direct message, threaded messages"
-	PostsBy     string   `json:"posts_by"`    // webhook, app
-	Credentials string   `json:"credentials"` // "login", or the type of another file
-	ExitCode    int      `json:"exit_code"`
-	Probes      []Probe  `json:"probes"`
-	Stays       []string `json:"stays"` // messages of this run that are still in the space
+	Version     string  `json:"version"`
+	OS          string  `json:"os"`
+	Space       string  `json:"space"`       // spaces/S; the embedded one is spaces/local
+	Kind        string  `json:"kind"`        // "direct message, threaded messages"
+	PostsBy     string  `json:"posts_by"`    // webhook, app
+	Credentials string  `json:"credentials"` // "login", or the type of another file
+	ExitCode    int     `json:"exit_code"`
+	Probes      []Probe `json:"probes"`
 }
 
 // A Probe is a question that Google's documents leave open, and what this space did.
@@ -57,11 +56,11 @@ type prober struct {
 	user   string                                                  // users/ID of the login
 }
 
-// probe tries the probes and deletes what it may: an app its own messages. The scopes of a reader delete none of a webhook's.
+// probe tries the probes.
 func (e *exam) probe(ctx context.Context, exitCode int) Live {
 	p := &prober{exam: e, live: Live{
 		Version: e.Version, OS: runtime.GOOS + "/" + runtime.GOARCH, Kind: "unknown", PostsBy: "webhook",
-		ExitCode: exitCode, Probes: slices.Clone(probes), Stays: []string{},
+		ExitCode: exitCode, Probes: slices.Clone(probes),
 	}}
 	tries, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
@@ -77,13 +76,6 @@ func (e *exam) probe(ctx context.Context, exitCode int) Live {
 		p.saw("same-user", err, either(me.Name == p.user, "same id", "another id, or another person replied"))
 	}
 	p.saw("list-lag", nil, cmp.Or(p.lag, "not tried: the round trip listed no message"))
-	after, cancelAfter := context.WithTimeout(context.WithoutCancel(ctx), liveBound)
-	defer cancelAfter()
-	for _, name := range slices.Compact(e.posted) {
-		if name != "" && (p.app == nil || p.app.Delete(after, name) != nil) {
-			p.live.Stays = append(p.live.Stays, name)
-		}
-	}
 	return p.live
 }
 
@@ -112,18 +104,16 @@ func (p *prober) connect(ctx context.Context) {
 	}
 }
 
-// tryPosts are the probes that post.
+// tryPosts are the probes that post. An app deletes its messages; nobody may delete a webhook's.
 func (p *prober) tryPosts(ctx context.Context) {
+	var posted []string
+	defer func() { p.remove(context.WithoutCancel(ctx), posted) }()
 	id := "client-verify-" + uuid.NewString()[:8]
 	m := gchat.Post{Text: "[Verify] A probe. " + over, ThreadKey: id}
 	send := func(n string) (gchat.Posted, error) {
 		m.MessageID = id + n
-		posted, err := p.post(ctx, m)
-		if err != nil && !gchat.Refused(err) && p.app != nil { // Chat may have it all the same, under its id
-			posted.Name = p.live.Space + "/messages/" + m.MessageID
-		}
-		p.posted = append(p.posted, posted.Name)
-		return posted, err
+		posted = append(posted, p.live.Space+"/messages/"+m.MessageID) // Chat may have it where post fails, too
+		return p.post(ctx, m)
 	}
 	first, err := send("-1")
 	if err != nil {
@@ -143,6 +133,17 @@ func (p *prober) tryPosts(ctx context.Context) {
 		m.Card = gchat.NoticeCard("[Verify] A probe.", "")
 		if posted, err := send("-3"); err == nil {
 			p.saw("card-text", p.app.Patch(ctx, posted.Name, m.Text, m.Card), "200, taken")
+		}
+	}
+}
+
+// remove deletes an app's messages.
+func (p *prober) remove(ctx context.Context, names []string) {
+	ctx, cancel := context.WithTimeout(ctx, liveBound)
+	defer cancel()
+	for _, name := range slices.Compact(names) {
+		if p.app != nil {
+			_ = p.app.Delete(ctx, name)
 		}
 	}
 }

@@ -31,26 +31,20 @@ const over = "The test is over."
 const listedWithin = 15 * time.Second
 
 // roundTrip makes the trip. What it finds is its way out, to the space and back by listing, and its way in, from a person to
-// here. An error says why nothing could be posted or read: then nothing was. Interrupted, it still tells the thread that it is
-// over.
-func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
+// here. Where the space cannot be read nothing is posted. Interrupted, it still tells the thread that it is over.
+func (e *exam) roundTrip(ctx context.Context) []*Finding {
 	ctx, cancel := context.WithTimeout(ctx, liveBound+e.Wait)
 	defer cancel()
-	hook, err := e.webhook()
-	if err != nil {
-		return nil, err
-	}
-	reader, err := e.readerOf(ctx, hook)
-	if err != nil {
-		return nil, err
-	}
-	t := &trip{exam: e, hook: hook, reader: reader, from: time.Now()}
-	if _, err := t.list(ctx); err != nil { // a thread that cannot be read back is of no use
-		return nil, err
-	}
-	ahead, _ := t.reader.Ahead()
-	t.from = t.from.Add(ahead - 5*time.Second)
 	out, in := &result{check: check{id: live + ".out"}}, &result{check: check{id: live + ".in"}}
+	if e.cfg.Subscription != "" {
+		out.skip("with a Chat app there is a card to tap in its place: gchat-hooks setup --app")
+		return out.found
+	}
+	t, err := e.depart(ctx)
+	if err != nil {
+		out.fail("%v", err).Mend = Hint(err)
+		return out.found
+	}
 	question := t.out(ctx, out)
 	switch {
 	case out.found[0].Level != OK:
@@ -63,10 +57,26 @@ func (e *exam) roundTrip(ctx context.Context) ([]*Finding, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		said, _ := hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
-		t.posted = append(t.posted, said.Name)
+		_, _ = t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: question.ThreadName})
 	}
-	return append(out.found, in.found...), nil
+	return append(out.found, in.found...)
+}
+
+// depart finds the ways to the space and back, and lists it once: a thread that cannot be read back is of no use.
+func (e *exam) depart(ctx context.Context) (*trip, error) {
+	hook, err := e.webhook()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := e.readerOf(ctx, hook)
+	if err != nil {
+		return nil, err
+	}
+	t := &trip{exam: e, hook: hook, reader: reader, from: time.Now()}
+	_, err = t.list(ctx)
+	ahead, _ := t.reader.Ahead()
+	t.from = t.from.Add(ahead - 5*time.Second)
+	return t, err
 }
 
 // out posts the question, a message to another thread, and one more to the question's thread, and finds all of them there, as a
@@ -95,7 +105,7 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 			r.ended(ctx, err)
 			return q
 		}
-		sent, t.posted = append(sent, done), append(t.posted, done.Name)
+		sent = append(sent, done)
 	}
 	posted, other := time.Since(began), sent[1].ThreadName
 	q.ThreadName = sent[0].ThreadName
@@ -119,8 +129,9 @@ func (t *trip) out(ctx context.Context, r *result) *state.Question {
 
 // in waits for a person's reply in the question's thread, and reads it as the poller does.
 func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs string) {
-	seen, refused := map[string]bool{}, []string(nil)
 	t.Tell(fmt.Sprintf("waiting up to %s: reply ok in the thread of %q (Ctrl-C ends it)", state.InWords(t.Wait), q.SessionName))
+	seen := map[string]bool{}
+	none, mend := "no person replied within "+state.InWords(t.Wait), "reply in the thread, or wait longer (--wait)"
 	for until := time.Now().Add(t.Wait); ; pause(ctx, min(time.Second, time.Until(until))) {
 		late := !time.Now().Before(until)
 		listed, err := t.list(ctx) // where Chat stumbles, the next second's list tells
@@ -136,12 +147,9 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 			who := gchat.Line(cmp.Or(strings.TrimSpace(m.Sender+" "+m.DisplayName), "a person"))
 			cfg := config.Load(t.Env, t.project) // a person who was refused may just have set the allowlist
 			if !poller.Named(cfg.AllowedUsers, m.Sender, m.SenderEmail) {
-				told := who + " replied, but may not answer. If that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
-				if t.Tell(told); len(refused) == 0 {
-					said, _ := t.hook.Post(ctx, gchat.Post{Text: "[Verify] " + told, ThreadName: q.ThreadName})
-					t.posted = append(t.posted, said.Name)
-				}
-				refused = append(refused, gchat.Line(m.Sender))
+				mend = "if that is you: gchat-hooks setup --allow " + gchat.Line(m.Sender)
+				none = "only people replied who may not answer: " + who
+				t.Tell(who + " replied, but may not answer; " + mend)
 				continue
 			}
 			answers, _, _ := gchat.ParseReply(m.Text, q.Questions, nil)
@@ -151,12 +159,8 @@ func (t *trip) in(ctx context.Context, r *result, q *state.Question) (readAs str
 				return as
 			}
 		}
-		if late && len(refused) > 0 {
-			r.fail("only people replied who may not answer: %s", strings.Join(refused, ", ")).Mend =
-				"gchat-hooks setup --allow " + refused[0] + ", if that is you"
-			return ""
-		} else if late {
-			r.fail("no person replied within %s", state.InWords(t.Wait)).Mend = "reply in the thread, or wait longer (--wait)"
+		if late {
+			r.fail("%s", none).Mend = mend
 			return ""
 		}
 	}

@@ -118,22 +118,28 @@ func (s *Service) Install(ctx context.Context) error {
 		hint := "start `" + s.command() + "` yourself, by @reboot in a crontab or in a tmux session of its own"
 		return hinted(fmt.Errorf("no service can be set up here: %w", err), hint)
 	}
-	if err := s.write(sup.file(), sup.contents(s.carried())); err != nil {
+	dir := filepath.Dir(sup.file())
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = renameio.WriteFile(sup.file(), []byte(sup.contents(s.carried())), 0o644, renameio.WithTempDir(dir))
+	}
+	if err != nil {
 		return fmt.Errorf("write the service file: %w", err)
 	}
 	state.NewLog(s.Env, s.Name).Info().Str("file", sup.file()).Msg("service installed")
 	if err := sup.start(ctx); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(lookAgain) {
-		if pid, err := sup.pid(ctx); err != nil || pid > 0 {
-			break
-		}
-	}
 	if s.daemon() {
 		s.say("installed; it takes its settings from %s, not from this shell", state.ConfigFile(s.Env))
 	}
-	s.Status(ctx, time.Now())
+	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(lookAgain) {
+		if pid, err := sup.pid(ctx); err == nil && pid > 0 {
+			s.say("service:   running (pid %d), from %s", pid, sup.file())
+			return nil
+		}
+	}
+	s.say("service:   installed as %s, not running: gchat-hooks logs says why", sup.file())
 	return nil
 }
 
@@ -152,28 +158,6 @@ func (s *Service) Uninstall(ctx context.Context) error {
 	}
 	s.say("removed %s; state and logs stay", path)
 	return nil
-}
-
-// Status says whether the service is installed, whether it runs, and when it last looked for replies.
-func (s *Service) Status(ctx context.Context, now time.Time) {
-	path, there := s.Installed()
-	pid, err := s.supervisor().pid(ctx)
-	install := map[bool]string{true: "gchat-hooks poller install", false: StartSpace}[s.daemon()]
-	switch {
-	case !there:
-		s.say("service:   not installed; %s", install)
-	case err != nil:
-		s.say("service:   installed as %s: %v", path, err)
-	case pid > 0:
-		s.say("service:   running (pid %d), from %s", pid, path)
-	default:
-		s.say("service:   installed as %s, not running: gchat-hooks logs says why, %s starts it", path, install)
-	}
-	if !s.daemon() {
-		return
-	}
-	line, _ := Health(s.Env, now)
-	s.say("health:    %s\nlog:       %s", line, state.LogPath(s.Env))
 }
 
 // Installed is the service's file, and whether it is there.
@@ -201,20 +185,6 @@ func (s *Service) carried() []string {
 		}
 	}
 	return env
-}
-
-// write has path hold text. Another file that was there is kept as .bak: the person may have changed it.
-func (s *Service) write(path, text string) error {
-	if was, err := os.ReadFile(path); err == nil && string(was) == text {
-		return nil
-	}
-	if err := os.Rename(path, path+".bak"); err == nil {
-		s.say("the service file that was there is kept as %s.bak", path)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return renameio.WriteFile(path, []byte(text), 0o644, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 func hinted(err error, hint string) error { return &state.UserError{Err: err, Hint: hint, Code: 1} }
